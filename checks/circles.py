@@ -17,7 +17,7 @@ Module = tuple[str, ...]
 USE = re.compile(r"^[ \t]*((?:pub(?:\([a-z ]+\))? )?)use ([^;]*);", re.M)
 # Paths in code and macros, including `pub(in crate::wire)`.
 PATH = re.compile(r"(?<![\w:])(?:\$?crate|self|super)(?:::\w+)+")
-# A test module in its own file, or within braces that end at the start of a line; or another test item.
+# An item with `#[cfg(test)]`: a module in its own file, a module whose closing brace starts a line, or another item.
 TEST = re.compile(r"#\[cfg\(test\)\]\s*(?:(?:pub )?mod \w+ \{.*?^\}|[^;{]*(?:;|\{.*?^\}))", re.M | re.S)
 # Comments, and string and character literals, whichever starts first.
 WORDS = re.compile(r"""//[^\n]*|r(#*)".*?"\1|"(?:\\.|[^"\\])*"|'(?:\\[^']+|[^'\\])'""", re.S)

@@ -1,4 +1,4 @@
-"""A crate's own clippy.toml, which replaces the root one, repeats the root's lines."""
+"""A crate's own clippy.toml, which replaces the root's clippy.toml, repeats all of its lines."""
 
 import pathlib
 
@@ -12,4 +12,4 @@ def check():
             own = repository.text(path).splitlines()
             for line in root:
                 if line not in own and not line.startswith("#"):
-                    yield f"{path}: lacks the root's line: {line.strip()}"
+                    yield f"{path}: missing line of the root's clippy.toml: {line.strip()}"

@@ -1,4 +1,4 @@
-"""./dev and `openuvr demo` have the same options of `demo`, which ./dev checks before it builds."""
+"""`./dev demo`, which checks its options before the build, has the options of `openuvr demo`."""
 
 import re
 
@@ -8,13 +8,13 @@ import repository
 def check():
     source = (repository.ROOT / "crates/demo/src/lib.rs").read_text()
     struct = re.search(r"pub struct Args \{(.*?)\n\}", source, re.S).group(1)
-        # An attribute with an option, and its field.
+    # An attribute with an option, and its field.
     fields = re.findall(r"#\[arg\((.*?)\)\]\n\s+(\w+): ([\w:<>]+)", struct, re.S)
     there = set()
     for attribute, field, kind in fields:
         named = re.search(r'long = "([a-z-]+)"', attribute)
         name = named.group(1) if named else field.replace("_", "-")
-            # An optional value is not required.
+        # An option whose value is optional is listed without `=`.
         takes_value = kind != "bool" and "num_args = 0" not in attribute
         there.add(f"--{name}{'=' if takes_value else ''}")
     there.add("--help")

@@ -23,6 +23,6 @@ def check():
 
 def survives(target):
     seconds = STATEFUL_SECONDS if target in STATEFUL else SECONDS
-        # `-verbosity=0` keeps a passing run silent; a finding is printed nevertheless.
+    # `-verbosity=0` keeps a passing run silent; a finding is printed nevertheless.
     limit = f"-max_total_time={seconds}"
     return list(repository.passes("fuzz/run", target, limit, "-verbosity=0"))

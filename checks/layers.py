@@ -13,56 +13,57 @@ ALLOWED = {
     "xserver": {"proto"},
     "net": {"proto", "clock"},
     "media": {"proto", "clock"},
-        # The devices of a Wayland session: not in `media`, which applications load.
+    # The devices of a Wayland session. They are not part of `media`, because applications load `media`.
     "wayland": {"proto", "clock", "media"},
-        # Displays without a window system; the keyboard layouts of wayland.
+    # Displays without a window system. The keyboard layouts come from `wayland`.
     "kms": {"proto", "clock", "media", "wayland"},
-        # The one crate with a Wayland server.
+    # The one crate with a Wayland server.
     "compositor": {"proto", "clock", "media", "xserver"},
-        # The one crate that asks a desktop's portals.
+    # The one crate that asks a desktop's portals.
     "desktop-portal": {"proto", "clock", "media", "wayland"},
     "ipc": {"proto"},
     "runtime": {"proto", "clock", "net", "media", "ipc"},
     "sim": {"proto"},
-        # Starts real programs and watches them from outside: for tests, studies and the demo.
+    # Starts real programs and watches them from outside: for tests, studies and the demo.
     "testbed": {"devtools", "proto", "clock", "net", "media", "runtime", "sim", "xserver"},
     "lab": {"proto", "clock", "sim", "testbed"},
     "capi": {"proto", "clock", "net", "media", "runtime"},
     "hook": {"proto", "clock", "net", "media", "runtime"},
     "pads": {"media"},
     "xr": {"proto", "clock", "media", "runtime"},
-        # OpenXR applications: independent of the runtime.
+    # OpenXR applications: independent of the runtime.
     "vr": {"proto", "media"},
     "terminal": {"proto", "clock"},
-        # Only these two and desktop-portal have an async runtime: `ONLY` below.
+    # Only `desktop-portal`, `gateway` and `portal` have an async runtime (see `ONLY` below).
     "gateway": {"gateway-settings", "pinning", "proto", "clock", "runtime"},
-        # Without an async runtime: few clients, and few requests.
+    # It needs no async runtime, because it has few clients and few requests.
     "moonlight": {"proto", "clock", "runtime"},
-        # It starts sessions as processes of `openuvr`, and links no streaming code.
+    # It starts sessions as processes of `openuvr`, and links no streaming code.
     "portal": {"pinning", "proto", "terminal"},
-        # The parts of the program `openuvr`, each with dependencies or unsafe code of its own; none needs another one.
+    # The parts of the program `openuvr`. Each has dependencies or unsafe code of its own, and none depends on
+    # another part.
     "session": {"proto", "clock", "compositor", "net", "media", "runtime", "terminal", "xserver"},
     "scene": {"proto", "clock", "media", "runtime", "terminal"},
     "report": {"proto", "clock", "runtime", "terminal"},
     "discovery": {"proto", "clock", "net", "runtime", "terminal"},
-        # Runs programs that make a radio link; nothing of a stream.
+    # Runs programs that create a radio link. It contains no streaming code.
     "access-point": {"proto", "terminal"},
-        # Reads files of launchers; nothing of a stream.
+    # Reads the files of game launchers. It contains no streaming code.
     "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
     "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},
-        # The command line: parsing, settings, wiring and messages.
+    # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     "cli": {
         "pinning", "proto", "clock", "compositor", "desktop-portal", "kms", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
         "access-point", "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
     },
-        # `cli` is a program, and measured as a process. The only exception: `openuvr-bench host` is its host with some parts
-        # replaced, which is impossible from another process (docs/adr/0010).
+    # `cli` is a program, which `bench` measures as a process. The only exception is `openuvr-bench host`, the host
+    # of `cli` with some parts replaced: another process cannot replace them (docs/adr/0010).
     "bench": {"proto", "clock", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli", "xserver"},
 }
-# Additional crates for a crate's tests: libraries for the programs that they start, and attackers.
+# Additional crates for a crate's tests: libraries for the programs that the tests start, and attackers.
 TESTED = {
     "cli": {"capi", "devtools", "hook", "pads", "sim", "testbed", "xr", "xserver"},
     "gateway": {"devtools", "media", "net", "sim", "testbed", "xserver"},
@@ -72,8 +73,8 @@ TESTED = {
     "portal": {"devtools"},
 }
 PREFIX = "openuvr-"
-# Third-party crates that only these crates may use: no async runtime in a game, or between a slice and its datagram; no
-# database in a streaming process.
+# Third-party crates, each with the only crates that may use it. No async runtime may run in a game, or between a slice
+# and its datagram. No streaming process may contain a database.
 ONLY = {
     "tokio": {"desktop-portal", "gateway", "portal"},
     "ashpd": {"desktop-portal"},

@@ -7,7 +7,7 @@ import repository
 
 ALLOWED = re.compile(r"(linux-vdso|linux-gate|libc|libm|libgcc_s|(\S*/)?ld-linux\S*)\.so\.\d+$")
 
-# The programs that contain the Wayland display: its library links libxkbcommon.
+# The programs that contain the Wayland display, which links libxkbcommon.
 WITH_DISPLAY = {"openuvr", "openuvr-bench"}
 XKB = re.compile(r"libxkbcommon\.so\.\d+$")
 

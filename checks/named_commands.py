@@ -23,7 +23,7 @@ def check():
 
 
 def wrong(words, options):
-    """Follows the program's subcommands; the last one must have the options."""
+    """Follows the program's subcommands; the last subcommand must have the options."""
     path = ()
     for word in words:
         subcommands = help_of(path)[0]

@@ -48,7 +48,7 @@ def words():
 
 
 def built(page):
-    """Builds the page and compares it; without the packages of package.json it is skipped, and fails with CI=true."""
+    """Builds the page and compares it with dist. Skipped without node and its packages, but fails with CI=true."""
     vite = repository.ROOT / page / "node_modules/.bin/vite"
     if not shutil.which("node") or not vite.exists():
         skipped = f"{page}/dist is not compared: run npm install --no-save in {page} first"

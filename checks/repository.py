@@ -12,7 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The product, and the studies.
 WORKSPACES = ("Cargo.toml", "studies/Cargo.toml")
 TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"))
-# For what shares no artefact with programs and tests: a build of these does not wait for it, nor it for them.
+# The environment of builds that share no artefact with the programs and tests. With a separate target folder, neither
+# kind of build waits for the other.
 APART = {"CARGO_TARGET_DIR": str(TARGET / "checks")}
 
 
@@ -44,7 +45,7 @@ def tracked() -> list[pathlib.Path]:
     paths = (pathlib.Path(name) for name in done.stdout.split("\0") if name)
     files = sorted(path for path in set(paths) if (ROOT / path).is_file())
     if done.returncode != 0 or not files:
-                # Without files every check of them would pass.
+        # Without files, every check of files would pass.
         raise SystemExit(f"`git ls-files` lists no file here: {done.stdout[:500].strip()}")
     return files
 
@@ -100,7 +101,7 @@ def members(manifests=WORKSPACES) -> list[dict]:
 
 @functools.cache
 def build():
-    """Builds the tests: for any other command the dependencies have other features, and would be compiled again."""
+    """Builds the tests, and all programs: another command would recompile the dependencies with other features."""
     for manifest in WORKSPACES:
         command = ("cargo", "test", "--quiet", "--locked", "--manifest-path", manifest)
         done = run(*command, "--workspace", "--no-run")
@@ -109,7 +110,7 @@ def build():
 
 
 def program(name: str = "openuvr") -> pathlib.Path:
-    """One of the built programs; all are built, since `openuvr` starts others."""
+    """The path of a built program. All programs are built, since `openuvr` starts others."""
     build()
     return TARGET / "debug" / name
 

@@ -7,7 +7,7 @@ import re
 
 import repository
 
-# Nouns for persons that a relative clause may follow.
+# Nouns for persons. A relative clause may follow these nouns.
 PERSONS = (
     "users people developers persons readers players operators engineers researchers those anyone someone everyone "
     "person user operator reader developer"
@@ -32,11 +32,11 @@ NAMES = {
     "a function name of the field": r"\bfn (tell|say|ask|hear|heard|heard_from|meet|meets|look_again|begin|told|said|asked|wish|wished|wishes)\b",
     "a name without a clause": r"\bfn \w*(?:^|_)(who|whoever|nobody|somebody|what_is|what_was|of_ours)(?:_|\b)\w*",
 }
-# Most lines have none: one search decides.
+# Most lines contain no banned phrase, so one search with all patterns comes first.
 ANY = re.compile("|".join([*PHRASES.values(), *NAMES.values()]), re.I)
 TEXT = (".rs", ".md", ".ts", ".py", ".html", ".css", ".toml", ".txt", ".sh", ".c", ".h", ".json", ".yaml")
-# Generated, quoted from others, or this list itself.
-# Old names that the program still refuses with a hint: usage.rs.
+# Files that are generated or quoted from others, and this list itself. `usage.rs` contains old names, which the program
+# refuses with a hint.
 EXEMPT = ("checks/words.py", "crates/terminal/src/usage.rs", "CHANGELOG.md", "package-lock.json", "/dist/", "vectors/")
 
 

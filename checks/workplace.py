@@ -2,7 +2,7 @@
 
 import repository
 
-# Split, so that this file passes.
+# The strings are split, so that this file itself passes.
 FOREIGN = ["/wo" + "rk/", "/tmp/" + "target", "/ro" + "ot/"]
 
 

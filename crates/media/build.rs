@@ -1,7 +1,7 @@
 //! Generates the bindings of libx264 in `OUT_DIR` (feature `host`).
 //!
-//! They contain only types and constants. The library is GPL and is never linked; its functions are
-//! looked up at run time (`encode/x264/sys.rs`).
+//! The bindings contain only types and constants. The library is GPL and is never linked; its functions are looked up
+//! at run time (`encode/x264/sys.rs`).
 
 use std::path::PathBuf;
 use std::process::exit;

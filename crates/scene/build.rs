@@ -1,5 +1,5 @@
-//! Writes the types of the C API into `OUT_DIR`. The scene can stream itself through libopenuvr,
-//! which it opens at run time as any program may.
+//! Writes the Rust types of the C API into `OUT_DIR`. The scene can stream itself through libopenuvr, which it opens at
+//! run time, like any other program.
 
 use std::path::PathBuf;
 use std::process::exit;

@@ -30,7 +30,7 @@ fn compile(from: &Path, to: &Path) {
     let info = validator.validate(&module).expect("the shaders are valid");
     let options = spv::Options {
         lang_version: (1, 0),
-        // y of clip space points down, as in Vulkan.
+        // The y axis of clip space points down, as in Vulkan.
         flags: spv::WriterFlags::empty(),
         ..spv::Options::default()
     };

@@ -1,5 +1,5 @@
-//! Prevents unloading of the library: the OpenXR loader would unload it with the last instance, while threads of the runtime
-//! are still ending. Also compiles the shaders to SPIR-V.
+//! Links the library so that it is never unloaded. Otherwise, the OpenXR loader would unload it with the last instance,
+//! while threads of the runtime are still ending. Also compiles the shaders to SPIR-V.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ fn compile(from: &Path, to: &Path) {
     let info = validator.validate(&module).expect("the shaders are valid");
     let options = spv::Options {
         lang_version: (1, 0),
-        // y points down in clip space, as in Vulkan.
+        // The y axis of clip space points down, as in Vulkan.
         flags: spv::WriterFlags::empty(),
         ..spv::Options::default()
     };

@@ -67,7 +67,7 @@ def main():
             picture[top : top + side, left : left + side] = (255, 32, 0)
             host.send(picture)
             frame += 1
-            # Absolute deadlines: a late frame does not delay the frames after it.
+            # The deadlines are absolute, so a late frame does not delay the frames after it.
             time.sleep(max(0.0, started + frame / options.fps - time.monotonic()))
 
 

@@ -1,5 +1,5 @@
-//! The gateway's parsers of browser input, and its packetisation of slices. Browser input events are covered
-//! by `control_messages`: the same messages as a client's.
+//! The gateway's parsers of browser input, and its packetisation of slices. `control_messages` covers input events of
+//! browsers, because they are the same messages as those of a client.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use openuvr_gateway::reflexive::{DatagramKind, Reflexive};
 use openuvr_gateway::signalling::{Reply, Request};
 use openuvr_gateway_settings::{ProxyNetwork, WebOrigin};
 
-/// A parsed request has a connection id that a reply can contain.
+/// A request that can be parsed has a connection id that can also be written in a reply.
 pub fn signalling(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -26,23 +26,23 @@ pub fn signalling(bytes: &[u8]) {
         connection: &connection,
         ice_servers: &[],
     };
-    let again = Request::parse(&reply.to_text()).expect("a reply to a connect is one");
+    let again = Request::parse(&reply.to_text()).expect("a reply to a connect is a connect");
     assert_eq!(again, Request::Connect { connection });
 }
 
-/// No log-in without a signature over its challenge, which the fuzzer can't produce.
+/// Reading a log-in must not panic. The fuzzer can't produce a valid log-in, because it must sign a challenge.
 pub fn log_in(bytes: &[u8]) {
     let _ = login::read(bytes, "https://host:4711");
 }
 
-/// The address of a browser from a reverse proxy's headers, and the configuration of proxies and origins. The
-/// headers always result in an address; a parsed proxy or origin is written in an equivalent form.
+/// A browser's address from the headers of a reverse proxy, and the configuration of proxies and origins. Any headers
+/// result in an address. A proxy or origin that can be parsed is written in an equivalent form.
 pub fn forwarded(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let proxies = ["127.0.0.1".parse(), "10.0.0.0/8".parse()].map(|one| one.expect("a network"));
     let peer = [127, 0, 0, 1].into();
     let at = browser(peer, text.lines(), &proxies);
-    // The address without a digit is `::`.
+    // `::` is the only address without a digit.
     assert!(at == peer || text.contains(|c: char| c.is_ascii_hexdigit() || c == ':'));
     if let Ok(proxy) = text.parse::<ProxyNetwork>() {
         assert_eq!(proxy.to_string().parse(), Ok(proxy));
@@ -53,7 +53,7 @@ pub fn forwarded(bytes: &[u8]) {
     }
 }
 
-/// Each payload fits, the last one is marked, and fragments add only their headers.
+/// Each payload fits into a packet, only the last payload is marked, and fragments add only their headers.
 pub fn packetise(bytes: &[u8]) {
     let (mut sum, mut count, mut ends) = (0, 0, 0);
     payloads(bytes, |payload, last| {
@@ -66,8 +66,8 @@ pub fn packetise(bytes: &[u8]) {
     assert!(sum <= bytes.len() + 2 * count);
 }
 
-/// Datagrams from the address of a STUN server, with the transaction of the pending request: they result in
-/// one address at most, and in none if they are not a response.
+/// Datagrams from the address of a STUN server, with the transaction id of the pending request. A response results in
+/// one address, any other datagram in none.
 pub fn stun_answers(bytes: &[u8]) {
     let now = Instant::now();
     let server = ([198, 51, 100, 1], 3478).into();
@@ -76,7 +76,7 @@ pub fn stun_answers(bytes: &[u8]) {
     let mut question = Vec::new();
     asked.poll(now, |_, datagram| question = datagram.to_vec());
     let mut datagram = bytes.to_vec();
-    // The magic cookie and the transaction (RFC 8489 section 5), which the fuzzer can't guess.
+    // The fuzzer can't guess the magic cookie and the transaction id (RFC 8489 section 5).
     if let Some(known) = datagram.get_mut(4..20) {
         known.copy_from_slice(&question[4..20]);
     }

@@ -1,4 +1,4 @@
-//! Untrusted captures: files, and datagrams with arbitrary content in a valid file.
+//! Untrusted captures: arbitrary files, and valid files that contain arbitrary datagrams.
 
 use std::io::{Cursor, Read};
 
@@ -8,7 +8,7 @@ use openuvr_lab::traffic::{analyse, join};
 
 use crate::Draw;
 
-/// Arbitrary bytes as a capture; or as datagrams with their times and lengths, some of them coalesced. The
+/// The input is a capture file, or it describes datagrams with their times and lengths, some of them coalesced. The
 /// analysis accounts for every datagram that it reports.
 pub fn captures(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
@@ -58,7 +58,7 @@ fn datagrams(bytes: &[u8]) -> Vec<u8> {
             let length = usize::from(draw.u8());
             draw.take(length).to_vec()
         };
-        // Repeated content has the form of datagrams coalesced by an offload.
+        // Repeat the content: the datagram then looks like several datagrams coalesced by an offload.
         while payload.len() < length && !payload.is_empty() {
             payload.extend_from_within(..payload.len().min(length - payload.len()));
         }

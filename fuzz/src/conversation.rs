@@ -1,9 +1,9 @@
-//! A host and a client connected by a link that the input controls: loss, repetition, reordering, damage and
-//! forgery, and the actions of both sides in between.
+//! A host and a client that are connected by a link. The input controls the link (loss, repetition, reordering, damage
+//! and forgery), and the actions of host and client in between.
 //!
-//! Both sides are correct, so the checks go beyond robustness: altered or repeated datagrams are rejected
-//! without effect, input is applied in order and once, slices are equal to the sent ones, and after the link
-//! has recovered every captured frame has exactly one outcome.
+//! Host and client are both correct, so the checks go beyond robustness: altered or repeated datagrams are rejected
+//! without effect, each input event is applied once and in order, and received slices are equal to the sent slices.
+//! After the link has recovered, every captured frame has exactly one outcome.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -39,11 +39,11 @@ use crate::{Draw, established};
 const PATH: PathId = PathId([7; PathId::LEN]);
 const SESSION: SessionId = SessionId(1);
 
-/// Maximum number of datagrams in flight in one direction; further ones are lost. Less than the replay
-/// window, so that none is rejected for its age.
+/// Maximum number of datagrams in flight in one direction; further datagrams are lost. The limit is less than the
+/// replay window, so no datagram is rejected because of its age.
 const MAX_IN_FLIGHT: usize = 128;
 
-/// Number of kept past datagrams that may be repeated.
+/// Number of delivered datagrams that are kept to be repeated.
 const REMEMBERED: usize = 64;
 
 /// One direction of the link.
@@ -68,7 +68,7 @@ impl LinkDirection {
     }
 }
 
-/// Both ends and the expected state.
+/// Host and client, the link between them, and their expected state.
 struct Conversation {
     now: Instant,
     host: Host,
@@ -81,7 +81,7 @@ struct Conversation {
     is_active: bool,
     captured: BTreeSet<FrameId>,
     ended: BTreeSet<FrameId>,
-    /// The newest frame with an output slice or a result at the client.
+    /// The newest frame that the client has displayed or dropped.
     shown: FrameId,
     typed: InputSeq,
     applied: InputSeq,
@@ -185,7 +185,7 @@ impl Conversation {
                 self.sent_pose = self.client.pose(self.now, pose, self.now);
             }
             _ => {
-                // Reorders the datagram depending on the input.
+                // Deliver a datagram, possibly out of order.
                 let place = usize::from(draw.u8() / 64);
                 self.deliver(upwards, place);
             }
@@ -222,7 +222,7 @@ impl Conversation {
         self.direction(upwards).remember(datagram);
     }
 
-    /// Repeats a past datagram.
+    /// Repeats a datagram that has already been delivered.
     fn again(&mut self, upwards: bool, n: u8) {
         let old = &self.direction(upwards).old;
         let Some(datagram) = old.get(usize::from(n) % old.len().max(1)).cloned() else {
@@ -231,7 +231,7 @@ impl Conversation {
         self.refused(upwards, &datagram);
     }
 
-    /// Delivers a datagram in flight twice: unchanged, and before that with altered bytes.
+    /// Delivers an altered copy of the next datagram in flight. The datagram itself stays in flight.
     fn altered(&mut self, upwards: bool, draw: &mut Draw<'_>) {
         let Some(mut datagram) = self.direction(upwards).queue.front().cloned() else {
             return;
@@ -247,7 +247,7 @@ impl Conversation {
         self.refused(upwards, &datagram);
     }
 
-    /// Delivers a datagram that was not sent in this form: it is rejected and changes no timer.
+    /// Delivers a datagram that is altered or repeated. It must be rejected, and must not change a timer.
     fn refused(&mut self, upwards: bool, datagram: &[u8]) {
         let before = (self.host.next_timeout(), self.client.next_timeout());
         let taken = self.hand_over(upwards, datagram);
@@ -340,7 +340,7 @@ impl Conversation {
         self.host.record(self.now, &end);
     }
 
-    /// The work of the threads after each step: timers, events, frames, and all transmissions.
+    /// Does the threads' work after each step: timers, events, frames, and all transmissions.
     fn settle(&mut self) {
         self.host.handle_timeout(self.now);
         self.client.handle_timeout(self.now);
@@ -375,7 +375,7 @@ impl Conversation {
         match event {
             HostEvent::Subscribed { media, .. } => self.sender = Some(Box::new(media.video())),
             HostEvent::Input { arrived, .. } => {
-                // A reconciling release has the number of the previous event.
+                // A release that reconciles the pressed keys has the number of the previous event.
                 let next = arrived.seq.0 == self.applied.0 + 1;
                 assert!(next || arrived.seq == self.applied, "input out of order");
                 self.applied = arrived.seq;
@@ -415,7 +415,7 @@ impl Conversation {
         }
     }
 
-    /// Takes the received outputs and reports them.
+    /// Takes the receiver's outputs and reports them to the host.
     fn show(&mut self) {
         while let Some(step) = self.receiver.first().poll(self.now) {
             let (frame, outcome, first) = match step {
@@ -458,8 +458,8 @@ impl Conversation {
         (self.client).picture(self.now, ViewId::FIRST, picture, epoch);
     }
 
-    /// The link has no impairments until all pending transmissions are due: acknowledgements, beacons,
-    /// retransmissions. The longest of these waits is a round trip extended by the input.
+    /// Delivers all datagrams without impairments until all pending transmissions have been made: acknowledgements,
+    /// beacons, retransmissions. The longest wait is a round trip, which the input may have extended.
     fn drain(&mut self) {
         for _ in 0..1000 {
             self.now = self.now + Duration::from_millis(20);
@@ -483,7 +483,7 @@ impl Conversation {
 
 const SLICES: u8 = 3;
 
-/// The bytes of a slice, derived from frame and index: at most two datagrams.
+/// The bytes of a slice, which depend on frame and index. They need at most two datagrams.
 fn slice(frame: FrameId, index: u8) -> Vec<u8> {
     let length = 1 + (frame.0 as usize * 977 + usize::from(index) * 331) % 2000;
     let byte = |i: usize| (i as u32 ^ frame.0 ^ u32::from(index) << 4) as u8;

@@ -1,5 +1,5 @@
-//! Files from other programs of the same user: the settings of the OpenXR runtime, the files of keys and of
-//! trust, the gamepad database, and the requests of a game to a gamepad.
+//! Files from other programs of the same user: settings of the OpenXR runtime, key and trust files, the gamepad
+//! database, and a game's requests to a gamepad.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -12,8 +12,8 @@ use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch_protocol::LaunchSettings;
 use openuvr_runtime::trust_store::{DeviceStore, HostStore, MAX_WINDOW};
 
-/// A list of applications, and files of Steam and Lutris from which one is made: each application found is one that a
-/// list may have.
+/// A list of applications, and the files of Steam and Lutris from which such a list is made. A list that can be parsed
+/// is written in an equivalent form.
 pub fn application_lists(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -32,7 +32,7 @@ pub fn application_lists(bytes: &[u8]) {
     }
 }
 
-/// The settings in the file of the OpenXR runtime: parsed ones are written in an equivalent form.
+/// The settings file of the OpenXR runtime. Settings that can be parsed are written in an equivalent form.
 pub fn xr_settings(bytes: &[u8]) {
     if let Ok(settings) = LaunchSettings::from_toml(bytes)
         && let Ok(written) = settings.to_toml()
@@ -43,8 +43,8 @@ pub fn xr_settings(bytes: &[u8]) {
     }
 }
 
-/// Arbitrary bytes as a file of devices, of hosts, or of a key: it is rejected and not changed, or its
-/// content is preserved by an update.
+/// Arbitrary bytes as a file of devices, of hosts, of a pairing request, or of a key. An invalid file is rejected and
+/// not changed; an update preserves the content of a valid file.
 pub fn trust_files(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
@@ -91,7 +91,7 @@ fn hosts(folder: &Path, bytes: &[u8]) {
     assert_eq!(again.key("fuzz:4710"), Some(key));
 }
 
-/// A request for a pairing window: at most one is reported, with a PIN.
+/// A file with a request for a pairing window. At most one request is reported, and it has a PIN.
 fn pairing(folder: &Path, bytes: &[u8]) {
     let mut requests = {
         let _ = fs::remove_file(folder.join("pairing.toml"));
@@ -111,20 +111,20 @@ fn key(folder: &Path, bytes: &[u8]) {
     let file = folder.join("host.key");
     put(&file, bytes);
     if let Ok(identity) = load_or_create(folder, KeyOwner::Host) {
-        let again = load_or_create(folder, KeyOwner::Host).expect("it was read before");
+        let again = load_or_create(folder, KeyOwner::Host).expect("the key was read before");
         assert!(again.public() == identity.public());
     }
-    // The content is unchanged.
+    // The content of the key file is unchanged.
     assert_eq!(fs::read(&file).expect("there"), bytes);
 }
 
-/// Writes a file with access for the owner only, as required.
+/// Writes a file that only its owner can access. Other files are rejected.
 fn put(file: &Path, bytes: &[u8]) {
     fs::write(file, bytes).expect("written");
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("ours");
 }
 
-/// A folder for this process, in memory where possible.
+/// A private folder for this process, in memory if possible.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -141,7 +141,7 @@ fn folder() -> &'static Path {
     })
 }
 
-/// A database of gamepads: arbitrary text; the number of errors is limited.
+/// Arbitrary text as a gamepad database. The number of reported errors is limited.
 pub fn pad_database(bytes: &[u8]) {
     use openuvr_media::input_source::pads::mapping::Database;
     let (mut database, mut complaints) = (Database::default(), Vec::new());
@@ -151,7 +151,8 @@ pub fn pad_database(bytes: &[u8]) {
     assert!(database.len() <= text.lines().count());
 }
 
-/// Requests of programs to a gamepad: a byte for the program, one for the elapsed time, and a request.
+/// Requests of several programs to a gamepad. Each has a byte that selects the program, a byte for the elapsed time,
+/// and the request itself.
 pub fn pad_requests(bytes: &[u8]) {
     use openuvr_media::pad::force_feedback::ForceFeedback;
     use openuvr_media::pad::requests::{LENGTH, Request};
@@ -170,7 +171,7 @@ pub fn pad_requests(bytes: &[u8]) {
     }
 }
 
-/// A portal link from an untrusted page: parsed or rejected, and a parsed link is written identically.
+/// A portal link from an untrusted page. A link that can be parsed is written in an equivalent form.
 pub fn portal_link(bytes: &[u8]) {
     use openuvr_runtime::client::link::PortalLink;
     let Ok(text) = std::str::from_utf8(bytes) else {

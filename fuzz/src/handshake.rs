@@ -1,6 +1,5 @@
-//! A handshake between a client and a host, over a network that loses, repeats, delays, alters and forges
-//! datagrams: no client is accepted without the PIN or an allowed key, and either both sides agree or there
-//! is no session.
+//! A handshake between a client and a host, over a network that loses, repeats, delays, alters and forges datagrams. No
+//! client is accepted without the PIN or an allowed key. Client and host agree on the session, or there is no session.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use openuvr_proto::time::Instant;
 
 use crate::Draw;
 
-/// Maximum number of datagrams in flight in one direction; further ones are lost.
+/// Maximum number of datagrams in flight in one direction; further datagrams are lost.
 const WAITING: usize = 16;
 
 struct World {
@@ -22,7 +21,7 @@ struct World {
     host: HostHandshake,
     client: ClientHandshake,
     standing: DeviceStatus,
-    /// Sent by the client and not yet delivered to the host, and the opposite direction.
+    /// Datagrams that the client has sent and that are not yet delivered to the host. `down` is the opposite direction.
     up: VecDeque<Vec<u8>>,
     down: VecDeque<Vec<u8>>,
     at_host: Vec<(Established, Paired)>,
@@ -30,7 +29,7 @@ struct World {
     events: u32,
 }
 
-/// The first bytes determine the knowledge of both sides, the rest the sequence of steps.
+/// The first byte determines the keys and PINs that client and host have. The other bytes determine the steps.
 pub fn handshake(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let pin = |text: &str| Pin::parse(text).expect("digits");
@@ -111,7 +110,7 @@ impl World {
             7 => {
                 self.now = self.now + Duration::from_millis(u64::from(draw.u16() % 2048));
                 self.host.handle_timeout(self.now);
-                // Any result is valid.
+                // Both results are valid.
                 let _ = self.client.handle_timeout(self.now);
             }
             8 => {
@@ -129,7 +128,7 @@ impl World {
                 }
             }
             9 => {
-                // Repeated, possibly from another path.
+                // Repeat a datagram, possibly from a different path.
                 let from = PathId([1 + draw.u8() % 3; PathId::LEN]);
                 if let Some(datagram) = self.up.front().cloned() {
                     self.to_host(from, &datagram);
@@ -139,7 +138,7 @@ impl World {
                 }
             }
             _ => {
-                // A forgery with a valid header and arbitrary bytes.
+                // Forge a datagram with a valid header and arbitrary bytes.
                 let mut datagram =
                     vec![1, 0, 0, 0, 0, 0, 0, 0, draw.u8() % 18, draw.u8() % 3, 0, 0];
                 let longest = usize::from(draw.u8());

@@ -1,10 +1,10 @@
 //! Fuzz targets: functions of a byte slice, in one table, driven by libFuzzer.
 //!
-//! A target accepts any bytes and must return: a panic, an overflow, a hang or unbounded memory is a finding.
-//! A new one is a function and a line in [`TARGETS`]; its seeds are the files of `vectors/` with a path that
-//! contains its name. `fuzz/run` builds this program and starts it.
+//! A target must accept any bytes and return. A panic, an overflow, a hang or unbounded memory is a finding. To add a
+//! target, write a function and add it to [`TARGETS`]. The seeds of a target are the files in `vectors/` whose path
+//! contains the target's name. `fuzz/run` builds and starts this program.
 //!
-//! The results of the parsers are checked by the unit and property tests, not here.
+//! Unit tests and property tests check the results of the parsers; the targets do not.
 #![no_main]
 
 mod browsers;
@@ -32,7 +32,7 @@ use openuvr_proto::seq;
 
 type Target = fn(&[u8]);
 
-/// Name on the command line of `fuzz/run`, and the function.
+/// The targets: the name on the command line of `fuzz/run`, and the function.
 #[rustfmt::skip] // one line each: `fuzz/run` reads the names from here
 const TARGETS: &[(&str, Target)] = &[
     ("seq", seq_is_antisymmetric),
@@ -89,7 +89,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("capi_mud", sys::mud),
 ];
 
-/// The selected target: libFuzzer owns the command line, so the name is in the environment.
+/// The environment variable with the selected target's name. The name cannot be an argument, because libFuzzer owns the
+/// command line.
 const CHOICE: &str = "OPENUVR_FUZZ_TARGET";
 
 libfuzzer_sys::fuzz_target!(init: { chosen(); }, |bytes: &[u8]| chosen()(bytes));
@@ -109,7 +110,7 @@ fn chosen() -> Target {
     })
 }
 
-/// A link script: a parsed one is written in an equivalent form.
+/// A link script. A script that can be parsed is written in an equivalent form.
 fn link_script(bytes: &[u8]) {
     use openuvr_sim::{link::Impairment, script};
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -121,7 +122,7 @@ fn link_script(bytes: &[u8]) {
     }
 }
 
-/// Values from the fuzzer's bytes; zeros after their end.
+/// Takes values from the fuzzer's bytes. After their end, all values are zero.
 struct Draw<'a>(&'a [u8]);
 
 impl<'a> Draw<'a> {
@@ -155,7 +156,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// The result of a handshake for both sides.
+/// The result of a handshake, for host and client.
 fn established(device: u8, session: u32) -> Established {
     Established {
         session: SessionId(session),
@@ -165,8 +166,7 @@ fn established(device: u8, session: u32) -> Established {
     }
 }
 
-/// Of two serial numbers at most one is newer, and exactly one unless they are equal or half the number range
-/// apart.
+/// Exactly one of two serial numbers is newer, unless they are equal or half the number range apart.
 fn seq_is_antisymmetric(bytes: &[u8]) {
     let Some((a, rest)) = bytes.split_first_chunk() else {
         return;

@@ -1,5 +1,5 @@
-//! An authentic host that sends inconsistent data: fragments that contradict each other, reference arbitrary
-//! frames and are never completed, and repair shards without their block.
+//! An authentic host that sends inconsistent data: fragments that contradict each other, that refer to arbitrary frames
+//! or that never complete a frame, and FEC repair shards without their block.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
             drain(&mut receiver, now, &mut order);
         }
     }
-    // In the end no frame is incomplete.
+    // Advance the time until no frame is incomplete.
     for _ in 0..100 {
         drain(&mut receiver, now, &mut order);
         let Some(at) = receiver.first().next_timeout() else {
@@ -114,7 +114,7 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     receiver.check_invariants();
 }
 
-/// A sealed fragment with mostly small values, so that they collide, and sometimes large ones.
+/// A sealed fragment. Most of its values are small, so that fragments collide; some are large.
 fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let flags = draw.u8();
     let places = draw.u8();
@@ -189,12 +189,12 @@ fn absurd(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> 
     sealed(sealer, now, &body)
 }
 
-/// Repair shards of small blocks, valid or not.
+/// A sealed repair shard of a small block, valid or not.
 fn absurd_parity(draw: &mut Draw<'_>, sealer: &mut Sealer, base: u32, now: Instant) -> Vec<u8> {
     let (shape, place) = (draw.u8(), draw.u8());
     let length = usize::from(draw.u8() / 4 * 2);
     let mut shard = draw.take(length).to_vec();
-    // As long as the shards of most of the fragments, or longer.
+    // The shard is at least as long as the shards of most fragments.
     let least = SHARD_LENGTH + VIDEO_HEADER + 8;
     shard.resize(shard.len().max(least), place);
     let parity = FecRepair {
@@ -221,7 +221,8 @@ fn sealed(sealer: &mut Sealer, now: Instant, body: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// An authentic client with inconsistent streams to its host: valid bodies, and arbitrary bytes.
+/// An authentic client that sends inconsistent streams to its host: arbitrary bodies in valid datagrams, and arbitrary
+/// datagrams.
 pub(crate) fn uplink_receiver(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let session = established(1, 5);
@@ -244,8 +245,8 @@ pub(crate) fn uplink_receiver(bytes: &[u8]) {
     }
 }
 
-/// An authentic peer with inconsistent data of a timed stream: each payload is output once and in order, or
-/// is reported as missing.
+/// An authentic peer that sends inconsistent data of a timed stream. Each payload is output once and in order, or is
+/// reported as missing.
 pub(crate) fn timed_receiver(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let stream = StreamId::first(StreamKind::Audio);
@@ -279,7 +280,7 @@ pub(crate) fn timed_receiver(bytes: &[u8]) {
         }
         take_out(&mut receiver, now, &mut next);
     }
-    // In the end there are no timers.
+    // Advance the time until no timer is left.
     while let Some(at) = receiver.next_timeout() {
         assert!(at > now, "an expired timer without effect");
         now = at;
@@ -292,7 +293,7 @@ fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) 
         assert!(steps < 10_000, "poll does not end");
         let (first, count) = match receiver.poll(now) {
             Some(TimedOutput::Payload(payload, arrived)) => {
-                assert!(arrived <= now, "it arrived before it was sent");
+                assert!(arrived <= now, "a packet arrived before it was sent");
                 (payload.seq.0, 1)
             }
             Some(TimedOutput::Missing { first, count }) => (first.0, count),

@@ -1,4 +1,4 @@
-//! Messages of Moonlight's clients: RTSP, control stream, input, pairing.
+//! Messages from Moonlight clients: RTSP, control stream, input, pairing.
 
 use openuvr_moonlight::Query;
 use openuvr_moonlight::control::{Message, Wants};
@@ -8,7 +8,7 @@ use openuvr_moonlight::pairing::{ClientCertificate, Exchange, HostRandom};
 use openuvr_moonlight::rtsp::{Request, SealedRequest, parameters};
 use openuvr_moonlight::session::{Launch, Mode};
 
-/// Requests end within their limits; accepted parameters are within theirs.
+/// The body of a request is shorter than the input, and accepted parameters are within their limits.
 pub fn rtsp(bytes: &[u8]) {
     if let Ok(Some(request)) = Request::parse(bytes) {
         assert!(request.body.len() < bytes.len());
@@ -31,7 +31,7 @@ fn announced(body: &[u8]) {
     }
 }
 
-/// Opened messages of the control stream, and the events of their input; and datagrams.
+/// Decrypted messages of the control stream, and the events of their input.
 pub fn control(bytes: &[u8]) {
     let _ = Wants::of(bytes);
     if let Ok(Message::Input(packet)) = Message::parse(bytes) {
@@ -39,7 +39,7 @@ pub fn control(bytes: &[u8]) {
     }
 }
 
-/// Input packets one after another: each makes few events.
+/// A sequence of input packets. Each packet produces few events.
 pub fn input(bytes: &[u8]) {
     let mut translator = Translator::default();
     for packet in bytes.chunks(40) {
@@ -52,11 +52,11 @@ pub fn input(bytes: &[u8]) {
 fn events(packet: &InputPacket, translator: &mut Translator) {
     let mut count = 0;
     translator.events(packet, |_| count += 1);
-    // A text of 32 bytes is pressed and released character by character.
+    // The longest packet is a text of 32 bytes: each character is pressed and released.
     assert!(count <= 64, "{packet:?}");
 }
 
-/// HTTP requests, their queries, certificates, and steps of a pairing in any order.
+/// HTTP requests and their queries, certificates, and pairing steps in any order.
 pub fn pairing(bytes: &[u8]) {
     if let Ok(Some(request)) = http::Request::parse(bytes) {
         let query = Query::parse(&request.query);
@@ -80,7 +80,7 @@ pub fn pairing(bytes: &[u8]) {
                 .challenge(&step[..16.min(step.len())], &[4; 256])
                 .map(drop),
             1 => exchange.commit(&step[..32.min(step.len())]).map(drop),
-            // No client without the key is accepted.
+            // A client without the key must not be accepted.
             _ => exchange.finish(step).map(|()| panic!("paired")),
         };
     }

@@ -1,11 +1,11 @@
-//! Recordings, and the datagrams of head trackers.
+//! Recordings, sensor samples, and the datagrams of head trackers.
 
 use openuvr_gateway::record::fragments::{Fragments, Frame, Sound};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// An encoder with arbitrary output at arbitrary times: the content of the file is counted, and not larger
-/// than the input.
+/// Records an encoder with arbitrary output at arbitrary times. The recording contains at most the frames and packets
+/// that it was given, and is not much larger than the input.
 pub fn recording(bytes: &[u8]) {
     let mut fragments = Fragments::new(true);
     let (mut frames, mut packets, mut came) = (0, 0, 0);
@@ -14,7 +14,7 @@ pub fn recording(bytes: &[u8]) {
         let [what, step, body @ ..] = piece else {
             continue;
         };
-        // Clocks may jump, also backwards.
+        // Clocks may jump forwards or backwards.
         now = Instant(now.0 + (i64::from(*step) - 32) * 5_000_000);
         came += body.len() + 512;
         match what % 4 {
@@ -65,7 +65,8 @@ pub fn recording(bytes: &[u8]) {
     assert!(length <= 4096 + came, "{length}");
 }
 
-/// The type of a sensor's samples, as sysfs describes it, and samples of it: rejected, or decoded within its bits.
+/// The type of a sensor's samples, as sysfs describes it, followed by samples. An invalid type is rejected. Samples are
+/// decoded within the size of the type.
 pub fn iio(bytes: &[u8]) {
     use openuvr_media::head::iio::scan::{Channel, Layout, SampleType};
     let end = bytes
@@ -91,7 +92,8 @@ pub fn iio(bytes: &[u8]) {
     }
 }
 
-/// A datagram at the port of a head tracker: it is rejected, or contains a nearby position and valid angles.
+/// A datagram that arrives at the port for head trackers. It is rejected, or contains a nearby position and valid
+/// angles.
 pub fn opentrack(bytes: &[u8]) {
     if let Some((at, angles)) = openuvr_media::head::opentrack::parse(bytes) {
         assert!(at.iter().all(|metres| metres.abs() <= 100.0));

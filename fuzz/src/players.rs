@@ -8,7 +8,7 @@ use openuvr_gateway::rtsp::{
 /// The token of the fuzzer's player.
 const TOKEN: &str = "fuzzer-s";
 
-/// A connection with all media.
+/// A connection that offers all media.
 struct Has;
 
 impl Streams for Has {
@@ -31,13 +31,13 @@ impl Streams for Has {
     }
 }
 
-/// Every request is answered, and none keeps more than the maximum.
+/// Every request is answered.
 pub fn rtsp(bytes: &[u8]) {
     let mut requests = Requests::default();
     let token = TOKEN.parse().expect("a token");
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
     let mut session = Session::new(token, "host", true, here, 7);
-    // In pieces, as read from a socket.
+    // Parse the input in chunks, as if it were read from a socket.
     for piece in bytes.chunks(bytes.len() / 3 + 1) {
         requests.put(piece);
         loop {
@@ -56,7 +56,7 @@ pub fn rtsp(bytes: &[u8]) {
     }
 }
 
-/// The loss is a fraction of 0 to 1, and the round trip is at most half the range of 32 bits (9.1 hours).
+/// The loss is a fraction between 0 and 1. The round trip is at most half the range of a 32-bit number (9.1 hours).
 pub fn rtcp(bytes: &[u8]) {
     parse_reports(bytes, 0x1234_5678_9abc_def0, |heard| {
         if let PlayerFeedback::Report {

@@ -1,33 +1,33 @@
-//! A portal's parsers of data from others: browsers, session programs, the operator's file of applications,
-//! an OpenID Connect provider, and the engines that run sessions.
+//! A portal's parsers of external data: from browsers, session programs, the operator's application list, an OpenID
+//! Connect provider, and the engines that run sessions.
 
 use openuvr_portal::fuzzing;
 
-/// The output of a session's program so far.
+/// A session program's output, which may still be incomplete.
 pub fn session_endpoint(bytes: &[u8]) {
     fuzzing::endpoint(bytes);
 }
 
-/// The file of applications.
+/// The file with the list of applications.
 pub fn applications(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         fuzzing::applications(text);
     }
 }
 
-/// The claims of a token with a valid signature, or of a provider's response.
+/// The claims in a token with a valid signature, or in a response of the provider.
 pub fn oidc_claims(bytes: &[u8]) {
     fuzzing::claims(bytes);
 }
 
-/// The cookie of a browser that logged in before.
+/// The device cookie of a browser that has logged in before.
 pub fn device_cookie(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         fuzzing::device_cookie(text);
     }
 }
 
-/// The output of Slurm's commands, which is accepted in any form.
+/// The output of Slurm's commands. Any output is accepted.
 pub fn slurm_output(bytes: &[u8]) {
     fuzzing::slurm(&String::from_utf8_lossy(bytes));
 }

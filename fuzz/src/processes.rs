@@ -1,4 +1,4 @@
-//! The messages between our processes: of an application's host, its launcher, and its gateways.
+//! The messages between OpenUVR's processes: an application's host, its launcher, and its gateways.
 
 use openuvr_ipc::frame::{Assembler, Message, encode};
 use openuvr_ipc::gateway_message::GatewayMessage;
@@ -22,8 +22,8 @@ pub fn gateway_messages(bytes: &[u8]) {
     received::<HostMessage>(bytes);
 }
 
-/// Datagrams with the length in their first byte: a received message is within the limits, and survives a
-/// second encoding.
+/// Datagrams, each with its length in the first byte. A received message is within the limits, and stays the same if it
+/// is encoded and decoded again.
 fn received<M: Message>(mut bytes: &[u8]) {
     let mut assembler = Assembler::default();
     while let Some((length, rest)) = bytes.split_first() {
@@ -53,6 +53,6 @@ fn check<M: Message>(message: &M, payload: &[u8]) {
     let (again, same) = again.expect("one datagram is a whole frame");
     assert_eq!(payload, same);
     let mut twice = Vec::new();
-    encode(&mut twice, &again, payload.len()).expect("it was encoded before");
+    encode(&mut twice, &again, payload.len()).expect("the frame was encoded before");
     assert_eq!(twice, sent[..head]);
 }

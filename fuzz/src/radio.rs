@@ -1,12 +1,12 @@
-//! Texts about the air and its networks: output of `iw` and `nmcli`, which repeat texts of strangers, logs of hostapd and
-//! wpa_supplicant, and QR codes.
+//! Texts about radio networks: output of `iw` and `nmcli`, which contains names chosen by strangers, logs of hostapd
+//! and wpa_supplicant, and QR codes.
 
 use openuvr_access_point::channel::{Band, Width};
 use openuvr_access_point::choice::{Air, Selection, rank};
 use openuvr_access_point::{Credentials, hostapd, iw, nmcli, wpa_supplicant};
 use openuvr_proto::printable::is_printable;
 
-/// The parts of an input: arbitrary texts separated by zeros.
+/// Splits the input at zero bytes into arbitrary texts.
 fn texts<const N: usize>(bytes: &[u8]) -> [String; N] {
     let mut parts = bytes.split(|byte| *byte == 0);
     std::array::from_fn(|_| {
@@ -15,7 +15,7 @@ fn texts<const N: usize>(bytes: &[u8]) -> [String; N] {
     })
 }
 
-/// A scan: names do not control a terminal, networks have a place in their band.
+/// The output of a scan. Network names contain no control characters, and each network is within a band.
 pub fn radio_scan(bytes: &[u8]) {
     let [iw, nmcli] = texts(bytes);
     for network in iw::scan::parse(&iw)
@@ -30,7 +30,7 @@ pub fn radio_scan(bytes: &[u8]) {
     let _ = nmcli::owns(&nmcli, "wlan0");
 }
 
-/// Everything from which a channel is chosen: the first one is the one that is free most of the time, and permitted.
+/// All data from which a channel is chosen. The first choice is the least busy channel, and all choices are permitted.
 pub fn radio_choice(bytes: &[u8]) {
     let [scan, survey, channels, phy, regulatory, interfaces] = texts(bytes);
     let (networks, survey) = (iw::scan::parse(&scan), iw::survey::parse(&survey));
@@ -66,7 +66,8 @@ pub fn radio_choice(bytes: &[u8]) {
     }
 }
 
-/// The text of a QR code, which is written as it is read, and lines of logs.
+/// The text of a QR code, and lines of logs. Credentials that can be parsed from a QR code are written in an equivalent
+/// form.
 pub fn radio_texts(bytes: &[u8]) {
     let [code, log] = texts(bytes);
     if let Ok(credentials) = code.parse::<Credentials>() {

@@ -1,4 +1,4 @@
-//! Sessions with any order of calls, and authentic peers that send arbitrary messages.
+//! Sessions whose functions are called in any order, and authentic peers that send arbitrary messages.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use openuvr_proto::wire::{MAX_DATAGRAM, Reject};
 
 use crate::{Draw, established};
 
-/// A peer with the key that sends arbitrary messages.
+/// A peer that has the session's key and sends arbitrary messages.
 struct Peer {
     session: SessionId,
     sealer: Sealer,
@@ -175,7 +175,7 @@ fn offer(draw: &mut Draw<'_>) -> Offer {
     }
 }
 
-/// A second view, which the host has, too.
+/// An offer of a video stream with two views. The host has two views, too.
 fn two_eyes() -> Vec<StreamOffer> {
     vec![StreamOffer {
         stream: StreamId::first(StreamKind::Video),
@@ -252,7 +252,7 @@ pub(crate) fn host(bytes: &[u8]) {
     });
     let mut now = Instant(0);
     let mut peers: Vec<Peer> = Vec::new();
-    // Number of subscribers so far that are not sessions.
+    // The number of subscribers that are not sessions and have joined so far.
     let mut others = 0;
     let mut books = Books::default();
     let mut out = Vec::new();
@@ -343,7 +343,7 @@ pub(crate) fn host(bytes: &[u8]) {
         let due = host.next_timeout();
         assert!(
             due.is_none_or(|(at, _)| at > now),
-            "a timer does not move on: {due:?}"
+            "a timer does not advance: {due:?}"
         );
     }
 }
@@ -498,7 +498,7 @@ pub(crate) fn client(bytes: &[u8]) {
                 let _ = client.handle_datagram(now, PathId::default(), &datagram);
             }
             10 => {
-                // The host's response for an unknown session, altered or not.
+                // The host's response for an unknown session. One of its bits may be altered.
                 let mut datagram = peer.seal(&[]);
                 datagram[..8].copy_from_slice(&[1, 1, 0, 0, 1, 0, 0, 0]);
                 datagram[16..24].copy_from_slice(&now.0.to_le_bytes());
@@ -538,7 +538,7 @@ pub(crate) fn client(bytes: &[u8]) {
         let due = client.next_timeout();
         assert!(
             due.is_none_or(|(at, _)| at > now),
-            "a timer does not move on: {due:?}"
+            "a timer does not advance: {due:?}"
         );
         assert!(!over || due.is_none());
         assert!(client.silence(now) < Duration::from_secs(6) || due.is_none());

@@ -1,6 +1,6 @@
-//! Calls of the C API of `libopenuvr` as from a careless program in C: configurations and structures of
-//! arbitrary bytes (except for their pointers, which are valid or NULL), and arbitrary features and numbers,
-//! in any order. Each call returns, without a caught panic.
+//! Calls of the C API of `libopenuvr`, as from a careless C program. Configurations and structures consist of arbitrary
+//! bytes, except that their pointers are valid or NULL. Features and numbers are arbitrary, and functions are called in
+//! any order. Each call must return without a caught panic.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
@@ -16,10 +16,10 @@ use openuvr::{
 
 use crate::Draw;
 
-/// The encoder that needs no library: independent of the machine, and fast.
+/// The encoder that needs no library. It is fast and works the same on every machine.
 const RGB: u32 = 3;
 
-/// Texts that a configuration points to.
+/// Texts to which a configuration points.
 struct Texts(Vec<CString>);
 
 impl Texts {
@@ -32,7 +32,7 @@ impl Texts {
         Texts((0..count).map(text).collect())
     }
 
-    /// One of them, or NULL.
+    /// The text with index `at`, or NULL.
     fn get(&self, at: usize, from: &mut Draw) -> *const c_char {
         match from.u8() % 3 {
             0 => null(),
@@ -41,11 +41,11 @@ impl Texts {
     }
 }
 
-/// A structure of input bytes, or of zeros after their end, with its size field.
+/// The structure `usual`, with some of its first bytes replaced by bytes of the input.
 fn structure<T: Copy>(from: &mut Draw, mut usual: T) -> T {
     let len = usize::from(from.u16()) % (size_of::<T>() + 1);
     let bytes = from.take(len);
-    // SAFETY: structures of the C API: any bytes are valid for their fields. The caller sets pointers and
+    // SAFETY: `T` is a structure of the C API, and any bytes are valid for its fields. The caller sets pointers and
     // functions before the structure is used.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut usual).cast::<u8>(), bytes.len());
@@ -53,16 +53,16 @@ fn structure<T: Copy>(from: &mut Draw, mut usual: T) -> T {
     usual
 }
 
-/// A size that is valid in most cases.
+/// A value for the size field, which is valid in most cases.
 fn size<T>(from: &mut Draw) -> u32 {
     match from.u8() {
-        // Never more than the real size, as the caller guarantees.
+        // The value never exceeds the real size, because the caller of the API must guarantee that.
         say @ 0..=15 => u32::from(say) * size_of::<T>() as u32 / 16,
         _ => size_of::<T>() as u32,
     }
 }
 
-/// A negative code is an error with a text, and not a caught panic.
+/// Checks a result code. A negative code is an error that has a text and is not a caught panic.
 fn sound(code: c_int) -> c_int {
     assert_ne!(code, OPENUVR_ERROR::OPENUVR_ERROR_PANIC as c_int);
     assert!((-11..=1).contains(&code), "{code}");
@@ -80,7 +80,7 @@ pub(crate) fn host(bytes: &[u8]) {
         config = openuvr_config::default();
     }
     config.encoder = if from.u8() % 8 == 0 { from.u32() } else { RGB };
-    // Without those that probe hardware.
+    // Replace the encoders that probe hardware.
     if (1..=16).contains(&config.encoder) {
         config.encoder = RGB;
     }
@@ -115,7 +115,7 @@ pub(crate) fn host(bytes: &[u8]) {
             match from.u8() % 12 {
                 0..=4 => {
                     let (feature, value) = (u32::from(from.u8()) % 16, from.u32() as c_int);
-                    // Except the encoder, which may need hardware.
+                    // Skip the feature that sets the encoder, because it may need hardware.
                     if feature != 12 {
                         sound(openuvr_set_feature(context, feature, value));
                     }
@@ -154,7 +154,7 @@ pub(crate) fn host(bytes: &[u8]) {
                 _ => {
                     let none = null_mut();
                     sound(openuvr_init_mud_thread(none));
-                    // A host is no MUD.
+                    // The context of a host is not the context of a MUD.
                     sound(openuvr_init_mud_thread(context.cast()));
                 }
             }

@@ -1,4 +1,4 @@
-//! Parsers of wire data: accepted values are written and parsed again as the same.
+//! Parsers of wire data. An accepted value is the same after it is written and parsed again.
 
 use openuvr_net::{MAX_DATAGRAM, ether};
 use openuvr_proto::control::negotiate::Negotiation;
@@ -21,7 +21,7 @@ pub(crate) fn header(bytes: &[u8]) {
         let (sent, number) = (header.sent().0, header.number());
         let again = Header::new(parsed, header.phase(), header.session(), number, sent);
         let again = format!("{again:?}");
-        // Except the reserved bytes.
+        // The reserved bytes may differ.
         assert_eq!(
             again.split("reserved").next(),
             format!("{header:?}").split("reserved").next()
@@ -63,11 +63,11 @@ pub(crate) fn timed(bytes: &[u8]) {
     let mut written = Vec::new();
     let mut writer = TimedWriter::new(&mut written, timed.stream, &payloads[0]);
     for payload in &payloads[1..] {
-        // A saturated time at the clock's minimum is written unchanged.
+        // Writing succeeds even if a time is saturated at the clock's minimum.
         assert!(writer.repeat(payload), "parsed payloads fit");
     }
     let again = Timed::parse(&written).expect("written bodies are valid");
-    assert!(again.payloads().eq(payloads), "and is the same");
+    assert!(again.payloads().eq(payloads), "the payloads are unchanged");
 }
 
 pub(crate) fn control_messages(bytes: &[u8]) {
@@ -77,7 +77,7 @@ pub(crate) fn control_messages(bytes: &[u8]) {
     let again: Result<Vec<_>, _> = Messages::new(&written).collect();
     let again = again.expect("written messages are valid");
     assert_eq!(known.len(), again.len());
-    // Saturated sampling times may change; a second round trip changes nothing.
+    // Saturated sampling times may change in the first round trip. A second round trip changes nothing.
     let mut twice = Vec::new();
     again.iter().for_each(|message| message.write(&mut twice));
     let third: Result<Vec<_>, _> = Messages::new(&twice).collect();
@@ -90,7 +90,7 @@ pub(crate) fn negotiation(bytes: &[u8]) {
     }
 }
 
-/// Segments at any offset, and arbitrary acknowledgements.
+/// Segments of a reliable stream at any offset, and arbitrary acknowledgements.
 pub(crate) fn stream_segments(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let mut incoming = Incoming::default();
@@ -134,8 +134,7 @@ pub(crate) fn stream_segments(bytes: &[u8]) {
     }
 }
 
-/// A ticket or a control token, as text or as bytes: parsed or rejected, and a parsed one is written
-/// identically.
+/// A ticket or a control token, as text or as bytes. Tickets and ids that can be parsed are written identically.
 pub fn tickets(bytes: &[u8]) {
     use openuvr_proto::control::identity::PublicKey;
     use openuvr_proto::control::ticket::{
@@ -146,7 +145,7 @@ pub fn tickets(bytes: &[u8]) {
     if let Ok(ticket) = SignedTicket::from_bytes(bytes) {
         assert_eq!(ticket.as_bytes().as_slice(), bytes);
         assert_eq!(ticket.to_string().parse(), Ok(ticket));
-        // The fuzzer doesn't have the private key.
+        // The fuzzer can't sign a valid ticket, because it doesn't have the private key.
         let taken = gate.redeem(UnixTime(0), &ticket, &PublicKey([1; 32]));
         assert!(taken.is_err());
     }

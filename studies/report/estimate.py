@@ -39,7 +39,7 @@ _T95 = [
 
 
 def t95(freedom):
-    """Student's t for a 95 % interval; fractions of a degree round down, to the safe side."""
+    """Student's t for a 95 % interval; fractional degrees of freedom are rounded down, which is the safe side."""
     whole = int(freedom)
     if whole < 1:
         return math.inf

@@ -77,7 +77,7 @@ def at_least(estimate, bound, why):
 
 
 def not_testable(place, text, why):
-    """A claim that needs what this machine does not have."""
+    """A claim that needs equipment which this machine lacks."""
     return Claim(place, text, "–", (), lambda _: Verdict(Mark.NOT_TESTABLE, why))
 
 

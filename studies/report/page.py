@@ -36,7 +36,7 @@ def papers_section(results):
 
 
 def provenance(results):
-    """Where each file is from."""
+    """The origin of each file."""
     rows = []
     for result in results.all:
         machine = result.get("machine", {})
@@ -58,7 +58,7 @@ def provenance(results):
 
 
 def notices(results):
-    """What limits all figures."""
+    """The limits of all figures."""
     loud = sorted({result.name for result in results.all if result.other_cores > QUIET_CORES})
     quick = sorted({result.name for result in results.all if result.is_quick})
     if loud:

@@ -55,7 +55,7 @@ def references(ax, known):
 
 
 def plain_log(axis, minor=False):
-    """Numbers instead of powers of ten on a logarithmic axis; less than a decade also needs those between."""
+    """Numbers instead of powers of ten on a logarithmic axis. With `minor`, the ticks between decades have numbers, too."""
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axis.set_minor_formatter(FuncFormatter(lambda number, _: f"{number:g}") if minor else NullFormatter())
 

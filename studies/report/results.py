@@ -59,7 +59,7 @@ class Result:
 
     @property
     def is_quick(self):
-        """Whether it is from a smoke test."""
+        """Whether this result is from a smoke test."""
         return any(quick is True for quick in _found(self.data, "quick"))
 
     @property
@@ -69,7 +69,7 @@ class Result:
         return max(numbers, default=0.0)
 
     def table(self, file_name):
-        """A CSV file beside it; empty if there is none."""
+        """The rows of a CSV file beside this result; empty if there is none."""
         if self.path is None or "/" in str(file_name):
             return pandas.DataFrame()
         path = self.path.parent / str(file_name)

@@ -22,10 +22,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// How long a scan may take (guess). Three bands with passive channels need 10 s.
 const SCAN: Duration = Duration::from_secs(60);
 
-/// How often a scan is tried, once per second, while the card is busy with another one.
+/// Maximum number of retries of a scan, one per second, while another program scans with the card.
 const TRIES: u32 = 10;
 
-/// The maximum duration of a change of the country (guess). The kernel reads its file of rules.
+/// The maximum duration of a change of country (guess). The kernel reads its file of rules meanwhile.
 const COUNTRY_CHANGE: Duration = Duration::from_secs(5);
 
 /// The rules, and the networks around the card.
@@ -70,7 +70,7 @@ pub(crate) fn abilities(iw: &Program, card: &Card) -> Result<Phy> {
     let phy = phy::parse(&iw.run(&["phy", &card.phy, "info"], ANSWER)?);
     if !phy.access_point {
         bail!(
-            "{} can't be an access point: its driver has no such mode (`iw phy {} info`); use another card \
+            "{} can't be an access point: its driver does not support this mode (`iw phy {} info`); use another card \
              (--interface)",
             card.interface,
             card.phy
@@ -79,7 +79,7 @@ pub(crate) fn abilities(iw: &Program, card: &Card) -> Result<Phy> {
     Ok(phy)
 }
 
-/// Scans with `iw`, as root, or with NetworkManager. The interface is brought up for `iw`.
+/// Scans with `iw`, as root, or with NetworkManager. For `iw`, the interface must be up.
 ///
 /// # Errors
 /// Returns an error if a program fails.
@@ -94,7 +94,7 @@ pub(crate) fn look_around(
         Some(nmcli) => nmcli::networks(&nmcli.run(&nmcli::scan(interface), SCAN)?),
         None => scan::parse(&scan_with(iw, interface)?),
     };
-    // Many drivers have none.
+    // Many drivers report no survey.
     let survey = iw
         .run(&["dev", interface, "survey", "dump"], ANSWER)
         .unwrap_or_default();
@@ -161,8 +161,8 @@ pub(crate) fn set_country(
     while domain(iw, card)?.is_none_or(|domain| domain.country != wanted) {
         if Instant::now() >= end {
             let remedy = match fs::exists("/lib/firmware/regulatory.db") {
-                Ok(true) => "check that it is in the kernel's list (ISO 3166)",
-                _ => "its rules are missing: run apt install wireless-regdb",
+                Ok(true) => "check that the kernel's list (ISO 3166) contains it",
+                _ => "the countries' radio rules are missing: run apt install wireless-regdb",
             };
             bail!("the kernel does not accept the country {wanted}: {remedy}");
         }

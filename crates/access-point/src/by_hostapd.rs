@@ -19,7 +19,7 @@ const START: Duration = Duration::from_secs(60);
 /// The maximum duration of a change of an interface.
 const STEP: Duration = Duration::from_secs(10);
 
-/// The interval of checks for signals.
+/// The interval of checks whether `stop` is set.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The programs.
@@ -101,8 +101,10 @@ pub(crate) fn start(
         }
         if Instant::now() >= end {
             let waited = (START + 2 * check).as_secs();
-            return Err(anyhow!("hostapd did not start it within {waited} s"))
-                .with_context(|| refused(interface));
+            return Err(anyhow!(
+                "hostapd did not start the access point within {waited} s"
+            ))
+            .with_context(|| refused(interface));
         }
     }
     let dnsmasq = serve_addresses(programs, interface, journal)?;
@@ -121,7 +123,8 @@ fn refused(interface: &str) -> String {
 fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) -> Result<Daemon> {
     let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let subnet = Subnet::choose(&routes).ok_or_else(|| {
-        anyhow!("no network for the clients: routes of this machine cover 192.168.0.0/16; remove one (`ip route`)")
+        anyhow!("no network for the clients: routes of this machine cover all of 192.168.0.0/16; remove a route (`ip \
+                 route`)")
     })?;
     let address = subnet.to_string();
     journal.record(|changes| changes.addresses.push(address.clone()))?;
@@ -172,7 +175,7 @@ impl Running {
                 ),
                 Some(Event::Enabled | Event::RadarCheck) | None => {}
             }
-            // Its log is read so that its end is detected.
+            // Reading the log of dnsmasq detects that dnsmasq has ended.
             let line = self.dnsmasq.line(Duration::ZERO, |_| false);
             line.context("the access point's clients get no addresses any more")?;
         }

@@ -22,18 +22,19 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// The number of successive checks that may fail: on a busy machine `nmcli` can miss its time limit while the connection works.
 const FAILED_CHECKS: u32 = 4;
 
-/// The interval of checks for signals.
+/// The interval of checks whether `stop` is set.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// `nmcli`, if NetworkManager owns the interface. If NetworkManager is not installed or not running, no interface is owned.
+/// `nmcli` if NetworkManager owns the interface, otherwise `None`. NetworkManager owns no interface if it is not
+/// installed or not running.
 pub(crate) fn owner(interface: &str) -> Option<Program> {
     let nmcli = Program::find("nmcli")?;
     let devices = nmcli.run(&nmcli::DEVICES, ANSWER).ok()?;
     nmcli::owns(&devices, interface).then_some(nmcli)
 }
 
-/// Starts a connection. Its profile is only in memory, and is removed with the journal's changes; then the previous
-/// connection of the card returns.
+/// Starts a connection. Its profile exists only in memory. Reversing the changes in the journal removes the profile and
+/// restores the card's previous connection.
 ///
 /// # Errors
 /// Returns an error if NetworkManager refuses.
@@ -51,7 +52,7 @@ pub(crate) fn start(nmcli: &Program, profile: &Profile, journal: &mut Journal) -
         &profile.up_arguments(&secrets.to_string_lossy()),
         CONNECTION,
     );
-    // The file has been read.
+    // `nmcli` has read the file.
     let removed = std::fs::remove_file(&secrets);
     started.with_context(|| format!("NetworkManager refuses {interface}"))?;
     removed.context("can't remove the file with the key")

@@ -19,13 +19,13 @@ const JOINING: Duration = Duration::from_secs(60);
 /// The maximum duration of a change of the interface.
 const STEP: Duration = Duration::from_secs(10);
 
-/// The interval of checks for signals.
+/// The interval of checks whether `stop` is set.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A connection. Its programs end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    // The addresses are released before the network is left.
+    // Declared, and therefore dropped, first: the addresses are released before the client leaves the network.
     _dhcp: Option<Daemon>,
     _supplicant: Daemon,
 }
@@ -99,15 +99,15 @@ pub(crate) fn join(
         Ok(None) => {
             if !stop.load(Ordering::Relaxed) {
                 eprintln!(
-                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client): the client searches for \
-                     the host over IPv6 only"
+                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client): searching for the host \
+                     over IPv6 only"
                 );
             }
             None
         }
-        // Link-local addresses need no server.
+        // IPv6 still works, because link-local addresses need no server.
         Err(why) => {
-            eprintln!("openuvr client: {why}: the client searches for the host over IPv6 only");
+            eprintln!("openuvr client: {why}: searching for the host over IPv6 only");
             None
         }
     };

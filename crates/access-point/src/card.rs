@@ -22,7 +22,7 @@ pub(crate) struct Card {
     folder: PathBuf,
 }
 
-/// A lock of radio transmitters (Linux, `Documentation/driver-api/rfkill.rst`).
+/// How a radio transmitter is blocked (Linux, `Documentation/driver-api/rfkill.rst`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Blocked {
     /// Blocked by software.
@@ -51,7 +51,7 @@ impl Card {
         })
     }
 
-    /// Whether its transmitter is blocked.
+    /// How its transmitter is blocked; `None` if it is not.
     pub(crate) fn blocked(&self) -> Option<Blocked> {
         let entries = fs::read_dir(self.folder.join("phy80211")).ok()?;
         let mut blocked = None;

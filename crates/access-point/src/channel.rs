@@ -127,12 +127,12 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block of this width around a primary channel; `None` if there is none. Blocks lie at fixed frequencies. In 2.4
-    /// GHz, which has room for three networks of 20 MHz, there are no blocks of several channels here.
+    /// The block of this width around a primary channel; `None` if there is none. Blocks lie at fixed frequencies. The
+    /// 2.4 GHz band has room for only three networks of 20 MHz, so all its blocks are 20 MHz wide here.
     #[must_use]
     pub fn new(primary: Frequency, width: Width) -> Option<Block> {
         let (band, number) = (primary.band()?, primary.channel()?);
-        // The first channel of the part of the band in which blocks are counted, and the last one.
+        // The first and the last channel of the part of the band in which blocks are counted.
         let (first, last) = match (band, number) {
             (Band::Ghz2_4, _) => (number, number),
             (Band::Ghz5, 32) => (32, 32),
@@ -295,7 +295,7 @@ mod tests {
         ] {
             assert_eq!(block(band, number, width), None, "{band} {number}");
         }
-        // 165 lies outside of the block of 80 MHz, and its pair ends at 169.
+        // Channel 165 is the lowest channel of an 80 MHz block, which ends with channel 177.
         assert!(block(Band::Ghz5, 165, Width::Mhz80).is_some());
     }
 

@@ -7,9 +7,10 @@
 //! ```text
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
 //! ```
-//! - *measured*: the busiest of its channels, according to the card's survey, or to the use that an access point reports.
-//! - *share*: the time that a network may use in the future, which a measurement of some 100 ms does not show. A network for
-//!   which stations here must wait counts fully; a weaker one counts less, by its signal in dB, down to noise.
+//! - *measured*: the use of the block's busiest channel, according to the card's survey or to an access point's report.
+//! - *share*: the share of the time that a network may use in the future, which a measurement of some 100 ms does not
+//!   show. A network for which stations here must wait counts fully. A weaker network counts less, in proportion to its
+//!   signal in dB above the noise.
 //!
 //! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A block is used
 //! only as a whole: one busy channel makes all 80 MHz wait, or narrows the block.
@@ -41,7 +42,7 @@ pub struct Selection {
     pub channel: Option<u32>,
     /// The maximum width.
     pub widest: Width,
-    /// Whether channels used by radar are permitted, with the check before their use.
+    /// Whether channels that are shared with radar are permitted. They are checked for radar before their use.
     pub radar: bool,
 }
 
@@ -59,7 +60,7 @@ pub struct Air<'a> {
 pub struct Candidate {
     /// The block.
     pub block: Block,
-    /// The duration of the check for radar before its use.
+    /// The duration of the check for radar before the block is used; `None` if it needs no check.
     pub radar_check: Option<Duration>,
     /// Its interference.
     pub interference: Interference,
@@ -124,8 +125,8 @@ pub enum NoChannel {
     Number(u32),
 }
 
-/// The permitted blocks of the best band and of the maximum width, the one with the least interference first. There is at
-/// least one.
+/// The permitted blocks in the first usable band, all of the maximum permitted width. The block with the least
+/// interference comes first. There is at least one.
 ///
 /// # Errors
 /// [`NoChannel`] if there is none.
@@ -163,7 +164,7 @@ pub fn rank(
     Err(reason(channels, phy, selection))
 }
 
-/// The permitted blocks of a band and a width, with their checks for radar.
+/// The permitted blocks of a band and a width, each with the duration of its check for radar.
 fn blocks(
     channels: &[Channel],
     phy: &Phy,
@@ -175,7 +176,7 @@ fn blocks(
         return Vec::new();
     };
     let has = match (band, width) {
-        // 6 GHz begins with 802.11ax.
+        // The 6 GHz band requires 802.11ax.
         (Band::Ghz6, _) => abilities.he,
         (_, Width::Mhz20) => true,
         (_, Width::Mhz40) => abilities.ht,
@@ -272,7 +273,7 @@ fn overlapping((low, high): (u32, u32), networks: &[Network]) -> Vec<&Network> {
     networks.iter().filter(overlaps).collect()
 }
 
-/// The share of the time that a network with this signal is expected to take from us.
+/// The share of the time for which a network with this signal is expected to keep this host from transmitting.
 fn share(signal: i32) -> f64 {
     let above = f64::from(signal - NOISE) / f64::from(CCA_THRESHOLD - NOISE);
     USUAL_SHARE * above.clamp(0.0, 1.0)

@@ -42,7 +42,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// card.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Wireless interface [default: the only free one]
+    /// Wireless interface [default: the only free interface]
     #[arg(long, value_name = "IFACE", value_parser = interface)]
     interface: Option<String>,
     /// Name of the network, 1 to 32 bytes [default: OpenUVR- and this machine's name]
@@ -167,7 +167,9 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let folder = journal::folder()?;
     let interrupted = journal::reverse_interrupted(&folder)?;
     for interface in &interrupted {
-        eprintln!("openuvr ap: reversed the changes of an interrupted program to {interface}");
+        eprintln!(
+            "openuvr ap: undid the changes that an interrupted program had made to {interface}"
+        );
     }
     if args.clean_up {
         if interrupted.is_empty() {
@@ -264,7 +266,8 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     }
 }
 
-/// Starts the access point, shows it, and follows it until `stop` is set. Its programs end before the changes are reversed.
+/// Starts the access point, shows its name and key, and monitors it until `stop` is set. Its programs end before the
+/// changes are reversed.
 fn follow(
     programs: &Programs,
     access_point: &AccessPoint<'_>,
@@ -296,7 +299,7 @@ fn check_permission(card: &Card, found: &Interface) -> Result<()> {
             "AP" => "is already the access point of another program",
             _ => "is connected to a network",
         };
-        bail!("{interface} {state}: end that first, or use another card (--interface)");
+        bail!("{interface} {state}: disconnect it first, or use another card (--interface)");
     }
     Ok(())
 }
@@ -326,7 +329,7 @@ fn report_choice(
             eprintln!("openuvr ap: hostapd chooses among {count} channels by its own survey");
         }
         ChannelChoice::Auto => eprintln!(
-            "openuvr ap: least interference of {} channels at {block}: {interference}",
+            "openuvr ap: {block} has the least interference of {} channels: {interference}",
             ranked.len()
         ),
         ChannelChoice::Number(_) => eprintln!("openuvr ap: {block}: {interference}"),
@@ -376,7 +379,7 @@ fn invitation(credentials: &Credentials, colours: bool) -> String {
     let _ = writeln!(all, "Name      {}", credentials.ssid);
     let _ = writeln!(all, "Key       {}", credentials.key.text());
     let _ = writeln!(all, "Security  {security}");
-    // A quotation mark ends the shell's quotation, is quoted itself, and then another quotation begins.
+    // For each quotation mark, the shell's quotation ends, an escaped mark follows, and another quotation begins.
     let quoted = text.replace('\'', "'\\''");
     let _ = writeln!(all, "Client    openuvr client --via-ap '{quoted}'");
     all

@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// The interval of queries.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The clients, in order of preference, with their packages.
+/// The DHCP clients, in order of preference.
 const CLIENTS: [&str; 3] = ["dhclient", "dhcpcd", "udhcpc"];
 
 /// Starts a client and waits for an address. Returns `None` if no client is installed, or if `stop` is set meanwhile.
@@ -69,11 +69,11 @@ pub(crate) fn start(
     }
 }
 
-/// The arguments that keep a client in the foreground, only for IPv4, and the files that it writes.
+/// The arguments that run a client in the foreground and for IPv4 only, and the files that the client writes.
 fn arguments(client: &str, interface: &str) -> (Vec<String>, Vec<PathBuf>) {
     match client {
         "dhclient" => {
-            // This is where Debian's AppArmor profile permits them.
+            // Debian's AppArmor profile permits these paths.
             let pid = format!("/run/dhclient-openuvr-{interface}.pid");
             let leases = format!("/var/lib/dhcp/dhclient-openuvr-{interface}.leases");
             let words = ["-4", "-d", "-pf", &pid, "-lf", &leases, interface];

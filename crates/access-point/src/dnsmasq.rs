@@ -26,11 +26,11 @@ pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> S
         // Neither a router nor a name server.
         "dhcp-option=3".to_owned(),
         "dhcp-option=6".to_owned(),
-        // A client that returns after a restart gets an answer at once.
+        // After a restart of the access point, a returning client gets an answer at once.
         "dhcp-authoritative".to_owned(),
         format!("dhcp-leasefile={}", leases.display()),
         "log-facility=-".to_owned(),
-        // An empty file name: none is written.
+        // With an empty file name, no PID file is written.
         "pid-file=".to_owned(),
     ];
     lines.join("\n") + "\n"

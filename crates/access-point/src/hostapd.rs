@@ -15,7 +15,7 @@ use crate::iw::regulatory::Country;
 pub enum Tuning {
     /// This block.
     Block(Block),
-    /// The choice of hostapd (ACS), based on its own survey, among these primary channels of one band and width.
+    /// hostapd chooses one of these primary channels, based on its own survey (ACS). All have the same band and width.
     Survey(Vec<Block>),
 }
 
@@ -26,7 +26,7 @@ impl Tuning {
         Tuning::Survey(ranked.iter().map(|one| one.block).collect())
     }
 
-    /// The block whose band and width apply.
+    /// Any block of the channel: all have the same band and width.
     fn any(&self) -> Option<&Block> {
         match self {
             Tuning::Block(block) => Some(block),
@@ -55,8 +55,8 @@ pub struct AccessPoint<'a> {
 impl AccessPoint<'_> {
     /// The configuration file.
     ///
-    /// `wpa_passphrase` serves SAE as well, because with `sae_password`, `|mac=` and other parts of a key would have a
-    /// special meaning. The name is written in hexadecimal digits, so that none of its characters has one.
+    /// `wpa_passphrase` is used for SAE as well. With `sae_password`, parts of a key such as `|mac=` would have a
+    /// special meaning. The name is written in hexadecimal digits, so that no character has a special meaning.
     #[must_use]
     pub fn configuration(&self) -> String {
         let Some(block) = self.tuning.any() else {
@@ -109,7 +109,7 @@ impl AccessPoint<'_> {
             short_guard,
         } = self.abilities;
         let mut lines = vec!["wmm_enabled=1".to_owned()];
-        // `he_oper_…` and `vht_oper_…` code the width; 0 is 20 or 40 MHz.
+        // `he_oper_…` and `vht_oper_…` encode the width: 0 is 20 or 40 MHz, and 1 is 80 MHz.
         let code = u32::from(block.width() == Width::Mhz80);
         let centre = match self.tuning {
             Tuning::Block(_) if code == 1 => Some(block.centre_number()),
@@ -181,7 +181,8 @@ impl AccessPoint<'_> {
             "rsn_pairwise=CCMP".to_owned(),
             format!("ieee80211w={protection}"),
             "sae_require_mfp=1".to_owned(),
-            // Both ways to derive the element of a password; in 6 GHz only the second one is permitted.
+            // 2 permits both methods to derive the password element of SAE, and 1 only hash-to-element, which 6 GHz
+            // requires.
             format!("sae_pwe={}", if band == Band::Ghz6 { 1 } else { 2 }),
             format!("wpa_passphrase={}", self.credentials.key.text()),
         ]
@@ -291,7 +292,7 @@ pub fn samples(interface: &str, credentials: &Credentials) -> Vec<String> {
                         protects_management: true,
                     }
                     .configuration();
-                    // A name for messages.
+                    // A comment that identifies the sample in messages.
                     let _ = writeln!(text, "# {block}, {security:?}, {tuning:?}");
                     samples.push(text);
                 }

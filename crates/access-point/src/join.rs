@@ -61,7 +61,7 @@ impl Drop for Association {
 }
 
 /// Joins an access point with this wireless interface, or with the only free one: through NetworkManager if it owns the
-/// interface, otherwise with wpa_supplicant, as root. Returns `None` if `stop` is set meanwhile. To be called on a thread
+/// interface, otherwise with wpa_supplicant, as root. Returns `None` if `stop` is set meanwhile. Call it on a thread
 /// that lives as long as the result.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! The record of changes to this machine's network, and their reversal.
 //!
-//! A change is recorded before it is made, in a file for the interface. After a kill or a crash, the next start finds the
-//! file and reverses its changes first. The file is in a folder of the system that is emptied when the machine restarts,
-//! which also undoes the changes. A lock on a second file shows whether the process that made the changes is still running.
+//! A change is recorded before it is made, in a file for the interface. After a kill or a crash, the next start finds
+//! the file and reverses its changes first. A restart of the machine undoes the changes, and also empties the folder of
+//! the file. A lock on a second file shows whether the process that made the changes is still running.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::Write as _;
@@ -83,7 +83,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
 pub(crate) struct Journal {
     folder: PathBuf,
     changes: Changes,
-    /// Held while this process lives.
+    /// Locked until this value is dropped.
     _lock: File,
 }
 
@@ -96,7 +96,7 @@ impl Journal {
         let lock = lock(folder, interface)?;
         let lock = lock.ok_or_else(|| {
             anyhow!(
-                "{interface} is already used by another openuvr on this machine: end that one first"
+                "{interface} is already used by another openuvr program on this machine: end that program first"
             )
         })?;
         let journal = Journal {
@@ -162,7 +162,7 @@ pub(crate) fn reverse_interrupted(folder: &Path) -> Result<Vec<String>> {
         let Some(interface) = name.and_then(|name| name.strip_suffix(".toml")) else {
             continue;
         };
-        // The process that holds the lock reverses them itself.
+        // A running process holds the lock, and reverses its changes itself.
         let Some(_lock) = (is_name(interface).then(|| lock(folder, interface)))
             .transpose()?
             .flatten()
@@ -222,7 +222,7 @@ fn reverse_file(path: &Path) -> Vec<String> {
         Ok(_) => match toml::from_str::<Changes>(&text) {
             Ok(changes) if is_name(&changes.interface) => reverse(&changes),
             _ => vec![format!(
-                "{} is damaged: the changes that it records are not reversed",
+                "{} is damaged: the changes recorded in it can't be undone",
                 path.display()
             )],
         },
@@ -253,7 +253,7 @@ fn reverse(changes: &Changes) -> Vec<String> {
         process.end();
     }
     for file in &changes.files {
-        // It may not have been written.
+        // An error is ignored: the file may not have been written.
         let _ = fs::remove_file(file);
     }
     let mut problems = Vec::new();
@@ -263,7 +263,7 @@ fn reverse(changes: &Changes) -> Vec<String> {
         }
     };
     if let (Some(profile), Some(nmcli)) = (&changes.profile, Program::find("nmcli")) {
-        // It may not have been added, or be gone.
+        // An error is ignored: the profile may not have been added, or may already be gone.
         let _ = nmcli.run(&["connection", "delete", "id", profile], STEP);
         if let Some(connection) = &changes.connection {
             let words = [
@@ -282,7 +282,7 @@ fn reverse(changes: &Changes) -> Vec<String> {
     if let (Some(card), Some(ip)) = (Card::of(&changes.interface), Program::find("ip")) {
         let interface = card.interface.as_str();
         for address in &changes.addresses {
-            // It has disappeared if the interface was down in between.
+            // An error is ignored: the address has disappeared if the interface was down in between.
             let _ = ip.run(&["address", "del", address, "dev", interface], STEP);
         }
         if let (Some(mode), Some(iw)) = (&changes.mode, &iw)
@@ -329,11 +329,11 @@ mod tests {
             .unwrap()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        // A second process has to wait.
+        // The journal refuses a second process.
         let why = Journal::open(folder.path(), "wlan99").unwrap_err();
         assert!(why.to_string().contains("already used"), "{why}");
         assert!(reverse_interrupted(folder.path()).unwrap().is_empty());
-        // As after a kill: nothing is reversed, and the lock is free.
+        // Restores the state after a kill: the changes are not reversed, and the lock is free.
         let left = fs::read(folder.path().join("wlan99.toml")).unwrap();
         drop(journal);
         assert!(!file.exists() && !folder.path().join("wlan99.toml").exists());

@@ -1,4 +1,4 @@
-//! The key of the access point, which is stored in a file, so that clients that have joined once can join again after a
+//! The key of the access point. It is stored in a file, so that clients that have joined once can join again after a
 //! restart.
 
 use std::fs::{self, DirBuilder, File};

@@ -1,13 +1,13 @@
-//! A radio link between a host and only its clients: `openuvr ap`, and `openuvr client --via-ap`.
+//! A radio link for a host and its clients alone: `openuvr ap`, and `openuvr client --via-ap`.
 //!
 //! ```text
 //! host:    scan, survey ─► choice ─► hostapd + dnsmasq, or NetworkManager ─► name and key, text and QR code
 //! client:  QR text ─► wpa_supplicant + a DHCP client, or NetworkManager ─► discovery of the host
 //! ```
-//! The paper's peer-to-peer mode: one hop instead of two, on the channel with the least interference. Parsers, selection and
-//! configurations are values without I/O; programs of the distribution are run and not linked. Each change of the machine's
-//! network is recorded before it is made (`journal`), so that the next start can reverse the changes of an interrupted
-//! program.
+//! The paper's peer-to-peer mode: one hop instead of two, on the channel with the least interference. Parsers,
+//! selection and configurations do no I/O. Programs of the distribution are run, and not linked. Each change of the
+//! machine's network is recorded before it is made (`journal`), so that the next start can reverse the changes of an
+//! interrupted program.
 //!
 //! Limits: widths up to 80 MHz; NetworkManager's access points have the width that it selects, and no 6 GHz. Decisions:
 //! `docs/adr/0028-access-point.md`.

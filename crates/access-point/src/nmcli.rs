@@ -77,10 +77,10 @@ pub struct Profile {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The band is 6 GHz.
-    #[error("NetworkManager has no access points in 6 GHz: use --band 5,2.4")]
+    #[error("NetworkManager supports no access points at 6 GHz: use --band 5,2.4")]
     Band,
     /// The name is not text.
-    #[error("the network's name is not text, which NetworkManager requires: choose another name")]
+    #[error("NetworkManager requires a network name in UTF-8: choose another name")]
     Name,
     /// The key has spaces at its ends, which would be lost.
     #[error(
@@ -142,7 +142,7 @@ impl Profile {
         }
         let name = format!("{role}-{interface}");
         let methods = match credentials.security {
-            // WPA3 is used if both sides support it.
+            // WPA3 is used if both the access point and the client support it.
             Security::Mixed => "wpa-psk",
             Security::Wpa3 => "sae",
         };

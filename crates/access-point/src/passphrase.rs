@@ -11,14 +11,14 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// The characters of generated keys, without 0, 1, l and o, which look alike. There are 32, 5 bits each.
 const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 
-/// The groups of a generated key.
+/// The number of groups in a generated key.
 const GROUPS: usize = 4;
 
-/// The number of characters in a group. 4 · 5 · 5 bits = 100 bits: recorded handshakes of WPA2 can be searched without the
-/// access point, at some 10⁶ keys per second and card.
+/// The number of characters in a group. A key has 4 · 5 · 5 bits = 100 bits. An attacker with a recorded WPA2 handshake
+/// needs no access point to try keys, at some 10⁶ per second and graphics card.
 const GROUP: usize = 5;
 
-/// The maximum size of a file with a passphrase that is read.
+/// The maximum number of bytes that are read from a file with a passphrase.
 const LONGEST_FILE: u64 = 1024;
 
 /// A passphrase: 8 to 63 printable ASCII characters.

@@ -33,10 +33,10 @@ const LONGEST_LINE: u64 = 4096;
 /// Maximum number of lines that wait for the reader of a log. Additional ones are lost.
 const WAITING_LINES: usize = 256;
 
-/// The number of last lines that may explain an end.
+/// The number of last log lines that are searched for the reason why a program ended.
 const RECENT_LINES: usize = 40;
 
-/// The interval of checks for an end.
+/// The interval of checks whether a program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The time for a graceful end, before a program is killed (guess: hostapd notifies its clients first).
@@ -80,7 +80,8 @@ impl Program {
         self.name
     }
 
-    /// A command in its own process group, to which Ctrl-C at the terminal does not go, and without translated messages.
+    /// A command in its own process group, so that Ctrl-C at the terminal does not reach it, and with untranslated
+    /// messages.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(arguments).env("LC_ALL", "C").process_group(0);
@@ -150,8 +151,9 @@ impl Program {
         self.start_command(self.command(arguments))
     }
 
-    /// Does the same for a program that changes its user. The kernel then forgets that the process is to end with its parent
-    /// (prctl(2), `PR_SET_PDEATHSIG`), so the program is ended by a shell, which keeps its user.
+    /// Does the same for a program that changes its user. The kernel then no longer ends the program with its parent
+    /// (prctl(2), `PR_SET_PDEATHSIG`). The program therefore runs under a shell, which keeps its user and ends the
+    /// program.
     ///
     /// # Errors
     /// Returns an error if the shell cannot be started.
@@ -241,7 +243,7 @@ impl Daemon {
         let line = match self.lines.recv_timeout(timeout) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => return Ok(None),
-            // It has closed its output: it ends.
+            // The program has closed its output, so it is ending.
             Err(RecvTimeoutError::Disconnected) => {
                 wait_within(&mut self.process, GRACE_PERIOD);
                 let cause = self.recent.iter().find(|line| is_cause(line));
@@ -321,7 +323,7 @@ impl ProcessId {
     }
 }
 
-/// The start of a process; `None` if there is none, or if it is waiting to be reaped.
+/// The start time of a process; `None` if no process has this number, or if the process is waiting to be reaped.
 fn start_of(number: u32) -> Option<u64> {
     let stat = fs::read_to_string(Path::new("/proc").join(number.to_string()).join("stat")).ok()?;
     // The name in parentheses may contain anything.
@@ -372,7 +374,7 @@ mod tests {
         assert!(id.runs());
         drop(daemon);
         assert!(!id.runs());
-        // Another process of this number would have another start.
+        // Another process with this number would have another start time.
         ProcessId {
             number: std::process::id(),
             start: 1,

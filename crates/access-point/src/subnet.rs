@@ -47,8 +47,8 @@ impl fmt::Display for Subnet {
     }
 }
 
-/// Destination and mask of a line of /proc/net/route, such as `wlan0 0047A8C0 00000000 0001 0 0 0 00FFFFFF …`. Each is a
-/// number of this machine with network byte order.
+/// Destination and mask of a line of /proc/net/route, such as `wlan0 0047A8C0 00000000 0001 0 0 0 00FFFFFF …`. Each is
+/// an address in network byte order, printed as a native integer.
 fn route(line: &str) -> Option<(u32, u32)> {
     let mut words = line.split_whitespace();
     let mut number = |skipped| {

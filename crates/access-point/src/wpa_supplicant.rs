@@ -16,13 +16,13 @@ pub fn configuration(credentials: &Credentials) -> String {
     };
     let (ssid, key) = (credentials.ssid.hex(), credentials.key.text());
     let lines = [
-        // Both ways to derive the element of a password, as the access point.
+        // Permits both methods to derive the password element of SAE, as the access point does.
         "sae_pwe=2".to_owned(),
         // No second interface for peer-to-peer groups.
         "p2p_disabled=1".to_owned(),
         "network={".to_owned(),
         format!("ssid={ssid}"),
-        // This applies even on channels where it may not send probe requests, and although the name is hidden.
+        // Probe requests contain the name, so that a network with a hidden name is found as well.
         "scan_ssid=1".to_owned(),
         format!("key_mgmt={methods}"),
         format!("ieee80211w={protection}"),
@@ -58,7 +58,8 @@ pub fn event(interface: &str, line: &str) -> Option<Event> {
         "CTRL-EVENT-CONNECTED" => Event::Connected,
         "CTRL-EVENT-DISCONNECTED" => Event::Disconnected,
         "CTRL-EVENT-NETWORK-NOT-FOUND" => Event::NotFound,
-        // The confirmation of SAE fails with another password (IEEE 802.11-2020, 12.4.8.6.4; status 15: challenge failure).
+        // With a wrong password, the confirmation of SAE fails (IEEE 802.11-2020, 12.4.8.6.4; status 15: challenge
+        // failure).
         "CTRL-EVENT-AUTH-REJECT"
             if text.contains(" auth_type=3 ") && text.trim_end().ends_with(" status_code=15") =>
         {

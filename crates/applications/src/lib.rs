@@ -124,7 +124,7 @@ pub fn to_toml(applications: &[Application]) -> String {
     let list = List {
         applications: applications.to_vec(),
     };
-    // Strings and lists of strings always have a form.
+    // Strings and lists of strings can always be written as TOML.
     toml::to_string(&list).unwrap_or_default()
 }
 

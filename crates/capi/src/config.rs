@@ -20,9 +20,9 @@ pub struct openuvr_config {
     pub encoder: u32,
     /// An `OPENUVR_NETWORK_TYPE`.
     pub network: u32,
-    /// Pixels per row of the first picture, and of the pixel buffer; 1920 by default.
+    /// Width in pixels of the first picture, and of the pixel buffer; 1920 by default.
     pub width: u32,
-    /// Rows; 1080 by default.
+    /// Height in pixels; 1080 by default.
     pub height: u32,
     /// The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`.
     pub format: u32,
@@ -70,8 +70,8 @@ pub struct openuvr_config {
     /// The callback for log lines; NULL: none.
     pub log: openuvr_log_callback,
     /// The callback for the player's input, one event per call, on a dedicated thread of the library;
-    /// `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the
-    /// callback returns. It must not close this context.
+    /// `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the callback
+    /// returns. The callback must not close this context.
     pub on_input: Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
     /// A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
     /// --csv`; NULL: none.
@@ -190,9 +190,9 @@ pub struct openuvr_mud_config {
     pub user: *mut c_void,
     /// The callback for log lines; NULL: none.
     pub log: openuvr_log_callback,
-    /// The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding, on the decoder's
-    /// thread, which it blocks; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
-    /// picture is valid until the callback returns. It must not close this context.
+    /// The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. It runs on the
+    /// decoder's thread, and blocks it; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
+    /// picture is valid until the callback returns. The callback must not close this context.
     pub on_frame: Option<unsafe extern "C" fn(user: *mut c_void, picture: *const openuvr_picture)>,
     /// The target of the host's sound, an `OPENUVR_SOUND`; none by default.
     pub sound: u32,

@@ -334,7 +334,7 @@ pub unsafe extern "C" fn openuvr_last_controllers(
         call(context.cast::<Handle<Host>>(), |handle| {
             match handle.started()?.guest.controllers() {
                 Some(held) => write(controllers, &held.into(), "the controllers").map(|()| 1),
-                // An invalid structure is an error in any case.
+                // An invalid structure is an error even if there are no controller states.
                 None => {
                     let none = openuvr_controllers::default();
                     read(controllers, none, "the controllers").map(|_| 0)
@@ -366,8 +366,8 @@ pub unsafe extern "C" fn openuvr_send_haptic(
 }
 
 /// Sends the controller states. They are a state, not an event: only the newest one matters. Send them continually,
-/// preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without a session. From any
-/// thread; does not block.
+/// preferably with each pose. At most 2000 per second are sent. Returns the sequence number of these states, or 0 if
+/// there is no session. From any thread; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `controllers` is NULL or readable for its `size` bytes.
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn openuvr_next_haptic(
     // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Mud>>(), |handle| {
-            // Validate the structure before one is removed.
+            // Validates the structure before a vibration is removed from the queue.
             read(haptic, openuvr_haptic::default(), "the haptic")?;
             let started = handle.started()?;
             let next = lock(&started.state).haptics.pop_front();

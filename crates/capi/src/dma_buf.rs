@@ -28,8 +28,8 @@ pub(crate) struct DmaBuf {
 pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T) -> Outcome<T> {
     if buffer.modifier != 0 {
         return Err(Failure::unavailable(format!(
-            "a dma-buf with the modifier {:#x} is tiled, and only its GPU can read it: a linear one \
-             (DRM_FORMAT_MOD_LINEAR) or an OpenGL pixel buffer would work",
+            "a dma-buf with the modifier {:#x} is tiled, and only its GPU can read it: use a linear buffer \
+             (DRM_FORMAT_MOD_LINEAR) or an OpenGL pixel buffer",
             buffer.modifier
         )));
     }
@@ -67,17 +67,20 @@ impl<'a> Map<'a> {
         // If a file were truncated during the read, SIGBUS would kill the application.
         let sealed = fcntl_get_seals(fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         if !device && !sealed {
-            return Err("neither a dma-buf nor a memfd sealed against shrinking".to_owned());
+            return Err(
+                "the descriptor is neither a dma-buf nor a memfd that is sealed against shrinking"
+                    .to_owned(),
+            );
         }
         let size = match device {
             // A dma-buf has no file position, so none is changed (dma_buf_llseek of the kernel).
             true => rustix::fs::seek(fd, rustix::fs::SeekFrom::End(0)).unwrap_or(0),
             false => fstat(fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
         };
-        let at = usize::try_from(offset).map_err(|_| "its offset is too large".to_owned())?;
+        let at = usize::try_from(offset).map_err(|_| "the offset is too large".to_owned())?;
         let end = at.checked_add(len).filter(|end| *end as u64 <= size);
         let mapped = end.ok_or_else(|| {
-            format!("a picture of {len} bytes at {offset} exceeds its {size} bytes")
+            format!("a picture of {len} bytes at offset {offset} does not fit into the buffer of {size} bytes")
         })?;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {

@@ -44,8 +44,8 @@ pub enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_TCP = 1,
     /// UDP.
     OPENUVR_NETWORK_UDP = 2,
-    /// Raw Ethernet frames without IP (the paper's). Requires the capability CAP_NET_RAW and a MUD on the
-    /// same segment.
+    /// Raw Ethernet frames without IP, as in the paper. Requires the capability CAP_NET_RAW and a MUD on the same
+    /// segment.
     OPENUVR_NETWORK_RAW = 3,
     /// Raw Ethernet frames through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
     OPENUVR_NETWORK_RAW_RING = 4,
@@ -68,9 +68,9 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_TARGET_FPS = 1,
     /// Maximum video bitrate in kbit/s, 100 to 1000000; default 20000, 60000 with JPEG, 1000000 with RGB.
     OPENUVR_FEATURE_BITRATE = 2,
-    /// Pixels per row, 1 to 16384; default 1920.
+    /// Width in pixels, 1 to 16384; default 1920.
     OPENUVR_FEATURE_WIDTH = 3,
-    /// Rows, 1 to 16384; default 1080.
+    /// Height in pixels, 1 to 16384; default 1080.
     OPENUVR_FEATURE_HEIGHT = 4,
     /// The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`; default RGB.
     OPENUVR_FEATURE_FORMAT = 5,
@@ -91,7 +91,7 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_ENCODER = 12,
 }
 
-/// Device ids that both ends know. Any other id from 0 to 255 may be used as well.
+/// Device ids that the MUD and the host both know. Any other id from 0 to 255 may be used as well.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_DEVICE {
@@ -189,7 +189,8 @@ const ENCODERS: &[EncoderWord] = &[
     coded(OPENUVR_ENCODER_JPEG, "jpeg", Decoding::Usual),
 ];
 
-/// A network type: its transport (`None`: all); for an unsupported type, its name and an alternative.
+/// A network type. If it is supported, its transport (`None` means all transports); otherwise, its name and an
+/// alternative.
 type NetworkWord = (
     OPENUVR_NETWORK_TYPE,
     Result<Option<TransportKind>, (&'static str, &'static str)>,

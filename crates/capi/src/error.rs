@@ -18,7 +18,7 @@ pub enum OPENUVR_ERROR {
     OPENUVR_ERROR_SIZE = -3,
     /// Unsupported on this machine; the message names an alternative.
     OPENUVR_ERROR_UNAVAILABLE = -4,
-    /// The call is invalid in this state: the context has already been started, or not yet.
+    /// The call is invalid in this state: the context has already been started, or has not been started yet.
     OPENUVR_ERROR_STATE = -5,
     /// Must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
@@ -54,11 +54,11 @@ const TEXTS: &[(OPENUVR_ERROR, &CStr)] = &[
     ),
     (
         OPENUVR_ERROR_STATE,
-        c"the context is already started, or not yet",
+        c"the context is already started, or not started yet",
     ),
     (
         OPENUVR_ERROR_THREAD,
-        c"must be called where the application's OpenGL context is current",
+        c"must be called on the thread where the application's OpenGL context is current",
     ),
     (
         OPENUVR_ERROR_FAILED,

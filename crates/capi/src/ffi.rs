@@ -37,7 +37,7 @@ pub(crate) unsafe fn read<T: Sized32>(from: *const T, default: T, what: &str) ->
     for at in known..size {
         // SAFETY: readable up to `size`.
         if unsafe { from.cast::<u8>().add(at).read() } != 0 {
-            let why = format!("{what} uses fields that this library is too old for");
+            let why = format!("{what} uses fields that are newer than this library");
             return Err(Failure::new(OPENUVR_ERROR_SIZE, why));
         }
     }
@@ -79,7 +79,9 @@ unsafe fn size_of_struct<T>(of: *const T, what: &str) -> Outcome<usize> {
     if (8..=MAX_SIZE).contains(&size) && size.is_multiple_of(align_of::<T>()) {
         return Ok(size);
     }
-    let why = format!("{what} has an invalid size of {size}: set it to sizeof *it first");
+    let why = format!(
+        "{what} has an invalid size of {size}: set its size field to sizeof the structure first"
+    );
     Err(Failure::new(OPENUVR_ERROR_SIZE, why))
 }
 

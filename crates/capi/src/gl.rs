@@ -23,7 +23,7 @@ const EGL: [&CStr; 1] = [c"libEGL.so.1"];
 type Current = unsafe extern "C" fn() -> *mut c_void;
 type Loader = unsafe extern "C" fn(*const c_char) -> *const c_void;
 
-/// An OpenGL context, and the function that returns a thread's current one.
+/// An OpenGL context, and the function that returns the current context of a thread.
 struct Context {
     handle: *mut c_void,
     egl: bool,
@@ -54,12 +54,12 @@ pub(crate) enum SubmitOutcome {
     Taken(Option<Ticket>),
     /// The GPU has not finished the read.
     UnderWay,
-    /// Creates a reader for the context that is current on this thread.
+    /// The picture was skipped, for this reason.
     Skipped(SkipReason),
 }
 
 impl Reader {
-    /// For the context that is current on this thread.
+    /// Creates a reader for the context that is current on this thread.
     fn new(guest: &Guest) -> Outcome<Reader> {
         let context = Context::current()?;
         let (libraries, name, sharing) = match context.egl {
@@ -103,12 +103,12 @@ impl Reader {
             None => reader.insert(Reader::new(guest)?),
         };
         if !this.context.is_current() {
-            // If the context is missing, the message differs.
+            // If no context is current at all, this returns another error.
             Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "the current OpenGL context is not that of the first picture: call \
-                 openuvr_release_buffer where that one is current",
+                "the first picture came from another OpenGL context: call openuvr_release_buffer while that context is \
+                 current",
             ));
         }
         let (size, what) = match source {
@@ -177,16 +177,15 @@ impl Context {
         context.ok_or_else(|| {
             Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "no OpenGL context (GLX or EGL) is current on this thread: call it on the \
-                 rendering thread",
+                "no OpenGL context (GLX or EGL) is current on this thread: call this function on the rendering thread",
             )
         })
     }
 
     /// Whether it is current on this thread.
     fn is_current(&self) -> bool {
-        // SAFETY: it may be called at any time. Its library stays loaded as long as the context exists, and the application
-        // does not destroy the context before it has released it.
+        // SAFETY: the function may be called at any time. Its library stays loaded as long as the context exists. The
+        // application destroys the context only after `openuvr_release_buffer` or `openuvr_close`.
         unsafe { (self.of_thread)() == self.handle }
     }
 

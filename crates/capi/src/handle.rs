@@ -139,7 +139,12 @@ impl<K: Kind> Handle<K> {
 
     /// The state after the start.
     pub(crate) fn started(&self) -> Outcome<&K::Started> {
-        let not_yet = || Failure::state(format!("not started yet: call {} first", K::INIT));
+        let not_yet = || {
+            Failure::state(format!(
+                "the context is not started yet: call {} first",
+                K::INIT
+            ))
+        };
         self.running().ok_or_else(not_yet)
     }
 
@@ -151,7 +156,7 @@ impl<K: Kind> Handle<K> {
     pub(crate) fn not_started(&self) -> Outcome<()> {
         match self.running() {
             None => Ok(()),
-            Some(_) => Err(Failure::state("the thread is started already")),
+            Some(_) => Err(Failure::state("the context is already started")),
         }
     }
 
@@ -168,7 +173,7 @@ impl<K: Kind> Handle<K> {
     /// Runs a call's body and stores the message if it fails.
     fn run(&self, work: impl FnOnce(&Handle<K>) -> Outcome) -> c_int {
         if self.process != std::process::id() {
-            // A thread that does not exist in the child may hold its locks.
+            // A thread that does not exist in the child may hold locks of this context.
             return OPENUVR_ERROR_FORKED as c_int;
         }
         match work(self) {
@@ -216,9 +221,9 @@ unsafe fn find<'a, T: Kind>(handle: *const Handle<T>) -> Outcome<&'a Handle<T>> 
     Ok(unsafe { &*handle })
 }
 
-/// Takes a context from the caller's variable, which becomes NULL. Returns `None` if there is no context or if it belongs to
-/// the parent process. Also returns `None`, and leaves the variable unchanged, if the context is of the other kind or if
-/// this is a callback.
+/// Takes a context from the caller's variable, which becomes NULL. Returns `None` if there is no context or if it
+/// belongs to the parent process. Also returns `None`, and leaves the variable unchanged, if the context is of the
+/// other kind or if this thread is running a callback.
 ///
 /// # Safety
 /// `variable` is NULL or points to NULL or to a context of this library that is not closed and that no
@@ -227,7 +232,7 @@ pub(crate) unsafe fn take<T: Kind>(variable: *mut *mut Handle<T>) -> Option<Box<
     if variable.is_null() || CallbackScope::is_now() {
         return None;
     }
-    // SAFETY: it points to a pointer, which the caller upholds.
+    // SAFETY: the caller guarantees that `variable` points to a pointer.
     let (handle, process) = unsafe {
         let handle = variable.read();
         let process = find::<T>(handle).ok()?.process;

@@ -59,7 +59,7 @@ pub(crate) struct Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // The host's threads, which may read a picture in it, have ended.
+        // The host's threads have ended. They could read a picture in the reader.
         if let Some(pixels) = lock(&self.pixels).take() {
             pixels.end();
         }
@@ -228,7 +228,8 @@ impl Kind for Host {
         let mut config = settings.config.clone();
         let launcher = launcher::connect(&mut config)?.map(Arc::new);
         if let (Some(launcher), InputTarget::Display(display)) = (&launcher, &settings.input) {
-            // This must precede any key press there: if this process is killed, the launcher releases the keys.
+            // The launcher must know the display before any key press: it releases the keys there if this process is
+            // killed.
             launcher.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let notified = launcher.clone();

@@ -266,7 +266,7 @@ mod tests {
         assert!(seen.len() > 150, "{}", seen.len());
     }
 
-    /// The file that the X server itself reads.
+    /// Compares with the file that the X server itself reads.
     #[test]
     fn key_codes_and_names_are_those_of_xkeyboard_config() {
         let path = "/usr/share/X11/xkb/keycodes/evdev";

@@ -1,5 +1,5 @@
-//! The connection to the launcher of this application (`openuvr run --api` or a portal session), which sets the listening
-//! address and access control, and receives events.
+//! The connection to the launcher of this application (`openuvr run --api` or a portal session). The launcher sets the
+//! listening address and access control, and receives events.
 //!
 //! Pictures, encoding and the input target remain under the application's control.
 
@@ -28,7 +28,7 @@ pub(crate) fn connect(config: &mut Config) -> Outcome<Option<Launcher>> {
     let settings = launcher.settings_within(TIMEOUT).map_err(Failure::failed)?;
     let settings = settings.ok_or_else(|| {
         Failure::failed(
-            "the launcher allows one stream, and another host of this application has it",
+            "the launcher allows one stream, and another host of this application provides it",
         )
     })?;
     let host = settings.host;

@@ -82,7 +82,7 @@ impl Log {
             let line = format!("openuvr: {text}\n");
             #[expect(
                 clippy::disallowed_methods,
-                reason = "requested by OPENUVR_LOG; it does not panic"
+                reason = "OPENUVR_LOG requests this output; write_all does not panic"
             )]
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
@@ -100,7 +100,9 @@ impl Log {
     fn next(&self) -> Outcome<Option<(OPENUVR_LOG_LEVEL, String)>> {
         match self.call {
             None => Ok(lock(&self.pending).take()),
-            Some(_) => Err(Failure::state("lines go to the callback log")),
+            Some(_) => Err(Failure::state(
+                "log lines go to the configured callback log",
+            )),
         }
     }
 

@@ -42,7 +42,7 @@ pub struct openuvr_mud_context {
     _private: (),
 }
 
-/// The state of a MUD's context, without its settings and threads: none.
+/// The state of a MUD's context besides its settings and threads: there is none.
 #[derive(Default)]
 pub(crate) struct Mud;
 
@@ -228,7 +228,7 @@ impl Kind for Mud {
         };
         let client = ClientRuntime::start(ClientSetup {
             input: evdev.map(|evdev| Box::new(evdev) as Box<dyn InputSource>),
-            // The application handles its own clipboard: none is set.
+            // No clipboard is set, because the application handles its own.
             overlay: settings.overlay,
             reconnect: settings.reconnect,
             ..opened.setup(surface, settings.config.scheduler())
@@ -285,7 +285,7 @@ fn start_notice_worker(
     })
 }
 
-/// The window's size; an invalid one means the picture's size.
+/// The window's size; 0 × 0 means the picture's size.
 fn window_size(config: &openuvr_mud_config) -> Outcome<Size> {
     let size = Size::new(config.width, config.height);
     if !size.is_valid() && (config.width, config.height) != (0, 0) {
@@ -320,7 +320,7 @@ fn constraints(config: &openuvr_mud_config) -> Outcome<ClientConstraints> {
     Ok(ClientConstraints {
         bitrate: rate,
         size: Some(most).filter(|size| size.is_valid()),
-        // The display of the pictures is unknown here.
+        // The display that shows the pictures is unknown here.
         fps: None,
         chosen_fps: None,
     })
@@ -403,9 +403,9 @@ impl Started {
 
 // --- Pictures and input without a window ----------------------------------------------------------
 
-/// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at
-/// most `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. Its memory
-/// is valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
+/// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at most
+/// `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. The picture's memory is
+/// valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or writable for its `size` bytes.
@@ -490,12 +490,12 @@ pub unsafe extern "C" fn openuvr_send_pose(
     }
 }
 
-/// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse (`/dev/input/event3`,
-/// `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to 255, a number that the host's
-/// application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket that delivers `struct input_event`s. The
-/// descriptor is duplicated: the caller keeps it, but it becomes non-blocking. With a window, register devices before the
-/// threads are started. The window's keyboard and mouse events are then not sent, because they would be duplicates. From any
-/// thread.
+/// Registers an input device (paper, Table I): the events of `fd` are sent to the host as events of device `id`. The
+/// host's application must know this number, 0 to 255, too (`OPENUVR_DEVICE`). `fd` is an event device or mouse
+/// (`/dev/input/event3`, `/dev/input/mice`) that is open for reading, or a pipe or socket that delivers `struct
+/// input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes non-blocking. With a window,
+/// register devices before the threads are started. The window's keyboard and mouse events are then not sent, because
+/// they would be duplicates. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.

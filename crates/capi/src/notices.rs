@@ -56,7 +56,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         ),
         Notice::EncoderClosed(rendition) => (
             OPENUVR_LOG_INFO,
-            format!("{rendition}: closed its encoder"),
+            format!("{rendition}: closed the encoder"),
         ),
         Notice::SourceEnded(why) => (OPENUVR_LOG_ERROR, why.to_string()),
         Notice::Failed(why) => (OPENUVR_LOG_ERROR, why.clone()),
@@ -178,7 +178,7 @@ fn update(
                 Fate::Displayed(Fidelity::Complete) => statistics.complete += 1,
                 Fate::Displayed(_) => statistics.damaged += 1,
                 Fate::Dropped { .. } => statistics.dropped += 1,
-                // A MUD displays its frames.
+                // This outcome does not occur at a MUD, because it displays its frames.
                 Fate::SentUnacknowledged => {}
             }
             return None;

@@ -41,9 +41,9 @@ const FORMATS: &[OPENUVR_PIXEL_FORMAT] = &[
 pub struct openuvr_picture {
     /// Bytes of this structure.
     pub size: u32,
-    /// Pixels per row, 1 to 16384.
+    /// Width in pixels, 1 to 16384.
     pub width: u32,
-    /// Rows, 1 to 16384.
+    /// Height in pixels, 1 to 16384.
     pub height: u32,
     /// An `OPENUVR_PIXEL_FORMAT`.
     pub format: u32,

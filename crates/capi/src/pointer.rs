@@ -29,9 +29,9 @@ pub struct openuvr_pointer {
     pub x: u32,
     /// The vertical position, from the upper edge.
     pub y: u32,
-    /// Pixels per row of the shape, 1 to 256.
+    /// Width of the shape in pixels, 1 to 256.
     pub width: u32,
-    /// Rows of the shape, 1 to 256.
+    /// Height of the shape in pixels, 1 to 256.
     pub height: u32,
     /// The hot spot in the shape, from the left.
     pub hot_x: u32,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn openuvr_set_pointer(
         call(context.cast::<Handle<Host>>(), |handle| {
             let pointer = read(pointer, openuvr_pointer::default(), "the pointer")?;
             if pointer.relative > 1 || pointer.visible > 1 {
-                let why = "relative and visible of a pointer must be 0 or 1";
+                let why = "a pointer's relative and visible must be 0 or 1";
                 return Err(Failure::argument(why));
             }
             let (shape, position) = (pointer.shape()?, pointer.position()?);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The minimum time between two lines with the same reason.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The maximum number of tracked reasons, more than exist.
+/// The maximum number of tracked reasons. Fewer reasons exist.
 const MAX_REASONS: usize = 16;
 
 /// The reasons of one context.
@@ -16,7 +16,7 @@ pub(crate) struct SkipLog(Vec<Reason>);
 struct Reason {
     why: String,
     logged: Instant,
-    /// Whether no picture has been accepted since then.
+    /// Whether no picture has been accepted since `logged`.
     persists: bool,
 }
 

@@ -17,7 +17,7 @@ fn samples_in(frames: usize) -> Outcome<usize> {
     match frames {
         0..=MAX_FRAMES => Ok(frames * CHANNELS),
         _ => Err(Failure::argument(format!(
-            "too many sample frames ({frames}): at most {MAX_FRAMES}, a second"
+            "too many sample frames ({frames}): at most {MAX_FRAMES}, one second of sound"
         ))),
     }
 }

@@ -28,7 +28,7 @@ pub struct openuvr_statistics {
     pub damaged: u64,
     /// Number that were not displayed.
     pub dropped: u64,
-    /// Bytes sent for them, without transport headers.
+    /// Bytes sent for the captured frames, without transport headers.
     pub bytes: u64,
     /// Latency from submission to display in nanoseconds: the median of recent frames. It is based on the estimated clock
     /// offset.
@@ -97,9 +97,9 @@ pub struct openuvr_mud_statistics {
     pub size: u32,
     /// An `OPENUVR_MUD_STATE`.
     pub state: u32,
-    /// Pixels per row of the picture; 0 before the first one.
+    /// Width of the picture in pixels; 0 before the first picture.
     pub width: u32,
-    /// Rows of the picture.
+    /// Height of the picture in pixels; 0 before the first picture.
     pub height: u32,
     /// Frames with a known result.
     pub frames: u64,

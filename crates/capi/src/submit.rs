@@ -18,8 +18,7 @@ use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
 use crate::picture::{check, give_back, openuvr_picture, taken};
 
-/// The timeout of a synchronous call for encoding and sending a picture, which normally take milliseconds
-/// (guess).
+/// The timeout of a synchronous call (guess). Encoding and sending a picture normally take milliseconds.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Marks the start of drawing a picture: the input retrieved so far is in that picture, which makes the measured
@@ -57,7 +56,7 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
             if let Ok(mut reader) = handle.inner.pixels.try_lock()
                 && let Some(reader) = reader.as_mut()
             {
-                // Without a new picture, earlier ones would not be submitted.
+                // Submits pictures that the GPU has finished, which otherwise happens only with the next picture.
                 reader.poll();
             }
             let wanted = started.wanted();
@@ -95,7 +94,8 @@ pub unsafe extern "C" fn openuvr_send_picture(
             let started = handle.started()?;
             let given = || {
                 if let Err(why) = started.may(started.wanted()) {
-                    // This is checked in any case, because an error must not depend on whether a MUD is watching.
+                    // A picture that is not needed is checked, too: an error must not depend on whether a MUD is
+                    // watching.
                     check(&picture)?;
                     give_back(&picture);
                     return Err(why);
@@ -138,7 +138,7 @@ impl Started {
         match wanted {
             FrameDemand::Now => Ok(()),
             FrameDemand::Unwatched => Err(SubmitError::Unwanted(
-                "no MUD watches: one picture per second is accepted, for MUDs that join",
+                "no MUD watches: only one picture per second is accepted, for MUDs that join",
             )),
             FrameDemand::TooSoon => Err(SubmitError::Unwanted(
                 "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are skipped",
@@ -248,10 +248,11 @@ pub unsafe extern "C" fn openuvr_capture_gl(
 }
 
 /// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close` before the
-/// context is destroyed or its display closed, because the stream has pictures in its memory. These are copied, and when
-/// this function returns, no thread of the library uses the context (it may wait for an encode). The stream continues: the
-/// next picture may come from another context. Does nothing if no context is in use. On the thread where the context is
-/// current; on another thread, objects allocated in it are freed only with the context.
+/// context is destroyed or its display closed, because the stream has pictures in the memory of the context. This
+/// function copies these pictures, and may wait for an encode. When it returns, no thread of the library uses the
+/// context. The stream continues: the next picture may come from another context. Does nothing if no context is in use.
+/// On the thread where the context is current; on another thread, objects allocated in it are freed only with the
+/// context.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
@@ -360,7 +361,7 @@ impl Handle<Host> {
 fn unreadable(why: SkipReason, source: Source) -> Failure {
     let why = match (why, source) {
         (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
-            "{why}: {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
+            "{why} for {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
              FORMAT to those of glReadPixels, or allocate a larger buffer",
             layout.size, layout.format, layout.stride
         ),

@@ -201,8 +201,8 @@ fn play(
     Ok(code)
 }
 
-/// Opens the parts that need no display, and prompts for the host and the PIN if necessary. The host is searched for on this
-/// interface, or on all interfaces.
+/// Opens the parts that need no display, and prompts for the host and the PIN if necessary. Searches for the host on
+/// `interface`; `None` means all interfaces.
 fn open(
     config: &ClientConfig,
     host: Option<HostTarget>,
@@ -366,8 +366,8 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     Ok(Pin::parse(line.trim())?)
 }
 
-/// Opens the surface when the first picture states its size. A missing display is an error at once. Also returns the
-/// display's refresh rate.
+/// Returns a function that opens the surface when the first picture states its size, and the display's refresh rate. A
+/// missing display is an error at once.
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {

@@ -41,7 +41,7 @@ impl From<&HostConfig> for Options {
 
 /// The current and former clients.
 pub(crate) struct Clients {
-    /// The subcommand, the prefix of each line.
+    /// The subcommand in the prefix of each line.
     subcommand: &'static str,
     known: HashMap<SubscriberId, (Role, String)>,
     recorder: Recorder,
@@ -176,7 +176,7 @@ impl Clients {
             Notice::SourceShown(true) => {
                 eprintln!("openuvr {subcommand}: the window is visible again")
             }
-            // This notice is for the size of the display.
+            // Only the code that resizes the display uses this notice.
             Notice::PlayerWindow(_) => {}
             Notice::NoPicture => eprintln!(
                 "openuvr {subcommand}: a client is waiting, but the game has shown no picture yet"
@@ -203,8 +203,8 @@ impl Clients {
         HostState::Running
     }
 
-    /// Stores a client's name. It is removed when the client leaves. In case such notices are lost, one name is removed when
-    /// there are more than [`MAX_KNOWN`].
+    /// Stores a client's name. It is removed when the client leaves. Notices of clients that leave can be lost, so
+    /// another name is removed if [`MAX_KNOWN`] are already stored.
     fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
         if self.known.len() >= MAX_KNOWN
             && let Some(one) = self.known.keys().next().copied()

@@ -12,7 +12,7 @@ use openuvr_clock as clock;
 use crate::config::GatewayConfig;
 use crate::gateways::Gateways;
 
-/// The subcommand, the prefix of each line.
+/// The name of the subcommand, printed before each message.
 const SUBCOMMAND: &str = "gateway";
 
 /// The maximum delay before a signal is handled.

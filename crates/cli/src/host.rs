@@ -51,8 +51,8 @@ pub use parts::{DefaultParts, HostParts, SourceKind};
 /// The interval at which the main thread checks for signals and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The subcommands of a program that contains a host: `host`, and a hidden subcommand for a second process of the same
-/// program, which the host starts.
+/// The subcommands of a program that contains a host: `host` and a hidden subcommand. With the hidden subcommand, the
+/// host starts a second process of the same program.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     let release = Command::new(release::COMMAND).hide(true);
@@ -86,7 +86,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     }
     let mut config = effective.config;
     openuvr_terminal::log_to_stderr(config.log);
-    // Errors are reported before an application is started.
+    // Wrong settings are reported before an application is started.
     Config::from(&config)
         .check()
         .map_err(usage::UsageError::new)?;
@@ -131,9 +131,10 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         &mut app_display,
         &stop,
     );
-    // The host must no longer be discovered.
+    // The ending host must no longer be discoverable.
     drop(announcer);
-    // A portal's session does not come back, either.
+    // Clients must not wait for the host to come back: an application that has ended does not return, nor does a
+    // portal's session.
     if app_display.is_over() || reporter().is_some() {
         host.source_ended();
     }
@@ -142,7 +143,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         Some(host) => host.stop(),
         None => Vec::new(),
     };
-    // The keys and buttons have been released only now.
+    // Only now has the host released its keys and buttons; the second process need not release them.
     drop(release);
     for notice in notices {
         // The host is ending anyway.
@@ -186,7 +187,7 @@ impl OwnDisplay {
         }
     }
 
-    /// Its name, followed by a space, if it has one.
+    /// The display's name and a space; empty if the display has no name.
     fn name(&self) -> String {
         match self {
             OwnDisplay::X11(display) => format!("{} ", display.name()),
@@ -194,7 +195,7 @@ impl OwnDisplay {
         }
     }
 
-    /// The shell command that starts a program on it.
+    /// The shell command that starts a program on this display.
     fn instruction(&self) -> String {
         match self {
             OwnDisplay::X11(display) => format!(
@@ -318,7 +319,7 @@ impl AppDisplay {
         Ok((OwnDisplay::Wayland(display), fit))
     }
 
-    /// Notes the display that the player wants, and applies it.
+    /// Stores the display mode that the player wants, and applies it.
     fn player_wants(&mut self, wanted: Option<WantedDisplay>, now: Instant) {
         self.wanted = wanted;
         if let Some(fit) = &mut self.fit {
@@ -333,7 +334,7 @@ impl AppDisplay {
             return;
         };
         let (fit, wanted) = (&mut self.fit, self.wanted);
-        // If there is a player, the display stays as it is.
+        // A display mode that a player has requested takes precedence.
         let mut request = |mode: Option<WantedDisplay>| {
             if let Some(fit) = fit.as_mut().filter(|_| wanted.is_none()) {
                 fit.request(mode, now);
@@ -368,7 +369,8 @@ impl AppDisplay {
         application.is_some_and(|application| application.is_over(now))
     }
 
-    /// The exit code of the application, if it has ended by itself. In this case it also prints a message.
+    /// Returns the application's exit code, and prints a message, if the application has ended by itself. Otherwise
+    /// returns success.
     fn exit_code(&mut self) -> ExitCode {
         let Some(application) = &mut self.application else {
             return ExitCode::SUCCESS;
@@ -391,7 +393,7 @@ impl AppDisplay {
 /// Prints the name of the source from which other applications record the player's microphone.
 fn print_microphone_source(sound: &VirtualAudio) {
     if let Some(source) = sound.source() {
-        eprintln!("openuvr host: the microphone is the source {source}");
+        eprintln!("openuvr host: the player's microphone is available as the source {source}");
     }
 }
 
@@ -494,14 +496,14 @@ fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
             "openuvr host: type p and Enter to pair another device, b 10M to set the bitrate, \
              Ctrl-C to stop"
         );
-        // The scheduler's threads block signals. Therefore, if the program is in the background, reading from a terminal is
-        // an error that ends this thread, instead of a signal that stops the program.
+        // The scheduler's threads block signals. If the program is in the background, reading from the terminal
+        // therefore fails and ends this thread. Without the block, a signal would stop the whole program.
         let reader = scheduler.spawn(sched::ThreadRole::Background, "ouvr-terminal", move || {
             out::track_typed_lines();
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
                 match parse_command(&line) {
-                    // The main thread takes one command per turn; it ends with the program.
+                    // The main thread takes one command per turn. A failed send means that the program is ending.
                     Ok(Some(command)) => drop(sender.send(command)),
                     Ok(None) => {}
                     Err(why) => out::unlimited_message(format_args!("openuvr host: {why}")),

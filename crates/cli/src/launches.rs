@@ -1,6 +1,6 @@
 //! The applications of `--applications`. Moonlight clients start and end them, one at a time, on the virtual display.
 //!
-//! The threads of connections send requests, and the main thread executes them, because an application ends with the thread
+//! The connection threads send requests. The main thread executes them, because an application ends with the thread
 //! that has started it.
 
 use std::ffi::OsString;
@@ -63,14 +63,14 @@ fn read(_: &Path) -> Result<Vec<Listed>> {
 pub(crate) enum StartRefused {
     /// The application at this position of the list is running.
     Busy(usize),
-    /// The start has failed; the reason has one line.
+    /// The start failed for this reason, stated in one line.
     Failed(String),
 }
 
 /// A request of a client.
 #[cfg_attr(
     not(feature = "moonlight"),
-    expect(dead_code, reason = "Moonlight clients make it")
+    expect(dead_code, reason = "only Moonlight clients send requests")
 )]
 enum Request {
     Start {
@@ -83,11 +83,11 @@ enum Request {
     },
 }
 
-/// The clients' side. Clones share it.
+/// The handle with which connections of Moonlight clients send requests. All clones share the same state.
 #[derive(Clone)]
 #[cfg_attr(
     not(feature = "moonlight"),
-    expect(dead_code, reason = "Moonlight clients use it")
+    expect(dead_code, reason = "only Moonlight clients send requests")
 )]
 pub(crate) struct LaunchDesk {
     list: Arc<Vec<Listed>>,
@@ -107,8 +107,8 @@ impl LaunchDesk {
         *lock(&self.running)
     }
 
-    /// Starts the application at this position of the list, on a display as `wanted` unless there is a player. Waits for the
-    /// main thread.
+    /// Starts the application at this position of the list, and waits for the main thread. The display gets the mode
+    /// `wanted` unless a player has requested one.
     ///
     /// # Errors
     /// [`StartRefused`] if the application was not started.
@@ -129,13 +129,13 @@ impl LaunchDesk {
     pub(crate) fn quit(&self) {
         let (answer, answered) = sync_channel(1);
         if self.requests.try_send(Request::Quit { answer }).is_ok() {
-            // An application that ends late has ended, too.
+            // After a timeout, the main thread still ends the application.
             let _ = answered.recv_timeout(ANSWER_TIMEOUT);
         }
     }
 }
 
-/// The main thread's side.
+/// The part that the main thread owns: it executes the requests.
 pub(crate) struct Launches {
     running: Option<RunningApplication>,
     requests: Receiver<Request>,
@@ -151,7 +151,7 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Launches {
-    /// Opens the list of applications in this file. None is running yet.
+    /// Opens the list of applications in this file. No application is running yet.
     ///
     /// # Errors
     /// Returns an error with a one-line message if the list cannot be used.
@@ -222,7 +222,7 @@ impl Launches {
         let listed = self.desk.list.get(place);
         let unknown = || StartRefused::Failed("it is not in the list".to_owned());
         let listed = listed.ok_or_else(unknown)?;
-        // This precedes the start, because many applications choose their size when they start.
+        // The display gets its mode first, because many applications choose their size when they start.
         (stage.fit)(Some(wanted));
         match RunningApplication::start(&listed.words, stage.display, stage.sound) {
             Ok(running) => {

@@ -64,10 +64,10 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
     Ok(())
 }
 
-/// Locks every page of this program in memory when it is first touched, now and later, so that rarely used code need not be
-/// loaded from the disk.
+/// Locks every page of this program in memory, now and later, as soon as the page is first touched. Rarely used code
+/// then need not be loaded from the disk again.
 fn lock_memory() -> std::result::Result<(), String> {
-    // If there is a limit, later mappings beyond it would fail.
+    // If there is a limit, later mappings beyond the limit would fail.
     if let Some(bytes) = locked_memory_limit() {
         return Err(format!("the limit memlock is {} KiB", bytes >> 10));
     }

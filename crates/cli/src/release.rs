@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) struct Release(Child);
 
 impl Release {
-    /// Starts it for `display`.
+    /// Starts the second process for `display`.
     ///
     /// # Errors
     /// Returns an error if the process cannot be started.
@@ -42,12 +42,12 @@ impl Release {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is meant for the host.
+            // Ctrl-C must reach only the host.
             .process_group(0);
         let child = command.spawn();
         child
             .map(Release)
-            .context("can't start the process that releases them")
+            .context("can't start the process that releases keys")
     }
 }
 

@@ -44,27 +44,28 @@ use signals::{GRACE_PERIOD, GracePeriod, Signals};
 /// The interval of checks for signals and for the game's end; reports of the hook are processed at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The time without a picture after which a hint that the game may not support the hook is printed (guess: a large game
+/// After this time without a picture, a hint is printed that the game may not support the hook (guess: a large game
 /// loads for that long).
 const NO_PICTURE_DELAY: Duration = Duration::from_secs(15);
 
 /// How long a cause must persist before it is printed (guess: short-lived helper programs of a game end sooner).
 const CAUSE_DELAY: Duration = Duration::from_secs(3);
 
-/// The interval of checks for the cause of missing pictures (guess: programs that end sooner are reported then).
+/// The interval of checks for the cause of missing pictures (guess: short enough to find the cause in short-lived
+/// programs).
 const CAUSE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The usual causes if a game presents no pictures.
-const NO_PICTURE_HINT: &str = "Possible causes: it is a 32-bit, static or setuid program, or draws with neither OpenGL nor \
-    Vulkan; try `openuvr host --window`";
+const NO_PICTURE_HINT: &str = "Possible causes: the game is a 32-bit, static or setuid program, or draws with neither \
+                               OpenGL nor Vulkan; try `openuvr host --window`";
 
 /// The usual causes if an application that links the library presents no pictures.
-const NO_PICTURE_HINT_API: &str = "Possible causes: it does not link libopenuvr, links a version older than this program, or \
-    does not start its host (`openuvr_init_thread`)";
+const NO_PICTURE_HINT_API: &str = "Possible causes: the application does not link libopenuvr, links a version older \
+                                   than this program, or does not start its host (`openuvr_init_thread`)";
 
 /// The program to start: a game with the hook in it, or an OpenXR application on our runtime.
 pub(crate) struct Launch<'a> {
-    /// The subcommand, the prefix of each line.
+    /// The name of the subcommand, printed before each message.
     pub(crate) subcommand: &'static str,
     /// The term for the program in messages: `game` or `application`.
     pub(crate) noun: &'static str,
@@ -76,14 +77,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) settings: LaunchSettings,
     /// The program and its arguments.
     pub(crate) words: &'a [OsString],
-    /// The hook, next to which the library of emulated game pads is installed, and the number of pads present from the
-    /// start; `None` without game pads.
+    /// The hook's path, and the number of pads that are present from the start; `None` without game pads. The library
+    /// that emulates game pads is in the hook's folder.
     pub(crate) pads: Option<(&'a Path, u8)>,
-    /// Whether a stand-in host shows its windows until it presents pictures.
+    /// Whether a stand-in host streams the program's windows until the program itself presents pictures.
     pub(crate) uses_stand_in: bool,
-    /// The library to load into each of its processes, if any.
+    /// The library to load into each process of the program, if any.
     pub(crate) hook: Option<&'a Path>,
-    /// Creates the command that starts it.
+    /// Creates the command that starts the program.
     pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
 }
 
@@ -92,7 +93,7 @@ fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
     stand_in.map(StandIn::processes).unwrap_or_default()
 }
 
-/// Makes the next host use the port of this one if the system chose it, so that clients can reconnect to it.
+/// If the system chose the port of this host, makes the next host use the same port, so that clients can reconnect.
 fn keep_port(
     settings: &mut LaunchSettings,
     socket: &mut Socket,
@@ -154,7 +155,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
         settings,
         words: &words,
         pads: config.host.pads.seats().map(|seats| (&*library, seats)),
-        // A restriction to one window excludes the others.
+        // With a restriction to one window, no other window may be streamed.
         uses_stand_in: config.window.is_none(),
         hook: Some(&library),
         command: &|socket| launch::command(&words, &library, socket),
@@ -176,7 +177,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         hook,
         command,
     } = launch;
-    // It lives as long as the game.
+    // The virtual sound device exists as long as the game runs.
     let mut sound = VirtualAudio::create(&mut settings.host.sound, &mut settings.host.microphone)?;
     let recorder = Recorder::new(&Options::from(host))?;
     let mut announcer = announcer(subcommand, host, words);
@@ -186,7 +187,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let mut socket = Socket::open(&settings)?;
     let gateways = Gateways::open_remote(subcommand, host, socket.folder().join(NAME))?;
     let mut command = command(&socket)?;
-    // The game is not the host of a session.
+    // The game must not report to the parent `openuvr session`.
     command.env_remove(report::FOLDER);
     sound.set_environment(&mut command);
     let pads = game_pads(pads, &mut socket)?;
@@ -200,7 +201,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut hint_printed) = (began, began, false);
     let (mut streamed, mut refused) = (false, false);
-    // The cause of missing pictures, if known, and since when it has existed.
+    // The cause of missing pictures, if known, and the time at which it was first found.
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
         for report in socket.reports(POLL_INTERVAL) {
@@ -249,7 +250,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             if let Some(stand_in) = &mut stand_in {
                 stand_in.tick(&mut socket, now);
             }
-            // Reaps child processes that have ended.
+            // This call also reaps child processes that have ended.
             game.has_orphans(&helpers(stand_in.as_ref()));
             let over = gateways.as_ref().and_then(|g| g.is_over(clients.count()));
             if let Some(over) = over {
@@ -318,11 +319,12 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let complete = clients.finish();
     let status = game.ended();
     print_end((subcommand, noun), status, socket.was_used(), || {
-        // It has been printed before.
+        // A hint that has already been printed is not repeated.
         let why = known_cause.map_or(no_picture_hint.to_owned(), |(_, why)| why);
         (!hint_printed && !refused).then_some(why)
     });
-    // This applies even without a picture: on a busy machine the end of the input is read before the first frame.
+    // The hint applies even without a picture: on a busy machine, the application reads the end of its input before the
+    // first frame.
     if let (Some(why), true) = (early_end_hint, ended_well(status))
         && !io::stdin().is_terminal()
     {
@@ -354,8 +356,8 @@ fn ended_well(status: Option<ExitStatus>) -> bool {
     status.is_some_and(|status| status.success())
 }
 
-/// Prints the end of a game that presented no picture or was killed, with the usual causes unless the end explains
-/// it.
+/// Prints how a game ended that presented no picture or was killed. Adds the usual causes unless the exit status
+/// explains the missing picture.
 fn print_end(
     (subcommand, noun): (&str, &str),
     status: Option<ExitStatus>,
@@ -414,7 +416,7 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, report: &Launc
     } = report
         && let Some(address) = udp_address(place)
     {
-        // The key exists, because the host has loaded it.
+        // The key file exists, because the host has already loaded it.
         match load_or_create(config_dir, KeyOwner::Host) {
             Ok(identity) => {
                 announcer.announce_at(address, identity.public().fingerprint(), now);

@@ -1,8 +1,8 @@
-//! Sibling programs. Functions other than streaming are in `openuvr-bench` and `openuvr-portal`, which this program finds
-//! and executes.
+//! Sibling programs. Everything but streaming is in `openuvr-bench` and `openuvr-portal`, which this program finds and
+//! executes.
 //!
-//! They have the same subcommands. `openuvr bench latency` becomes `openuvr-bench bench latency` in the same process, so
-//! Ctrl-C, the exit code and the output are those of the sibling program.
+//! Each sibling program handles its own subcommands. `openuvr bench latency` becomes `openuvr-bench bench latency` in
+//! the same process, so Ctrl-C, the exit code and the output are those of the sibling program.
 
 use std::env;
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ const COMMANDS: [(&str, &str, &Program); 3] = [
     ),
 ];
 
-/// The arguments, which are passed through.
+/// The name of the arguments that are passed to the sibling program.
 const WORDS: &str = "words";
 
 /// The subcommands of the sibling programs, for the help of this program.
@@ -86,7 +86,8 @@ pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     let Program { file, option } = of.map_or(&BENCH, |(.., program)| program);
     let program = find(file).ok_or_else(|| {
         anyhow!(
-            "`openuvr {name}` requires the program {file}, which is neither next to this one nor on $PATH; install it with \
+            "`openuvr {name}` requires the program {file}, which is neither next to this program nor on \
+             $PATH; install it with \
              `./dev install {option}`"
         )
     })?;
@@ -98,7 +99,8 @@ pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     Err(why).with_context(|| format!("can't start {}", program.display()))
 }
 
-/// Searches in the folder of this program, where `./dev install` and cargo install it, then on `$PATH`.
+/// Searches for the program `file` in the folder of this program, where `./dev install` and cargo install it, then on
+/// `$PATH`.
 fn find(file: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(|own| own.parent());

@@ -15,16 +15,16 @@ use crate::gateways;
 use crate::run::{Launch, supervise};
 use openuvr_terminal::usage::UsageError;
 
-/// The default frame rate if the player's display is unknown, which is that of most headsets.
+/// The default frame rate if the player's display is unknown. Most headsets have this rate.
 const DEFAULT_FPS: f64 = 90.0;
 
 /// The usual causes if an application presents no pictures.
-const NO_PICTURE_HINT: &str = "Possible causes: it uses a different OpenXR runtime, draws with neither Vulkan nor OpenGL, \
-                               or is not an OpenXR application; try `openuvr run` or `openuvr host`";
+const NO_PICTURE_HINT: &str = "Possible causes: the application uses a different OpenXR runtime, draws with neither \
+                               Vulkan nor OpenGL, or does not use OpenXR; try `openuvr run` or `openuvr host`";
 
-/// A hint for an application that has presented pictures and ended early, so that clients get no answer.
-const EARLY_END_HINT: &str = "Programs such as hello_xr exit at the end of their standard input, which is not a terminal here: \
-    `sleep infinity | openuvr xr …` keeps it open";
+/// A hint for an application whose early end leaves clients without an answer.
+const EARLY_END_HINT: &str = "Programs such as hello_xr exit at the end of their standard input, and standard input is \
+                              not a terminal here: `sleep infinity | openuvr xr …` keeps it open";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match matches.subcommand() {
@@ -84,18 +84,19 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     }
     if gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
-            "web, rtsp, record and moonlight require a separate program: start the application with `openuvr xr -- APP`"
+            "--web, --rtsp, --record and --moonlight require a separate program: start the application with `openuvr \
+             xr -- APP`"
         ));
     }
     let mut settings = settings(&config.config);
-    // Applications start in other folders.
+    // Applications start with other working directories.
     let keys = settings.host.config_dir.as_deref().map(std::path::absolute);
     settings.host.config_dir = keys.transpose()?;
     settings.host.check().map_err(UsageError::new)?;
     let library = launch::xr_runtime(config.config.runtime.as_deref())?;
     let file = launch::install(&library, &settings)?;
     println!(
-        "OpenUVR is now the OpenXR runtime of this user: {}",
+        "OpenUVR is now the OpenXR runtime of this user (registered in {})",
         file.display()
     );
     Ok(ExitCode::SUCCESS)

@@ -21,7 +21,7 @@ fn has(program: &str) -> bool {
     there
 }
 
-/// Creates a search path with only Xvfb and the programs that it needs.
+/// Creates a folder for `$PATH` that contains only Xvfb and the programs that Xvfb needs.
 fn little(folder: &Folder) -> std::path::PathBuf {
     let path = folder.path().join("path");
     std::fs::create_dir(&path).expect("space");
@@ -37,7 +37,8 @@ fn little(folder: &Folder) -> std::path::PathBuf {
     path
 }
 
-/// Runs a demo for this time. Returns both outputs. If `path` is set, only the programs in it are installed.
+/// Runs a demo for this time. Returns its standard output and its standard error. If `path` is set, it is the only
+/// folder in the search path.
 fn demo(folder: &Folder, seconds: &str, path: Option<std::path::PathBuf>) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     command.args(["demo", "--web", "--size", "640x360", "--duration", seconds]);

@@ -85,7 +85,7 @@ fn the_hook_library_is_checked() {
     let args = ["doctor", "--json", "--role", "host"];
     let (report, _) = run_doctor(openuvr(&args).args(FREE));
     assert_eq!(level(&report, "hook library"), "ok", "{report}");
-    // A program copied without its library.
+    // The program is copied without its library.
     let folder = Folder::new();
     let alone = folder.path().join("openuvr");
     install(Path::new(env!("CARGO_BIN_EXE_openuvr")), &alone, 0o755);
@@ -151,7 +151,7 @@ fn a_host_without_an_encoder_cannot_run() {
         skip("hiding a library needs root");
         return;
     }
-    // In its own mount namespace, each library is an empty file.
+    // In the command's own mount namespace, each library is an empty file.
     let hide = "for f in $(find /usr/lib /lib -name 'libx264.so*' -o -name 'libopenh264.so*' \
                 -o -name 'libturbojpeg.so*' -o -name 'libavcodec.so*'); do \
                 mount --bind /dev/null \"$f\" || exit 77; done; exec \"$@\"";
@@ -190,7 +190,7 @@ fn wayland_session() -> Option<WaylandSession> {
         skip("weston is not installed: apt-get install weston");
         return None;
     };
-    // Among Debian's releases, weston 10 is the last that takes the module's file name.
+    // Weston 10 is the last version in a Debian release whose option takes the module's file name.
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let backend = match version.starts_with("weston 10.") {
         true => "--backend=headless-backend.so",

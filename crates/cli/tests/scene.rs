@@ -54,7 +54,8 @@ fn stamp(conn: &RustConnection) -> Option<Stamp> {
     barcode::read(&Picture::bgrx(Size::new(640, rows), &image.data, 640 * 4))
 }
 
-/// The stamp on a compositor's output, in the scene's size. Also `None` if `grim` is not installed.
+/// The stamp in the output of a compositor. The output has the scene's size. `None` if there is no stamp, or if `grim`
+/// is not installed.
 fn stamp_of_output(sway: &Sway) -> Option<Stamp> {
     let (size, pixels) = sway.screenshot()?;
     assert_eq!(size, SIZE);
@@ -129,7 +130,7 @@ fn a_session_without_x_shows_it_on_wayland() {
     let later = until(stamp, |stamp| stamp.frame >= first.frame + 5);
     assert!(later.drawn_us > first.drawn_us);
     assert_eq!(later.inputs, 0, "no input yet");
-    // Its keyboard exists only while it types, and the scene detects each one.
+    // wtype's keyboard exists only while wtype types. The scene detects each new keyboard.
     for presses in [1, 2] {
         let typed = (sway
             .command("wtype")
@@ -152,7 +153,7 @@ fn a_lost_wayland_display_ends_it_cleanly() {
     };
     let folder = tempfile::tempdir().unwrap();
     let times = folder.path().join("times");
-    // This holds even where an X display is known.
+    // `DISPLAY` is set: even if an X display is known, the scene must end.
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     command
         .args(["scene", "--fps", "1000", "--size", "640x360", "--times"])
@@ -207,7 +208,7 @@ fn a_missing_display_is_one_error_line() {
     assert!(!out.status.success());
     let words = [
         "can't open the Wayland display /nonexistent/wayland-0: ",
-        "libwayland-client is missing: ",
+        "libwayland-client is missing (apt install libwayland-client0): ",
     ];
     assert!(words.iter().any(|words| text.contains(words)), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");

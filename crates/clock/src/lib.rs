@@ -1,6 +1,6 @@
 //! The clocks of this machine.
 //!
-//! [`now`] timestamps every event. The wall clock only interprets the kernel's packet timestamps.
+//! Events are timestamped with [`now`]. The wall clock serves only to interpret the kernel's packet timestamps.
 #![deny(unsafe_code)]
 
 mod sys;

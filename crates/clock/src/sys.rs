@@ -1,5 +1,5 @@
-//! The clocks of this machine, read through the C library. rustix is not used, because it searches for the vDSO itself and
-//! crashes under valgrind, which hides the vDSO and which applications of the C API use.
+//! The clocks of this machine, read through the C library. rustix is not used: it searches for the vDSO itself, and
+//! crashes under valgrind, which hides the vDSO. Applications of the C API are run under valgrind.
 #![allow(unsafe_code)]
 
 /// A clock of clock_gettime(2).
@@ -9,7 +9,7 @@ pub(crate) enum Clock {
     Wall,
 }
 
-/// Reads a clock: seconds and nanoseconds.
+/// Reads a clock; returns seconds and nanoseconds.
 pub(crate) fn read(clock: Clock) -> (i64, i64) {
     let id = match clock {
         Clock::Monotonic => libc::CLOCK_MONOTONIC,

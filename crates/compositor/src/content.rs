@@ -1,4 +1,5 @@
-//! The content of a surface: the applied state of its commits, and which parts have changed since it was drawn.
+//! The content of a surface: the applied state of its commits, and the parts that have changed since the surface was
+//! drawn.
 
 use std::cell::RefCell;
 
@@ -25,7 +26,7 @@ pub(crate) enum Source {
     /// Nowhere, because the surface is not shown.
     #[default]
     Empty,
-    /// In a buffer of the client, which is released when the next one replaces it.
+    /// In a buffer of the client. The buffer is released when the next one replaces it.
     Client(WlBuffer),
     /// Only in the newest picture: the buffer was released when its pixels were copied there.
     Picture,
@@ -47,11 +48,11 @@ pub(crate) struct Content {
     /// Whether all pixels are opaque.
     pub(crate) opaque: bool,
     pub(crate) orientation: Orientation,
-    /// The shown part of the upright buffer in pixels: x, y, width, height.
+    /// The shown part of the contents as x, y, width and height, in pixels of the upright buffer.
     pub(crate) crop: (f64, f64, f64, f64),
     /// The surface's size.
     pub(crate) logical: Size<i32, Logical>,
-    /// The changes since it was drawn.
+    /// The changes since the surface was drawn.
     pub(crate) damage: Vec<Edges>,
     alpha: bool,
 }
@@ -129,7 +130,7 @@ impl Content {
             )
         });
         let Some(about) = about else {
-            // Only the advertised formats can occur here, but a buffer of another kind is no reason to end.
+            // Clients may use only the advertised formats. A buffer of another kind must not end the compositor.
             self.replace(Source::Empty);
             buffer.release();
             return;
@@ -204,7 +205,7 @@ impl Content {
     }
 }
 
-/// Whether a region consists of one rectangle that contains a surface of this size.
+/// Whether a rectangle of a region contains a surface of this size, and no part is subtracted from the region.
 fn covers(region: &RegionAttributes, size: Size<i32, Logical>) -> bool {
     let whole = Rectangle::from_size(size);
     let none_removed = region

@@ -33,9 +33,10 @@ pub struct Options {
     pub size: Size,
     /// The refresh rate in hertz until the capture sets another one. Values are limited to 1 to 1000.
     pub fps: f64,
-    /// Pixels per unit of windows, 0.5 to 4.
+    /// The scale, in pixels per logical unit of windows, 0.5 to 4.
     pub scale: f64,
-    /// The file for the cookie of the X11 display, which must not exist; `None`: a file next to the socket.
+    /// The cookie file to create for the X11 display. The file must not exist yet. `None` for a file next to the
+    /// socket.
     pub authority: Option<PathBuf>,
 }
 
@@ -151,14 +152,14 @@ impl WaylandDisplay {
     /// How X11 applications reach the display.
     ///
     /// # Errors
-    /// Returns the reason, in one line, if they cannot reach it.
+    /// Returns the reason, in one line, if X11 applications cannot reach the display.
     pub fn x11(&self) -> Result<&X11Access, &str> {
         self.x11.as_ref().map_err(String::as_str)
     }
 
     /// Runs `f` in the compositor's thread, for example to set its priority.
     pub fn run_in_thread(&self, f: impl FnOnce() + Send + 'static) {
-        // It fails only if the display has ended.
+        // Sending fails only if the display has ended.
         let _ = self.commands.send(Command::Run(Box::new(f)));
     }
 
@@ -168,7 +169,7 @@ impl WaylandDisplay {
         move || count.load(Ordering::Relaxed)
     }
 
-    /// The capture of the display's pictures. Only one capture per display gets them.
+    /// The capture of the display's pictures. A display supports only one capture.
     ///
     /// # Errors
     /// [`DisplayError`] if no descriptor is left.
@@ -181,7 +182,7 @@ impl WaylandDisplay {
         ))
     }
 
-    /// The watch of the pointer. Only one watch per display gets its changes.
+    /// The watch of the pointer. A display supports only one watch.
     ///
     /// # Errors
     /// [`DisplayError`] if no descriptor is left.
@@ -194,7 +195,7 @@ impl WaylandDisplay {
         DisplayInput::new(self.commands.clone())
     }
 
-    /// The clipboard. Up to `most` bytes of copied text are read, as `watch` specifies. Only one per display.
+    /// The clipboard. A display supports only one. It reads copied text as `watch` specifies, up to `most` bytes.
     ///
     /// # Errors
     /// [`DisplayError`] if no descriptor is left.
@@ -281,7 +282,7 @@ impl Compositor {
         let handle = events.handle();
         let clients = display.backend().poll_fd().try_clone_to_owned();
         let clients = clients.map_err(|why| started(&why))?;
-        // The requests are read after each wait: see `run`.
+        // The clients' requests are read after each wait: see `run`.
         let clients = Generic::new(clients, Interest::READ, Mode::Level);
         handle
             .insert_source(clients, |_, _, _| Ok(PostAction::Continue))

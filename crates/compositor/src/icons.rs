@@ -11,7 +11,7 @@ use xcursor::parser::parse_xcursor;
 /// The side of a cursor at scale 1, unless `XCURSOR_SIZE` is set. Most desktops use this size.
 const USUAL: f64 = 24.0;
 
-/// The maximum side of an image, which is that of [`CursorShape`].
+/// The maximum side of an image, as in [`CursorShape`].
 const MAX_SIDE: u32 = 256;
 
 /// The images that have been used so far.
@@ -30,7 +30,7 @@ impl Icons {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "limited to the range"
+            reason = "the side is clamped"
         )]
         let side = side.round() as u32;
         if let Some(shape) = self.known.get(&(icon.name(), side)) {
@@ -53,7 +53,7 @@ impl Icons {
     }
 }
 
-/// The image in the theme whose size is nearest to `side`.
+/// The image of the cursor `name` in the theme. Of its sizes, the one nearest to `side` is used.
 fn read(theme: &CursorTheme, name: &str, side: u32) -> Option<CursorShape> {
     let file = std::fs::read(theme.load_icon(name)?).ok()?;
     let images = parse_xcursor(&file)?;

@@ -1,4 +1,5 @@
-//! The captured pictures: a few buffers in rotation. Each is updated with the changes since it was last the newest.
+//! The captured pictures: a few buffers in rotation. Before a buffer becomes the newest picture, it is updated with all
+//! changes since it was last drawn.
 //!
 //! The media thread holds one picture, and one may be waiting for it. A waiting picture is updated in place: the newest one
 //! wins, and no picture is copied as a whole while only parts of it change.
@@ -9,9 +10,9 @@ use openuvr_media::capture::Waker;
 use openuvr_media::damage::{Block, Damage};
 use openuvr_proto::units::Size;
 
-/// The number of pictures: one that the media thread holds, one that is waiting for it, and one that is being drawn. A
-/// waiting picture is drawn in place, so two would suffice, except at the moment at which the media thread exchanges its
-/// own.
+/// The number of pictures: one that the media thread holds, one that is waiting for it, and one that is being drawn.
+/// While a picture is waiting, it is drawn in place, so two pictures usually suffice. The third is needed at the moment
+/// when the media thread exchanges its picture.
 const PICTURES: usize = 3;
 
 /// A picture in memory: BGRX rows without padding.
@@ -25,7 +26,7 @@ pub(crate) struct PictureBuffer {
 pub(crate) struct Shot {
     pub(crate) buffer: Arc<PictureBuffer>,
     index: usize,
-    /// The difference from the picture that the media thread took before; `None` if unknown.
+    /// The part that differs from the picture that the media thread took before; `None` if unknown.
     pub(crate) changed: Option<Block>,
 }
 
@@ -149,8 +150,8 @@ impl Pictures {
         &self.pictures[self.newest]
     }
 
-    /// Draws the next picture. `draw` is called with the picture and each block that has changed in it. `changed` is the
-    /// change since the last call. Returns whether a picture was free.
+    /// Draws the next picture. `changed` is the damage since the last call. `draw` is called with the picture and each
+    /// block of it that must be redrawn. Returns false if no picture was free.
     pub(crate) fn draw(
         &mut self,
         changed: &Damage,
@@ -162,7 +163,7 @@ impl Pictures {
             }
         }
         let since = changed.blocks().reduce(|all, block| all.joined(&block));
-        // If nothing has changed, this is the same picture once more.
+        // If nothing has changed, the same picture is repeated.
         let since = since.unwrap_or(Block {
             columns: 0..0,
             rows: 0..0,
@@ -173,7 +174,7 @@ impl Pictures {
                 changed,
                 buffer,
             }) => {
-                // From here on, only this end has it.
+                // Now only the compositor holds this picture.
                 drop(buffer);
                 (Some(index), changed)
             }
@@ -264,15 +265,15 @@ mod tests {
         assert_eq!(draw(&mut pictures, &[block(0..64, 0..32)], 1), whole);
         let first = exchange.take().unwrap();
         assert_eq!(first.changed, None, "it is the first");
-        // The first is held, and another one is drawn completely.
+        // The first picture is held, so another one is drawn completely.
         assert_eq!(draw(&mut pictures, &[block(0..16, 0..16)], 2), whole);
-        // It waits, and is changed in place.
+        // The second picture is waiting, so it is changed in place.
         assert_eq!(draw(&mut pictures, &[block(48..64, 16..32)], 3), 256);
         let second = exchange.take().unwrap();
         assert_eq!(second.changed, Some(block(0..64, 0..32)));
         let data = &second.buffer.data;
         assert_eq!((data[0], data[4 * 64 * 31 + 252]), (2, 3));
-        // The first picture returns. It lacks both changes and the new one.
+        // The first picture is free again. It lacks the two earlier changes and the new one.
         drop(first);
         let changes = draw(&mut pictures, &[block(16..32, 0..16)], 4);
         assert_eq!(changes, 512 + 256);

@@ -26,7 +26,7 @@ pub(crate) struct ShownSurface {
 /// The elements to draw.
 pub(crate) type Scene = Vec<Element<ShownSurface>>;
 
-/// The scene of these windows on a display of `all`, with `scale` pixels per unit.
+/// The scene of these windows on a display of size `all`, with `scale` pixels per unit.
 pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scene {
     let mut scene = Scene::new();
     for index in windows.order() {
@@ -36,7 +36,7 @@ pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scen
         };
         let at = windows.position(index, all);
         add_tree(&mut scene, root, root, at - window.geometry().loc, scale);
-        // The nested ones come first.
+        // Nested popups come first.
         let popups: Vec<_> = PopupManager::popups_for_surface(root).collect();
         for (popup, offset) in popups.into_iter().rev() {
             let surface = popup.wl_surface();
@@ -102,11 +102,11 @@ fn add_tree(
     );
 }
 
-/// A rectangle in pixels. Its edges are rounded, so that neighbours have no gap.
+/// Converts a rectangle to pixels. Its edges are rounded, so adjacent rectangles have no gap between them.
 fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Rectangle {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "`as` limits, and such a place is beyond any display"
+        reason = "`as` saturates, and such positions are beyond any display"
     )]
     let edge = |at: i32, length: i32| ((f64::from(at) + f64::from(length)) * scale).round() as i32;
     let (x, y) = (edge(at.x, 0), edge(at.y, 0));
@@ -119,7 +119,7 @@ fn place(at: Point<i32, Logical>, size: Size<i32, Logical>, scale: f64) -> Recta
     }
 }
 
-/// The topmost surface at a position that takes input.
+/// The topmost surface that takes input at a position.
 pub(crate) fn under(scene: &Scene, position: Point<f64, Logical>) -> Option<&ShownSurface> {
     scene
         .iter()

@@ -22,13 +22,13 @@ impl State {
         set_data_device_selection(&self.handle, &self.seat, types, Copied::Text(text));
     }
 
-    /// Offers to X11 applications what others have copied; an empty list offers nothing.
+    /// Offers copied data of these types to X11 applications. An empty list offers nothing.
     pub(crate) fn offer_to_x11(&mut self, types: Vec<String>) {
         self.copied_elsewhere = types;
         self.tell_x11_of_copied();
     }
 
-    /// Informs the X11 window manager about the types of data that others have copied.
+    /// Informs the X11 window manager about the types of data that anything other than an X11 application has copied.
     pub(crate) fn tell_x11_of_copied(&self) {
         if let Some(x11) = &self.x11 {
             let types = self.copied_elsewhere.clone();
@@ -38,7 +38,8 @@ impl State {
         }
     }
 
-    /// Handles a copy by an X11 application in these types; an empty list means that the copy is gone.
+    /// Handles a copy by an X11 application, which offers the data in these types. An empty list means that the
+    /// application no longer offers it.
     pub(crate) fn x11_copied(&mut self, types: Vec<String>) {
         self.copied_elsewhere.clear();
         if types.is_empty() {
@@ -51,7 +52,7 @@ impl State {
         self.copied(types);
     }
 
-    /// Fetches what an X11 application has copied.
+    /// Requests data that an X11 application has copied. The window manager writes it to `target`.
     pub(crate) fn fetch_from_x11(&self, kind: String, target: OwnedFd) {
         if let Some(x11) = &self.x11 {
             x11.running.board.request(|requests| {
@@ -62,7 +63,7 @@ impl State {
         }
     }
 
-    /// Passes what others have copied to an X11 application that pastes.
+    /// Serves a paste by an X11 application: writes the copied data of this type to `target`.
     pub(crate) fn x11_pastes(&self, kind: String, target: OwnedFd) {
         let text = match current_data_device_selection_userdata(&self.seat).as_deref() {
             Some(Copied::Text(text)) => Some(text.clone()),
@@ -71,7 +72,7 @@ impl State {
         };
         match text {
             Some(text) => self.ends.clipboard.paste(text, target),
-            // It fails if the copy is gone. In this case, nothing is pasted.
+            // The request fails if the selection is gone. In this case, nothing is pasted.
             None => drop(request_data_device_client_selection(
                 &self.seat, kind, target,
             )),
@@ -83,7 +84,8 @@ impl State {
         matches!(copied.as_deref(), Some(Copied::ByX11))
     }
 
-    /// Handles a copy by an application in these types. The copy is requested when the application's selection is in effect.
+    /// Handles a copy by an application, which offers the data in these types. The data is requested later, when the
+    /// application's selection is in effect.
     pub(crate) fn copied(&mut self, types: Vec<String>) {
         if self.ends.clipboard.reads() {
             self.copied_types = Some(types);

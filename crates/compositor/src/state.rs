@@ -42,7 +42,7 @@ pub(crate) use crate::state::x11::X11;
 use crate::windows::Windows;
 use crate::xwayland::X11Display;
 
-/// The maximum number of copies of buffers that were released early. Any other window is black until it is drawn again.
+/// The maximum number of copies of early-released buffers. Any further window is black until it is drawn again.
 const MAX_KEPT: usize = 8;
 
 /// The compositor's state.
@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) buttons: Buttons,
     /// The newest absolute position of the player's pointer.
     pub(crate) absolute: Option<Point<f64, Logical>>,
-    /// The types in which an application has just copied something.
+    /// The types of the data that an application has just copied.
     pub(crate) copied_types: Option<Vec<String>>,
     /// The types of data that anything other than an X11 application has copied.
     pub(crate) copied_elsewhere: Vec<String>,
@@ -73,7 +73,7 @@ pub(crate) struct State {
     damage: Damage,
     /// Whether something may have changed since the scene was created.
     pub(crate) dirty: bool,
-    /// Whether the picture differs from the newest one.
+    /// Whether the scene has changed since the last picture was scheduled.
     pub(crate) changed: bool,
     pub(crate) ends: Endpoints,
     pub(crate) stopped: bool,
@@ -83,7 +83,7 @@ pub(crate) struct State {
     /// The X11 display, if there is one.
     pub(crate) x11_display: Option<X11Display>,
     pub(crate) x11_listening: x11::Listening,
-    /// Its server, while it runs.
+    /// The X11 display's server, while it runs.
     pub(crate) x11: Option<X11>,
 }
 
@@ -94,12 +94,12 @@ pub(crate) struct ClientState {
     surfaces: AtomicUsize,
     /// Pools and buffers of shared memory.
     pub(crate) shm_objects: AtomicUsize,
-    /// Whether it is the X server.
+    /// Whether the client is the X server.
     pub(crate) is_xwayland: bool,
 }
 
 impl ClientState {
-    /// Counts a new surface. Returns their number.
+    /// Counts a new surface. Returns the client's number of surfaces.
     pub(crate) fn add_surface(&self) -> usize {
         self.surfaces.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -418,7 +418,7 @@ fn draw_block(scene: &Scene, picture: &mut PictureBuffer, block: &Block) {
                 Source::Uniform(colour) => {
                     canvas.draw(&Uniform(*colour), mapping, opaque, block);
                 }
-                // Its pixels are already there.
+                // The picture already contains the pixels of a `Source::Picture`.
                 Source::Picture | Source::Empty => {}
             }
         });

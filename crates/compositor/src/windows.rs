@@ -47,9 +47,9 @@ pub(crate) struct Window {
     /// Whether its application requested the whole display.
     pub(crate) wants_all: bool,
     pub(crate) full_screen: bool,
-    /// Where the user has moved it.
+    /// The position to which the user has moved it.
     pub(crate) moved: Option<Point<i32, Logical>>,
-    /// The number of the window. Numbers increase.
+    /// The window's serial number. A newer window has a higher number.
     number: u64,
 }
 
@@ -105,7 +105,7 @@ impl Window {
         }
     }
 
-    /// Whether its application accepts that it has the keyboard focus.
+    /// Whether the window accepts the keyboard focus.
     fn takes_focus(&self) -> bool {
         self.x11().is_none_or(|window| window.about.takes_focus)
     }
@@ -130,7 +130,7 @@ pub(crate) struct Windows {
     pub(crate) overrides: Vec<OverrideWindow>,
     /// The window that has the keyboard focus while it is visible.
     chosen: Option<WlSurface>,
-    /// The number of windows so far.
+    /// The number of windows that have been added so far.
     made: u64,
 }
 
@@ -170,19 +170,20 @@ impl Windows {
             .position(|window| window.is_parent_of(child))
     }
 
-    /// Whether the window with this index fills the display: the oldest one without a parent, or one that requested it.
+    /// Whether the window with this index fills the display. The oldest window without a parent does, and so does any
+    /// window that requested it.
     fn fills(&self, index: usize) -> bool {
         let Some(window) = self.all.get(index) else {
             return false;
         };
-        // The first window stays as it is when another one is added.
+        // The first window still fills the display when another one is added.
         let alone = self.all.iter().filter(|other| other.is_alone());
         let first = alone.map(|other| other.number).min();
         window.wants_all || (window.is_alone() && first == Some(window.number))
     }
 
-    /// Sets the pending size and state of all windows for a display of `all`, and sends them to windows that have been
-    /// configured.
+    /// Sets the pending size and state of all windows for a display of size `all`. Sends them to windows that have
+    /// already been configured.
     pub(crate) fn arrange(&mut self, all: Size<i32, Logical>, focus: Option<&WlSurface>) {
         for index in 0..self.all.len() {
             let fills = self.fills(index);
@@ -197,7 +198,7 @@ impl Windows {
                 }
             };
             toplevel.with_pending_state(|state| {
-                // Without a size the window has its own.
+                // If no size is set, the window chooses its own.
                 state.size = fills.then_some(all);
                 state.bounds = Some(all);
                 let mut set = |which, on: bool| {
@@ -217,7 +218,7 @@ impl Windows {
         }
     }
 
-    /// The size of an X11 window on a display of this size. Other windows have their own size.
+    /// The size of an X11 window on a display of this size; zero for other windows, which choose their own size.
     fn x11_size(&self, index: usize, all: Size<i32, Logical>) -> Size<i32, Logical> {
         let window = &self.all[index];
         let Some(X11Window { about, .. }) = window.x11() else {
@@ -232,14 +233,15 @@ impl Windows {
         })
     }
 
-    /// The indices of mapped windows in drawing order. Those that fill the display without having requested it are the
+    /// The indices of mapped windows in drawing order. Windows that fill the display but are not full-screen are the
     /// lowest, and children lie above their parents.
     pub(crate) fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.all.len())
             .filter(|index| self.all[*index].mapped)
             .collect();
         order.sort_by_key(|index| !self.fills(*index) || self.all[*index].full_screen);
-        // Each child lies directly above its parent's group. Chains are short, and the bound ends cycles.
+        // Moves each child that lies below its parent to directly above the parent. Chains are short, and the bound on
+        // the iterations ends cycles.
         for _ in 0..order.len() {
             let below = |order: &[usize]| {
                 order.iter().enumerate().find_map(|(at, index)| {
@@ -274,7 +276,7 @@ impl Windows {
             return moved;
         }
         let parent = self.parent(index).map(|of| {
-            // A parent of a parent is a rare case, for which the display serves as well.
+            // A parent that itself has a parent is rare. Such a parent is assumed to be centred on the display.
             let at = match self.all[of].moved {
                 Some(moved) if !self.fills(of) => moved,
                 _ => centred(Rectangle::from_size(all), self.all[of].geometry().size, all),
@@ -297,7 +299,7 @@ impl Windows {
         self.chosen = Some(surface.clone());
     }
 
-    /// The window that should have the keyboard focus: the chosen one, or otherwise the topmost.
+    /// The window that should have the keyboard focus: the chosen window if it is visible, otherwise the topmost.
     pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
         let chosen = order.iter().find(|index| {
@@ -307,7 +309,7 @@ impl Windows {
         let managed = chosen
             .or(topmost)
             .and_then(|index| self.all[*index].surface());
-        // An old game has only windows that position themselves.
+        // An old game may have only windows that position themselves.
         managed.or_else(|| {
             let overrides = self.overrides.iter().rev();
             overrides
@@ -338,8 +340,8 @@ impl Windows {
     }
 }
 
-/// The position of a rectangle of `size` centred on `on`, within a display of `all`. If it is larger than the display, its
-/// upper left corner is visible.
+/// The position of a rectangle of size `size`, centred on `on`, within a display of size `all`. If the rectangle is
+/// larger than the display, its upper left corner is visible.
 fn centred(
     on: Rectangle<i32, Logical>,
     size: Size<i32, Logical>,

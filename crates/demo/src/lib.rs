@@ -1,7 +1,7 @@
 //! `openuvr demo`: an application, a host and a client on this machine, and a verdict at the end.
 //!
-//! It compares the client's window with the host's display from outside, so that its results about the picture do not come
-//! from the parts under test. With `--web`, a browser replaces the client; `--vr` tests an OpenXR application with a turning
+//! It compares the client's window with the host's display from outside: its results about the picture do not rely on
+//! the parts under test. With `--web`, a browser replaces the client. `--vr` tests an OpenXR application with a turning
 //! head.
 
 #![deny(unsafe_code)]
@@ -11,7 +11,7 @@
     reason = "drawing and statistics work in floating point"
 )]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -47,10 +47,9 @@ use openuvr_testbed::stats::{Frames, Summary};
 
 /// Stream an application on this machine, and check the picture.
 ///
-/// Starts a virtual display with the built-in scene (or your application) on it, a host that
-/// captures it, and a client that shows it: in a window on your display, or on a second virtual
-/// display if you have none. Ends with Ctrl-C, or after 20 seconds if not started from a terminal;
-/// then it stops everything it started.
+/// Starts a virtual display with the built-in scene (or your application) on it, a host that captures it, and a client
+/// that shows it: in a window on your display, or on a second virtual display if you have none. Ends on Ctrl-C, or
+/// after 20 seconds if it was not started from a terminal. At the end, it stops everything that it started.
 ///
 /// Succeeds only if the client showed a picture that matches the host's and, with `--sound`, played
 /// the host's audio. With `--vr`, succeeds only if the pictures of both eyes carried the codes of the
@@ -69,7 +68,7 @@ pub struct Args {
     /// Stream from this X display instead of a new virtual one
     #[arg(long, value_name = "DISPLAY")]
     host_display: Option<String>,
-    /// Show the client on a virtual display even if there is a real one
+    /// Show the client on a virtual display even if there is a real display
     #[arg(long)]
     headless: bool,
     /// Size of the virtual displays
@@ -81,19 +80,19 @@ pub struct Args {
     /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Also stream sound: clicks of the scene, simultaneous with flashes, or beeps while your application runs. Needs
-    /// PulseAudio
+    /// Also stream sound: the scene's clicks, which coincide with its flashes, or beeps while your application runs.
+    /// Needs PulseAudio
     #[arg(long)]
     sound: bool,
-    /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]:
-    /// print the page's address and PIN, and play in Chromium, if it is installed
+    /// Serve browsers instead of a client, at this address [default: a free port of 127.0.0.1]. Print the page's
+    /// address and PIN, and open the page in Chromium, if it is installed
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
         value_parser = parse_address)]
     web: Option<SocketAddr>,
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// Stream an OpenXR application (a room) with openuvr xr to a client with a turning head, and report the latency from
+    /// Stream an OpenXR application (a room) with openuvr xr to a client with a turning head. Report the latency from
     /// the head to the pictures, measured with the bar codes in both eyes' pictures
     #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
     vr: bool,
@@ -116,10 +115,11 @@ const UNWATCHED: Duration = Duration::from_secs(20);
 /// Minimum PSNR of an acceptable stream. Below 25 dB, blocks are visible everywhere.
 const ALIKE: f64 = 25.0;
 
-/// Runs the demo in this process, which is `openuvr`. Succeeds only if the picture matches.
+/// Runs the demo. This process must run `openuvr`, because the demo starts the same executable again. Succeeds only if
+/// the picture matches.
 ///
 /// # Errors
-/// Returns an error if one of its programs or displays cannot be started, or has ended early.
+/// Returns an error if one of the demo's programs or displays cannot be started, or has ended early.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     std::fs::create_dir_all(&args.out)
@@ -224,7 +224,7 @@ struct Sound {
     recorder: Child,
     /// Recording of the client's audio.
     recording: PathBuf,
-    /// The host's record, with the client's figures.
+    /// The host's CSV record, which contains the client's figures.
     csv: PathBuf,
     server: SoundServer,
 }
@@ -302,7 +302,7 @@ fn start_app(args: &Args, display: &str, sound: Option<&str>) -> Result<Child> {
     Child::start("application", command, None)
 }
 
-/// Duration; `None` means until Ctrl-C.
+/// The duration of the demo; `None` means until Ctrl-C.
 fn lasting(args: &Args) -> Option<Duration> {
     let watched = std::io::stdin().is_terminal() && openuvr_terminal::out::is_terminal();
     args.lasting.or((!watched).then_some(UNWATCHED))
@@ -334,9 +334,11 @@ fn watch(
 }
 
 struct Verdict {
-    /// The client's picture that is most similar to one of the host's. It is blank only if there is no other.
+    /// The client's picture that is most similar to one of the host's pictures. It is blank only if all of the client's
+    /// pictures are blank.
     shown: Option<Shot>,
-    /// That picture of the host; `None` if the client's picture is blank, because equal blank pictures prove nothing.
+    /// The host's picture that is most similar to `shown`. `None` if `shown` is blank, because equal blank pictures
+    /// prove nothing.
     source: Option<Source>,
 }
 
@@ -370,7 +372,7 @@ impl Verdict {
         self.source.as_ref().map(|source| source.likeness)
     }
 
-    /// Writes the host's picture, if one has the client's size, and the client's picture to its right.
+    /// Writes the client's picture. If there is a matching picture of the host, it is written to the left.
     fn write_png(&self, path: &Path) -> Result<()> {
         let Some(shown) = &self.shown else {
             return Ok(());
@@ -475,7 +477,7 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
 /// Pixels between two pictures side by side.
 const GAP: u32 = 8;
 
-/// Writes these pictures of one size side by side.
+/// Writes these pictures side by side. All of them have the same size.
 fn write_png(shots: &[&Shot], path: &Path) -> Result<()> {
     let size = shots[0].size;
     let count = u32::try_from(shots.len())?;

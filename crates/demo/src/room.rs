@@ -22,7 +22,7 @@ pub struct Args {
     eye: Option<Size>,
 }
 
-/// Shows it until a signal arrives or the runtime ends the session.
+/// Shows the room until a signal arrives or the runtime ends the session.
 ///
 /// # Errors
 /// Returns an error if there is no OpenXR runtime or no Vulkan device.

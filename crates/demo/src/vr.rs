@@ -1,8 +1,8 @@
 //! `openuvr demo --vr`: a virtual room, and a turning head.
 //!
-//! The room is `openuvr room` on `openuvr xr`, which needs no display server. The bar code in each eye's picture encodes the
-//! direction for which it was drawn. It is read from the pixels of the client's window, and the head's motion is known, so
-//! the latency is measured only with this machine's clock.
+//! The room is `openuvr room` on `openuvr xr`, which needs no display server. The bar code in each eye's picture
+//! encodes the direction for which the picture was drawn. The demo reads the bar code from the pixels of the client's
+//! window, and it knows the head's motion, so this machine's clock alone is enough to measure the latency.
 
 mod eyes;
 mod head;
@@ -33,13 +33,13 @@ const FPS: f64 = 90.0;
 /// Both eyes' pictures, side by side, in the size that the runtime recommends.
 const WINDOW: Size = Size::new(1280, 640);
 
-/// Timeout of the first picture, during which programs start, pairing happens, and shaders are compiled.
+/// Timeout for the first picture. Until then, programs start, pairing happens, and shaders are compiled.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Minimum number of pictures for a verdict.
 const FEWEST: usize = 10;
 
-/// Runs it. Succeeds only if both eyes' pictures have the codes of the head's poses.
+/// Runs the VR demo. Succeeds only if both eyes' pictures have the codes of the head's poses.
 pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     // Dropped in reverse order: the display last.
     let (client_virtual, display) = client_display(args, WINDOW)?;
@@ -93,7 +93,9 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         match begun {
             Some(begun) if last.is_some_and(|last| now.since(begun) >= last) => break,
             None if now.since(began) > START_TIMEOUT => {
-                bail!("no picture with the codes of both eyes: see the host's messages above")
+                bail!(
+                    "no picture had readable bar codes for both eyes: see the host's messages above"
+                )
             }
             _ => {}
         }

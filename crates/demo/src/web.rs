@@ -25,8 +25,8 @@ use super::{ALIKE, Args, Sound, start_app, watch, write_png};
 /// Timeout of the search for a matching picture.
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the demo. Succeeds only if the page's picture matches the host's display. Without our own browser, there is no
-/// verdict.
+/// Runs the demo. Succeeds only if the page's picture matches the host's display. If the demo does not start the
+/// browser itself, there is no verdict.
 pub(super) fn run(
     args: &Args,
     at: SocketAddr,
@@ -162,7 +162,7 @@ fn invite(url: &str, pin: &str, own_browser: bool) {
     );
 }
 
-/// Prints the latency of the pictures. Returns those with a readable bar code.
+/// Prints the latency of the pictures. Returns the pictures with a readable bar code.
 fn print_latency(
     watched: &PageObservations,
     window: [Instant; 2],
@@ -198,7 +198,7 @@ fn print_latency(
     Ok(sightings)
 }
 
-/// The best PSNR of a picture of the page against one of the host's display, dB.
+/// The best PSNR between a picture of the page and a picture of the host's display, dB.
 fn compare(browser: &mut Browser, tab: &Tab, display: &str) -> Result<Option<f64>> {
     let history = History::start(display, None)?;
     let until = clock::now() + COMPARE_TIMEOUT;

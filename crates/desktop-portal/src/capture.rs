@@ -23,7 +23,7 @@ pub struct PortalCapture {
     _session: Arc<Connected>,
     pace: Pace,
     waker: Waker,
-    /// The size of the newest picture, or of the next one once it is announced.
+    /// The size of the newest picture, or of the next picture once its size has been announced.
     size: Size,
     /// The number of frames that the rate limit has counted.
     counted: u64,
@@ -142,8 +142,8 @@ impl Capture for PortalCapture {
         self.pace.limit(fps);
     }
 
-    /// Sets whether there are viewers. Without viewers, the compositor draws nothing for us. When the first one joins, it
-    /// sends its current picture.
+    /// Sets whether there are viewers. Without viewers, the compositor draws nothing for this stream. When the first
+    /// viewer joins, the compositor sends its current picture.
     fn set_watched(&mut self, watched: bool) {
         self.stream.set_active(watched);
     }

@@ -9,7 +9,7 @@ use crate::input::PortalInput;
 use crate::session::{Connected, Options, PortalError};
 use crate::stream::{Arrived, Stream};
 
-/// An open session and its parts. It is closed when all parts are dropped.
+/// An open session and its parts. The session is closed when all parts are dropped.
 pub struct DesktopSession {
     /// The pictures.
     pub capture: PortalCapture,
@@ -20,11 +20,12 @@ pub struct DesktopSession {
 }
 
 impl DesktopSession {
-    /// Requests the screen from the desktop, and waits for the user's answer. `keep_waiting` is called about ten times per
-    /// second with the time so far, and ends the wait when it returns `false`.
+    /// Requests the screen from the desktop, and waits for the user's answer. `keep_waiting` is called about ten times
+    /// per second with the elapsed time. If it returns `false`, the wait ends.
     ///
     /// # Errors
-    /// Returns a one-line error if there is no portal, it refuses or does not answer within 120 s, or PipeWire fails.
+    /// Returns a one-line error if there is no portal, if the portal refuses or does not answer within 120 s, or if
+    /// PipeWire fails.
     pub fn open(
         options: &Options,
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
@@ -33,7 +34,7 @@ impl DesktopSession {
         let (session, grant) = Connected::open(options, &arrived, keep_waiting)?;
         let session = Arc::new(session);
         let stream = Stream::open(grant.remote, grant.node, grant.hint, Arc::clone(&arrived))?;
-        // The size in the desktop's pixels, which differ from those of the picture if there is a scale.
+        // The size in the desktop's units. On a scaled desktop, it differs from the picture's size in pixels.
         let extent = grant.extent.unwrap_or(stream.first_size);
         let input = (grant.keyboard || grant.pointer).then(|| {
             let (session, display) = (Arc::clone(&session), options.display.as_deref());

@@ -21,13 +21,13 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts it with an empty profile in `folder`.
+    /// Starts the browser with an empty profile in `folder`.
     #[must_use]
     pub fn start(program: &str, folder: &Path) -> Browser {
         Browser::spawn(protocol::command(program, folder))
     }
 
-    /// Like [`start`](Self::start), with more arguments. Later ones take precedence.
+    /// Like [`start`](Self::start), with more arguments. Later arguments take precedence.
     #[must_use]
     pub fn start_with(program: &str, folder: &Path, more: &str) -> Browser {
         let arguments = format!("--headless=new {more}");
@@ -42,7 +42,8 @@ impl Browser {
         Browser::spawn(command)
     }
 
-    /// Starts it; it accepts only the certificate with this public key (a SHA-256 in base64).
+    /// Starts a browser that verifies certificates. As an exception, it accepts the certificate with this public key (a
+    /// SHA-256 in base64).
     #[must_use]
     pub fn start_trusting(program: &str, folder: &Path, public_key: &str) -> Browser {
         Browser::spawn(protocol::command_trusting(program, folder, public_key))
@@ -95,8 +96,8 @@ impl Browser {
         self.tools.run(tab, script).unwrap()
     }
 
-    /// The value of an expression, evaluated without the user activation that scripts of tests have; `None` if there is no
-    /// page yet.
+    /// The value of an expression; `None` if there is no page yet. Unlike a test's script, the expression is evaluated
+    /// without user activation.
     pub fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
         let params = serde_json::json!({ "expression": expression, "returnByValue": true });
         let done = self
@@ -124,7 +125,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // This includes its renderers, which would otherwise still write into the folder while it is removed.
+        // The process group includes the renderers. They would otherwise still write into the folder while it is
+        // removed.
         let group = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();

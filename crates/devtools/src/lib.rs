@@ -1,7 +1,7 @@
 //! Controls Chromium through its debugging protocol, for tests and benchmarks of the pages.
 //!
-//! [`DevTools`] is a client of the protocol that reports failures. [`Browser`] is the browser of a test, which a failure
-//! ends.
+//! [`DevTools`] is a client of the protocol, and returns failures as errors. [`Browser`] is a browser for a test, and a
+//! failure ends the test.
 #![forbid(unsafe_code)]
 
 mod browser;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Names of the program, in order of preference.
+/// The names of Chromium's program, in order of preference.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// Shows no window.
@@ -46,8 +46,8 @@ pub fn version(program: &str) -> Option<String> {
     said.status.success().then(|| version.trim().to_owned())
 }
 
-/// The command that starts it with an empty profile in `folder`. It reads commands from its standard input, and answers on
-/// its standard output.
+/// The command that starts the browser with an empty profile in `folder`. The browser reads commands from its standard
+/// input, and answers on its standard output.
 #[must_use]
 pub fn command(program: &str, folder: &Path) -> Command {
     command_with(program, folder, HIDDEN)
@@ -56,8 +56,8 @@ pub fn command(program: &str, folder: &Path) -> Command {
 /// Like [`command`], with other arguments instead of the headless one. The last of two conflicting arguments wins.
 #[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
-    // The browser reads from descriptor 3 and writes to 4; paths are passed as arguments, since they may contain any character.
-    // A killed browser leaves the socket of its profile in TMPDIR.
+    // The browser reads from descriptor 3 and writes to descriptor 4. Paths are passed as arguments, since they may
+    // contain any character. A killed browser leaves the socket of its profile in TMPDIR.
     let line = format!(
         "TMPDIR=\"$3\" exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
     );
@@ -68,8 +68,8 @@ pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     command
 }
 
-/// Like [`command`], but it accepts certificates with this public key (a SHA-256 in base64), too, as if its user had
-/// accepted the certificate once.
+/// Like [`command`], but the browser verifies certificates. As an exception, it accepts certificates with this public
+/// key (a SHA-256 in base64), as if its user had accepted the certificate once.
 pub(crate) fn command_trusting(program: &str, folder: &Path, public_key: &str) -> Command {
     let all = command(program, folder);
     let mut words = all.get_args().map(|word| {
@@ -103,7 +103,7 @@ impl<W: Write> DevTools<W> {
     /// `commands` writes to the browser, and `answers` reads from it; `timeout` applies to each operation.
     pub fn new(commands: W, answers: impl Read + Send + 'static, timeout: Duration) -> DevTools<W> {
         let (said, messages) = sync_channel(WAITING);
-        // Ends with the browser.
+        // This thread ends with the browser.
         std::thread::spawn(move || {
             for message in BufReader::new(answers).split(0).map_while(Result::ok) {
                 let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
@@ -266,7 +266,7 @@ impl<W: Write> DevTools<W> {
 
 fn words(answer: &Value, name: &str) -> Result<String, String> {
     let found = answer[name].as_str().map(str::to_owned);
-    found.ok_or_else(|| format!("the browser gave no {name}: {answer}"))
+    found.ok_or_else(|| format!("the browser's answer has no {name}: {answer}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The announcement of a host: its name, port, key fingerprint and pairing state.
 //!
-//! A thread of the library answers queries. No failure here ends a host. Without a network, the host is only not discovered.
+//! A thread of the mDNS library answers queries. No failure here ends a host: without a network, clients merely do not
+//! discover it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::{SERVICE, txt};
 /// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum wait for goodbyes at the end. The records' expiry covers lost ones (guess).
+/// The maximum wait for goodbyes at the end (guess). If a goodbye is lost, the records expire.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The description of a host.
@@ -42,7 +43,7 @@ impl HostInfo {
     }
 }
 
-/// Announces the host from the start of its stream until it is dropped.
+/// Announces the host from the start of its stream. Dropping it withdraws the announcement.
 pub struct Announcer {
     about: HostInfo,
     subcommand: &'static str,
@@ -113,7 +114,7 @@ impl Announcer {
         }
     }
 
-    /// Announces changes. Call it a few times per second.
+    /// Announces changes of the pairing state. Call it a few times per second.
     pub fn tick(&mut self, now: Instant) {
         let pairing = self.is_pairing(now);
         let Some(announced) = &mut self.announced else {
@@ -221,8 +222,8 @@ fn service(
     Ok(on_interfaces_of(service, ip))
 }
 
-/// Announces a service on the interfaces through which the bound address `ip` is reached, with their addresses if `ip` is
-/// unspecified.
+/// Announces a service on the interfaces through which the bound address `ip` is reached. If `ip` is unspecified, the
+/// interfaces' addresses are announced.
 pub(crate) fn on_interfaces_of(mut service: ServiceInfo, ip: IpAddr) -> ServiceInfo {
     if !ip.is_unspecified() {
         service.set_interfaces(vec![IfKind::Addr(ip)]);

@@ -9,7 +9,7 @@
 
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -31,7 +31,7 @@ mod txt {
     pub(super) const VERSION: &str = "txtvers";
     /// The newest protocol version of the host.
     pub(super) const PROTOCOL: &str = "protocol";
-    /// The fingerprint of its identity key.
+    /// The fingerprint of the host's identity key.
     pub(super) const KEY: &str = "key";
     /// The pairing state: [`OPEN`] or [`CLOSED`].
     pub(super) const PAIRING: &str = "pairing";

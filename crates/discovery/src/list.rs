@@ -18,13 +18,13 @@ use openuvr_terminal::out;
 const NO_HOST_THERE: &str = "no host found at the access point: start one with `openuvr host` on the machine of `openuvr ap`; a firewall \
     there must pass UDP ports 67 (DHCP), 5353 (mDNS) and 4710";
 
-/// How often hosts are searched at an access point. IPv6 addresses are usable after a second or two (RFC 4862, section 5.4),
-/// and a host notices a new interface within 5 s.
+/// The number of searches for hosts at an access point. IPv6 addresses are usable after a second or two (RFC 4862,
+/// section 5.4), and a host notices a new interface within 5 s.
 const TRIES: u32 = 5;
 
 /// The message if there is no host.
-const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or specify the address of one that is \
-                       elsewhere or not announced, as in openuvr client 192.168.1.5";
+const NO_HOST: &str = "no host found on this network: start one with `openuvr host`, or specify the address of a host \
+                       that is elsewhere or not announced, as in openuvr client 192.168.1.5";
 
 /// List the hosts on this network
 ///
@@ -61,8 +61,8 @@ pub struct SelectedHost {
     pub known_as: Option<String>,
 }
 
-/// Discovers hosts, at the access point that this interface has just joined or on all interfaces. Selects the only host at
-/// an access point or the only paired one, and otherwise prompts for a number.
+/// Discovers hosts at the access point that the interface `joined` has just joined, or on all interfaces if it is
+/// `None`. Selects the only host at an access point, or the only paired host. Otherwise, prompts for a number.
 ///
 /// # Errors
 /// Returns one line if there is no network, no host or no terminal, or the number is invalid.
@@ -83,7 +83,7 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
         bail!(no_host);
     }
     if let (Some(_), [only]) = (joined, found.as_slice()) {
-        // The network is the host's own.
+        // The access point's network is the host's own, so there is no prompt.
         let (name, at) = (&only.name, only.addresses.first().map(ToString::to_string));
         eprintln!(
             "openuvr client: found the host {name:?} at {}",

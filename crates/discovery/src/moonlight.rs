@@ -18,7 +18,7 @@ const SERVICE: &str = "_nvstream._tcp.local.";
 /// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum wait for goodbyes at the end. The records' expiry covers lost ones (guess).
+/// The maximum wait for goodbyes at the end (guess). If a goodbye is lost, the records expire.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Announces the host until it is dropped.
@@ -27,9 +27,9 @@ pub struct MoonlightAnnouncement {
 }
 
 impl MoonlightAnnouncement {
-    /// Announces the host `name` with the identity `number` at `address`, its HTTP address. Returns `None` if it is
-    /// reachable only from this machine, or if it cannot be announced, which is printed. `subcommand` is the prefix of that
-    /// line.
+    /// Announces the host `name` with the identity `number` at `address`, its HTTP address. Returns `None` if the host
+    /// is reachable only from this machine, or if it cannot be announced. In the latter case, it prints the reason in a
+    /// line with the prefix `subcommand`.
     #[must_use]
     pub fn start(
         subcommand: &str,
@@ -73,7 +73,7 @@ fn service(name: &str, number: &str, ip: IpAddr, port: u16) -> mdns_sd::Result<S
     let name = printable(name);
     let end = name.floor_char_boundary(LONGEST);
     let instance = name.get(..end).unwrap_or_default().trim();
-    // As for native clients, it has its own host name.
+    // As in the announcement for native clients, each host has its own host name.
     let machine = format!("openuvr-moonlight-{number}-{port}.local.");
     let own: &[IpAddr] = if ip.is_unspecified() { &[] } else { &[ip] };
     let nothing: &[(&str, &str)] = &[];

@@ -62,8 +62,8 @@ impl fmt::Display for Address {
 /// or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The hosts discovered at this interface, or at all interfaces, known ones first. Blocks for [`ANSWER_TIMEOUT`], or a few
-/// times that.
+/// The hosts discovered at this interface, or at all interfaces if it is `None`. Known hosts come first. Blocks for
+/// [`ANSWER_TIMEOUT`] per query round.
 ///
 /// # Errors
 /// Returns one line if there is no network or multicast DNS is unavailable.
@@ -93,7 +93,8 @@ fn query(
     interface: Option<&str>,
     found: &mut Vec<DiscoveredHost>,
 ) -> Result<bool, mdns_sd::Error> {
-    // A new daemon each time, because known answers suppress answers of other machines (RFC 6762, 7.1).
+    // Each query uses a new daemon, because a daemon's known answers suppress answers of other machines (RFC 6762,
+    // 7.1).
     let daemon = ServiceDaemon::new()?;
     // Hosts on this machine are found through the interfaces that other machines use.
     match interface {
@@ -119,13 +120,13 @@ fn query(
             break;
         }
     }
-    // It has no announcements to withdraw.
+    // The daemon has no announcements to withdraw.
     let _ = daemon.shutdown();
     Ok(incomplete.is_empty())
 }
 
-/// Adds a host, or updates its entry. The same name with another key is another host, so that no host can replace a known
-/// one.
+/// Adds a host, or updates its entry. An answer with the same name and another key is another host, so no host can
+/// replace a known host.
 fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
     let same = |other: &&mut DiscoveredHost| {
         let port = |host: &DiscoveredHost| host.addresses.first().map(|a| a.address.port());
@@ -200,8 +201,8 @@ fn usable_address(ip: IpAddr, port: u16, index: u32, interface: &str) -> Option<
     Some(Address { address, interface })
 }
 
-/// The distinct addresses in order of reliability: IPv4, for which most hosts and firewalls are configured, then IPv6, then
-/// link-local ones. At most [`MAX_ADDRESSES`].
+/// The distinct addresses in order of reliability: first IPv4, for which most hosts and firewalls are configured, then
+/// IPv6, then link-local addresses. At most [`MAX_ADDRESSES`].
 fn sorted(mut addresses: Vec<Address>) -> Vec<Address> {
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(address.clone()));

@@ -20,7 +20,7 @@ pub(super) fn encoders() -> Vec<Finding> {
         Ok(coded) => Finding::ok(
             backend.name,
             format!(
-                "{}; coded a picture of {} in {} bytes and {:.1} ms",
+                "{}; encoded a picture of {} into {} bytes in {:.1} ms",
                 backend.about,
                 encode::PROBE_SIZE,
                 coded.bytes,
@@ -96,7 +96,7 @@ fn driver(name: &str) -> Option<&'static str> {
 /// Splits a message of a backend into the problem and the remedy, which are separated by a colon or semicolon in one line.
 fn split(why: &str) -> (String, String) {
     let parts = [why.rsplit_once(": "), why.rsplit_once("; ")];
-    // At the last separator of either kind.
+    // The message is split at the last separator of either kind.
     match parts
         .into_iter()
         .flatten()

@@ -10,10 +10,13 @@ use x11rb::rust_connection::RustConnection;
 use super::Role;
 use super::finding::Finding;
 
-/// The required extensions of each side, with their purpose.
+/// The X extensions that a host or a client needs, with their purpose.
 const HOST_NEEDS: &[(&str, &str)] = &[
     ("DAMAGE", "reports damage"),
-    ("MIT-SHM", "shares pixels without a copy through a socket"),
+    (
+        "MIT-SHM",
+        "shares pixels without copying them through a socket",
+    ),
     ("XFIXES", "reads the pointer's shape"),
     ("XInputExtension", "follows the pointer"),
     ("XTEST", "injects input"),
@@ -21,7 +24,10 @@ const HOST_NEEDS: &[(&str, &str)] = &[
     ("Composite", "captures a covered window (--window)"),
 ];
 const CLIENT_NEEDS: &[(&str, &str)] = &[
-    ("MIT-SHM", "shares pictures without a copy through a socket"),
+    (
+        "MIT-SHM",
+        "shares pictures without copying them through a socket",
+    ),
     ("RENDER", "scales pictures and draws the pointer"),
     ("XKEYBOARD", "maps keys"),
     ("XInputExtension", "reads raw mouse motion"),

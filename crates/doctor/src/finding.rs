@@ -16,7 +16,7 @@ pub(super) enum Level {
     Better,
     #[serde(rename = "missing")]
     Missing,
-    /// A device that few machines have, which is not a problem.
+    /// The device is absent, as on most machines. This is not a problem.
     #[serde(rename = "not here")]
     Absent,
 }

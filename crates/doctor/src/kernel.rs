@@ -26,15 +26,14 @@ pub(super) fn findings() -> Vec<Finding> {
     findings
 }
 
-/// The datagrams of one batch: those of a frame at 10 Mb/s and 60 frames/s.
+/// The number of datagrams in one batch, as for a frame at 10 Mb/s and 60 frames/s.
 const BATCH: usize = 16;
 const SEGMENT: usize = 1200;
 
 /// Sends a batch over the loopback interface and counts the received datagrams.
 fn offload() -> Finding {
     let name = "UDP GSO and GRO";
-    let remedy =
-        "optional; without them each datagram costs more CPU time; Linux 5.0 or newer has both";
+    let remedy = "optional; without GSO and GRO, each datagram costs more CPU time; Linux 5.0 or newer has both";
     match exchange() {
         Ok((BATCH, "udp-gso")) => Finding::ok(
             name,
@@ -73,7 +72,7 @@ fn exchange() -> Result<(usize, &'static str), openuvr_net::LinkError> {
     Ok((count, from.transport(path).name()))
 }
 
-/// Whether the kernel has a socket family. It checks the family before the privilege.
+/// Whether the kernel has a socket family. The kernel checks the family before the privilege.
 fn family(name: &str, family: AddressFamily, kind: SocketType, remedy: &str) -> Finding {
     match socket(family, kind, None) {
         Ok(_) => Finding::ok(name, "available"),
@@ -82,7 +81,7 @@ fn family(name: &str, family: AddressFamily, kind: SocketType, remedy: &str) -> 
         }
         Err(why) => Finding::better(
             name,
-            format!("not supported by this kernel ({why}); UDP does not need it"),
+            format!("not supported by this kernel ({why}); not needed for UDP"),
             remedy,
         ),
     }
@@ -103,7 +102,7 @@ fn xdp() -> Finding {
     family("AF_XDP", AddressFamily::XDP, SocketType::RAW, remedy)
 }
 
-/// Sets the timer slack of a new thread as in the media threads, and reads it back.
+/// Sets the timer slack of a new thread, as the media threads do, and reads it back.
 fn timer_slack() -> Finding {
     let name = "timer slack";
     let set = || -> io::Result<u64> {
@@ -112,7 +111,7 @@ fn timer_slack() -> Finding {
     };
     match std::thread::spawn(set).join() {
         Ok(Ok(1)) => Finding::ok(name, "timers of a thread can be exact to 1 ns"),
-        Ok(Ok(ns)) => slack_refused(name, &format!("the slack stays at {ns} ns")),
+        Ok(Ok(ns)) => slack_refused(name, &format!("the timer slack stays at {ns} ns")),
         Ok(Err(why)) => slack_refused(name, &why.to_string()),
         Err(_) => slack_refused(name, "its thread failed"),
     }
@@ -157,15 +156,15 @@ fn preemption() -> Finding {
     }
 }
 
-/// The word in parentheses, with which sysfs marks the selected value.
+/// The word in parentheses. sysfs marks the selected value with them.
 fn in_parentheses(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('(')?;
     rest.split_once(')').map(|(word, _)| word)
 }
 
-/// Checks the share of each period that real-time threads may use. Beyond it, they are suspended. OpenUVR's threads block
-/// while they wait and use half a core at most (measured: 42 to 60 % for both sides together at 720p60 and 1080p40), so a
-/// share of three quarters or more throttles none of them.
+/// Checks the share of each period that real-time threads may use. Beyond it, they are suspended. OpenUVR's threads
+/// block while they wait and use half a core at most (measured: 42 to 60 % for host and client together at 720p60 and
+/// 1080p40), so a share of three quarters or more throttles none of them.
 fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
     let name = "real-time throttling";
     match (runtime, period) {
@@ -210,7 +209,8 @@ fn quota() -> Finding {
     }
 }
 
-/// The lowest quota along a line of `/proc/self/cgroup`, in cores, and its file.
+/// The lowest quota, in cores, of the control group in a line of `/proc/self/cgroup` and of its ancestors. Returns the
+/// file of the quota, too.
 fn quota_of(line: &str) -> Option<(String, f64)> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -236,7 +236,7 @@ fn quota_of(line: &str) -> Option<(String, f64)> {
     }
 }
 
-/// Reads `50000 100000` and `max 100000` (cpu.max), and `50000` and `-1` (cpu.cfs_quota_us).
+/// Parses a quota, such as `50000 100000` or `max 100000` (cpu.max), or `50000` or `-1` (cpu.cfs_quota_us).
 fn cores(text: &str, period: impl FnOnce() -> Option<String>) -> Option<f64> {
     let mut words = text.split_whitespace();
     let quota: f64 = words.next()?.parse().ok().filter(|quota| *quota > 0.0)?;

@@ -62,7 +62,7 @@ pub(super) fn clock() -> Vec<Finding> {
 
 fn clock_source(name: Option<&str>) -> Finding {
     match name {
-        // Read without a system call.
+        // These sources are read without a system call.
         Some(name @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
             Finding::ok("source", name)
         }
@@ -75,7 +75,7 @@ fn clock_source(name: Option<&str>) -> Finding {
     }
 }
 
-/// Number of readings of the clock from which their cost is measured.
+/// Number of clock readings over which the cost of a reading is measured.
 const READINGS: u32 = 1000;
 
 fn resolution() -> Finding {
@@ -106,11 +106,12 @@ fn synchronised(state: sys::ClockState) -> Finding {
         sys::ClockState::Synchronised => Finding::ok(name, "synchronised (NTP or similar)"),
         sys::ClockState::Alone => Finding::better(
             name,
-            "not synchronised: logs of two machines can't be compared; latency figures do not need it",
+            "not synchronised: times in the logs of two machines can't be compared; latency figures are correct \
+             nevertheless",
             "sudo timedatectl set-ntp true",
         ),
         sys::ClockState::Hidden => {
-            Finding::ok(name, "not readable here; latency figures do not need it")
+            Finding::ok(name, "not readable here; not needed for latency figures")
         }
     }
 }

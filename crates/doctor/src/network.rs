@@ -17,8 +17,7 @@ pub(super) fn findings(role: Role, port: u16) -> Vec<Finding> {
     findings
 }
 
-/// The buffer size that a socket gets when it is set as in the link: beyond the limit with a privilege, otherwise up to the
-/// limit.
+/// The buffer size that a socket gets if it is set as in the link. With a privilege, it may exceed the system's limit.
 fn granted(wanted: u32, receive: bool) -> rustix::io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .map_err(|why| rustix::io::Errno::from_io_error(&why).unwrap_or(rustix::io::Errno::IO))?;
@@ -103,7 +102,7 @@ fn host_port(port: u16) -> Finding {
     let name = format!("UDP port {port}");
     let bound = bind((Ipv6Addr::UNSPECIFIED, port).into()).or_else(|why| match why.kind() {
         ErrorKind::AddrInUse | ErrorKind::PermissionDenied => Err(why),
-        // A machine without IPv6.
+        // The machine may have no IPv6.
         _ => bind((Ipv4Addr::UNSPECIFIED, port).into()),
     });
     let other = port.checked_add(1).unwrap_or(4710);
@@ -116,14 +115,13 @@ fn host_port(port: u16) -> Finding {
             Some((id, program)) => Finding::missing(
                 &name,
                 format!("in use by {program} (process {id})"),
-                format!("end it, or openuvr host --bind '[::]:{other}'"),
+                format!("end that program, or use openuvr host --bind '[::]:{other}'"),
             ),
             None => Finding::missing(
                 &name,
                 "in use by another program",
                 format!(
-                    "`sudo ss -ulpn 'sport = :{port}'` shows it; or openuvr host --bind \
-                     '[::]:{other}'"
+                    "`sudo ss -ulpn 'sport = :{port}'` shows that program; or use openuvr host --bind '[::]:{other}'"
                 ),
             ),
         },

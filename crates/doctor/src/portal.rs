@@ -1,4 +1,5 @@
-//! The portals of a desktop, through which a host captures it if its compositor has no protocol for this.
+//! The portals of a desktop. If the compositor has no capture protocol, a host captures the desktop through these
+//! portals.
 
 /// The features that the portals offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,5 +26,9 @@ pub(super) fn probe() -> Result<Offer, String> {
 /// Returns an error, because this program was built without support for portals.
 #[cfg(not(feature = "desktop-portal"))]
 pub(super) fn probe() -> Result<Offer, String> {
-    Err("this program was built without the desktop's portals: build it with its feature desktop-portal".to_owned())
+    Err(
+        "this program was built without support for desktop portals: build it with the feature \
+         desktop-portal"
+            .to_owned(),
+    )
 }

@@ -1,4 +1,5 @@
-//! The Wayland session: the protocols with which a host captures its screen and passes input to it, and those of both sides.
+//! The Wayland session: the protocols with which a host captures its screen and passes input to it, the protocols of a
+//! client's window, and those that both use.
 
 mod window;
 
@@ -31,7 +32,7 @@ impl Interfaces {
     }
 }
 
-/// The findings for the display `name`. `required` is whether there is no other display.
+/// The findings for the display `name`. `required` states that there is no other display.
 pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     let title = "Wayland display";
     let listed =
@@ -120,14 +121,14 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
         true => Finding::ok(title, "sent separately from the picture"),
         false => Finding::better(
             title,
-            "drawn into the picture by the compositor: it moves with the frames",
+            "drawn into the picture by the compositor: the pointer moves only with the frames",
             "use a compositor with ext-image-copy-capture, such as sway 1.12",
         ),
     }
 }
 
-/// The finding for input. `needed` is whether a host of this session fails to start without input (it starts with `--input
-/// none`).
+/// The finding for input. `needed` states that a host of this session does not start without input, unless it has the
+/// option `--input none`.
 fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),
@@ -151,7 +152,9 @@ fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Findi
             title,
             format!("players can only watch: no {}", absent.join(", no ")),
             match needed {
-                true => format!("start the host with --input none; to let them play, {REMEDY}"),
+                true => {
+                    format!("start the host with --input none; for players with input, {REMEDY}")
+                }
                 false => REMEDY.to_owned(),
             },
         ),
@@ -214,7 +217,7 @@ mod tests {
             ("ext_data_control_manager_v1", 1),
         ];
         assert_eq!(levels(&newer), [Ok, Ok, Better, Ok]);
-        // Version 2 lacks damage.
+        // Version 2 of this protocol does not report damage.
         assert_eq!(levels(&[("zwlr_screencopy_manager_v1", 2)])[0], Missing);
     }
 

@@ -1,7 +1,7 @@
 //! STUN and TURN servers for browsers. A browser behind a network that blocks the host's datagrams connects through a relay.
 //!
-//! The gateway itself queries the STUN servers for its reflexive address, but not the TURN servers, because a browser's
-//! relay sends to an address of the host, which must be reachable.
+//! The gateway itself queries the STUN servers for its reflexive address. It does not use the TURN servers: a browser's
+//! relay sends to an address of the host, and this address must be reachable.
 
 mod file;
 
@@ -34,7 +34,7 @@ pub struct InvalidIceServer;
 impl FromStr for IceServer {
     type Err = InvalidIceServer;
 
-    /// Parses `stun:HOST[:PORT]` or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`; `turns` with TLS.
+    /// Parses `stun:HOST[:PORT]` or `turn:USER:SECRET@HOST[:PORT][?transport=udp|tcp]`. `turns` is `turn` with TLS.
     fn from_str(text: &str) -> Result<IceServer, InvalidIceServer> {
         let (scheme, rest) = text.split_once(':').ok_or(InvalidIceServer)?;
         let (login, place) = match rest.rsplit_once('@') {
@@ -84,7 +84,7 @@ impl IceServer {
     }
 }
 
-/// Whether it is `HOST`, `HOST:PORT`, `[V6]` or `[V6]:PORT`.
+/// Whether the text is `HOST`, `HOST:PORT`, `[V6]` or `[V6]:PORT`.
 fn is_address(text: &str) -> bool {
     let host = match text.strip_prefix('[') {
         Some(rest) => {

@@ -1,5 +1,5 @@
-//! The settings of a gateway as types, parsed once. They have their own crate, so that a program without a gateway can use a
-//! gateway's options without its libraries.
+//! The settings of a gateway as types, parsed once. Because they have their own crate, a program without a gateway can
+//! use a gateway's options without the gateway's libraries.
 #![forbid(unsafe_code)]
 
 mod ice;

@@ -50,7 +50,7 @@ impl fmt::Display for ProxyNetwork {
 }
 
 impl ProxyNetwork {
-    /// Whether the canonical address `other` belongs to it.
+    /// Whether the canonical address `other` belongs to these addresses.
     #[must_use]
     pub fn contains(self, other: IpAddr) -> bool {
         let width = width(self.address);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicAddress {
     ip: IpAddr,
-    /// `None`: the gateway's own port.
+    /// The port; `None` if it is the gateway's own port.
     port: Option<u16>,
 }
 
@@ -36,7 +36,7 @@ impl FromStr for PublicAddress {
 }
 
 impl PublicAddress {
-    /// The address, with this port if it has none.
+    /// The address and its port. An address without a port gets this port.
     #[must_use]
     pub fn or_port(self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(port))

@@ -45,7 +45,7 @@ impl WebOrigin {
         self.0.eq_ignore_ascii_case(text)
     }
 
-    /// Its host name or address.
+    /// The origin's host name or address.
     #[must_use]
     pub fn host(&self) -> &str {
         let authority = self.0.trim_start_matches("https://");

@@ -1,7 +1,7 @@
 //! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user configures,
 //! and those that STUN servers report. Each becomes a candidate (RFC 8445) in addition to the socket's own address.
 //!
-//! With neither, the module sends nothing and stores nothing.
+//! Without configured addresses and STUN servers, the module sends nothing and stores nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ const NAME_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct Addresses {
     named: Vec<SocketAddr>,
     reflexive: Mutex<Reflexive>,
-    /// All addresses. The value changes when a server reports another one.
+    /// All addresses. The value changes when a server reports another address.
     known: watch::Sender<Vec<SocketAddr>>,
     pub(crate) counters: StunCounters,
 }
@@ -134,7 +134,7 @@ pub(crate) async fn discover(
     }
 }
 
-/// One address per name and family to which the socket can send. Names that cannot be resolved are omitted.
+/// For each name and each family to which the socket can send, one address. Names that cannot be resolved are omitted.
 async fn resolve(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for (host, port) in names {

@@ -1,5 +1,5 @@
-//! A TCP connection to the page and its class: unauthenticated, logged-in device, or reverse proxy. Each class has its own
-//! limit, so that none can exhaust another's.
+//! A TCP connection to the page and its class: unauthenticated, logged-in device, or reverse proxy. Each class has its
+//! own limit, so no class can exhaust the connections of another.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,12 +18,13 @@ use crate::shared::{Endpoints, Shared};
 /// Maximum concurrent unauthenticated connections. A page uses up to six (a WebSocket counts until its upgrade).
 const UNAUTHENTICATED: usize = 256;
 
-/// Maximum connections of logged-in devices: the same number as [`UNAUTHENTICATED`], and for one device those of a few tabs.
+/// Maximum connections of all logged-in devices, which is the same number as [`UNAUTHENTICATED`], and of one device,
+/// which allows a few tabs.
 const DEVICES: usize = 256;
 /// See [`DEVICES`].
 const PER_DEVICE: usize = 24;
 
-/// Maximum connections of configured reverse proxies, which may open one for each request.
+/// Maximum connections of configured reverse proxies. A proxy may open one connection for each request.
 const PROXIES: usize = 512;
 
 /// Lifetime of an unauthenticated connection: loading the page and logging in over a slow link (guess).
@@ -130,7 +131,7 @@ impl Admission {
     pub(crate) async fn lasting<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
         let ended = async {
             let displaced = self.displaced.notified();
-            // Evicted or expired. A connection that has logged in since is neither.
+            // The connection is evicted or has expired, unless it has logged in since.
             let _ = timeout(LOG_IN_TIMEOUT, displaced).await;
             if !self.is_unauthenticated() {
                 tokio::time::sleep(SERVED_TIMEOUT - LOG_IN_TIMEOUT).await;

@@ -96,7 +96,8 @@ impl PageNames {
     }
 }
 
-/// Creates the page's certificate in `folder`, unless it has one that covers these names and does not expire soon.
+/// Creates the page's certificate in `folder`, unless the folder contains a certificate that covers these names and
+/// does not expire soon.
 ///
 /// # Errors
 /// [`TlsError`] if reading, creating or writing a certificate fails. An existing file with other content is not changed.
@@ -110,7 +111,7 @@ pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Resul
     if authority.vouches_for(&folder.join(PAGE), names, now) {
         return Ok(());
     }
-    // The authority may not sign for one of the names, or is about to expire.
+    // The existing authority is not allowed to sign for one of the names, or is about to expire.
     let authority = Authority::make(&lock, folder, names, now)?;
     tracing::warn!(
         "the authority of the page's certificate was replaced: browsers that trust the old one need the new one \
@@ -162,8 +163,8 @@ impl Authority {
         let key = KeyPair::from_pem(key).map_err(|e| damaged(format!("not a key: {e}")))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
             .map_err(|e| damaged(format!("not a certificate authority: {e}")))?;
-        let ends =
-            ends(&certificate).ok_or_else(|| damaged("its expiry cannot be read".to_owned()))?;
+        let ends = ends(&certificate)
+            .ok_or_else(|| damaged("its expiry date cannot be read".to_owned()))?;
         Ok(Authority {
             certificate,
             pem,
@@ -281,7 +282,7 @@ fn permitted(names: &PageNames) -> Vec<GeneralSubtree> {
     permitted
 }
 
-/// From one day before `now` until `valid` after it.
+/// The validity of a certificate: from one day before `now` to `valid` after `now`.
 fn validity(now: SystemTime, valid: Duration) -> (OffsetDateTime, OffsetDateTime) {
     let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = OffsetDateTime::UNIX_EPOCH + Duration::from_secs(since_1970.as_secs());
@@ -391,7 +392,7 @@ mod tests {
         assert_ne!(text(&folder, PAGE), page);
         assert_eq!(text(&folder, AUTHORITY), authority);
         assert!(takes(&folder, "localhost", now + 700 * DAY));
-        // Another private address is signed by the same authority.
+        // The same authority signs for another private address.
         let page = text(&folder, PAGE);
         ensure(folder.path(), &names(&["10.1.2.3"]), now + 371 * DAY).unwrap();
         assert_ne!(text(&folder, PAGE), page);

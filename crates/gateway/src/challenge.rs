@@ -7,8 +7,8 @@
 //!  | u64 BE  | 16 bytes | 32 bytes           |    time: milliseconds since the gateway started
 //! ```
 //!
-//! A challenge can be answered repeatedly while it is valid. A replayed log-in requires the bytes of the first one, which
-//! only the endpoints of its TLS connection have, and has the same effect as the first one.
+//! A challenge can be answered repeatedly while it is valid. A replayed log-in has the same effect as the first one. It
+//! requires the bytes of the first log-in, which only the endpoints of its TLS connection have.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ mod tests {
             other[at] ^= 1;
             assert!(!challenges.is_valid(made, here, &other), "byte {at}");
         }
-        // Created by another process.
+        // Another process does not accept this challenge.
         let other = Challenges::new(start).unwrap();
         assert!(!other.is_valid(made, here, &challenge));
     }

@@ -264,8 +264,8 @@ impl Connection {
         error.into_iter().chain(over).collect()
     }
 
-    /// Handles a message or the end of the WebSocket. If the portal loses the connection, that says nothing about the
-    /// browser.
+    /// Handles a message or the end of the WebSocket. A connection that the portal loses does not mean that the browser
+    /// has disconnected.
     fn on_socket_message(
         &mut self,
         message: Option<Result<Message, Error>>,

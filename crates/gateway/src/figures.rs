@@ -57,7 +57,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     });
     family(
         "frames_per_second",
-        "Complete frames displayed per second over the newest seconds (minimum).",
+        "Complete frames displayed per second in the last seconds, minimum of the subscribers.",
         &|group| {
             let rate = group.frames_per_second.iter();
             rate.map(|rate| ("", rate.to_string())).collect()
@@ -66,7 +66,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     let seconds = |span: Duration| span.as_secs_f64().to_string();
     family(
         "latency_seconds",
-        "Latency from capture to display over the newest seconds (maximum).",
+        "Latency from capture to display in the last seconds, maximum of the subscribers.",
         &|group| {
             let quantiles = |of: &LatencyFigures| {
                 [
@@ -79,7 +79,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, which compares two clocks.",
+        "Maximum error of the latency, which is measured between two clocks.",
         &|group| {
             let bound = group.latency.iter();
             bound.map(|of| ("", seconds(of.bound))).collect()

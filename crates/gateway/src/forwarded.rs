@@ -18,8 +18,9 @@ pub fn is_proxy(proxies: &[ProxyNetwork], address: IpAddr) -> bool {
     proxies.iter().any(|proxy| proxy.contains(address))
 }
 
-/// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address that is
-/// not a proxy. At an invalid entry, the search ends with the address of the proxy that added it.
+/// The address of the browser behind a request from `peer` with these `X-Forwarded-For` values: the nearest address
+/// that is not a proxy. At an invalid entry, the search ends, and the result is the address of the proxy that added the
+/// entry.
 pub fn browser<'a>(
     peer: IpAddr,
     forwarded_for: impl DoubleEndedIterator<Item = &'a str>,
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(browser_of("127.0.0.1", chain, one), "10.1.2.3");
         let two = "127.0.0.1 10.0.0.0/8";
         assert_eq!(browser_of("127.0.0.1", chain, two), "203.0.113.7");
-        // With a port, and invalid entries.
+        // Entries with a port, and invalid entries.
         assert_eq!(
             browser_of("127.0.0.1", &["[2001:db8::7]:99"], one),
             "2001:db8::7"

@@ -1,5 +1,5 @@
-//! Messages about sent frames. The RTP timestamp identifies the picture in the browser, and the frame number identifies the
-//! frame in the page's report to the host.
+//! Messages about sent frames. The RTP timestamp identifies a frame's picture in the browser, and the frame number
+//! identifies the frame in the page's report to the host.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use crate::peer::video_ticks;
 /// First byte of a message about frames. `proto::wire::control` has no such kind.
 pub(crate) const FRAMES: u8 = 0xf0;
 
-/// Number of messages in which each frame is repeated, because messages may be lost.
+/// Number of messages that contain the same frame, because messages may be lost.
 const REPETITIONS: usize = 4;
 
 /// The newest sent frames, oldest first.
 #[derive(Default)]
 pub(crate) struct Frames(VecDeque<Vec<u8>>);
 
-/// When the encoder output a frame.
+/// The times at which the encoder output a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Encoding {
     /// Its first slice.
@@ -29,9 +29,10 @@ pub(crate) struct Encoding {
 }
 
 impl Frames {
-    /// The message that follows a frame. Numbers are little endian: frame number, RTP timestamp, and capture time (64 bits,
-    /// nanoseconds of the host's clock); then, in microseconds after it, the first slice, the last slice, the first
-    /// datagram, and the last datagram; then the frame's bytes and the newest input that it may show.
+    /// The message that follows a frame. Numbers are little endian. The message contains the frame number, the RTP
+    /// timestamp, and the capture time (64 bits, nanoseconds of the host's clock). Next come the times of the first
+    /// slice, the last slice, the first datagram, and the last datagram, in microseconds after the capture. At the end
+    /// are the frame's bytes and the newest input that the frame may show.
     pub(crate) fn left(
         &mut self,
         header: &FrameHeader,

@@ -32,9 +32,9 @@ const MAX_BODY: usize = 4096;
 /// Timeout for the body's arrival.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Name of the cookie with a visitor's token, without the port. Cookies apply to all ports of a machine (RFC 6265, section
-/// 8.5), and several sessions of a portal may run on one machine. The prefix prevents pages of other machines in its domain
-/// from setting it.
+/// Name of the cookie with a visitor's token, without the port. Cookies apply to all ports of a machine (RFC 6265,
+/// section 8.5), and several sessions of a portal may run on one machine. The prefix prevents other machines in the
+/// same domain from setting the cookie.
 const COOKIE: &str = "__Host-openuvr-";
 
 /// Answers a request.
@@ -46,7 +46,7 @@ pub(crate) async fn answer(
     let asks_upgrade = request.headers().contains_key(header::UPGRADE);
     let path = request.uri().path().to_owned();
     Ok(match (request.method(), path.as_str()) {
-        // Unity Render Streaming's client requests it at the root.
+        // Unity Render Streaming's client requests the WebSocket at the root.
         (&Method::GET, "/" | "/signalling") if asks_upgrade => {
             upgrade(&shared, endpoints, request).await
         }
@@ -61,8 +61,8 @@ pub(crate) async fn answer(
     })
 }
 
-/// The page's origin, if the request comes from this host's page, because a page of another site must not act for its
-/// visitor. The origin is `https://` and the name in the request, or a configured origin.
+/// The page's origin, if the request comes from this host's page. A page of another site must not act for its visitor.
+/// The valid origins are `https://` with the name in the request, and the configured origins.
 fn own_origin(shared: &Shared, headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
     let host = headers
@@ -77,7 +77,7 @@ fn foreign(shared: &Shared) -> Response {
     shared.counters.foreign_origins.add(1);
     text(
         StatusCode::FORBIDDEN,
-        "only this host's own page may request this; behind a reverse proxy, start the host with \
+        "only this host's own page may send this request; behind a reverse proxy, start the host with \
         --web-origin https://NAME, as shown in the address bar\n",
     )
 }

@@ -38,9 +38,9 @@ pub struct Status {
     pub age: Duration,
     /// Number of players and observers.
     pub connected: usize,
-    /// Time until it ends without a connection or renewal.
+    /// Time until the session ends without a connection or renewal.
     pub left: Duration,
-    /// Whether the portal has requested its end.
+    /// Whether the portal has requested the session's end.
     pub stopped: bool,
 }
 
@@ -73,8 +73,8 @@ impl Lease {
         }
     }
 
-    /// Whether this is the text of a ticket for this session. The host verifies the signature, which costs more. Few clients
-    /// know the session's name.
+    /// Whether the text is a ticket that names this session. The signature is not checked here, because that costs
+    /// more; the host verifies it. Few clients know the session's name.
     #[must_use]
     pub(crate) fn is_for(&self, ticket: &str) -> bool {
         (ticket.parse::<SignedTicket>()).is_ok_and(|ticket| ticket.names(self.session))

@@ -131,8 +131,8 @@ impl Setup {
     }
 }
 
-/// How the portal that carries the browsers' signalling connects. Only the portal is answered, and there is neither page nor
-/// log-in.
+/// How the portal that carries the browsers' signalling connects to the gateway. Only the portal is answered. There is
+/// neither page nor log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PortalListener {
     /// Over HTTPS at the configured address.
@@ -247,7 +247,7 @@ impl Gateway {
         self.address
     }
 
-    /// SHA-256 of its certificate, as browsers show it; empty without HTTPS.
+    /// SHA-256 of the page's certificate, as browsers show it; empty without HTTPS.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
@@ -293,7 +293,8 @@ impl Listener {
         match self {
             Listener::Https(listener, tls) => {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                // A portal continues to expect the certificate that the session had at its start.
+                // The certificate is not renewed for a portal, which expects the same certificate as at the session's
+                // start.
                 if !shared.portal_alone {
                     tokio::spawn(tls::keep_renewed(tls.clone()));
                 }

@@ -9,9 +9,10 @@
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
 //!
-//! Each signature costs a tenth of a millisecond. Known devices, and browsers with a ticket for this session, which other
-//! clients cannot have, have their own rate limits. They do not use up the limit of unknown browsers, and share theirs by
-//! network, as native handshakes do (`proto::control::budget`).
+//! Each signature costs a tenth of a millisecond. Known devices have their own rate limit, and so do browsers with a
+//! ticket for this session, which no other client can have. Their log-ins do not count towards the limit of unknown
+//! browsers. Each limit is shared fairly between networks or, for known devices, between devices
+//! (`proto::control::budget`).
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
@@ -29,7 +30,7 @@ use crate::visitor::Visitor;
 
 /// Maximum log-ins of unknown browsers that are processed per second: 6 ms of work.
 const UNKNOWN_PER_SECOND: usize = 64;
-/// Maximum log-ins of unknown browsers from one network: a class behind one address that types a PIN (guess).
+/// Maximum log-ins of unknown browsers from one network (guess: a school class that types a PIN behind one address).
 const UNKNOWN_PER_NETWORK: usize = 16;
 
 /// Maximum log-ins per second of browsers with a ticket for this session.

@@ -1,5 +1,5 @@
-//! Sockets for browsers' media: one for all browsers and, if the page is at a loopback address, one more for each address of
-//! this machine, which serves browsers on this machine.
+//! Sockets for browsers' media. One socket serves all browsers. If the page is at a loopback address, each address of
+//! this machine has an additional socket, for browsers on this machine.
 //!
 //! Firefox (nICEr) does not pair a loopback address with another address, and does not gather a loopback candidate itself. A
 //! browser that loaded the page from https://127.0.0.1 therefore needs another address of this machine.
@@ -32,9 +32,9 @@ pub(crate) fn bind_both(bind: SocketAddr) -> io::Result<(TcpListener, UdpSocket)
 /// See the module.
 pub(crate) struct MediaSockets {
     main: UdpSocket,
-    /// Bound to addresses of this machine, for browsers at the same address.
+    /// The additional sockets, each bound to an address of this machine, for browsers at the same address.
     beside: Vec<(IpAddr, UdpSocket)>,
-    /// The addresses of these sockets.
+    /// The addresses at which browsers on this machine reach the media.
     on_this_machine: Vec<SocketAddr>,
 }
 
@@ -69,8 +69,8 @@ impl MediaSockets {
         &self.main
     }
 
-    /// The additional sockets, each with the only address that may send to it, because the kernel drops packets from a
-    /// network with a local source address.
+    /// The additional sockets. Each comes with the only address from which datagrams may arrive: browsers on this
+    /// machine use it as their source, and the kernel drops packets from a network that have a local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));
@@ -82,7 +82,7 @@ impl MediaSockets {
         &self.on_this_machine
     }
 
-    /// Sends from the socket that the receiver uses.
+    /// Sends from the socket to which the receiver sends its own datagrams.
     pub(crate) fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<usize> {
         let own = self.beside.iter().find(|(ip, _)| *ip == to.ip());
         match own {
@@ -92,7 +92,7 @@ impl MediaSockets {
     }
 }
 
-/// The address in the socket's form. A dual-stack socket takes IPv4 as mapped IPv6.
+/// The address in the form that the socket needs. A dual-stack socket takes an IPv4 address as a mapped IPv6 address.
 fn for_socket(socket: &UdpSocket, to: SocketAddr) -> SocketAddr {
     match (socket.local_addr(), to.ip()) {
         (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => (v4.to_ipv6_mapped(), to.port()).into(),

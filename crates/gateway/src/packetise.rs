@@ -14,7 +14,8 @@ const FU_A: u8 = 28;
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
-/// Calls `each` with the payloads of `slice`, which is in Annex B form, and with whether it is the last payload.
+/// Calls `each` with each payload of `slice`, which is in Annex B form. The second argument states whether the payload
+/// is the last.
 pub fn payloads(slice: &[u8], mut each: impl FnMut(&[u8], bool)) {
     let mut packet = Vec::with_capacity(MAX_PAYLOAD);
     let mut units = nal_units(slice).peekable();

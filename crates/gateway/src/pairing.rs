@@ -8,7 +8,7 @@ use std::net::IpAddr;
 pub struct Service {
     /// Its name.
     pub name: &'static str,
-    /// The address that users enter in their client; `None`: the page's address.
+    /// The address that users enter in their client. If `None`, it is the page's address.
     pub address: Option<IpAddr>,
     /// Its TCP port.
     pub port: u16,
@@ -22,7 +22,8 @@ pub trait PinEntry: Send + Sync {
     /// The waiting client, as text for the user; `None` if no client waits. Does not block.
     fn waiting(&self) -> Option<String>;
 
-    /// Pairs the waiting client with the PIN that it shows. Blocks until the client has proved it, for a minute at most.
+    /// Pairs the waiting client with the PIN that it shows. Blocks until the client has proved that it has this PIN,
+    /// for a minute at most.
     ///
     /// # Errors
     /// Returns the reason as one line for the user.

@@ -27,23 +27,24 @@ use crate::media_sockets::MediaSockets;
 /// Interval of statistics from the browser's receiver reports.
 const STATS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum number of queued events. Additional ones are dropped, as in a full socket.
+/// Maximum number of queued events. Additional events are dropped, like datagrams at a full socket.
 const MAX_EVENTS: usize = 512;
 
 /// Maximum length of a message from the page in bytes. Every message of the page is shorter.
 const MAX_LENGTH: usize = 16 << 10;
 
-/// Maximum number of bytes queued in the reliable channel. With more, the browser counts as disconnected.
+/// Maximum number of bytes queued in the reliable channel. If there are more, the browser counts as disconnected.
 const MAX_UNREAD: usize = 1 << 20;
 
-/// Queue length in bytes up to which no other message is delayed: two pieces of clipboard text.
+/// Maximum queue length in bytes at which the next part of a clipboard text may be queued: two parts. A queue of this
+/// length does not delay other messages.
 const READ: usize = 16 << 10;
 
 /// Maximum number of addresses announced in addition to the socket's own. An attacker in place of a STUN server could change
 /// them repeatedly.
 const MAX_ADDRESSES: usize = 16;
 
-/// Number of the header extension in the gateway's offers. The browser's offer has its own.
+/// Number of the header extension in the gateway's offers. A browser's offer has its own number for it.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
 /// The unordered, unreliable data channel, with messages of `proto::wire::control`. The page opens both channels.
@@ -68,7 +69,7 @@ pub(crate) enum PeerEvent {
     NoticesOpen,
     /// Link statistics from receiver reports.
     Link {
-        /// Packet loss, 0 to 1; `None`: no report.
+        /// Packet loss, 0 to 1; `None` if there was no report.
         loss: Option<f64>,
         /// Round-trip time.
         round_trip: Option<Duration>,
@@ -78,10 +79,10 @@ pub(crate) enum PeerEvent {
 /// Why a browser's offer was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OfferRefused {
-    /// It cannot be parsed, or contradicts an earlier one.
+    /// The offer cannot be parsed, or contradicts an earlier one.
     #[error("invalid session description: {0}")]
     Sdp(String),
-    /// It has no video in H.264 with packetization mode 1.
+    /// The offer has no video in H.264 with packetization mode 1.
     #[error(
         "the browser does not offer to receive H.264 (packetization-mode=1): use one that supports it"
     )]
@@ -92,7 +93,7 @@ pub(crate) enum OfferRefused {
 pub(crate) struct Peer {
     state: Mutex<State>,
     sockets: Arc<MediaSockets>,
-    /// The newest frame of which a packet was sent; 0: none.
+    /// The newest frame of which a packet was sent; 0 if there is none.
     pub(crate) newest: AtomicU32,
     /// Wakes the gateway's thread because of an event or an earlier timeout.
     pub(crate) woken: Notify,
@@ -203,7 +204,7 @@ impl Peer {
         Ok(answer.to_sdp_string())
     }
 
-    /// Sets the addresses at which the socket is reachable. Returns the new ones as candidates (RFC 8839).
+    /// Sets the addresses at which the socket is reachable. Returns the new addresses as candidates (RFC 8839).
     pub(crate) fn reached_at(&self, known: &[SocketAddr]) -> Vec<String> {
         self.with(|state| state.reached_at(known, &self.sockets))
     }
@@ -272,13 +273,13 @@ impl Peer {
     pub(crate) fn send_control(&self, message: &[u8]) {
         self.with(|state| {
             if let Some(mut channel) = state.control.and_then(|id| state.rtc.channel(id)) {
-                // A full channel drops it.
+                // If the channel is full, the message is dropped.
                 let _ = channel.write(true, message);
             }
         });
     }
 
-    /// Sends a message reliably and in order. Returns whether the browser has read the previous ones.
+    /// Sends a message reliably and in order. Returns `false` if too many earlier messages are unread.
     pub(crate) fn send_notice(&self, text: &str) -> bool {
         self.write_notice(false, text.as_bytes())
     }
@@ -298,7 +299,7 @@ impl Peer {
         })
     }
 
-    /// Whether the browser has read enough of its messages that another one does not queue.
+    /// Whether the browser has read enough of its messages for the next part of a clipboard text.
     pub(crate) fn is_read(&self) -> bool {
         self.with(|state| {
             let channel = state.notices.and_then(|id| state.rtc.channel(id));
@@ -375,7 +376,7 @@ impl State {
                 ));
                 continue;
             }
-            // A browser that connected over one family may also reach the host over the other.
+            // A browser that connected over one address family may also reach the host over the other family.
             if self.other.is_none() {
                 self.other = base(sockets.main(), *address);
                 let own = self.other.map(|own| Candidate::host(own, Protocol::Udp));

@@ -74,8 +74,9 @@ async fn connect(
             "missing or invalid portal headers\n",
         );
     };
-    // Media uses the address that the portal named, or that of the machine that portal and gateway share. The kernel's
-    // source address towards the browser is unsuitable, because it may be a loopback address of the portal's machine.
+    // Media uses the address that the portal named. If portal and gateway share a machine, it uses an address of this
+    // machine. The kernel's source address towards the browser is unsuitable, because it may be a loopback address of
+    // the portal's machine.
     let local = match endpoints.local.ip().is_unspecified() {
         true => here(shared, from),
         false => endpoints.local,

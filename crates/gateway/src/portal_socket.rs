@@ -21,7 +21,7 @@ use crate::portal_requests;
 use crate::server::protocol;
 use crate::shared::{Endpoints, Shared};
 
-/// Maximum concurrent connections of the portal: one for each browser, and its own.
+/// Maximum concurrent connections of the portal. Each browser takes one, and so does each request of the portal itself.
 const CONNECTIONS: usize = 64;
 
 /// Timeout of a connection with all its requests.
@@ -64,7 +64,7 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
 }
 
 async fn serve(shared: Arc<Shared>, stream: UnixStream) {
-    // The portal sends both for each browser.
+    // The portal states both addresses in each browser's request.
     let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     let endpoints = Endpoints::of(nowhere, nowhere);
     let service = service_fn(move |request| {

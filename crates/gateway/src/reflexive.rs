@@ -1,5 +1,5 @@
-//! Server-reflexive addresses of the media socket: STUN requests and responses as a value (RFC 8489, binding requests; RFC
-//! 8445 section 5.1.1.2).
+//! Finds the server-reflexive addresses of the media socket with STUN binding requests (RFC 8489; RFC 8445 section
+//! 5.1.1.2).
 //!
 //! The module has no clock and no socket. Its input comes from the network, so a response counts only if it comes from the
 //! queried address and matches an open request.
@@ -14,29 +14,31 @@ use stun_proto::types::message::{
     BINDING, Message, MessageClass, MessageWrite as _, MessageWriteVec, TransactionId,
 };
 
-/// Delay between the end of a transaction and the next one, which keeps NAT bindings alive (RFC 8445 section 11 has Tr of 15
-/// s; RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30 s).
+/// Delay between the end of a transaction and the next one. The transactions keep NAT bindings alive. (RFC 8445 section
+/// 11 has Tr of 15 s. RFC 4787 requires bindings to last 120 s, but some NATs drop them after 30 s.)
 pub(crate) const RESTART_DELAY: Duration = Duration::from_secs(15);
 
 /// Initial retransmission timeout, doubled for each retransmission (RTO, RFC 8489 section 6.2.1).
 const RTO: Duration = Duration::from_millis(500);
 /// Number of transmissions (Rc).
 const RC: u32 = 7;
-/// Timeout after the last transmission in units of RTO (Rm): failure is 39.5 s after the first.
+/// Timeout after the last transmission, in units of RTO (Rm). A transaction thus fails 39.5 s after its first
+/// transmission.
 const RM: u32 = 16;
 
 /// The reflexive addresses of a socket.
 pub struct Reflexive {
     /// Retransmits requests.
     agent: StunAgent,
-    /// Zero on the agent's clock.
+    /// The time that is zero on the agent's clock.
     origin: Instant,
     servers: Vec<Server>,
 }
 
 struct Server {
     at: SocketAddr,
-    /// The address in the server's newest response; `None` if there was no response yet, or none to the last request.
+    /// The address in the server's newest response. `None` before the first response, and after a transaction without a
+    /// response.
     reflexive_address: Option<SocketAddr>,
     open: Option<TransactionId>,
     /// Time of the next request.
@@ -67,7 +69,7 @@ impl Reflexive {
         }
     }
 
-    /// Sets the servers. The state of unchanged ones is kept.
+    /// Sets the servers. Servers that were already set keep their state.
     pub fn request(&mut self, now: Instant, servers: &[SocketAddr]) {
         self.servers.retain(|server| servers.contains(&server.at));
         for at in servers {
@@ -98,7 +100,7 @@ impl Reflexive {
         addresses
     }
 
-    /// Passes due requests to `send` and returns the latest time of the next call.
+    /// Passes due requests to `send`. Returns the time by which `poll` must be called again.
     pub fn poll(&mut self, now: Instant, mut send: impl FnMut(SocketAddr, &[u8])) -> Instant {
         let time = self.time(now);
         for server in &mut self.servers {
@@ -259,7 +261,7 @@ mod tests {
         // RFC 8489 section 6.2.1.
         assert_eq!(times, [0, 500, 1500, 3500, 7500, 15_500, 31_500]);
         assert_eq!(ids.len(), 1, "a retransmission is the same message");
-        // Failed after 39.5 s, then a new transaction.
+        // The transaction fails after 39.5 s. Then a new one starts.
         let (all, _) = sent(&mut reflexive, now);
         assert_eq!(all.len(), 1);
         assert!(ids.insert(all[0].1.clone()), "with another transaction");

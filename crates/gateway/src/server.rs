@@ -81,7 +81,7 @@ async fn serve(
         let connection = protocol()
             .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service);
-        // A non-browser client may abort it.
+        // A non-browser client may abort the connection.
         let _ = timeout(HEAD_TIMEOUT, connection).await;
         return None;
     }
@@ -114,7 +114,7 @@ pub(crate) fn protocol() -> http1::Builder {
     builder
 }
 
-/// Receives datagrams. Does not return. With `only`, accepts only those from this address.
+/// Receives datagrams. Does not return. With `only`, ignores datagrams from other addresses.
 pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option<IpAddr>) {
     let mut datagram = [0; 2048];
     loop {

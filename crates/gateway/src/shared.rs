@@ -32,7 +32,7 @@ pub(crate) struct Endpoints {
     pub(crate) remote: SocketAddr,
     /// The local address.
     pub(crate) local: SocketAddr,
-    /// Whether a reverse proxy forwarded the request: a configured one, or one that added a header.
+    /// Whether a reverse proxy forwarded the request: a configured proxy, or any proxy that added a header.
     pub(crate) through_proxy: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     pub(crate) ice_servers: Vec<IceServer>,
     /// The portal's lease, if this host runs a portal session.
     pub(crate) lease: Option<Arc<Lease>>,
-    /// Whether only the portal that carries the browsers' signalling is answered.
+    /// Whether only the portal is answered. The portal then carries the browsers' signalling.
     pub(crate) portal_alone: bool,
     /// Origins of the page in addition to its own.
     pub(crate) origins: Vec<WebOrigin>,
@@ -159,7 +159,8 @@ impl Shared {
         lock(&self.logins)
     }
 
-    /// Takes a slot for one more connection of this device, held until it is dropped; `None` if the limit is reached.
+    /// Takes a slot for another connection of this device; `None` if the limit is reached. The slot is free again when
+    /// the value is dropped.
     pub(crate) fn take_device_slot(self: &Arc<Shared>, device: &PublicKey) -> Option<DeviceSlot> {
         let mut device_slots = lock(&self.device_slots);
         let of_it = device_slots.iter().filter(|of| *of == device).count();

@@ -1,5 +1,6 @@
-//! Signalling between browser and gateway over a WebSocket, with the messages of Unity Render Streaming, each a JSON object.
-//! The protocol distinguishes any number of connections by their ids; here, a WebSocket has one at a time.
+//! Signalling between browser and gateway over a WebSocket, with the messages of Unity Render Streaming. Each message
+//! is a JSON object. The protocol distinguishes any number of connections by their ids, but here a WebSocket carries
+//! one connection at a time.
 //!
 //! | message | from | means |
 //! |---|---|---|
@@ -34,7 +35,7 @@ pub enum Request {
         /// The session description (RFC 8866).
         sdp: String,
     },
-    /// One more address of the browser (RFC 8839 section 5.1); empty: end of candidates.
+    /// Another candidate address of the browser (RFC 8839 section 5.1). An empty one marks the end of candidates.
     Candidate {
         /// The connection's id.
         connection: String,
@@ -57,7 +58,7 @@ pub enum BadMessage {
     /// It is not JSON, or lacks a member.
     #[error("not a signalling message: {0}")]
     Json(#[from] serde_json::Error),
-    /// Its type is not one of [`Request`]'s.
+    /// Its type is not a type of [`Request`].
     #[error("unknown message type")]
     Type,
     /// The connection's id is missing or too long.
@@ -137,7 +138,7 @@ pub enum Reply<'a> {
         /// The session description.
         sdp: &'a str,
     },
-    /// One more address of the gateway.
+    /// Another candidate address of the gateway.
     Candidate {
         /// The connection's id.
         connection: &'a str,
@@ -183,7 +184,7 @@ struct OutData<'a> {
     sdp: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     candidate: Option<&'a str>,
-    /// The media section to which it belongs. All sections share one transport.
+    /// The media section to which the candidate belongs. All sections share one transport.
     #[serde(rename = "sdpMLineIndex", skip_serializing_if = "Option::is_none")]
     line: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! The TLS certificate of the page: configured by the user, or created by the host
 //! ([`certificate`](crate::certificate)).
 //!
-//! Browsers warn about an untrusted authority. The user then compares the fingerprint that the host shows.
+//! Browsers warn because the authority is untrusted. The user then compares the fingerprint that the host shows.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

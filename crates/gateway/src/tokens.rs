@@ -10,7 +10,7 @@ use crate::visitor::Visitor;
 /// Maximum tokens per device. A browser keeps the newest; tabs that log in at the same time may keep an older one.
 const PER_DEVICE: usize = 4;
 
-/// Maximum tokens of all devices (a guess: several classes that arrive with tickets of a portal).
+/// Maximum tokens of all devices (a guess: enough for several school classes that log in with a portal's tickets).
 const ALL: usize = 256;
 
 /// Length of a token in bytes.
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(tokens.visitor(&token(0, 0)), None);
         assert_eq!(tokens.visitor(&token(0, 1)), Some(&visitor(0)));
         assert_eq!(tokens.visitor(&token(1, 0)), Some(&visitor(1)));
-        // Now each has one, so the oldest is removed.
+        // Now each device has one token, so the oldest token is removed.
         tokens.add(token(many + 1, 0), visitor(many + 1));
         assert_eq!(tokens.visitor(&token(0, 1)), None);
         assert_eq!(tokens.0.len(), ALL);

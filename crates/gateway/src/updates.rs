@@ -1,5 +1,5 @@
-//! The host's updates for a browser other than frames. They are passed from the subscriber's thread to the gateway's. Only
-//! the newest of each kind is kept, so that no queue grows.
+//! The host's updates for a browser, other than frames. They are passed from the subscriber's thread to the gateway's
+//! thread. Only the newest update of each kind is kept, so that no queue grows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ pub(crate) struct PendingUpdates {
     pub(crate) shown: Option<bool>,
     pub(crate) relative: Option<bool>,
     pub(crate) shape: Option<Arc<CursorShape>>,
-    /// Pointer position; inner `None`: the pointer is outside the picture.
+    /// Pointer position. The inner `None` means that the pointer is outside the picture.
     pub(crate) moved: Option<Option<(u16, u16)>>,
     /// The newest control event as text.
     pub(crate) decision: Option<String>,

@@ -11,8 +11,8 @@ use crate::peer::video_ticks;
 /// First byte of the message. `proto::wire::control` has no such kind.
 pub(crate) const VIEWS: u8 = 0xf2;
 
-/// Number of messages in which each frame is repeated, because messages may be lost. A message with the next frame is useful
-/// only if the browser has not shown the picture yet.
+/// Number of messages that contain each frame, because messages may be lost. The second message, sent with the next
+/// frame, is useful only if it arrives before the browser has shown the picture.
 const REPETITIONS: usize = 2;
 
 /// The newest frames with views, oldest first.
@@ -20,10 +20,11 @@ const REPETITIONS: usize = 2;
 pub(crate) struct Views(VecDeque<Vec<u8>>);
 
 impl Views {
-    /// The message that precedes a frame; `None` if its views are unknown. Numbers are little endian. For each frame: RTP
-    /// timestamp; number of the player's pose with which it was drawn, or 0 for none; number of views, 1 or 2 (8 bits); and
-    /// for each view the eye's position in metres, its orientation as a quaternion x, y, z, w, and the angles to its left,
-    /// right, upper and lower side in radians (floating point, 32 bits).
+    /// The message that precedes a frame; `None` if the frame's views are unknown. Numbers are little endian. For each
+    /// frame: RTP timestamp; number of the player's pose with which the frame was drawn, or 0 for none; number of
+    /// views, 1 or 2 (8 bits); and the views. For each view: the eye's position in metres, its orientation as a
+    /// quaternion x, y, z, w, and the angles to the left, right, upper and lower edge of its field of view in radians
+    /// (floating point, 32 bits).
     pub(crate) fn begins(&mut self, frame: &Frame) -> Option<Vec<u8>> {
         let views = frame.views.as_ref()?;
         let mut row = Vec::with_capacity(9 + 2 * 44);

@@ -1,9 +1,9 @@
-//! `dlsym` and `dlvsym` of this library. They return its own functions for hooked names, and forward everything else to the
-//! C library.
+//! `dlsym` and `dlvsym` of this library. For hooked names, they return this library's functions. All other lookups are
+//! forwarded to the C library.
 //!
-//! Both end with a tail jump, so that the C library sees the original stack and caller, on which the result for `RTLD_NEXT`
-//! depends. Such lookups are always forwarded, because the linker knows this library's position among other interposing
-//! libraries.
+//! Both end with a tail jump, so that the C library sees the original stack and caller. The result for `RTLD_NEXT`
+//! depends on the caller. Lookups with `RTLD_NEXT` are always forwarded, because the linker knows this library's
+//! position among other interposing libraries.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
@@ -138,11 +138,12 @@ unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut
     let result = guarded(|| {
         let hooked = Hooked::find(name)?;
         if handle == libc::RTLD_DEFAULT {
-            // The linker finds the hook even if the program only tests for the function.
+            // The linker would find the hook even if the real function does not exist. The program may be testing
+            // whether the function exists.
             if !hooked.real.address().is_null() {
                 return None;
             }
-            // No real function exists; the C library sets `dlerror`.
+            // The real function does not exist. This lookup fails, and the C library sets `dlerror`.
             return Some(real::look_up(libc::RTLD_NEXT, name));
         }
         let found = real::look_up(handle, name);

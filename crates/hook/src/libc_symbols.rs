@@ -1,7 +1,8 @@
 //! The C library's own `dlsym` and `dlvsym`, found in its symbol table in memory.
 //!
-//! This library exports functions of the same names, so a lookup through the linker would return those. This module supports
-//! only the C library. It ignores symbol versions, because all versions of a name behave the same there.
+//! This library exports functions of the same names, so a lookup through the linker would return this library's
+//! functions. This module supports only the C library. It ignores symbol versions, because in the C library all
+//! versions of these names behave the same.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -90,7 +91,7 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void>
     if strings == 0 || symbols == 0 || hash == 0 {
         return None;
     }
-    // SAFETY: the three tables are those of this object.
+    // SAFETY: the three tables belong to this object.
     unsafe {
         find_in_hash_table(
             base,
@@ -105,7 +106,7 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void>
 /// A lookup in a GNU hash table: header, Bloom filter, buckets, chains.
 ///
 /// # Safety
-/// The tables must be those of the object at `base`.
+/// The tables must belong to the object at `base`.
 unsafe fn find_in_hash_table(
     base: usize,
     strings: usize,

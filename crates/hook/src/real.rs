@@ -78,7 +78,7 @@ impl NextFunction {
         (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
     }
 
-    /// Stores `address`, at which the game found the function, because the linker may not find extensions.
+    /// Stores the address at which the game found the function. The linker may not find extension functions.
     pub(crate) fn learn(&self, address: *mut c_void) {
         if self.address().is_null() {
             self.at.store(address, Ordering::Release);

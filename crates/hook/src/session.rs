@@ -1,7 +1,7 @@
-//! The session thread: it gets its configuration from `openuvr run`, starts the host in this process,
-//! reports events, and ends the host when either side requests it.
+//! The session thread. It gets its configuration from `openuvr run`, starts the host in this process, reports events,
+//! and ends the host when the launcher or this process requests it.
 //!
-//! Only the end of the process waits for it.
+//! The process waits for this thread only when the process ends.
 
 use std::env;
 use std::os::fd::AsFd as _;
@@ -34,12 +34,12 @@ use crate::windows::{SharedWindows, XWindow};
 /// during the start of the host, unless a thread that they need was stopped).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The interval at which the titles of windows are compared with the requested one, because games set titles late (guess: an
+/// The interval at which window titles are compared with the requested title, because games set titles late (guess: an
 /// unnoticeable delay).
 const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The interval at which a program with subscribers is checked for an idle window with an unread image (guess: an acceptable
-/// delay).
+/// While there are subscribers, the interval at which an idle window is checked for an unread image (guess: an
+/// acceptable delay).
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The delay before an overlaid image is read again, if the last attempt was too early (guess: a quarter
@@ -50,12 +50,12 @@ const RETRY_DELAY: Duration = Duration::from_millis(4);
 /// their first frame, or soon after).
 const SEARCH_NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// A session, as the swap calls use it.
+/// A handle of a session for the swap calls.
 pub(crate) struct Session {
     shared: Arc<Shared>,
     /// Carries no message. It closes when the thread has ended.
     ended: Receiver<()>,
-    /// The last change of the streamed window that was passed to the thread.
+    /// The number of the last change of the streamed window that was passed to the thread.
     change: u64,
 }
 
@@ -63,11 +63,11 @@ struct Shared {
     /// Set once the host runs.
     frames: OnceLock<Arc<Submitter>>,
     launcher: OnceLock<Launcher>,
-    /// The streamed window, and the number of its change.
+    /// The streamed window, and the number of the change that selected it.
     window: Mutex<(u64, Option<XWindow>)>,
     /// All windows. The thread makes the X queries about them.
     windows: &'static SharedWindows,
-    /// The measured size of the streamed window, and the number of its change.
+    /// The measured size of the streamed window, and the number of the change that selected the window.
     measured: Mutex<Option<(u64, Size)>>,
     stop: AtomicBool,
     /// Raised when `window` or `stop` has changed.
@@ -83,8 +83,8 @@ enum WakeReason {
     Stopped,
 }
 
-/// Starts the thread for frames of initially `size`. `change` and `window` are the number of the streamed window's change,
-/// and that window. `None` if no thread can be created.
+/// Starts the thread for frames that initially have `size`. `window` is the streamed window, and `change` is the number
+/// of the change that selected it. `None` if no thread can be created.
 pub(crate) fn start(
     size: Size,
     (change, window): (u64, Option<&XWindow>),
@@ -99,8 +99,8 @@ pub(crate) fn start(
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
     });
-    // Panics must not print to the game's console; they are noticeable because the stream ends. This sets the hook of this
-    // library's copy of the standard library. A game in Rust has its own.
+    // Panics must not print to the game's console. They are noticeable because the stream ends. This sets the hook of
+    // this library's copy of the standard library. A game written in Rust has its own copy.
     std::panic::set_hook(Box::new(|_| {}));
     let (alive, ended) = sync_channel(0);
     let thread_shared = shared.clone();
@@ -156,7 +156,7 @@ impl Session {
     /// Ends the thread and waits for it, at most [`TIMEOUT`].
     pub(crate) fn end(self) {
         self.stop();
-        // This returns when the thread has ended.
+        // This call returns when the thread has ended.
         let _ = self.ended.recv_timeout(TIMEOUT);
     }
 
@@ -228,7 +228,8 @@ impl Shared {
             None => InputTarget::Nothing,
         };
         if let InputTarget::Display(display) = &input {
-            // Sent before any key is pressed there. If this process is killed, the launcher releases the keys.
+            // Sent before any key is pressed on this display. If this process is killed, the launcher releases the
+            // keys.
             self.send(&LaunchReport::InputDisplay(display.clone()));
         }
         let first = start(input.clone());
@@ -327,7 +328,7 @@ struct Follower<'a> {
     shared: &'a Shared,
     guest: &'a Guest,
     scope: WindowScope,
-    /// The window, and the number of its change.
+    /// The window, and the number of the change that selected it.
     followed: (u64, Option<XWindow>),
     /// `None` if its display is unreachable.
     tracker: Option<WindowTracker>,
@@ -351,8 +352,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Updates the window's visibility, and submits its image if swaps do not provide it, which is the case while other
-    /// windows cover it, and when it is idle. Returns when to check again without an event.
+    /// Updates the window's visibility. Submits the window's image while swaps do not provide it: while other windows
+    /// cover the window, and while it is idle. Returns when to check again without an event.
     fn show(&mut self) -> Option<Duration> {
         let (frames, now) = (self.guest.frames(), clock::now());
         let tracker = self.tracker.as_mut();
@@ -371,7 +372,7 @@ impl Follower<'_> {
         if overlaid && tracker.is_damaged() {
             recheck = recheck.map(|_| RETRY_DELAY);
             if let Some(still) = frames.wants_still(now) {
-                // Later drawing may be missing in the image.
+                // Cleared before the image is read, because the image may lack later drawing.
                 tracker.clear_damage();
                 if let Some(picture) = tracker.picture() {
                     frames.submit_still(still, Box::new(picture));

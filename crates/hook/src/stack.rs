@@ -58,7 +58,7 @@ pub(crate) struct Overlap {
     pub(crate) own: bool,
 }
 
-/// The windows that cover the window of `application` in `area`, which is on the display.
+/// The windows that cover the application's window within `area` of the display.
 ///
 /// # Errors
 /// Returns an error if the connection has failed.

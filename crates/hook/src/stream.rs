@@ -52,9 +52,9 @@ impl Stream {
         self.windows.lock().size(clock::now(), key)
     }
 
-    /// Called before each swap. Returns whether to read back this frame of this window, and the frame's receiver. The
-    /// largest window is streamed. `window` returns its X window and is called once for each window. The first call starts
-    /// the stream on a separate thread. Until the stream is ready, no frame is requested.
+    /// Called before each swap. If this frame of this window must be read back, returns the frame's receiver. The
+    /// largest window is streamed. `window` returns the X window and is called once for each window. The first call
+    /// starts the stream on a separate thread. Until the stream is ready, no frame is requested.
     pub(crate) fn request_read(
         &'static self,
         key: Key,
@@ -138,8 +138,8 @@ impl Stream {
         }
     }
 
-    /// Removes the session. The lock is held briefly, except by a thread that was stopped during a swap, possibly this one.
-    /// In that case, this method gives up.
+    /// Removes the session. The lock is usually held only briefly. A thread that was stopped during a swap, possibly
+    /// this one, may hold it forever. In that case, this method gives up.
     fn take_session(&self) -> Option<Session> {
         /// The attempts are a millisecond apart.
         const ATTEMPTS: u32 = 100;
@@ -154,8 +154,8 @@ impl Stream {
     }
 }
 
-/// At the end of the process (`exit`, or a return from `main`), sends the clients a goodbye. Does nothing in a forked child.
-/// Destructors of libraries, including this one, run later, and the threads must have ended by then.
+/// At the end of the process (`exit`, or a return from `main`), sends the clients a goodbye. Does nothing in a forked
+/// child. The destructors of all libraries, including this one, run later. The threads must have ended by then.
 extern "C" fn at_exit() {
     guarded(|| started_stream().map(Stream::end));
 }

@@ -1,7 +1,7 @@
 //! The streamed window on its X display: its position (for injected pointer events) and its image. Also reads the titles of
 //! windows.
 //!
-//! It uses its own connection, never the game's.
+//! The tracker uses its own X connection, never the game's.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -32,7 +32,7 @@ pub(crate) struct WindowTracker {
     atoms: Atoms,
     /// Which other windows are captured with it.
     scope: WindowScope,
-    /// Whether windows of the same program cover it; valid unless `restacked`.
+    /// Whether windows of the same program cover the window. Valid unless `restacked`.
     overlaid: bool,
     restacked: bool,
     /// Reports drawing on the display while the window is overlaid.
@@ -93,7 +93,7 @@ impl WindowTracker {
         while let Ok(Some(event)) = self.conn.poll_for_event() {
             match event {
                 Event::DamageNotify(_) => self.damaged = true,
-                // A query of a destroyed window failed. Repeating it would never end.
+                // A query of a destroyed window failed. Treating the error as a move would repeat the query forever.
                 Event::Error(_) => continue,
                 // All other events come from moved windows.
                 _ => self.moved = true,
@@ -131,7 +131,7 @@ impl WindowTracker {
     fn create_damage(&self) -> Result<Damage, ReplyOrIdError> {
         self.conn.damage_query_version(1, 1)?.reply()?;
         let damage = self.conn.generate_id()?;
-        // There is one event until the damage is subtracted.
+        // At this level, only one event is sent until the damage is subtracted.
         let level = ReportLevel::NON_EMPTY;
         self.conn.damage_create(damage, self.root, level)?.check()?;
         Ok(damage)
@@ -179,9 +179,9 @@ impl WindowTracker {
         self.area.is_some()
     }
 
-    /// The current image of the window, read from the display, with the covering windows of its program. It is for a program
-    /// that draws nothing new or that is overlaid. Areas that windows of other programs cover, or that are outside of the
-    /// display, are black. `None` if it can't be read.
+    /// The current image of the window, read from the display, with the covering windows of its program. It replaces
+    /// frames while the program draws nothing new or is overlaid. Areas that windows of other programs cover, or that
+    /// are outside of the display, are black. `None` if the image can't be read.
     pub(crate) fn picture(&self) -> Option<PooledPicture> {
         /// Bytes of a pixel in the result.
         const PIXEL: usize = 4;
@@ -256,7 +256,7 @@ pub(crate) fn is_popup(window: &XWindow) -> bool {
     query().unwrap_or(false)
 }
 
-/// The titles and classes of a window and its ancestors, without empty ones; empty if unknown.
+/// The non-empty titles and classes of a window and its ancestors. The list is empty if they are unknown.
 pub(crate) fn titles(window: &XWindow) -> Vec<String> {
     let Ok((conn, _)) = x11rb::connect(Some(&window.display)) else {
         return Vec::new();

@@ -52,7 +52,7 @@ struct WindowState {
 pub(crate) struct Windows {
     known: Vec<WindowState>,
     streamed: Option<Key>,
-    /// Number of changes of the streamed window.
+    /// The number of times that the streamed window has changed.
     changes: u64,
     /// Whether only windows with a matching title are streamed.
     only_matching: bool,
@@ -77,8 +77,8 @@ impl Windows {
         (now.since(known.measured) < SIZE_VALID_FOR).then_some(known.size)
     }
 
-    /// Handles a window of `size` that is about to present a frame. Returns whether it is the streamed one. `window` is
-    /// called only for a new window.
+    /// Handles a window of `size` that is about to present a frame. Returns whether this window is the streamed one.
+    /// `window` is called only for a new window.
     pub(crate) fn on_swap(
         &mut self,
         now: Instant,
@@ -138,8 +138,8 @@ impl Windows {
         self.alive = false;
     }
 
-    /// Whether the streamed window is visible, as of change `change`. A visible window stays streamed even if a smaller one
-    /// draws more often.
+    /// Sets whether the streamed window is visible. Ignored if `change` is not the newest change. A visible window
+    /// stays streamed even if a smaller one draws more often.
     pub(crate) fn set_alive(&mut self, change: u64, alive: bool) {
         if change == self.changes {
             self.alive = alive;
@@ -187,7 +187,7 @@ impl Windows {
             .iter_mut()
             .filter(at)
             .for_each(|w| w.matches = true);
-        // It may have become idle before its title was set.
+        // The window may have become idle before its title was set.
         let matching = self.known.iter().filter(|w| w.matches);
         let largest = matching.max_by_key(|w| w.size.pixels()).map(|w| w.key);
         if let (Some(largest), None, true) = (largest, self.streamed, self.only_matching) {
@@ -195,7 +195,7 @@ impl Windows {
         }
     }
 
-    /// The number of changes of the streamed window, and that window.
+    /// The number of changes so far, and the streamed window.
     pub(crate) fn streamed(&self) -> (u64, Option<&XWindow>) {
         let known = self.streamed.and_then(|key| self.find(key));
         (self.changes, known.and_then(|w| w.window.as_ref()))
@@ -219,7 +219,7 @@ impl SharedWindows {
         lock(&self.0)
     }
 
-    /// The number of changes of the streamed window, and that window.
+    /// The number of changes so far, and the streamed window.
     pub(crate) fn streamed(&self) -> (u64, Option<XWindow>) {
         let windows = self.lock();
         let (change, window) = windows.streamed();
@@ -235,7 +235,7 @@ impl SharedWindows {
         }
     }
 
-    /// Classifies windows as menus or not, if that matters.
+    /// Classifies windows as menus or other windows, if this can change the streamed window.
     pub(crate) fn classify(&self, is_popup: impl Fn(&XWindow) -> bool) {
         let unclassified = self.lock().unclassified();
         // `is_popup` may be slow, so it is not called under the lock.

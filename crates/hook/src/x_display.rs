@@ -7,7 +7,7 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername};
 
 use crate::real::NextFunction;
 
-/// The path of an X server's socket, without its number.
+/// The path of an X server's socket, without the server's number.
 const SOCKETS: &[u8] = b"/tmp/.X11-unix/X";
 
 /// The TCP port of X server 0.
@@ -20,7 +20,7 @@ const PORT: u16 = 6000;
 pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
     type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
     static NAME: NextFunction = NextFunction::new(c"XDisplayString");
-    // SAFETY: that is its type.
+    // SAFETY: the function has this type.
     let name: Name = unsafe { NAME.function() }?;
     // SAFETY: by the caller's contract. The result is valid while the display is open.
     let name = unsafe { name(display) };
@@ -40,14 +40,14 @@ pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
 pub(crate) unsafe fn of_xcb(connection: *mut c_void) -> Option<String> {
     type Descriptor = unsafe extern "C" fn(*mut c_void) -> c_int;
     static DESCRIPTOR: NextFunction = NextFunction::new(c"xcb_get_file_descriptor");
-    // SAFETY: that is its type.
+    // SAFETY: the function has this type.
     let descriptor: Descriptor = unsafe { DESCRIPTOR.function() }?;
     // SAFETY: by the caller's contract.
     let descriptor = unsafe { descriptor(connection) };
     if descriptor < 0 {
         return None;
     }
-    // SAFETY: it is open as long as the connection.
+    // SAFETY: the descriptor is open as long as the connection.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     at(&getpeername(descriptor).ok()??)
 }

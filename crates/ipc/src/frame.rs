@@ -1,7 +1,7 @@
 //! The frame of a message: a prefix, the message in postcard's encoding, and a raw payload.
 //!
-//! The prefix holds the lengths of both (u32 each, little-endian). A frame may span several datagrams of a
-//! SOCK_SEQPACKET socket, and starts with one.
+//! The prefix holds the lengths of message and payload (u32 each, little-endian). A frame may span several datagrams of
+//! a SOCK_SEQPACKET socket, and always starts a new datagram.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 /// Length of the prefix in bytes.
 pub const PREFIX: usize = 8;
 
-/// Payload bytes that are reserved before they have arrived.
+/// Maximum memory in bytes that is reserved for a payload before its bytes arrive.
 const RESERVED: usize = 64 << 10;
 
 /// A message of one kind of connection in one direction.

@@ -30,7 +30,7 @@ pub enum GatewayMessage {
     Role {
         /// The role.
         role: Role,
-        /// Whether to take it over from the current player.
+        /// Whether to take the role over from the current player.
         take_over: bool,
     },
     /// An input event.
@@ -41,16 +41,16 @@ pub enum GatewayMessage {
     Controllers(Controllers, PeerInstant),
     /// A numbered display description.
     Display(u32, Display),
-    /// A piece of copied text.
+    /// A fragment of a copied text.
     ClipboardPiece(ClipboardPiece),
-    /// Activity of its client.
+    /// The subscriber's client was active.
     Activity,
     /// Feedback on received frames.
     Feedback(Feedback),
 }
 
 impl Message for GatewayMessage {
-    /// A piece of copied text has 8 KiB. Tickets, names and programs are shorter.
+    /// A fragment of a copied text has 8 KiB. Tickets, names and programs are shorter.
     const MAX_LEN: usize = 16 << 10;
 }
 

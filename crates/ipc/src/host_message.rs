@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::admission::{AdmissionGrant, AdmitRefused};
 use crate::frame::Message;
 
-/// Maximum length of a slice in bytes: one of the largest picture in the best quality (guess: 200 Mb/s at 60 frames/s are
-/// 0.4 MB per frame, and a key frame is ten times that).
+/// Maximum length of a slice in bytes, for the largest picture in the best quality (guess: 200 Mb/s at 60 frames/s are
+/// 0.4 MB per frame, and a key frame is ten times as large).
 pub const MAX_SLICE: usize = 8 << 20;
 
 /// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin.
@@ -40,7 +40,7 @@ pub enum HostMessage {
     NotAdmitted(AdmitRefused),
     /// A frame begins. The player's link state is not sent.
     Begin(Instant, Box<Frame>),
-    /// A slice of the frame, and the number of frames after which the picture is clean. Its bytes are the payload.
+    /// A slice of the frame, whose bytes are the payload, and the number of frames after which the picture is clean.
     Slice(Instant, SlicePlace, Option<u16>),
     /// The frame is complete.
     End(Instant),

@@ -20,7 +20,7 @@ pub enum LaunchReport {
     Invitation {
         /// The PIN.
         pin: String,
-        /// The window's duration in seconds.
+        /// The duration of the pairing window in seconds.
         seconds: u32,
     },
     /// The player's input is injected into this display. Sent before the first key is pressed there, so that the launcher

@@ -22,8 +22,8 @@ pub enum Notice {
         /// The fingerprint of its key.
         fingerprint: String,
     },
-    /// An event of the pairing window, as text: each wrong PIN with its source, and the window's end. At most
-    /// [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) and one end for each window.
+    /// An event of the pairing window, as text: each wrong PIN with its source, and the end of the window. Each window
+    /// has at most [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) wrong PINs and one end.
     Pairing(String),
     /// A subscriber joined.
     Subscribed {
@@ -68,7 +68,7 @@ pub enum Notice {
         size: Size,
     },
     /// The encoder of a rendition was closed, because the rendition has no subscribers or moves to another thread. Not
-    /// posted at the host's end.
+    /// posted when the host ends.
     EncoderClosed(RenditionId),
     /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
@@ -78,8 +78,8 @@ pub enum Notice {
     NoPicture,
     /// Whether the source is visible. A minimised window is not.
     SourceShown(bool),
-    /// Keys and clicks are withheld for this reason, because they would not reach the streamed window; `None`: they reach it
-    /// again.
+    /// Keys and clicks are withheld for this reason, because they would not reach the streamed window. `None` when they
+    /// reach it again.
     InputWithheld(Option<Cow<'static, str>>),
     /// A message about clipboard sharing. It never contains the clipboard's content.
     Clipboard(String),

@@ -14,7 +14,7 @@ use openuvr_proto::units::Size;
 use crate::card::Card;
 use crate::flips::BUFFERS;
 
-/// The rows in which a picture differs from the one before.
+/// The rows in which a picture differs from the previous picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Damage {
     pub(crate) width: u32,
@@ -101,7 +101,8 @@ impl Buffer {
     fn new(card: &Card, size: Size) -> io::Result<Buffer> {
         let sides = (size.width, size.height);
         let buffer = card.create_dumb_buffer(sides, DrmFourcc::Xrgb8888, 32)?;
-        // The mapping borrows this description of the buffer, not its memory. It leaks a few bytes for each mode set.
+        // The mapping borrows this description of the buffer, not the buffer's memory. Leaking the description costs a
+        // few bytes for each mode set.
         let description: &'static mut DumbBuffer = Box::leak(Box::new(buffer));
         let prepared = card
             .map_dumb_buffer(description)
@@ -139,7 +140,7 @@ impl Outdated {
     }
 }
 
-/// The range from the first to the last row of both.
+/// The smallest range that contains both ranges.
 pub(crate) fn around(one: &Range<u32>, other: &Range<u32>) -> Range<u32> {
     match (one.is_empty(), other.is_empty()) {
         (true, _) => other.clone(),

@@ -67,7 +67,8 @@ impl drm::Device for Card {}
 impl drm::control::Device for Card {}
 
 impl Card {
-    /// Opens the card with the connector of `choice`. Without a connected display it is the first card that could have one.
+    /// Opens the card with the connector of `choice`. If no display is connected, opens the first card that could have
+    /// one.
     pub(crate) fn open(choice: &Choice) -> Result<Card, KmsError> {
         let paths = match &choice.card {
             Some(name) => vec![Path::new(FOLDER).join(name)],
@@ -179,7 +180,7 @@ fn cards() -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// A mode as a value to choose from.
+/// The description of a mode, from which modes are chosen.
 pub(crate) fn describe(mode: &Mode) -> ModeDescription {
     let (width, height) = mode.size();
     let ((_, _, across), (_, _, down)) = (mode.hsync(), mode.vsync());
@@ -194,7 +195,7 @@ pub(crate) fn describe(mode: &Mode) -> ModeDescription {
     }
 }
 
-/// A mode as in messages.
+/// The name of a mode in messages.
 pub(crate) fn name_of(mode: &ModeDescription) -> String {
     let hertz = f64::from(mode.millihertz) / 1000.0;
     format!("{} at {hertz:.2} Hz", mode.size)

@@ -1,7 +1,7 @@
-//! The display with its state, shared by the media thread, the thread of events and the input thread behind one lock.
+//! The display with its state, shared by the media thread, the event thread and the input thread behind one lock.
 //!
-//! The lock is held while rows are composed and for requests that do not wait. Only mode sets wait. They happen at the
-//! start, when the console is ours again, and when a display has been plugged in.
+//! The lock is held while rows are composed, and for requests that do not wait. Under the lock, only mode sets wait.
+//! They happen at the start, when the console becomes ours again, and when a display has been plugged in.
 
 use std::io;
 use std::ops::Range;
@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_millis(4);
 /// The state that the threads share.
 pub(crate) struct Shared {
     display: Mutex<Display>,
-    /// Wakes the thread of events.
+    /// Wakes the event thread.
     pub(crate) events: Waker,
     /// Wakes the input thread.
     pub(crate) input: Waker,
@@ -64,11 +64,12 @@ pub(crate) enum Update {
         /// Whether a flip happens at once, if the driver supports that, and not at the next refresh.
         at_once: bool,
     },
-    /// Directly in the displayed buffer, including incomplete pictures. There are no reports on when they became visible.
+    /// Directly in the displayed buffer, including incomplete pictures. The time at which they become visible is not
+    /// reported.
     Front,
 }
 
-/// The display, or its absence.
+/// The state of the display. It exists even while no display is connected.
 pub(crate) struct Display {
     card: Arc<Card>,
     choice: Choice,
@@ -81,7 +82,7 @@ pub(crate) struct Display {
     lit: Option<Lit>,
     /// Whether the console is in the foreground.
     foreground: bool,
-    /// Whether the card is ours.
+    /// Whether this client may set modes on the card (DRM master).
     pub(crate) active: bool,
     /// When the connectors are checked next.
     look_at: Instant,
@@ -91,7 +92,7 @@ pub(crate) struct Display {
     pub(crate) stopped: bool,
     /// The pointer as the cursor plane displays it.
     cursor: Option<PlacedCursor>,
-    /// Whether the pointer may have changed since.
+    /// Whether the pointer may differ from `cursor`.
     pub(crate) cursor_dirty: bool,
     /// Whether it has been reported that there is no display.
     warned: bool,
@@ -136,7 +137,7 @@ impl Display {
         Ok(display)
     }
 
-    /// Makes this client the one that sets modes. The first client that opens a card has this role already.
+    /// Makes this client the DRM master, which may set modes. The first client that opens a card is already its master.
     fn take_card(&self) -> Result<(), KmsError> {
         (self.card.acquire_master_lock()).map_err(|cause| KmsError::NotMaster {
             path: self.card.path.clone(),
@@ -281,7 +282,7 @@ impl Display {
     pub(crate) fn flush_refused(&mut self, cause: &io::Error) {
         if self.unflushed.refused(cause) {
             // Unplugged, or the console is being switched.
-            tracing::debug!("the card refuses changed rows: {cause}");
+            tracing::debug!("the card refuses an update of changed rows: {cause}");
             self.look_at_connectors();
         }
     }
@@ -312,7 +313,7 @@ impl Display {
         let mut flipped = output.flip(framebuffer, damage);
         if flipped.is_err() && output.give_up_tearing() {
             tracing::warn!(
-                "{} can't flip at once: pictures wait for the refresh",
+                "{} can't flip before the refresh: pictures wait for it",
                 output.name
             );
             flipped = output.flip(framebuffer, damage);
@@ -381,8 +382,8 @@ impl Display {
         }
     }
 
-    /// Checks the connectors if that is due, because some drivers report no changes, and a kernel reports none to a
-    /// container. Takes the card if another session still had it.
+    /// Checks the connectors if a check is due. Regular checks are needed because some drivers report no changes, and a
+    /// kernel reports none to a container. Takes the card if another session still had it at the last attempt.
     pub(crate) fn look(&mut self, plugged: bool, now: Instant) {
         if !plugged && now < self.look_at {
             return;
@@ -394,7 +395,7 @@ impl Display {
         self.look_at_connectors();
     }
 
-    /// When the next action is due that no event of the kernel triggers.
+    /// The time of the next action that no kernel event triggers.
     pub(crate) fn deadline(&self) -> Instant {
         // While a flip is pending, there is nothing to retry.
         let flip = self.flips.deadline().or(self.retry_at);
@@ -419,7 +420,8 @@ impl Display {
         }
     }
 
-    /// Takes the card after it has become ours again. The display may be a different one, and its state is unknown.
+    /// Takes the card after the console has become ours again. The display may be a different one, and its state is
+    /// unknown.
     pub(crate) fn acquire(&mut self) {
         self.foreground = true;
         if let Err(why) = self.take_card() {
@@ -438,7 +440,7 @@ impl Display {
                 self.darken();
             }
         }
-        // These are older events.
+        // Discards events from before the mode set.
         while receive(&self.card).is_some() {}
         (self.cursor, self.cursor_dirty) = (None, true);
         self.look_at_connectors();
@@ -465,7 +467,7 @@ impl Display {
                     if !plane {
                         output.hide_cursor();
                     }
-                    // From now on, the pointer is drawn into the picture, or no longer is.
+                    // From now on, the pointer is drawn into the picture only if the cursor plane can't display it.
                     self.scene.redrawn(|scene| scene.draws_cursor = !plane);
                 }
                 if !self.scene.draws_cursor {

@@ -25,7 +25,7 @@ pub(crate) fn run(shared: &Shared, card: &Arc<Card>, mut console: Option<Console
         let mut display = shared.display();
         if display.stopped {
             display.close();
-            // The console is restored after this; the kernel draws its text from then on.
+            // `console` is dropped after this, which restores the console. From then on, the kernel draws its text.
             return;
         }
         display.take_events();

@@ -1,8 +1,9 @@
-//! The order of pictures on a display, as a value. One flip is pending, one picture waits, and the newest wins.
+//! The order of pictures on a display. At most one flip is pending and at most one picture waits. A newer picture
+//! replaces the waiting one.
 //!
-//! There are three buffers: one is displayed, one is being flipped to, and one is being written. The type does no I/O; its
-//! owner commits buffers and reports events. Each frame is reported once, with the time at which it became visible or
-//! without one.
+//! There are three buffers: one is displayed, one is being flipped to, and one is being written. The type does no I/O;
+//! its owner commits buffers and reports events. Each frame is reported once, with the time at which it became visible.
+//! The report has no time if the time is unknown or the frame never became visible.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -48,7 +49,7 @@ struct Pending {
 }
 
 impl Flips {
-    /// The buffer for the next picture. It replaces a waiting picture.
+    /// The buffer for the next picture. The next picture replaces a waiting one.
     pub(crate) fn free(&self) -> usize {
         if let Some(waiting) = &self.waiting {
             return waiting.buffer;
@@ -59,14 +60,14 @@ impl Flips {
         (0..BUFFERS).find(|buffer| !used(buffer)).unwrap_or(0)
     }
 
-    /// The buffer that was committed last, with which the next one is compared.
+    /// The buffer that was committed last. The next buffer is compared with it.
     pub(crate) fn newest(&self) -> Option<usize> {
         let pending = self.pending.map(|pending| pending.picture.buffer);
         pending.or(self.shown)
     }
 
-    /// Records that the picture in `buffer`, which is that of [`free`](Self::free), is complete. Returns the buffer to
-    /// commit now, if no flip is pending.
+    /// Records that the picture in `buffer` is complete. `buffer` was returned by [`free`](Self::free). Returns the
+    /// buffer to commit now, if no flip is pending.
     pub(crate) fn completed(&mut self, buffer: usize, frame: Option<FrameId>) -> Option<usize> {
         if let Some(before) = self.waiting.replace(Completed { buffer, frame }) {
             match (before.frame, frame) {
@@ -106,8 +107,8 @@ impl Flips {
         }
     }
 
-    /// Records that the pending flip has happened, at this time if the display uses our clock. An event without a pending
-    /// flip is older than an [`interrupt`](Self::interrupt).
+    /// Records that the pending flip has happened. `at` is its time, if the display reports times on our clock. An
+    /// event without a pending flip is older than an [`interrupt`](Self::interrupt).
     pub(crate) fn flipped(&mut self, at: Option<Instant>) {
         let Some(Pending { picture, .. }) = self.pending.take() else {
             return;
@@ -133,8 +134,9 @@ impl Flips {
         overdue
     }
 
-    /// Records that the display now belongs to another session, or is gone, so that pending and waiting pictures are not
-    /// displayed. Returns the buffer with the newest picture, which is displayed again with [`displayed`](Self::displayed).
+    /// Records that the display is gone or now belongs to another session. Pending and waiting pictures are not
+    /// displayed. Returns the buffer with the newest picture. [`displayed`](Self::displayed) records when it is
+    /// displayed again.
     pub(crate) fn interrupt(&mut self) -> Option<usize> {
         let waiting = self.waiting.take();
         let newest = waiting.map(|waiting| waiting.buffer).or(self.newest());
@@ -240,7 +242,7 @@ mod tests {
         flips.flipped(Some(ms(16)));
         flips.committed(ms(16));
         flips.flipped(Some(ms(33)));
-        // It also moves over the displayed one.
+        // The pointer also moves over the displayed picture.
         let buffer = flips.free();
         assert_eq!(flips.completed(buffer, None), Some(buffer));
         flips.committed(ms(34));

@@ -74,7 +74,7 @@ impl Flush {
         }
     }
 
-    /// Makes the request, which may take a refresh. The buffer may be gone by then.
+    /// Makes the request, which may wait for a refresh. The buffer may no longer exist.
     pub(crate) fn run(&self) -> io::Result<()> {
         loop {
             match self.card.dirty_framebuffer(self.framebuffer, &[self.clip]) {

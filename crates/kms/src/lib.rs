@@ -1,12 +1,13 @@
 //! The client without a window system: pictures on a display through the kernel's mode setting (DRM/KMS), input from event
 //! devices, and control of the text console.
 //!
-//! [`open`] takes the console and a display and returns two parts, as for a window: the [`KmsPresenter`] for the media thread
-//! and the [`ConsoleInput`] for the input thread. A third thread handles the kernel's events: completed flips, plugged
-//! displays, switches of the console.
+//! [`open`] takes the console and a display and returns two parts, as for a window: the [`KmsPresenter`] for the media
+//! thread and the [`ConsoleInput`] for the input thread. A third thread handles the kernel's events: completed flips,
+//! plugged displays, and switches of the console.
 //!
-//! This is a separate crate, because the libraries that are loaded into applications must not contain it, and because only
-//! it needs the requests to cards. It uses dumb buffers, which the CPU writes, because decoded pictures are in main memory.
+//! This is a separate crate, because the libraries that are loaded into applications must not contain it, and because
+//! only this crate makes requests to cards. It uses dumb buffers, which the CPU writes, because decoded pictures are in
+//! main memory.
 //!
 //! Spec: drm-kms(7), ioctl_console(2), the kernel's `include/uapi/drm/drm_mode.h`.
 
@@ -89,7 +90,7 @@ pub(crate) enum KmsError {
     NoCard { cause: io::Error },
     #[error("the card {path} can't be opened: {cause}: {}", remedy(cause))]
     Open { path: PathBuf, cause: io::Error },
-    #[error("the card {path} drives no displays: use another one, as in --present kms:card1")]
+    #[error("the card {path} drives no displays: use another card, as in --present kms:card1")]
     NoDisplays { path: PathBuf },
     #[error("the card {path} has no connector {name:?}: use one of {known}")]
     NoConnector {
@@ -100,7 +101,7 @@ pub(crate) enum KmsError {
     #[error("no display is connected to {} of {path}: plug one in, or use another card or connector, as in --present \
              kms:card1/HDMI-A-1", .name.as_deref().unwrap_or("any connector"))]
     Unplugged { path: PathBuf, name: Option<String> },
-    #[error("no scan-out unit of the card is free for {name}: turn off another display")]
+    #[error("the card has no free CRTC (scan-out unit) for {name}: turn off another display")]
     NoCrtc { name: String },
     #[error(
         "the card {path} is used by another session: {cause}: switch to a text console (Ctrl+Alt+F3) and start the client there, or use --present x11 or wayland"

@@ -1,4 +1,4 @@
-//! The choice of a display mode, as a value.
+//! The choice of a display mode.
 
 use openuvr_proto::units::Size;
 
@@ -17,7 +17,7 @@ pub(crate) struct ModeDescription {
 /// The requested refresh rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Rate {
-    /// The highest, with which a picture waits the shortest time for its refresh.
+    /// The highest rate, at which a picture waits the shortest time for a refresh.
     Highest,
     /// The nearest to this one, in hertz.
     Near(f64),
@@ -49,7 +49,7 @@ pub(crate) fn order(modes: &[ModeDescription], picture: Size, rate: Rate) -> Vec
     order
 }
 
-/// Smaller for a better rate.
+/// The sort key of a rate: smaller for a better rate.
 fn by_rate(millihertz: u32, rate: Rate) -> u64 {
     match rate {
         Rate::Highest => u64::from(u32::MAX - millihertz),
@@ -63,8 +63,8 @@ fn by_rate(millihertz: u32, rate: Rate) -> u64 {
     }
 }
 
-/// The refresh rate in thousandths of a hertz of a mode with these timings: its pixel clock in kilohertz, and the pixels and
-/// rows of a whole refresh with blanking.
+/// The refresh rate of a mode in thousandths of a hertz. `clock` is the pixel clock in kilohertz. `total` is the number
+/// of pixels in a row and of rows in a refresh, with blanking.
 pub(crate) fn millihertz(clock: u32, total: (u16, u16), interlaced: bool, doubled: bool) -> u32 {
     let pixels = u64::from(total.0) * u64::from(total.1);
     let Some(mut rate) = (u64::from(clock) * 1_000_000).checked_div(pixels) else {

@@ -29,7 +29,7 @@ pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) crtc: crtc::Handle,
     pub(crate) mode: Mode,
-    /// With an atomic driver, its plane and the numbers of the properties.
+    /// The output's plane and the numbers of the properties; `None` if commits are not atomic.
     atomic: Option<Atomic>,
     flip_kind: FlipKind,
     cursor: Option<HardwareCursor>,
@@ -82,7 +82,7 @@ impl Output {
         let name = info.to_string();
         let crtc = crtc_for(card, info).map_err(failed)?;
         let crtc = crtc.ok_or_else(|| KmsError::NoCrtc { name: name.clone() })?;
-        // Both fail without an atomic driver.
+        // The second request fails if the driver is not atomic.
         let planes = card.set_client_capability(ClientCapability::UniversalPlanes, true);
         let atomic =
             planes.and_then(|()| card.set_client_capability(ClientCapability::Atomic, true));
@@ -98,7 +98,7 @@ impl Output {
             true if can(DriverCapability::ASyncPageFlip) => FlipKind::AtOnce,
             true => {
                 tracing::warn!(
-                    "the driver of {} can't flip at once: pictures wait for the refresh",
+                    "the driver of {} can't flip before the refresh: pictures wait for it",
                     card.path.display()
                 );
                 FlipKind::Synchronised
@@ -219,8 +219,8 @@ impl Output {
         }
     }
 
-    /// Called after an immediate flip was refused. Returns whether flips wait for the refresh from now on. Drivers refuse
-    /// some buffers only when they are used.
+    /// Gives up immediate flips after one was refused, because drivers refuse some buffers only when they are used.
+    /// Returns whether flips were immediate until now.
     pub(crate) fn give_up_tearing(&mut self) -> bool {
         let before = std::mem::replace(&mut self.flip_kind, FlipKind::Synchronised);
         before != FlipKind::Synchronised
@@ -261,7 +261,7 @@ impl Output {
         shown.is_ok()
     }
 
-    /// Moves the cursor plane's first corner.
+    /// Moves the upper left corner of the cursor plane.
     pub(crate) fn move_cursor(&self, at: (i32, i32)) {
         #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
         let moved = self.card.move_cursor(self.crtc, at);
@@ -283,8 +283,8 @@ impl Output {
         }
     }
 
-    /// Restores the mode and the picture that were displayed before, as far as they still exist. The kernel's console does
-    /// the rest when the card is closed.
+    /// Restores the mode and the picture that were displayed before, as far as they still exist. When the card is
+    /// closed, the kernel's console restores the rest.
     pub(crate) fn put_back(&mut self) {
         self.hide_cursor();
         let Some(found) = &self.found else { return };
@@ -383,7 +383,7 @@ fn set<T: ResourceHandle>(
     Ok(())
 }
 
-/// A CRTC that can feed the connector: the current one, otherwise an idle one, otherwise any.
+/// A CRTC that can feed the connector: preferably the current one, then an idle one, then any.
 fn crtc_for(card: &Card, info: &connector::Info) -> io::Result<Option<crtc::Handle>> {
     if let Some(encoder) = info.current_encoder()
         && let Some(crtc) = card.get_encoder(encoder)?.crtc()

@@ -1,4 +1,4 @@
-//! The media thread's part: pictures are painted into memory, and their changed rows are composed into the next buffer.
+//! The part of the media thread. It paints pictures into memory, and composes their changed rows into the next buffer.
 
 use std::ops::Range;
 use std::process::Command;
@@ -107,7 +107,7 @@ impl KmsPresenter {
         }
     }
 
-    /// Makes the event thread display the written rows, because that may wait for the display.
+    /// Makes the event thread display the written rows, because the request may wait for the display.
     fn flush(&self, display: MutexGuard<'_, Display>) {
         let wanted = display.wants_flush();
         drop(display);
@@ -152,7 +152,7 @@ impl Presenter for KmsPresenter {
         display.scene.set_cursor(cursor.clone());
         display.cursor_dirty = true;
         drop(display);
-        // The display's requests may wait, so the event thread makes them.
+        // Requests to the display may wait, so the event thread makes them.
         self.shared.events.wake();
         Ok(())
     }

@@ -12,7 +12,7 @@ use openuvr_proto::units::Size;
 
 use crate::buffers::around;
 
-/// The state that both threads of the presenter and the input source share.
+/// State shared by both threads of the presenter and the input source.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     /// The display's mode.
@@ -41,7 +41,7 @@ pub(crate) struct Scene {
 /// The pointer to display.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedCursor {
-    /// The first corner of its shape.
+    /// The upper left corner of its shape.
     pub(crate) at: (i32, i32),
     pub(crate) shape: Arc<CursorShape>,
 }
@@ -126,7 +126,7 @@ impl Scene {
         self.placement().place(at.0, at.1)
     }
 
-    /// Changes state on which the pointer depends, and marks its rows if it is drawn into the picture.
+    /// Changes state on which the pointer depends. If the pointer is drawn into the picture, marks its rows as changed.
     pub(crate) fn redrawn(&mut self, change: impl FnOnce(&mut Scene)) {
         let before = self.drawn_cursor();
         change(self);
@@ -150,8 +150,9 @@ impl Scene {
         }
     }
 
-    /// The pointer to display. A player's own pointer moves without the host. For an observer, and while motion is relative,
-    /// it is where the host has it. Its shape is the host's. `None` while it is hidden there.
+    /// The pointer to display. A player's own pointer moves without the host. For an observer, and while motion is
+    /// relative, the pointer is at the host's position. Its shape always comes from the host. `None` while the host
+    /// hides it.
     pub(crate) fn cursor(&self) -> Option<PlacedCursor> {
         let cursor = self.cursor.as_ref()?;
         let hosts = self.placement().pixel(cursor.at?);
@@ -257,7 +258,7 @@ fn pixels(count: i32) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
 
-/// Draws a row of premultiplied ARGB pixels, whose first corner is `at`, over a row of BGRX.
+/// Draws a row of premultiplied ARGB pixels over a row of BGRX. `at` is the upper left corner of the shape.
 fn blend(bgrx: &mut [u8], y: i32, at: (i32, i32), size: (u16, u16), argb: &[u32]) {
     let width = usize::from(size.0);
     if y < at.1 || y >= at.1 + i32::from(size.1) {
@@ -287,7 +288,7 @@ mod tests {
         let mut scene = Scene::default();
         scene.set_display(display);
         let mut bytes = scene.take_picture(picture);
-        // Each pixel has its column and row.
+        // Each pixel's value contains its column and row.
         for (at, pixel) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let (x, y) = (at % picture.width as usize, at / picture.width as usize);
             *pixel = [x, y, 1, 0].map(|n| u8::try_from(n).unwrap());
@@ -332,7 +333,7 @@ mod tests {
         let bytes = scene.take_picture(Size::new(4, 2));
         assert!(!scene.is_complete());
         scene.put_picture(bytes, Size::new(4, 2), &(1..2));
-        // 12 x 6 with a bar of one row.
+        // The picture is placed at 12 x 6, below a bar of one row.
         assert_eq!(scene.take_dirty(), 4..7);
         let bytes = scene.take_picture(Size::new(4, 2));
         scene.put_picture(bytes, Size::new(4, 2), &(0..0));
@@ -407,7 +408,7 @@ mod tests {
         assert_eq!(scene.take_dirty(), 0..7);
         assert_eq!(row(&scene, 5)[7], [0x33, 0x22, 0x11, 0]);
         assert_eq!(row(&scene, 4)[7], [7, 4, 1, 0]);
-        // While motion is relative, the host's position counts.
+        // While motion is relative, the pointer is at the host's position.
         scene.redrawn(|scene| scene.grabbed = true);
         assert_eq!(scene.cursor().unwrap().at, (0, 0));
         assert_eq!(scene.take_dirty(), 0..7);

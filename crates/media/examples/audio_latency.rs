@@ -5,7 +5,7 @@
 //! is recorded, encoded, buffered, decoded, resampled and played to the second, as by host and
 //! client. The monitor of the second is also recorded. The latency is the time between a burst's
 //! first sample in the two recordings. The CPU usage of two threads is also printed.
-#![allow(clippy::print_stdout, reason = "its output is for a reader")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 #[path = "../tests/pulse_server/mod.rs"]
 mod pulse_server;
@@ -39,7 +39,7 @@ const PERIOD: usize = 7200;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// A packet on the imaginary link.
+/// A packet on the emulated link.
 struct Sent {
     seq: u64,
     captured: Instant,
@@ -154,7 +154,7 @@ impl Onsets {
     }
 }
 
-/// The application: bursts, 10 ms ahead.
+/// The application. It writes bursts 10 ms ahead of the device.
 fn burst(mut playback: Playback, stop: &AtomicBool) -> Result<(), Failure> {
     let mut sine = Sine::new(1000.0, 0.5);
     let mut place = 0;
@@ -224,7 +224,7 @@ fn play(
             }
         }
         let until = feed(&mut buffer, &mut playback, &mut renderer)?;
-        // Nothing wakes it at the end, so the wait has a limit.
+        // Nothing wakes this thread at the end, so the wait has a limit.
         let longest = Duration::from_millis(100);
         let wait = until.map_or(longest, |until| until.since(now()).min(longest));
         playback.wait(Some(wait))?;
@@ -244,14 +244,14 @@ fn push(buffer: &mut JitterBuffer, sent: &Sent) {
     buffer.push(&TimedOutput::Payload(payload, now()));
 }
 
-/// Samples of a packet of one frame: from the low bits of its configuration (RFC 6716, table 2,
+/// Number of samples in a packet with one frame, from the low bits of the packet's configuration (RFC 6716, table 2,
 /// CELT only).
 fn samples_of(packet: &[u8]) -> u16 {
     let configuration = packet.first().map_or(0, |first| first >> 3);
     120 << (configuration & 3)
 }
 
-/// Writes all samples that the buffer has for the device. Returns when to call it again.
+/// Writes all samples that the buffer has ready for the device. Returns when to call this function again.
 fn feed(
     buffer: &mut JitterBuffer,
     playback: &mut Playback,

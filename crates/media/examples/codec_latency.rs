@@ -4,7 +4,7 @@
 //! Frames are paced at 60 Hz. `first` and `last`: from the frame's submission to its first and last
 //! slice. `tail`: from feeding the last slice to the picture. `pipelined`: from the frame's
 //! submission to the picture, with the decoder in a second thread.
-#![allow(clippy::print_stdout, reason = "its output is for a reader")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 #[path = "../tests/moving/mod.rs"]
 mod moving;

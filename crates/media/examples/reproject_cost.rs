@@ -2,7 +2,7 @@
 //! reproject_cost`.
 //!
 //! Two eyes of 640x640, a turning head, 500 pictures for each filter; milliseconds per picture.
-#![allow(clippy::print_stdout, reason = "its output is for a reader")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! Determines which windows of an X display belong to the application of one window: its menus,
 //! tooltips and dialogs, which are streamed and receive input together with that window.
 //!
-//! The application's other main windows belong to it if the user selected the program, but not if
-//! the user selected one window ([`WindowScope`]).
+//! The application's other main windows also belong to the application if the user selected the program, but not if the
+//! user selected one window ([`WindowScope`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -18,7 +18,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-/// How many levels below a child of the root the window manager's frame may hold a client.
+/// Maximum depth at which a window manager's frame nests the client window, in levels below the child of the root.
 const DEPTH: u8 = 3;
 
 /// Maximum number of windows checked in a frame; frames have about ten, for borders and buttons.
@@ -118,7 +118,7 @@ impl Application {
         self.line.last().copied().unwrap_or(x11rb::NONE)
     }
 
-    /// The window that the window manager manages (the one with a WM_STATE), otherwise the top.
+    /// The window that the window manager manages (with a WM_STATE), or the top window if there is none.
     pub(crate) fn client(&self, conn: &RustConnection) -> Result<Window, ReplyError> {
         for &window in &self.line {
             if has(conn, window, self.atoms.state)? {
@@ -152,8 +152,8 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether the window in `top`, a child of the root, is the application's window itself or belongs to it. `false` if the
-    /// window in `top` is destroyed.
+    /// Whether `top`, a child of the root, contains a viewable window of the application. `false` if that window is
+    /// destroyed.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.
@@ -194,7 +194,7 @@ impl Application {
             || self.is_of_accompanying_type(conn, window)?)
     }
 
-    /// The window for which this one is transient, directly or indirectly.
+    /// The owner of `window`, found through its direct and indirect WM_TRANSIENT_FOR.
     fn transient(&self, conn: &RustConnection, window: Window) -> Result<Transient, ReplyError> {
         let mut seen = Transient::No;
         let mut window = window;
@@ -380,7 +380,7 @@ fn property(
         .reply()
 }
 
-/// Whether both are known and equal.
+/// Whether both values are known and equal.
 fn is_same(one: Option<u32>, other: Option<u32>) -> bool {
     one.is_some() && one == other
 }

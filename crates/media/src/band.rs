@@ -1,6 +1,6 @@
-//! The header of a band of rows, shared by codecs that divide a picture into independent bands:
-//! four little-endian 16-bit numbers, the width and height of the picture, and the first row and
-//! number of rows of the band. The rows themselves follow. Each slice is therefore self-contained.
+//! The header of a band of rows, shared by codecs that divide a picture into independent bands. It consists of four
+//! little-endian 16-bit numbers: the width and height of the picture, and the first row and the number of rows of the
+//! band. The rows themselves follow. Each band is therefore self-contained.
 
 use openuvr_proto::units::Size;
 
@@ -23,7 +23,7 @@ impl Band {
     /// Appends the header to `out`.
     pub(crate) fn write(self, out: &mut Vec<u8>) {
         for number in [self.size.width, self.size.height, self.first, self.rows] {
-            // All of them are at most `Size::MAX_SIDE`.
+            // All four numbers are at most `Size::MAX_SIDE`.
             let number = u16::try_from(number).unwrap_or(u16::MAX);
             out.extend_from_slice(&number.to_le_bytes());
         }

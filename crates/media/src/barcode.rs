@@ -1,7 +1,7 @@
-//! A bar code in the picture with the frame number, the time of drawing and the number of inputs
-//! that the application has received. It allows latency to be measured only from pixels.
+//! A bar code in the picture with the frame number, the time of drawing and the number of inputs that the application
+//! has received. With it, latency can be measured from pixels alone.
 //!
-//! It is not a marker for cameras (no perspective, no rotation), and not confidential.
+//! It is not designed to be read by a camera (no perspective, no rotation), and its contents are not confidential.
 //!
 //! 128 cells, black or white, in two rows at the top left. A cell's side is 1/80 of the picture's
 //! width: 16 pixels at 1280, one H.264 macroblock. A cell therefore costs a codec almost nothing,
@@ -22,7 +22,7 @@ use crate::picture::{Picture, PixelFormat, RowOrder};
 pub const COLUMNS: usize = 64;
 /// Number of rows of cells.
 pub const ROWS: usize = 2;
-/// Number of all cells, row by row.
+/// Total number of cells.
 pub const CELLS: usize = COLUMNS * ROWS;
 /// Number of cells across the complete picture; determines the side of a cell.
 pub const CELLS_ACROSS: usize = 80;
@@ -30,8 +30,8 @@ pub const CELLS_ACROSS: usize = 80;
 /// edges.
 pub const MIN_WIDTH: u32 = 320;
 
-/// Sync cells of the first row, inverted in the second. They differ from each copy of themselves that is shifted by 1 to 7
-/// cells.
+/// Sync cells of the first row, inverted in the second. The pattern differs from each copy of itself that is shifted by
+/// 1 to 7 cells.
 const SYNC: u8 = 0b1011_0001;
 const SYNC_CELLS: usize = 8;
 const TIME_BITS: u32 = 48;
@@ -46,7 +46,7 @@ pub struct Stamp {
     /// Time of drawing: microseconds of `CLOCK_MONOTONIC`, 48 bits (higher bits are dropped; 2^48
     /// µs are 8.9 years of uptime).
     pub drawn_us: u64,
-    /// Presses (keys and buttons) that the application has received, wrapping.
+    /// Number of key and button presses that the application has received, wrapping.
     pub inputs: u16,
 }
 
@@ -68,7 +68,7 @@ pub fn cells(stamp: &Stamp) -> [bool; CELLS] {
     cells_of(Form::Stamp, body(stamp))
 }
 
-/// The kind of code, determined by the row with inverted sync cells.
+/// The kind of code. It determines which row has the inverted sync cells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Stamp,
@@ -94,8 +94,8 @@ fn cells_of(form: Form, body: u128) -> [bool; CELLS] {
 
 /// Draws `stamp` into a [`PixelFormat::Bgrx`] picture of `size`, rows `stride` bytes apart.
 ///
-/// Returns whether it fits: the picture must be at least [`MIN_WIDTH`] wide and [`height`] high,
-/// and `data` must contain it.
+/// Returns whether the code fits: the picture must be at least [`MIN_WIDTH`] wide and [`height`] high, and `data` must
+/// contain the rows of the code.
 #[must_use]
 pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &Stamp) -> bool {
     draw_cells(data, stride, size, &cells(stamp))
@@ -126,11 +126,10 @@ fn draw_cells(data: &mut [u8], stride: usize, size: Size, cells: &[bool; CELLS])
     true
 }
 
-/// Reads the code of `picture`, which may be only the topmost [`height`] rows of one.
+/// Reads the code of `picture`, which may consist of only the topmost [`height`] rows.
 ///
-/// `None` if there is no code, or it is damaged or torn. The probability of a false positive is
-/// 2^-32 for random black and white cells (sync and CRC), and 2^-16 for two halves of different
-/// stamps.
+/// `None` if there is no code, or it is damaged or torn. The probability of a false positive is 2^-32 for random black
+/// and white cells (sync and CRC), and 2^-16 for a code composed of halves of two different stamps.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<Stamp> {
     let body = read_body(Form::Stamp, picture)?;
@@ -184,7 +183,7 @@ fn sync_cell(form: Form, row: usize, column: usize) -> bool {
     bit != inverse
 }
 
-/// The first pixel of cell `index`, in either direction.
+/// The coordinate of the first pixel of cell `index`, horizontally or vertically.
 fn edge(index: usize, width: usize) -> usize {
     index * width / CELLS_ACROSS
 }
@@ -344,7 +343,7 @@ mod tests {
 
     #[test]
     fn two_halves_of_different_stamps_are_refused() {
-        // The stamps are fixed, because one tear in 65 536 passes by chance.
+        // The stamps are fixed rather than random, because one torn code in 65 536 is accepted by chance.
         for frame in 1..400_u32 {
             let at = |frame: u32| Stamp {
                 frame,

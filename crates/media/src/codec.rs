@@ -1,8 +1,7 @@
 //! The codecs, as named in the protocol.
 
-/// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of 16 ×
-/// 16, the range of the 16-bit number of a slice's first macroblock. It limits the memory that a
-/// hostile stream can make a decoder allocate.
+/// The largest picture that this crate encodes or decodes, in pixels: 65 535 macroblocks of 16 × 16, because the number
+/// of a slice's first macroblock has 16 bits. This limits the memory that a hostile stream can make a decoder allocate.
 pub const MAX_PIXELS: usize = 65_535 * 256;
 
 /// A codec, with its number in the protocol.
@@ -47,7 +46,7 @@ impl TryFrom<u8> for Codec {
 
 /// An unknown codec number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("codec {0} is not known to this version: update the older of the two sides")]
+#[error("codec {0} is not known to this version: update the older of host and client")]
 pub struct UnknownCodec(pub u8);
 
 #[cfg(test)]

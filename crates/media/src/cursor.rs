@@ -37,13 +37,13 @@ pub struct Cursor {
 /// A pointer's image.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CursorShape {
-    /// Pixels per row, at most 256.
+    /// Width in pixels, at most 256.
     pub width: u16,
-    /// Rows, at most 256.
+    /// Height in pixels, at most 256.
     pub height: u16,
-    /// Hot spot from the left.
+    /// Distance of the hot spot from the left edge.
     pub hot_x: u16,
-    /// Hot spot from the top.
+    /// Distance of the hot spot from the top edge.
     pub hot_y: u16,
     /// `width × height` premultiplied ARGB pixels as in XFixes.
     pub argb: Vec<u32>,

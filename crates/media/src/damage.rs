@@ -1,5 +1,4 @@
-//! Tracks the parts of a picture that differ from an earlier one: a span of macroblocks in each
-//! row.
+//! Tracks the parts of a picture that differ from an earlier picture, as one span of macroblocks in each row.
 //!
 //! It is deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The
 //! window system's damage, in contrast, is in pixels.
@@ -21,7 +20,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The bounding block of both.
+    /// The bounding block of both blocks.
     #[must_use]
     pub fn joined(&self, other: &Block) -> Block {
         let span = |a: &Range<u32>, b: &Range<u32>| match (a.is_empty(), b.is_empty()) {
@@ -41,15 +40,15 @@ impl Block {
 pub struct Damage {
     /// Size of the pictures; empty if the earlier one is unknown.
     size: Size,
-    /// For each row of macroblocks, the first that differs and the end.
+    /// For each row of macroblocks: the first macroblock of the changed span, and the span's end.
     spans: Vec<(u32, u32)>,
 }
 
 impl Damage {
-    /// Adds the difference `block` of the next picture of `size`; `None` if unknown.
+    /// Adds `block`, the area in which the next picture of `size` differs; `None` if this is unknown.
     pub fn add(&mut self, size: Size, block: Option<&Block>) {
         let Some(block) = block.filter(|_| size == self.size) else {
-            // The difference becomes known again after a clear.
+            // The difference is unknown until the next call of [`Damage::clear`].
             self.size = Size::default();
             return;
         };

@@ -31,10 +31,9 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
     })
 }
 
-/// Lets the server process `conn` while another client grabs the server (XTEST 2.2, `GrabControl`).
-/// Window managers grab it from the press to the release of a button while a window is dragged or a
-/// menu is open, so a release injected by us would wait for itself. Without XTEST, this does
-/// nothing.
+/// Lets the server process requests of `conn` while another client grabs the server (XTEST 2.2, `GrabControl`). While a
+/// window is dragged or a menu is open, window managers grab the server from the press to the release of a button. A
+/// release that we inject would therefore wait for itself. Without XTEST, this does nothing.
 ///
 /// Limitation: if a client has a pending request at the moment of the grab, X.Org's server (21.1) blocks that client even if
 /// it is immune (`mark_client_grab` in its `dispatch.c`).
@@ -85,13 +84,12 @@ fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
     (mode.dot_clock > 0 && dots > 0.0).then(|| f64::from(mode.dot_clock) / dots)
 }
 
-/// Whether a display is the Xwayland of a Wayland session, in which windows can only be captured
-/// separately, because the screen stays black. An Xwayland in rootful mode (one window for the
-/// screen) does not count.
+/// Whether a display is the Xwayland of a Wayland session. The screen of such a display stays black, so its windows can
+/// only be captured separately. An Xwayland in rootful mode (one window for the screen) does not count.
 ///
-/// An Xwayland is detected by its outputs' names (`XWAYLAND0`) in older versions, and by an
-/// extension of that name from 23.1 on. In a session, the compositor redirects the windows and
-/// announces this like compositing managers (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+/// An Xwayland is detected by its outputs' names (`XWAYLAND0`) in older versions, and by an extension of that name from
+/// 23.1 on. In a session, the compositor redirects the windows and announces this like a compositing manager (Extended
+/// Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
 #[cfg(feature = "host")]
 #[must_use]
 pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {
@@ -159,8 +157,7 @@ pub(crate) fn from_environment() -> String {
     std::env::var("DISPLAY").unwrap_or_default()
 }
 
-/// The highest display number. X servers listen on TCP port 6000 plus their number, which limits
-/// the number.
+/// The highest display number: X servers listen on TCP port 6000 plus their display number.
 const LAST: u16 = u16::MAX - 6000;
 
 fn number(display: &str) -> Option<u16> {

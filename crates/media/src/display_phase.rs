@@ -5,7 +5,7 @@
 //! take UST from `CLOCK_MONOTONIC`, which the protocol does not guarantee, so UST is compared with
 //! our clock. A linear regression over the newest blanks gives the display's period and phase.
 //!
-//! It presents nothing, and does not detect the window's monitor: the server reports the monitor
+//! This module presents nothing, and does not detect the window's monitor: the server reports the timing of the monitor
 //! that shows most of the screen.
 
 use std::collections::VecDeque;
@@ -36,8 +36,7 @@ const REQUEST_INTERVAL: u64 = 6;
 /// Maximum age of a blank on receipt. If it is older, its time comes from a different clock.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// Timeout after which a blank is requested again, because the screen was switched off or the blank
-/// counter was reset.
+/// Timeout after which a blank is requested again, in case the screen was switched off or the blank counter was reset.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Valid refresh periods in ns.
@@ -114,8 +113,8 @@ impl DisplayPhase {
     }
 
     fn request_vblank(&mut self, now: Instant) -> Result<(), String> {
-        // Requests the blank after the newest one. If it is unknown or the request has timed out,
-        // requests the next blank.
+        // Requests the blank that is [`REQUEST_INTERVAL`] after the newest one. If the newest blank is unknown or the
+        // request has timed out, requests the next blank.
         let newest = self.newest.take();
         let target = newest.map_or(0, |newest| newest.saturating_add(REQUEST_INTERVAL));
         let divisor = u64::from(newest.is_none());
@@ -155,7 +154,7 @@ struct Blanks(VecDeque<(u64, Instant)>);
 impl Blanks {
     /// Adds the blank `number` at the time `at`, received at `now`.
     fn saw(&mut self, number: u64, at: Option<Instant>, now: Instant) {
-        // The server's rounding may be slightly in the future.
+        // The server rounds times, so they may be slightly in the future.
         let at = at.filter(|at| now.since(*at) <= MAX_AGE && at.since(now) <= MAX_AGE / 100);
         let newer = |last: &(u64, Instant), at: Instant| last.0 < number && last.1 < at;
         let follows = at.is_some_and(|at| self.0.back().is_none_or(|last| newer(last, at)));
@@ -185,7 +184,8 @@ impl Blanks {
         let mut points: Vec<(f64, f64)> = self.0.iter().map(relative).collect();
         let off =
             |line: (f64, f64), point: &(f64, f64)| (line.0 + line.1 * point.0 - point.1).abs();
-        // Virtual displays report a blank when a timer fires, sometimes late.
+        // Virtual displays report a blank when a timer fires, sometimes late. The points farthest from the line are
+        // therefore dropped.
         let first = line(&points)?;
         points.sort_by(|a, b| off(first, a).total_cmp(&off(first, b)));
         points.truncate(points.len() * 3 / 4);
@@ -232,7 +232,7 @@ mod tests {
             refresh.period.abs_diff(Duration::from_nanos(16_666_667)) < Duration::from_nanos(2)
         );
         assert!((refresh.phase.0 - 4_005_000_000).abs() < 1000);
-        // One late blank changes little.
+        // One late blank in eight changes little.
         let late = blanks(|n| if n % 8 == 3 { 9000 } else { 0 })
             .refresh()
             .expect("enough");
@@ -242,11 +242,11 @@ mod tests {
 
     #[test]
     fn inconsistent_timestamps_give_no_phase() {
-        // This holds for any reception time.
+        // The delays vary irregularly from 0 to 48 ms.
         let anyhow = |n: u64| (n * 7919 % 13) as i64 * 4000;
         assert_eq!(blanks(anyhow).refresh(), None);
         let at = |ms: i64| Instant(ms * 1_000_000);
-        // Another clock, too few blanks, a reset counter, a display that is switched off (1 Hz).
+        // The test cases are another clock, too few blanks, a reset counter, and a display that is switched off (1 Hz).
         let mut other_clock = blanks(|_| 0);
         other_clock.saw(1000, Some(at(90_000)), at(4_200));
         assert_eq!(other_clock.refresh(), None);
@@ -269,7 +269,7 @@ mod tests {
         };
         let phase = DisplayPhase::open(&xvfb.display).expect("Xvfb runs");
         let mut phase = phase.expect("Xvfb has Present");
-        // On a busy machine it takes a while until several consecutive blanks are reported in time.
+        // On a busy machine, it takes a while until several consecutive blanks are reported in time.
         let refresh =
             (0..600).find_map(|_| phase.next(Duration::from_millis(100)).expect("it runs"));
         let refresh = refresh.expect("blanks are reported");

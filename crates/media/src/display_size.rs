@@ -1,9 +1,9 @@
 //! Changes a display's size with RandR 1.2, and restores it at the end. The display must have a single screen.
 //!
-//! It uses a mode of that size if the output has one. An output without a monitor (Xvfb, the dummy driver) gets a new mode;
-//! a monitor never gets timings that it does not advertise.
+//! If the output has a mode of the requested size, that mode is used. An output without a monitor (Xvfb, the dummy
+//! driver) gets a new mode; a monitor never gets timings that it does not advertise.
 //!
-//! It does not watch the display, because captures detect the new size themselves.
+//! This module does not watch the display, because captures detect the new size themselves.
 
 use openuvr_proto::units::Size;
 use x11rb::connection::{Connection as _, RequestConnection as _};
@@ -17,8 +17,8 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display::connect;
 
-/// Refresh rate in Hz of created modes unless one is requested (guess: that of most displays). Such a mode refreshes
-/// nothing, but applications may limit their frame rate to it.
+/// Refresh rate in Hz of created modes if no rate is requested (guess: that of most displays). A created mode drives no
+/// monitor, but applications may limit their frame rate to its refresh rate.
 const USUAL_RATE: u16 = 60;
 
 /// Size in millimetres of 960 pixels at 96 dpi, as Xvfb reports for its own screen.
@@ -142,7 +142,7 @@ impl DisplaySize {
             return Ok(());
         };
         let now = self.shown_mode().map_err(|why| self.failed(&why))?;
-        // Another program may have changed it in the meantime.
+        // Another program may have changed the mode in the meantime.
         let restored = match now == given.mode {
             true => self.show(given, self.own),
             false => Ok(()),
@@ -178,8 +178,8 @@ impl DisplaySize {
         Ok(info.reply()?.mode)
     }
 
-    /// Returns a mode of `size` that the output has, or a new one, and whether it is new. If the output has several, the one
-    /// nearest to `rate`, or the fastest if there is no `rate`.
+    /// Returns a mode of `size` that the output has, or a new mode, and whether the mode is new. If the output has
+    /// several modes of this size, the one nearest to `rate` is chosen, or the fastest one if there is no `rate`.
     fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;
@@ -208,7 +208,7 @@ impl DisplaySize {
         let rate = rate.unwrap_or(USUAL_RATE);
         let name = mode_name(size, rate);
         let mut names = resources.names.as_slice();
-        // This mode was left by a killed host.
+        // A killed host may have left this mode.
         let left = resources.modes.iter().find(|mode| {
             let (own, rest) = names.split_at(usize::from(mode.name_len).min(names.len()));
             names = rest;
@@ -278,7 +278,7 @@ impl DisplaySize {
             Err(why) => why.to_string(),
         };
         if both != before.size {
-            // The old setting is restored.
+            // Restores the old setting.
             let _ = self.set_screen(before.size);
         }
         Err(format!(
@@ -318,7 +318,7 @@ fn resources(
     conn.randr_get_screen_resources_current(root)?.reply()
 }
 
-/// The active outputs: position, output, rotation and mode.
+/// The active outputs: CRTC, output, rotation and setting.
 fn active_outputs(
     conn: &RustConnection,
     root: Window,
@@ -363,8 +363,8 @@ fn mode_name(size: Size, rate: u16) -> String {
     format!("openuvr-{size}-{rate}")
 }
 
-/// Timings of a picture of `size` at `rate` Hz by VESA's CVT 1.2 with reduced blanking: 160 pixels of horizontal
-/// blanking, and vertical blanking of at least 460 µs and 6 lines.
+/// Timings of a picture of `size` at `rate` Hz according to VESA's CVT 1.2 with reduced blanking: 160 pixels of
+/// horizontal blanking, and vertical blanking of at least 460 µs and 6 lines.
 fn timings(size: Size, rate: u16) -> ModeInfo {
     let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
     let (width, height) = (size.width, size.height);
@@ -372,7 +372,7 @@ fn timings(size: Size, rate: u16) -> ModeInfo {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "at most 460 lines of a microsecond each, and more than 0"
+        reason = "positive, and far below 2^32"
     )]
     let blank = ((460.0 / line_us) as u32 + 1).max(13);
     let (total_x, total_y) = (width + 160, height + blank);
@@ -419,14 +419,14 @@ mod tests {
         let modes_before = modes(&server);
         let mut display = DisplaySize::open(&server.display).unwrap();
         assert_eq!(display.own(), Size::new(1280, 720));
-        // Smaller, larger in one direction, odd, and larger again.
+        // The sizes are smaller, then larger in one direction, odd, and larger again.
         for (width, height) in [(800, 600), (640, 700), (801, 601), (1280, 719)] {
             let wanted = Size::new(width, height);
             assert_eq!(display.set(wanted, None), Ok(wanted));
             assert_eq!(size(&server), wanted);
             assert_eq!(modes(&server), modes_before + 1, "older modes are removed");
         }
-        // Limited to the server's maximum.
+        // The size is limited to the server's maximum.
         assert_eq!(
             display.set(Size::new(4000, 500), None),
             Ok(Size::new(1280, 500))
@@ -452,7 +452,7 @@ mod tests {
             modes.map(rate_of).next().unwrap()
         };
         let modes_before = modes(&server);
-        // A mode of a different size, of the same size, and of the display's own size.
+        // The modes have a different size, then the same size, and then the display's own size.
         for (wanted, rate) in [
             (Size::new(1024, 600), 144),
             (Size::new(1024, 600), 30),

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-/// Above this number of pixels, a conversion uses two cores. It is 1280 × 720, below which starting
-/// a thread (about 40 µs) costs most of the gain.
+/// Above this number of pixels (1280 × 720), a conversion uses two cores. Below it, starting a thread (about 40 µs)
+/// costs most of the gain.
 const ONE_CORE: usize = 1280 * 720;
 
 /// The even row at which to divide a conversion of this many rows between two cores, if worthwhile.

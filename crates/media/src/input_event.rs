@@ -35,7 +35,7 @@ impl Event {
         let mut out = [0; BYTES];
         let words = [self.time.as_secs(), self.time.subsec_micros().into()];
         for (to, word) in out[..TIME].chunks_exact_mut(WORD).zip(words) {
-            // Only the lower half, if a word has half the length.
+            // With 32-bit words, only the lower half is copied.
             #[cfg(target_endian = "little")]
             to.copy_from_slice(&word.to_le_bytes()[..WORD]);
             #[cfg(target_endian = "big")]

@@ -15,9 +15,9 @@ pub enum PixelFormat {
     Bgr,
     /// Like [`PixelFormat::Bgr`] with red first.
     Rgb,
-    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Both sides are even.
+    /// Luma plane, then interleaved Cb Cr at half size; BT.709, limited range. Width and height are even.
     Nv12,
-    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Both sides are even.
+    /// Luma, Cb and Cr planes, chroma at half size; BT.709, limited range. Width and height are even.
     I420,
     /// Luma, Cb and Cr planes of the same size; BT.709, limited range.
     I444,
@@ -100,8 +100,8 @@ impl<'a> Picture<'a> {
         Picture { size, ..self }
     }
 
-    /// A range of rows of a top-down picture. `None` if it is empty or outside of the picture, or
-    /// if the first row is odd with vertically subsampled chroma.
+    /// A range of rows of a top-down picture. `None` if the range is empty or outside of the picture, or if its first
+    /// row is odd and chroma is vertically subsampled.
     #[must_use]
     pub fn band(&self, rows: Range<u32>) -> Option<Picture<'a>> {
         let halved =

@@ -1,6 +1,6 @@
 //! The pixel layout of a visual of an X server, and its conversion to 8-bit blue, green, red.
 //!
-//! Most servers use our layout, which needs no conversion. Other screens have 15, 16 or 30 bits per
+//! Most servers use the layout of BGRX pictures, which needs no conversion. Other screens have 15, 16 or 30 bits per
 //! pixel, or 8 bits that index a colour map.
 //!
 //! Spec: X protocol, section 8 (formats, visuals) and `QueryColors`.
@@ -101,7 +101,7 @@ impl PixelLayout {
         rows.filter_map(move |row| row.get(..used))
     }
 
-    /// Returns the current colour map. Queries the server if there is one.
+    /// Queries the current colour map from the server. Without a colour map, returns no cells and sends no query.
     ///
     /// # Errors
     /// Returns an error if the server is gone or the colour map does not exist.

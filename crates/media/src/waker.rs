@@ -25,17 +25,17 @@ impl Waker {
             .map_err(WakerError)
     }
 
-    /// Makes the waiting call return, or the next one if none waits now. May be called from any
-    /// thread. Several calls before the wait count as one.
+    /// Makes the current wait return, or the next wait if no thread waits now. May be called from any thread. Several
+    /// calls before the wait count as one.
     pub fn wake(&self) {
-        // The only possible error is a counter at its limit, in which case it is already raised.
+        // The only possible error is a full counter. The waker is then already raised.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     /// Waits until the waker is raised, and lowers it.
     pub fn wait(&self) {
         let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
-        // If interrupted, waits again.
+        // If `poll` is interrupted, it is called again.
         while !self.lower() {
             let _ = poll(&mut fds, None);
         }

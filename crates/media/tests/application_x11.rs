@@ -103,7 +103,7 @@ fn menus_and_dialogs_are_in_the_picture() {
     );
     painter.fill(popup, 0, 0, 5, 5, WHITE);
     sees(&mut capture, &[((10, 10), WHITE), ((15, 15), GREEN)]);
-    // The window draws below its menu.
+    // The main window's drawing does not overwrite its menu.
     painter.fill(main, 0, 0, 100, 100, BLUE);
     sees(
         &mut capture,
@@ -120,7 +120,7 @@ fn menus_and_dialogs_are_in_the_picture() {
     painter.conn.map_window(dialog).unwrap();
     painter.sync();
     sees(&mut capture, &[((30, 30), GREEN), ((29, 29), BLUE)]);
-    // It is not visible behind the window.
+    // Behind the main window, the dialog is not visible.
     let below = ConfigureWindowAux::new().stack_mode(StackMode::BELOW);
     painter.conn.configure_window(dialog, &below).unwrap();
     painter.sync();
@@ -148,7 +148,7 @@ fn windows_of_other_applications_are_not_in_the_picture() {
         ((49, 49), GREEN),
     ];
     sees(&mut capture, &seen);
-    // Where another window covers the menu, the captured window is visible.
+    // Where another window covers the menu, the picture shows the captured window.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     painter.conn.configure_window(other, &above).unwrap();
     painter.sync();
@@ -183,7 +183,7 @@ fn a_recreated_window_is_followed() {
     painter.fill(recreated, 0, 0, 80, 60, WHITE);
     sees(&mut capture, &[((40, 40), WHITE)]);
 
-    // An older window does not replace it.
+    // The capture does not switch to an older window after the captured window is destroyed.
     painter.conn.destroy_window(recreated).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);

@@ -27,14 +27,14 @@ const PITCH: f64 = 1000.0;
 /// A block arrives every 5 ms, or later on a busy machine.
 const SOON: Option<Duration> = Some(Duration::from_secs(20));
 
-/// A server for a test that runs alone, because audio is time-critical.
+/// Starts a sound server. The guard lets only one test run at a time, because audio is time-critical.
 fn alone() -> Option<(PulseServer, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     Some((PulseServer::start()?, turn))
 }
 
-/// A stall after which a server with blocks of about 20 ms may miss one.
+/// After a stall of this length, a server with blocks of about 20 ms may miss a block.
 const STALLED: Duration = Duration::from_millis(10);
 
 fn of(device: &str) -> Settings {
@@ -52,7 +52,7 @@ fn play(server: &PulseServer, device: &str) -> Playback {
     Playback::open(Some(&server.address), &of(device)).unwrap()
 }
 
-/// Writes more than the socket accepts at once. The rest is sent when the level is queried.
+/// Writes samples, even more than the socket accepts at once. Each query of the level sends more of the rest.
 fn write(playback: &mut Playback, samples: &[f32]) {
     playback.write(samples).unwrap();
     for _ in 0..50 {
@@ -79,7 +79,7 @@ fn loud(samples: &[f32]) -> bool {
     samples.iter().any(|sample| sample.abs() > 1e-3)
 }
 
-/// Reads until a sound, then `count` more blocks. Returns them without the leading silence.
+/// Reads until a block contains sound, then reads `count` more blocks. Returns the samples without the leading silence.
 fn after_silence(capture: &mut Capture, count: usize) -> Vec<f32> {
     for _ in 0..4000 {
         let (mut block, _) = blocks(capture, 1);
@@ -93,7 +93,7 @@ fn after_silence(capture: &mut Capture, count: usize) -> Vec<f32> {
     panic!("no sound within 20 s");
 }
 
-/// The number of positions at which the tone is discontinuous: a sine is x(n+1) = 2 cos(w) x(n) −
+/// The number of positions at which the tone is discontinuous. A continuous sine satisfies x(n+1) = 2 cos(w) x(n) −
 /// x(n−1).
 fn jumps(samples: &[f32]) -> usize {
     let factor = 2.0 * (std::f64::consts::TAU * PITCH / 48_000.0).cos();
@@ -124,7 +124,7 @@ fn a_tone_is_recorded_as_it_was_played() {
         capture.device()
     );
     blocks(&mut capture, 2);
-    // If the server is not scheduled for long, its recording has gaps.
+    // If the server gets no CPU time for long, its recording has gaps.
     let samples = measured_without_stalls(5, STALLED, || {
         let mut playback = play(&server, sink.name());
         write(&mut playback, &tone(43_200));
@@ -132,12 +132,12 @@ fn a_tone_is_recorded_as_it_was_played() {
         let end = samples.chunks(CHANNELS).rposition(loud).unwrap() + 1;
         samples.truncate(end * CHANNELS);
         let jumps = jumps(&samples);
-        // The first sample of a sine is zero.
+        // The first sample of a sine is zero, so it counts as silence.
         if jumps == 0 && (43_198..=43_199).contains(&end) {
             return Ok(samples);
         }
         drop(playback);
-        // The next measurement begins after late samples.
+        // Late samples are skipped before the next measurement begins.
         while loud(&blocks(&mut capture, 20).0) {}
         let counters = capture.counters();
         Err(format!(
@@ -160,7 +160,7 @@ fn silence_is_recorded_where_nothing_plays() {
     let (samples, times) = blocks(&mut capture, 40);
     assert!(samples.iter().all(|sample| *sample == 0.0));
     assert!(times.is_sorted());
-    // A suspended sink delivers nothing, but time continues.
+    // A suspended sink delivers no samples. The capture continues with silence.
     server.pactl(&["suspend-sink", "usual", "1"]);
     let (samples, times) = blocks(&mut capture, 100);
     assert!(samples.iter().all(|sample| *sample == 0.0));
@@ -216,8 +216,8 @@ fn sinks_end_with_the_process_and_leftovers_are_removed() {
     let namespace = namespace
         .to_string_lossy()
         .replace(|c: char| !c.is_ascii_digit(), "");
-    // No process has such a number, so its sink is a leftover. Processes of the other namespace are
-    // unknown.
+    // No process has the PID 4194305, so this sink is a leftover. The processes of the other PID namespace are unknown,
+    // so its sink must stay.
     let left = format!("openuvr_{namespace}_4194305_0");
     for name in [&left, "openuvr_1_4194305_0", "game"] {
         let argument = format!("sink_name={name}");
@@ -260,7 +260,7 @@ fn a_dead_server_is_an_error_not_a_hang() {
     let mut block = [0.0; FRAME * CHANNELS];
     let error = (0..1000).find_map(|_| capture.read(&mut block, SOON).err());
     one_line(error.expect("a lost connection"));
-    // A waiting thread gets the error when it queries the level.
+    // `wait` reports no error; the next query of the level does.
     let waited = playback.wait(Some(Duration::from_millis(50)));
     assert!(!waited.unwrap());
     one_line(playback.level().unwrap_err());
@@ -314,7 +314,7 @@ fn a_playback_reports_its_fill_level() {
         playback.level().unwrap().dry_in.is_zero()
     });
     assert!(played, "it plays to the end");
-    // It continues after an underrun.
+    // Playback continues after an underrun.
     let mut capture = record(&server, "usual");
     write(&mut playback, &tone(4800));
     let samples = after_silence(&mut capture, 10);
@@ -383,7 +383,7 @@ fn a_capture_of_the_default_sink_follows_it() {
     assert_eq!(moves(&mut capture), "headphones");
     assert_eq!(capture.device(), "headphones.monitor");
     hears(&mut capture, "headphones");
-    // The sink is removed, and the other is the default again.
+    // After `headphones` is removed, `usual` is the default sink again.
     server.pactl(&["unload-module", &loaded]);
     assert_eq!(moves(&mut capture), "usual");
     hears(&mut capture, "usual");

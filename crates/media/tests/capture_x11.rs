@@ -16,7 +16,7 @@ use x11rb::protocol::xproto::{
     CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, ConnectionExt as _, EventMask,
 };
 
-/// Timeouts: for expected events, and for the absence of unexpected ones.
+/// Timeouts for expected events (`SOON`, `LATER`) and for the absence of further events (`SILENCE`).
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 const LATER: Option<Duration> = Some(Duration::from_secs(30));
 const SILENCE: Option<Duration> = Some(Duration::from_millis(60));
@@ -94,7 +94,7 @@ fn a_display_gives_its_picture_and_then_only_changes() {
     assert_eq!(drain(&mut capture), 0);
 }
 
-/// Random rectangles, some over the edge: the reported change is complete and minimal, and the
+/// Draws random rectangles, some across the display's edge. The reported changes are complete and minimal, and the
 /// assembled picture equals the server's.
 #[test]
 fn only_changes_are_fetched_and_the_picture_is_complete() {
@@ -117,7 +117,7 @@ fn only_changes_are_fetched_and_the_picture_is_complete() {
         let (x, y) = (below(330) as i16 - 5, below(210) as i16 - 5);
         let (width, height) = (1 + below(60) as u16, 1 + below(40) as u16);
         painter.fill(painter.root, x, y, width, height, n * 0x01_03_07);
-        // Outside of the display nothing is damaged.
+        // A rectangle outside of the display damages nothing, so there may be no frame.
         let mut changed = Vec::new();
         while capture.next(SILENCE).unwrap() == CaptureEvent::Frame {
             changed.push(capture.changed().expect("a part"));
@@ -138,7 +138,7 @@ fn only_changes_are_fetched_and_the_picture_is_complete() {
     let mut whole = open(&server, CaptureArea::Display).unwrap();
     assert_eq!(whole.next(SOON).unwrap(), CaptureEvent::Frame);
     assert!(bytes(&whole) == bytes(&capture));
-    // A new viewer gets no older state.
+    // The first frame for a new viewer is a complete picture.
     capture.set_watched(false);
     capture.set_watched(true);
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
@@ -179,7 +179,7 @@ fn a_slow_painter_ends_in_a_complete_picture() {
             let hand = scope.spawn(|| {
                 for n in 0..10i16 {
                     painter.fill(id, 0, n * 40, 400, 40, round * 0x10_00_00 + n as u32);
-                    // This is the painter's own delay, not a synchronisation.
+                    // This delay makes the painter slow. It does not synchronise the threads.
                     std::thread::sleep(Duration::from_micros(250));
                 }
             });
@@ -262,7 +262,7 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
     painter.conn.destroy_window(id).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    // Its application continues, and may create another window.
+    // The window's application still runs and may create another window, so the capture ends only after a while.
     let last = capture.next(LATER).unwrap();
     assert_eq!(last, CaptureEvent::Ended("window destroyed"));
 }
@@ -276,7 +276,7 @@ fn drawing_during_a_move_query_is_captured() {
     let id = painter.shown(0, 0, 64, 64, 0);
     let mut capture = open(&server, window(id)).unwrap();
     drain(&mut capture);
-    // The events of a window manager: the window has moved, without drawing.
+    // The event that a window manager sends: the window has moved, but nothing has been drawn.
     let moved = ConfigureNotifyEvent {
         response_type: CONFIGURE_NOTIFY_EVENT,
         event: id,
@@ -295,7 +295,8 @@ fn drawing_during_a_move_query_is_captured() {
                 conn.send_event(false, id, EventMask::STRUCTURE_NOTIFY, moved)
                     .unwrap();
                 conn.flush().unwrap();
-                // Before, during and after the query of its position, which takes about 50 µs.
+                // Draws before, during or after the capture's query of the window's position. The query takes about 50
+                // µs.
                 let begun = std::time::Instant::now();
                 while begun.elapsed() < Duration::from_micros(u64::from(colour) % 150) {}
                 painter.fill(id, 0, 0, 64, 64, colour);
@@ -325,7 +326,7 @@ fn a_window_in_a_frame_follows_its_frame() {
     let id = painter.shown(0, 0, 200, 100, RED);
     let mut capture = open(&server, window(id)).unwrap();
     drain(&mut capture);
-    // Like a window manager: a frame around the window, which then moves and hides.
+    // Like a window manager, puts the window into a frame. The frame then moves and hides.
     let frame = painter.shown(50, 60, 220, 130, GREY);
     painter.conn.reparent_window(id, frame, 10, 20).unwrap();
     painter.sync();
@@ -556,7 +557,7 @@ fn a_client_that_grabs_the_server_is_captured() {
     painter.fill(id, 0, 0, 64, 64, GREEN);
     painter.sync();
     let (done, finished) = std::sync::mpsc::sync_channel(1);
-    // In a separate thread: a capture that waits for the grab's end would never return.
+    // Runs in a separate thread, because a capture that waits for the end of the grab would never return.
     std::thread::spawn(move || {
         let event = capture.next(SOON).unwrap();
         let _ = done.send((event, pixel(&capture, 0, 0)));
@@ -628,7 +629,7 @@ fn a_missing_extension_is_named() {
     }
 }
 
-/// The server's pixel for a colour (0xRRGGBB).
+/// The server's pixel value for a colour (0xRRGGBB).
 fn stored(painter: &fixture::Painter, colour: u32) -> u32 {
     let channel = |shift: u32| u16::try_from((colour >> shift & 0xff) * 0x101).unwrap();
     let map = painter.conn.setup().roots[0].default_colormap;
@@ -646,7 +647,7 @@ fn displays_of_other_depths_are_converted() {
         };
         let painter = server.painter();
         let near = |one: u32, other: u32| {
-            // Five bits per colour have an error of four in eight bits.
+            // With five bits per channel, the value differs from the eight-bit value by at most four.
             let channel = |shift: u32| (one >> shift & 0xff).abs_diff(other >> shift & 0xff) <= 4;
             [0, 8, 16].into_iter().all(channel)
         };
@@ -671,7 +672,8 @@ fn displays_of_other_depths_are_converted() {
             assert!(near(pixel(&capture, 94, 27), RED), "depth {depth}");
         }
         drop(capture);
-        // A single window. X servers lack Composite if pixels are colour map cells.
+        // Captures a single window. At depth 8, pixels are colour map cells, and X servers lack the Composite
+        // extension.
         if depth == 8 {
             continue;
         }

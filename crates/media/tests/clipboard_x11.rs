@@ -28,11 +28,11 @@ fn watching(server: &Xvfb) -> X11Clipboard {
     X11Clipboard::open(&server.display, WatchMode::Changes, MOST).unwrap()
 }
 
-/// Offers this text, in a separate thread until the test's end.
+/// Offers this text until the server ends. A separate thread answers requests for it.
 fn offering(server: &Xvfb, text: &str) {
     let mut clipboard = X11Clipboard::open(&server.display, WatchMode::Nothing, MOST).unwrap();
     clipboard.offer(text.into()).unwrap();
-    // It ends with the server.
+    // The thread ends with the server.
     std::thread::spawn(move || while clipboard.next_event().is_ok() {});
 }
 
@@ -95,7 +95,7 @@ impl Owner {
         self.painter.sync();
     }
 
-    /// Replies with these targets.
+    /// Answers the next request with these targets.
     fn targets(&self, targets: &[&str]) {
         let request = self.request();
         let targets: Vec<Atom> = targets.iter().map(|name| self.atom(name)).collect();
@@ -127,7 +127,7 @@ impl Owner {
         self.answer(&request);
     }
 
-    /// Announces this many bytes in parts.
+    /// Answers the next request with the announcement (INCR) of this many bytes in parts.
     fn announce(&self, bytes: u32) -> SelectionRequestEvent {
         let request = self.request();
         let incr = self.atom("INCR");
@@ -165,13 +165,13 @@ fn an_offered_text_is_not_read_back() {
     let Some(server) = server() else { return };
     let mut clipboard = watching(&server);
     clipboard.offer("of the peer".into()).unwrap();
-    // A clipboard manager, then a new copy.
+    // A clipboard manager takes over the same text. Then another text is copied.
     offering(&server, "of the peer");
     offering(&server, "marker");
     assert_eq!(clipboard.next_event().unwrap(), copied("marker"));
     clipboard.waker().wake();
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
-    // After a different copy, it is new again.
+    // After the different copy, the first text is new again.
     offering(&server, "of the peer");
     assert_eq!(clipboard.next_event().unwrap(), copied("of the peer"));
 }
@@ -229,7 +229,8 @@ fn a_silent_owner_times_out() {
     owner.own();
     let silent = ClipboardEvent::ReadFailed(ReadFailure::NoAnswer);
     assert_eq!(clipboard.next_event().unwrap(), silent);
-    // An owner that starts and stops also times out, and the next one is read at once.
+    // An owner that starts a transfer in parts and then stops also causes a timeout. The text of the next owner is read
+    // at once.
     std::thread::scope(|scope| {
         let owns = scope.spawn(|| {
             owner.own();
@@ -333,7 +334,7 @@ fn plain_text_and_multiple_targets_are_offered() {
         let all = conn.get_property(true, asks.window, atom(property), AtomEnum::ANY, 0, 1024);
         all.unwrap().reply().unwrap()
     };
-    // Until the other thread owns it.
+    // Asks until the other thread owns the clipboard.
     let owned = (0..1000).any(|_| {
         let there = ask("TARGETS", "ANSWER");
         if !there {
@@ -355,7 +356,7 @@ fn plain_text_and_multiple_targets_are_offered() {
     let plain = value("ANSWER");
     assert_eq!(plain.type_, atom("text/plain"));
     assert_eq!(plain.value, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes());
-    // The euro sign is not in Latin-1, and there is no picture.
+    // Two of these targets fail: Latin-1 (`STRING`) has no euro sign, and no picture is offered.
     let pairs = [
         "UTF8_STRING",
         "A",

@@ -33,7 +33,7 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-/// A stored decoded picture: its rows without padding.
+/// The planes of a decoded picture, with rows without padding.
 type Planes = [Vec<u8>; 3];
 
 fn settings(size: Size, slices: u8, threads: u8) -> Settings {
@@ -277,7 +277,7 @@ fn a_lost_slice_is_concealed_until_the_next_key_frame() {
 fn heavy_loss_never_stalls() {
     let film = film(&settings(SIZES[0], 8, 1), 60, &[40]);
     let clean = decode_clean(&film);
-    // A third of all slices and complete frames are lost; key frames arrive.
+    // About a third of the slices and every tenth frame are lost. Key frames arrive.
     let lost = |frame: u32, i: usize| {
         let dice = frame.wrapping_mul(2_654_435_761).rotate_left(i as u32) % 3;
         frame != 1 && frame < 40 && (dice == 0 || frame.is_multiple_of(10))
@@ -297,8 +297,8 @@ fn frames_that_never_arrived_cause_no_stall() {
         if (6..=8).contains(&frame) {
             continue;
         }
-        // The gap at the start of frame 9 can only be filled using its other slices: its number
-        // can't be derived from frame 5.
+        // The missing slices at the start of frame 9 can only be concealed with its other slices, because the number of
+        // frame 9 can't be derived from frame 5.
         let lost = |frame, i| frame == 9 && i < 2;
         let picture = feed(&mut *decoder, frame, slices, &lost).expect("decoded");
         assert!(frame < 18 || picture == clean[frame as usize - 1]);
@@ -589,7 +589,7 @@ fn openh264_slices_are_decoded_at_once_and_concealed_when_lost() {
                 assert!(likeness > 33.0, "{size}, frame {frame}: {likeness} dB");
             }
         }
-        // A picture with one slice leaves no information about its number.
+        // Frames with one slice lose nothing: without its only slice, the number of a picture is unknown.
         let hole = |frame, i| count > 1 && frame == 4 && i == count - 1;
         for (frame, picture) in (1..).zip(decode_all(&film, &hole)) {
             let picture = picture.expect("concealed");
@@ -726,7 +726,7 @@ fn a_lost_jpeg_band_keeps_the_old_rows_for_one_frame() {
                 }
             } else {
                 let likeness = psnr(&shown, &source);
-                // Pixels of random colours exceed the resolution of quarter chroma.
+                // Colours that differ from pixel to pixel lose detail, because chroma has a quarter of the resolution.
                 let least = if count > 1 { 30.0 } else { 18.0 };
                 assert!(likeness > least, "{size}, frame {frame}: {likeness} dB");
             }
@@ -804,8 +804,8 @@ fn the_quantiser_changes_jpeg_as_rate_control_expects() {
                 .bytes,
         );
     }
-    // Halving the quantiser step may less than double the size, because headers are constant and
-    // zeros cost little. But the size must grow noticeably, or rate control would not settle.
+    // When the quantiser step is halved, the size may grow by less than a factor of two, because headers have a
+    // constant size and zeros cost little. But the size must grow noticeably, or rate control would not settle.
     let grows = |w: &[usize]| w[1] * 10 > w[0] * 11 && w[1] < w[0] * 3;
     assert!(bytes.windows(2).all(grows), "{bytes:?}");
 }
@@ -836,7 +836,7 @@ fn frequent_key_frames_stay_within_the_rate() {
             rate.coded(key_frame, ask.qp, coded.bytes as u64 * 8);
             spent.push(coded.bytes * 8);
         }
-        // The second one: the first frame's size is a guess.
+        // Only the second second is checked, because the size of the first frame is a guess.
         let second: usize = spent[60..].iter().sum();
         assert!(
             (1_600_000..=2_150_000).contains(&second),
@@ -895,7 +895,7 @@ fn damaged_jpeg_is_refused_and_the_next_frame_repairs() {
             }),
         }
         refused += u32::from(feed(&slices).is_err());
-        // A header with a different size starts a new picture.
+        // The damaged header may contain a different size. The next frame then starts a new picture.
         assert!(feed(&kept).expect("whole") == clean);
     }
     assert!(refused > 100, "{refused} were refused");
@@ -1130,7 +1130,7 @@ fn after_a_loss_a_frame_with_a_sound_reference_is_clean() {
     for (threads, to) in [(1, 5), (2, 5), (1, 2)] {
         let film = film_that_skips_back(&settings(SIZES[0], 8, threads), to);
         let clean = decode_clean(&film);
-        // Frame 9 refers to frame 5: complete frames are lost …
+        // Frames 6 to 8 are lost completely. Frame 9 refers to a frame before them, so all decoded frames are exact.
         let mut decoder = decode::open(Codec::H264).expect("libavcodec");
         for (frame, slices) in (1..).zip(&film) {
             if (6..=8).contains(&frame) {
@@ -1142,7 +1142,7 @@ fn after_a_loss_a_frame_with_a_sound_reference_is_clean() {
                 "to {to}, frame {frame}"
             );
         }
-        // … or concealed, and frames in between are based on the concealment.
+        // Part of frame 6 is lost and concealed. Frames 7 and 8 are based on the concealment, frame 9 is exact again.
         let pictures = decode_all(&film, &|frame, i| frame == 6 && i >= 3);
         for (i, picture) in pictures.into_iter().enumerate() {
             let exact = picture.expect("concealed") == clean[i];

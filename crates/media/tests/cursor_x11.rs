@@ -33,7 +33,7 @@ fn move_to(painter: &Painter, x: i16, y: i16) {
     painter.sync();
 }
 
-/// A full rectangle in red, or an invisible one.
+/// A cursor that is a red rectangle if `seen`, and invisible otherwise.
 fn cursor(painter: &Painter, width: u16, height: u16, seen: bool) -> Cursor {
     let conn = &painter.conn;
     let (pixmap, gc, id) = (
@@ -100,7 +100,7 @@ fn shape_and_position_changes_are_reported() {
         (20, 10, 2, 3)
     );
     assert_eq!(shape.argb, vec![0xffff_0000; 200]);
-    // The centre of a pixel, of 256 pixels.
+    // The position of a pixel's centre in a target of 256 × 256 pixels.
     let place = |x: u16, y: u16| Some((x * 256 + 127, y * 256 + 127));
     assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(place(0, 50)));
     assert_eq!(drain(&mut watch), []);
@@ -122,7 +122,7 @@ fn shape_and_position_changes_are_reported() {
         CursorEvent::Moved(place(255, 255))
     );
 
-    // An invisible cursor has no position; once visible, it has one again.
+    // An invisible cursor has no position. A visible cursor has a position again.
     wear(&painter, cursor(&painter, 8, 8, false));
     let events = drain(&mut watch);
     assert!(matches!(events[0], CursorEvent::Shaped(_)), "{events:?}");
@@ -137,7 +137,7 @@ fn shape_and_position_changes_are_reported() {
     assert_eq!(watch.cursor().at, place(255, 255));
 }
 
-/// The next reported position; queried repeatedly.
+/// Queries repeatedly until a position is reported.
 fn next_place(watch: &mut X11Cursor) -> Option<(u16, u16)> {
     let begun = std::time::Instant::now();
     loop {
@@ -172,7 +172,7 @@ fn a_hidden_pointer_has_no_position() {
     let Some(server) = fixture::xvfb("256x256", &[]) else {
         return;
     };
-    // One client from before the watch, and one from after its start.
+    // One client connects before the watch starts, the other afterwards.
     let one = hider(&server);
     move_to(&one, 7, 9);
     let mut watch = open(&server, Viewport::new(0, 0, Size::new(256, 256))).unwrap();
@@ -183,7 +183,7 @@ fn a_hidden_pointer_has_no_position() {
 
     hide(&one, one.root);
     assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(None));
-    // It counts for each of them.
+    // The server counts the hide requests of each client. A show request must match each of them.
     hide(&one, one.root);
     hide(&other, other.root);
     show(&one, one.root);
@@ -198,7 +198,7 @@ fn a_hidden_pointer_has_no_position() {
     hide(&one, 0x7fff_ffff);
     assert_eq!(drain(&mut watch), []);
 
-    // Any window identifies the screen, and need not last.
+    // A request may name any window of the screen. The window may be destroyed afterwards.
     let window = one.shown(0, 0, 10, 10, 0xff);
     hide(&one, window);
     assert_eq!(next_place(&mut watch), None);
@@ -207,7 +207,7 @@ fn a_hidden_pointer_has_no_position() {
     one.sync();
     assert_eq!(next_place(&mut watch), place(8, 9));
 
-    // A client's end removes all its hiding.
+    // When a client disconnects, all of its hide requests end.
     hide(&other, other.root);
     hide(&other, other.root);
     assert_eq!(next_place(&mut watch), None);
@@ -262,7 +262,7 @@ fn the_pointer_is_followed_while_a_client_grabs_the_server() {
     painter.conn.grab_server().unwrap();
     move_to(&painter, 7, 9);
     let (done, finished) = std::sync::mpsc::sync_channel(1);
-    // In a separate thread: a watch that waits for the grab's end would never return.
+    // Runs in a separate thread, because a watch that waits for the end of the grab would never return.
     std::thread::spawn(move || done.send(watch.next(SOON).unwrap()));
     let place = Some((7 * 256 + 127, 9 * 256 + 127));
     let seen = finished.recv_timeout(Duration::from_secs(60));

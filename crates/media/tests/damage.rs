@@ -1,4 +1,4 @@
-//! Unchanged areas are neither converted nor encoded again, with identical pictures.
+//! Unchanged areas are neither converted nor encoded again, and the pictures stay identical.
 #![cfg(feature = "host")]
 #![allow(clippy::cast_possible_truncation)] // values below 256, and pictures of a few hundred pixels
 
@@ -120,7 +120,7 @@ fn a_partial_conversion_is_bit_exact() {
                     damage.add(size, Some(&block));
                 }
                 if numbers.below(8) == 0 {
-                    // This damage is not converted; the next damage is joined to it.
+                    // This frame is not converted. Its damage is added to that of the next frame.
                     continue;
                 }
                 let picture = drawing.picture(format);
@@ -133,7 +133,7 @@ fn a_partial_conversion_is_bit_exact() {
                 );
                 damage.clear(size);
                 if numbers.below(16) == 0 {
-                    // The converter was used for something else.
+                    // The converter is used for another picture in between.
                     let other = Drawing::new(Size::new(30, 20), 4, &mut numbers);
                     let other = other.picture(PixelFormat::Bgrx);
                     part.convert(&other, PixelFormat::Nv12).expect("other");
@@ -147,7 +147,7 @@ const SIZE: Size = Size::new(320, 192);
 const COLUMNS: usize = 20;
 const MBS: usize = 20 * 12;
 
-/// Host and client without a link.
+/// The video path of a host: damage, conversion and encoding.
 struct Line {
     converter: Converter,
     encoder: Box<dyn Encoder>,
@@ -177,7 +177,8 @@ impl Line {
         }
     }
 
-    /// Encodes the drawing as the frame after `reference`; `part` makes it a refinement.
+    /// Encodes the drawing as the next frame, predicted from frame `reference` (0: a key frame). `part` makes it a
+    /// refinement.
     fn code(
         &mut self,
         drawing: &Drawing,
@@ -212,7 +213,7 @@ impl Line {
     }
 }
 
-/// The luma displayed by a client of a frame; all slices but the first may be `lost`.
+/// Decodes a frame and returns its luma. With `lost`, all slices but the first are lost.
 fn decode(decoder: &mut dyn Decoder, frame: u32, coded: &Coded, lost: bool) -> Vec<u8> {
     for (n, (first_mb, mbs, last, bytes)) in coded.slices.iter().enumerate() {
         let chunk = Chunk {
@@ -247,8 +248,8 @@ fn apart(one: &[u8], other: &[u8], mb: usize) -> f64 {
     f64::from(squares) / 256.0
 }
 
-/// Random drawing; sometimes two frames are damaged, and the next one refers to the frame before
-/// them, which invalidates the encoder's information about the previous frame.
+/// Draws randomly. Sometimes a client loses slices of two consecutive frames, and the next frame refers to the frame
+/// before them. This reference invalidates the encoder's information about the previous frame.
 #[test]
 fn unchanged_areas_stay_and_the_rest_is_as_good() {
     for threads in [1, 2] {
@@ -256,7 +257,7 @@ fn unchanged_areas_stay_and_the_rest_is_as_good() {
         let mut drawing = Drawing::new(SIZE, 4, &mut numbers);
         let mut line = Line::open(threads);
         let mut sound = decode::open(Codec::H264).expect("libavcodec");
-        // A client that loses slices, and a full conversion of each picture.
+        // The decoder of a client that loses slices, and a converter that converts each picture completely.
         let mut lossy = decode::open(Codec::H264).expect("libavcodec");
         let mut full = Converter::new();
         let mut shown: Vec<Vec<u8>> = vec![Vec::new()];
@@ -269,13 +270,13 @@ fn unchanged_areas_stay_and_the_rest_is_as_good() {
             let qp = 20 + numbers.below(3) as u8 * 4;
             let reference = match frame {
                 1 => 0,
-                // Two frames are damaged.
+                // The reference skips the two damaged frames.
                 _ if lost == 2 => frame - 3,
                 _ => frame - 1,
             };
             let part = (numbers.below(10) == 0 && reference + 1 == frame && frame > 1).then(|| {
                 let first_mb = numbers.below(MBS as u32 - 40) as u16;
-                // Nothing is drawn in a static picture.
+                // Only a static picture is refined, see below.
                 MacroblockRange { first_mb, mbs: 40 }
             });
             let still = line.damage.blocks().next().is_none();
@@ -297,21 +298,21 @@ fn unchanged_areas_stay_and_the_rest_is_as_good() {
                         "{what}: not in the part"
                     );
                 }
-                // The quantiser step at 28 is 16, and each coefficient's error is below that.
+                // At quantiser 28, the step is 16, and each coefficient's error is below the step.
                 let error = apart(&luma, &source, mb);
                 assert!(error < 100.0, "{what}: {error}");
             }
             let follows = reference + 1 == frame && reference != 0 && part.is_none();
             if follows && qp >= 28 {
-                // Everything was encoded with this quantiser or a finer one. Next to motion,
-                // libx264 still encodes slightly.
+                // All macroblocks were already encoded with this quantiser or a finer one. Next to motion, libx264
+                // still encodes a few unchanged macroblocks.
                 let skipped = coded.unchanged.iter().enumerate();
                 let skipped = skipped.filter(|(_, same)| **same).map(|(mb, _)| mb);
                 let (same, other): (Vec<usize>, Vec<usize>) =
                     skipped.partition(|mb| block(&luma, *mb).eq(block(before, *mb)));
                 assert!(other.len() * 20 <= same.len(), "frame {frame}: {other:?}");
             }
-            // Frames are lost in pairs, and the one after them refers back.
+            // Slices are lost in pairs of frames. The frame after a pair refers to the frame before the pair.
             lost = match lost {
                 0 if frame > 10 && numbers.below(12) == 0 => 1,
                 1 => 2,

@@ -1,5 +1,5 @@
-//! H.264 painted slice by slice on a surface's memory is bit-exact with a conversion after the last
-//! slice.
+//! H.264 pictures that are painted slice by slice into a surface's memory are bit-exact with pictures that are
+//! converted after the last slice.
 #![allow(clippy::cast_possible_truncation)]
 
 mod moving;
@@ -20,7 +20,7 @@ use openuvr_proto::units::Size;
 struct Paper {
     size: Size,
     pixels: Vec<u8>,
-    /// Rows of the current picture.
+    /// Number of rows requested for the current picture, counted from the top.
     rows: u32,
     /// Number of requested rows of all pictures.
     painted: usize,
@@ -93,7 +93,7 @@ fn film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     frames.collect()
 }
 
-/// The fate of a chunk: it arrives, is lost, or is never fed, because its frame was abandoned.
+/// The fate of a chunk: it arrives, is lost, arrives damaged, or is never fed, because its frame was abandoned.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Arrives,
@@ -168,7 +168,7 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
         let (mut shown, mut early) = (0, 0);
         for (frame, slices) in (1..).zip(film(&settings, 32)) {
             paper.rows = 0;
-            // A later frame is already available.
+            // An unwanted frame is not displayed, as if a later frame were already available.
             let wanted = frame % 7 != 6;
             for (i, slice) in slices.iter().enumerate() {
                 let mut bytes = slice.bytes.clone();
@@ -215,7 +215,7 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
             assert!(wanted || paper.rows == 0, "frame {frame} is not displayed");
         }
         assert!(shown > 15, "{size}: only {shown} pictures");
-        // Otherwise, libavcodec's layout is unknown, and painting gains nothing.
+        // If this fails, libavcodec's memory layout is unknown, and painting gains nothing.
         assert!(
             early > 15 || slices == 1,
             "{size}: {early} were painted early"
@@ -270,7 +270,7 @@ fn quiet_film(settings: &Settings, count: u32) -> Vec<Vec<Kept>> {
     (1..=count).map(code).collect()
 }
 
-/// The reference of a frame: two are skipped every sixteen.
+/// The reference of a frame. Every sixteenth frame skips two frames and refers to the frame before them.
 fn reference(frame: u32) -> u32 {
     match frame {
         _ if frame % 16 == 9 => frame - 3,
@@ -290,11 +290,11 @@ fn repeated_macroblocks_are_not_painted_again() {
         let mut plain = decode::open(Codec::H264).expect("libavcodec");
         let mut painter = decode::open(Codec::H264).expect("libavcodec");
         let (mut paper, mut pictures) = (Paper::default(), 0);
-        // The frame on the paper, as known to a client.
+        // The number of the frame on the paper, if the client knows it.
         let mut on_paper = None;
         for (frame, slices) in (1..).zip(quiet_film(&settings, 96)) {
-            // The two frames before a back reference are never fed; sometimes a slice is lost, or a
-            // picture is not displayed.
+            // The two frames before each back reference are never fed. Sometimes a slice is lost, or a picture is not
+            // displayed.
             if matches!(frame % 16, 7 | 8) {
                 continue;
             }

@@ -15,8 +15,7 @@ const SIZE: Size = Size::new(640, 360);
 /// Columns of macroblocks.
 const COLUMNS: u16 = 40;
 
-/// A coded frame: its slices' first macroblock, number of macroblocks, and bytes; and its refresh
-/// information.
+/// A coded frame: each slice's first macroblock, number of macroblocks and bytes, and the frame's refresh information.
 struct Coded {
     slices: Vec<(u16, u16, Vec<u8>)>,
     clean_after: Option<u16>,
@@ -121,7 +120,7 @@ fn decode(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<Option<Vec<u
     pictures
 }
 
-/// The frames with a decoded picture that differs from the lossless one; lost frames are included.
+/// The frames whose decoded picture differs from the picture decoded without loss. Completely lost frames are included.
 fn damaged(film: &[Coded], lost: &dyn Fn(u32, usize) -> bool) -> Vec<u32> {
     let clean = decode(film, &|_, _| false);
     let pictures = decode(film, lost);
@@ -158,14 +157,14 @@ fn a_completed_refresh_is_bit_exact() {
         let film = film(shot, 52, &[10]);
         assert_eq!(refreshes(&film), [(10, COLUMNS - 2)], "{shot:?}");
         let clean = 10 + u32::from(COLUMNS) - 2;
-        // Complete frames are lost …
+        // Frames 6 to 8 are lost completely.
         let expected: Vec<u32> = (6..clean).collect();
         assert_eq!(
             damaged(&film, &|frame, _| (6..=8).contains(&frame)),
             expected,
             "{shot:?}"
         );
-        // … or parts of one, which are concealed.
+        // Part of frame 7 is lost and concealed.
         if shot.slices > 1 {
             let damaged = damaged(&film, &|frame, i| frame == 7 && i > 1);
             assert_eq!(
@@ -180,7 +179,7 @@ fn a_completed_refresh_is_bit_exact() {
 #[test]
 fn a_loss_within_a_refresh_needs_another_one() {
     let film = film(SHOT, 100, &[10, 21, 22, 23]);
-    // A request during a refresh starts one after it, once.
+    // Requests during a refresh start one further refresh after it.
     let second = 10 + u32::from(COLUMNS) - 1;
     assert_eq!(refreshes(&film), [(10, COLUMNS - 2), (second, COLUMNS - 2)]);
     let damaged = damaged(&film, &|frame, _| frame == 6 || frame == 20);

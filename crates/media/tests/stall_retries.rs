@@ -1,4 +1,4 @@
-//! The repetition of measurements that a stall of the machine has spoiled.
+//! Measurements that a stall of the machine has spoiled are repeated.
 
 mod stalls;
 
@@ -10,7 +10,7 @@ use stalls::{measured_without_stalls, repeated_after_stalls};
 const LIMIT: Duration = Duration::from_millis(30);
 const STALL: Duration = Duration::from_millis(31);
 
-/// Number of measurements with these results, and the result or the message of the failure.
+/// Runs measurements with these results. Returns the number of measurements, and the result or the failure's message.
 fn run(results: &[(Result<u32, &str>, Duration)]) -> (usize, Result<u32, String>) {
     let mut count = 0;
     let outcome = catch_unwind(AssertUnwindSafe(|| {

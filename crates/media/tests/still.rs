@@ -94,7 +94,7 @@ impl Desktop {
         }
     }
 
-    /// Its luma, top row first.
+    /// The desktop's luma, top row first.
     fn luma(&self) -> Vec<u8> {
         let rows = self.planes[0].chunks(SIZE.width as usize);
         match self.rows {
@@ -104,7 +104,7 @@ impl Desktop {
     }
 }
 
-/// Host and client without a link.
+/// A host and a client that are connected directly, without a network.
 struct Line {
     encoder: Box<dyn Encoder>,
     decoder: Box<dyn Decoder>,

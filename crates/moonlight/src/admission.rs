@@ -1,10 +1,11 @@
-//! Limits of TCP connections in three classes: strangers, addresses at which a paired client was recently authenticated, and
-//! devices that have shown their certificate on the connection itself. Strangers' connections are short-lived and evict each
-//! other. The other two classes are never evicted, and neither is the one client that waits for its PIN. All ports share the
-//! limits.
+//! Limits the TCP connections of three classes: strangers, addresses at which a paired client was recently
+//! authenticated, and devices that have shown their certificate on the connection itself. Strangers' connections are
+//! short-lived and evict each other. The other two classes are never evicted, and neither is the one client that waits
+//! for its PIN. All ports share the limits.
 //!
-//! Requests over HTTP and RTSP carry no identity, so their address has to identify the client. A stranger behind the same
-//! address competes with the client for the address's slots; the client's requests over HTTPS then count for its device.
+//! Requests over HTTP and RTSP carry no identity, so their address has to identify the client. A stranger behind the
+//! same address competes with the client for the address's slots. The client's HTTPS requests do not compete, because
+//! they count for its device.
 
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -14,30 +15,33 @@ use openuvr_proto::control::identity::PublicKey;
 use openuvr_runtime::connection_limits::{EvictingPool, Network, PoolSlot, Quota, QuotaSlot};
 use openuvr_runtime::lock::lock;
 
-/// Maximum connections of strangers, with a thread each. A client that pairs has one.
+/// Maximum connections of strangers. Each connection has a thread. A client needs one connection to pair.
 const STRANGERS: usize = 64;
 
-/// Maximum connections of known addresses, in total and of one address. Clients have one or two.
+/// Maximum connections of known addresses, in total and per address. Clients have one or two.
 const ADDRESSES: usize = 128;
 const PER_ADDRESS: usize = 8;
 
-/// Maximum connections of devices, in total and of one device.
+/// Maximum connections of devices, in total and per device.
 const DEVICES: usize = 128;
 const PER_DEVICE: usize = 8;
 
-/// Maximum concurrent connections, including as many evicted ones that are about to end as there are strangers.
+/// Maximum concurrent connections. Strangers count twice, because as many evicted connections may be about to end.
 pub(crate) const CONNECTIONS: usize = ADDRESSES + DEVICES + 2 * STRANGERS;
 
-/// How long an address stays known after its client was authenticated there (guess: the DHCP lease of most routers).
+/// How long an address stays known after a paired client was authenticated there (guess: the DHCP lease of most
+/// routers).
 const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long an address stays known for a client whose PIN was entered. Its remaining steps take a second.
+/// How long an address stays known after the PIN of its client was entered. The remaining steps of pairing take a
+/// second.
 const PAIRING: Duration = Duration::from_secs(30);
 
-/// Maximum known addresses of one device, because phones change theirs between networks. The oldest is forgotten.
+/// Maximum known addresses of one device: phones change their address between networks. The oldest address is
+/// forgotten.
 const ADDRESSES_PER_DEVICE: usize = 4;
 
-/// Maximum known addresses of all devices. The oldest is forgotten.
+/// Maximum known addresses of all devices. The oldest address is forgotten.
 const MAX_ADDRESSES: usize = 64;
 
 /// The limits. Clones share them.
@@ -51,7 +55,7 @@ pub(crate) struct Admission {
 
 struct KnownAddress {
     address: IpAddr,
-    /// `None`: its client is pairing, and its PIN has been entered.
+    /// `None` if the client at this address is pairing and its PIN has been entered.
     device: Option<PublicKey>,
     until: Instant,
 }
@@ -77,8 +81,8 @@ impl Admission {
         });
     }
 
-    /// Records that the client at this address is pairing and that its PIN has been entered, because the next steps are new
-    /// connections.
+    /// Records that the client at this address is pairing and that its PIN has been entered. The next steps of pairing
+    /// use new connections from this address.
     pub(crate) fn pairs(&self, now: Instant, address: IpAddr) {
         self.know(KnownAddress {
             address,
@@ -114,8 +118,9 @@ impl Admission {
         of_it.any(|known| now < known.until)
     }
 
-    /// The slot of a new connection. A stranger's connection is closed when another one evicts it. `threads` is the number
-    /// of connections whose threads have not ended. `None` if too many evicted ones have not ended yet.
+    /// Returns the slot of a new connection. `threads` is the number of connections whose threads have not ended.
+    /// Returns `None` for a stranger if too many evicted connections have not ended yet. A stranger's connection is
+    /// closed when another stranger evicts it.
     pub(crate) fn enter(
         &self,
         now: Instant,
@@ -144,7 +149,7 @@ impl Admission {
     }
 }
 
-/// A connection's slot until it is dropped.
+/// The slot of a connection, which is free again after the drop.
 pub(crate) struct AdmissionSlot {
     admission: Admission,
     from: IpAddr,
@@ -171,12 +176,13 @@ impl AdmissionSlot {
         self.from
     }
 
-    /// Called when the client is the one that waits for its PIN, so that it is not evicted in the meantime.
+    /// Called when this client begins to wait for its PIN. It is then not evicted.
     pub(crate) fn waits_for_pin(&mut self) {
         self.class = Class::Pairing;
     }
 
-    /// Called when the client has shown that it is this paired device. A device at its limit keeps the slot that it has.
+    /// Called when the client has proved that it is this paired device. If the device is at its limit, the connection
+    /// keeps its present slot.
     pub(crate) fn authenticated(&mut self, now: Instant, device: PublicKey) {
         self.admission.authenticated(now, self.from, device);
         if let Some(slot) = self.admission.devices.take(device) {
@@ -193,7 +199,7 @@ mod tests {
 
     fn stream(listener: &TcpListener) -> Arc<TcpStream> {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        // A listener has room for only a few connections that wait for it.
+        // A listener queues only a few connections, so each is accepted at once.
         drop(listener.accept().unwrap());
         Arc::new(stream)
     }
@@ -208,7 +214,7 @@ mod tests {
         let (admission, now) = (Admission::default(), Instant::now());
         let (home, device) = (address(1), PublicKey([1; 32]));
         let enter = |from, threads| admission.enter(now, from, &stream(&listener), threads);
-        // A stranger that shows its certificate, and a client that waits for its PIN.
+        // One stranger shows its certificate, and another client waits for its PIN.
         let mut first = enter(home, 0).unwrap();
         first.authenticated(now, device);
         let mut pairing = enter(address(2), 0).unwrap();
@@ -219,12 +225,13 @@ mod tests {
         assert_eq!(strangers.len(), 1490);
         assert!(matches!(first.class, Class::Device { .. }));
         assert!(matches!(pairing.class, Class::Pairing));
-        // Its address is known now. Beyond the address's slots, it counts as a stranger.
+        // The first client's address is now known. Connections beyond the address's slots count as strangers.
         let of_home: Vec<AdmissionSlot> =
             (0..=PER_ADDRESS).map(|_| enter(home, 0).unwrap()).collect();
         let known = |slot: &&AdmissionSlot| matches!(slot.class, Class::Address { .. });
         assert_eq!(of_home.iter().filter(known).count(), PER_ADDRESS);
-        // Strangers whose threads have not ended leave no room for more; known clients have their own.
+        // Connections whose threads have not ended leave no room for more strangers. Known addresses have their own
+        // slots.
         drop(of_home);
         assert!(enter(address(9), CONNECTIONS).is_none());
         assert!(enter(home, CONNECTIONS).is_some());

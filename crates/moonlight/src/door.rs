@@ -45,7 +45,7 @@ pub(crate) struct Door {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) name: String,
     pub(crate) applications: Vec<Application>,
-    /// Starts the applications, unless one runs by itself.
+    /// Starts the applications. `None` if the application runs by itself.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
     /// The client that started the running application.
     pub(crate) launched_by: Mutex<Option<PublicKey>>,
@@ -95,12 +95,12 @@ impl Door {
         self.media.clone()
     }
 
-    /// The paired client with this certificate, if the host allows it.
+    /// The paired client with this certificate. `None` if it is not paired or the host does not allow it.
     pub(crate) fn paired(&self, certificate: &[u8]) -> Option<PairedClient> {
         let device = device_key(certificate);
         let mut devices = lock(&self.devices);
         if let Err(error) = devices.refresh() {
-            tracing::warn!("the list of devices: {error}");
+            tracing::warn!("cannot read the list of devices: {error}");
         }
         match devices.standing(&ClientId::of(&device)) {
             DeviceStatus::Allowed(key) if key == device => {}
@@ -115,13 +115,13 @@ impl Door {
     pub(crate) fn is_forbidden(&self, certificate: &[u8]) -> bool {
         let device = device_key(certificate);
         let mut devices = lock(&self.devices);
-        // An unreadable list admits no client; see `paired`.
+        // If the list is unreadable, no client is admitted; see `paired`.
         let _ = devices.refresh();
         let standing = devices.standing(&ClientId::of(&device));
         matches!(standing, DeviceStatus::Forbidden(_))
     }
 
-    /// Stores a client that has proved the PIN. Returns its name for the user.
+    /// Stores a client that has proved that it knows the PIN. Returns its name for the user.
     pub(crate) fn pair(
         &self,
         certificate: &[u8],
@@ -138,7 +138,7 @@ impl Door {
         Ok(title)
     }
 
-    /// Forgets a client that requested it.
+    /// Removes the pairing of a client at the client's request.
     pub(crate) fn unpair(&self, client: &PairedClient) {
         self.admission.forget(&client.device);
         let forgotten = lock(&self.devices).forget(&client.device.fingerprint());
@@ -155,15 +155,16 @@ impl Door {
         }
     }
 
-    /// The number of the running application, if it was started by the launcher.
+    /// The number of the running application. `None` if there is no launcher or the launcher has no running
+    /// application.
     pub(crate) fn running(&self) -> Option<u32> {
         let place = self.launcher.as_ref()?.running()?;
         let application = self.applications.get(place)?;
         Some(application.number)
     }
 
-    /// Ends the started application for a client. Returns `false` if the client may not end it. The client that started the
-    /// application may always end it; another client may only while no other client has a session.
+    /// Ends the started application for a client. Returns `false` if the client may not end it. The client that started
+    /// the application may always end it. Another client may end it only while no client but itself has a session.
     pub(crate) fn quit(&self, client: &PairedClient) -> bool {
         let Some(launcher) = self.launcher.as_ref().filter(|it| it.running().is_some()) else {
             return true;

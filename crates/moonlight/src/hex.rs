@@ -1,4 +1,4 @@
-//! Hexadecimal digits, in which the protocol's HTTP requests carry bytes.
+//! Hexadecimal digits. The protocol's HTTP requests carry bytes in this form.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of `text`; `None` unless it is an even number of digits.
+/// The bytes of `text`; `None` unless `text` is an even number of hexadecimal digits.
 #[must_use]
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);

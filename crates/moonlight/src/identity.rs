@@ -17,13 +17,13 @@ use crate::pairing::ClientCertificate;
 /// Certificate and key, in the host's folder.
 const FILE: &str = "moonlight.pem";
 
-/// Validity. Clients only compare the certificate, so a new one would unpair them all.
+/// Validity of the certificate. Clients only compare certificates, so a new certificate would unpair all clients.
 const VALID: Duration = Duration::from_hours(24 * 365 * 20);
 
 /// Tolerated lag of clients' clocks.
 const CLOCK_TOLERANCE: Duration = Duration::from_hours(24);
 
-/// Why there is no identity.
+/// Why there is no usable identity.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The file cannot be read or written.

@@ -11,11 +11,11 @@
 //!  input, losses        ◄─ ENet ──  control ── input ── feedback ───────────►  roles, injection, policy
 //! ```
 //!
-//! Each client is one subscriber, with a thread from the host, so that the native player never waits for it. There is no
-//! async runtime, because a connection has few requests and there are few clients.
+//! Each client is one subscriber with its own thread of the host, so the native player never waits for a client. There
+//! is no async runtime, because a connection has few requests and there are few clients.
 //!
-//! The protocol was learned from public sources. `docs/moonlight.md` lists them, and the parts of the protocol that are
-//! supported.
+//! The protocol was learned from public sources. `docs/moonlight.md` lists these sources and the supported parts of the
+//! protocol.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -64,12 +64,12 @@ pub use self::pin_desk::PinDesk;
 pub use self::query::Query;
 use self::session::Sessions;
 
-/// The protocol's port for HTTP, which is only the clients' default.
+/// The protocol's default port for HTTP. Clients can be given another port.
 pub const PORT: u16 = 47_989;
 
 /// Configuration of a door.
 pub struct MoonlightSetup {
-    /// Address and port of HTTP. The other ports are relative to it. Port 0: any free ports.
+    /// Address and port of HTTP. The other ports are relative to this port. Port 0 selects any free ports.
     pub bind: SocketAddr,
     /// Folder of keys and devices.
     pub folder: PathBuf,
@@ -77,7 +77,7 @@ pub struct MoonlightSetup {
     pub name: String,
     /// The applications.
     pub applications: Vec<OfferedApplication>,
-    /// Starts the applications, unless one runs by itself.
+    /// Starts the applications. `None` if the application runs by itself.
     pub launcher: Option<Arc<dyn Launcher>>,
     /// Whether the host may have sound.
     pub sound: bool,
@@ -153,7 +153,7 @@ impl Moonlight {
             closing: closing.clone(),
             media: (video.clone(), sound.clone()),
         });
-        // From here on, dropping it ends the threads that were started.
+        // From here on, a failure drops `started`, which ends the threads.
         let mut started = Moonlight {
             addresses,
             identity: number,
@@ -231,7 +231,7 @@ impl Drop for Moonlight {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic there was already reported.
+            // A panic in the thread was already reported.
             let _ = thread.join();
         }
     }

@@ -14,15 +14,15 @@ use rustix::net::sockopt;
 use crate::admission::{Admission, AdmissionSlot};
 use crate::door::Addresses;
 
-/// Ports of the protocol relative to that of HTTP, 47989 by default: HTTPS 47984, video 47998, control 47999, sound
-/// 48000, RTSP 48010.
+/// The protocol's ports relative to the HTTP port. By default, HTTP is 47989, HTTPS 47984, video 47998, control 47999,
+/// sound 48000, RTSP 48010.
 const HTTPS: i32 = -5;
 const VIDEO: i32 = 9;
 const CONTROL: i32 = 10;
 const SOUND: i32 = 11;
 const RTSP: i32 = 21;
 
-/// Traffic classes, including the two lower bits (RFC 8837 table 1: AF41, EF; RFC 4594 section 4.2: CS5).
+/// Traffic classes, shifted above the two ECN bits (RFC 8837 table 1: AF41, EF; RFC 4594 section 4.2: CS5).
 const INTERACTIVE_VIDEO: u8 = 34 << 2;
 const INTERACTIVE_SOUND: u8 = 46 << 2;
 const SIGNALLING: u8 = 40 << 2;
@@ -30,7 +30,7 @@ const SIGNALLING: u8 = 40 << 2;
 /// Kernel buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Lifetime of a connection, without the wait for a PIN. Clients need a second.
+/// Lifetime of a connection, not counting the wait for a PIN. Clients need a second.
 const LIFETIME: Duration = Duration::from_secs(10);
 
 /// Interval at which a waiting thread checks whether the door closes.
@@ -58,7 +58,7 @@ pub struct BindError {
 }
 
 impl Sockets {
-    /// Binds all ports, relative to that of `bind`, or any free ports with port 0.
+    /// Binds all ports, relative to the port of `bind`. With port 0, binds any free ports.
     pub(crate) fn bind(bind: SocketAddr) -> Result<Sockets, BindError> {
         let at = |offset: i32| {
             let port = match bind.port() {
@@ -79,9 +79,9 @@ impl Sockets {
             let failed = |error| BindError { address, error };
             let socket = UdpSocket::bind(address).map_err(failed)?;
             socket.set_nonblocking(true).map_err(failed)?;
-            // The kernel may limit it.
+            // The kernel may limit the size.
             let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
-            // Networks may ignore it, and a socket of one family does not support the other's option.
+            // Networks may ignore the traffic class, and a socket supports only the option of its own address family.
             let _ = sockopt::set_ip_tos(&socket, class);
             let _ = sockopt::set_ipv6_tclass(&socket, class.into());
             Ok(socket)
@@ -109,7 +109,7 @@ impl Sockets {
     }
 }
 
-/// A connection whose reads and writes end with its lifetime, however slowly its peer sends.
+/// A connection whose reads and writes fail once its lifetime is over, however slowly its peer sends.
 #[derive(Debug)]
 pub(crate) struct LimitedStream {
     stream: Arc<TcpStream>,
@@ -118,7 +118,7 @@ pub(crate) struct LimitedStream {
 
 impl LimitedStream {
     fn new(stream: Arc<TcpStream>) -> io::Result<LimitedStream> {
-        // Some systems inherit this from the listener.
+        // On some systems, the stream inherits the non-blocking mode of the listener.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         Ok(LimitedStream {
@@ -145,7 +145,7 @@ impl Read for LimitedStream {
 
 impl Write for LimitedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // An answer may follow the wait for a PIN, so it gets its own time.
+        // An answer may follow the wait for a PIN, so it gets its own time limit.
         let rest = self.rest().unwrap_or(LIFETIME / 2);
         self.stream.set_write_timeout(Some(rest))?;
         (&*self.stream).write(bytes)
@@ -160,7 +160,7 @@ impl Write for LimitedStream {
 pub(crate) type Serve =
     dyn Fn(LimitedStream, &mut AdmissionSlot, IpAddr) -> io::Result<()> + Send + Sync;
 
-/// Accepts connections of `listener` until `closing`, each with a thread, and then waits for their threads.
+/// Accepts connections of `listener` until `closing` and serves each in a thread. Then waits for these threads to end.
 pub(crate) fn accept(
     listener: &TcpListener,
     scheduler: &Scheduler,
@@ -187,7 +187,7 @@ pub(crate) fn accept(
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let timeout = Timespec::try_from(POLL_INTERVAL).ok();
                 let mut polled = [PollFd::new(listener, PollFlags::IN)];
-                // Interrupted or failed: the loop retries.
+                // If `poll` is interrupted or fails, the loop retries.
                 let _ = poll(&mut polled, timeout.as_ref());
             }
             Err(e) => std::thread::sleep(accepting.failed(&e)),
@@ -199,14 +199,14 @@ pub(crate) fn accept(
         let _ = stream.map(|stream| stream.shutdown(Shutdown::Both));
     }
     for connection in connections {
-        // A panic there was already reported.
+        // A panic in the thread was already reported.
         let _ = connection.thread.join();
     }
 }
 
 /// A connection with its thread.
 struct Connection {
-    /// Open as long as its thread needs it.
+    /// The stream, which is open as long as the connection's thread needs it.
     stream: Weak<TcpStream>,
     thread: JoinHandle<()>,
 }

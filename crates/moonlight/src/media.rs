@@ -33,7 +33,7 @@ pub(crate) fn serve(door: &Door, video: &UdpSocket, sound: &UdpSocket) {
             PollFd::new(video, PollFlags::IN),
             PollFd::new(sound, PollFlags::IN),
         ];
-        // Interrupted or failed: the loop retries.
+        // If `poll` is interrupted or fails, the loop retries.
         if poll(&mut polled, timeout.as_ref()).is_err() {
             continue;
         }
@@ -48,7 +48,7 @@ pub(crate) fn serve(door: &Door, video: &UdpSocket, sound: &UdpSocket) {
     }
 }
 
-/// Reads pings: sixteen bytes, and a number that counts them.
+/// Reads pings. Each has a token of sixteen bytes and a counter, which is ignored.
 fn read(socket: &UdpSocket, mut each: impl FnMut(&[u8; PING_WORDS], SocketAddr)) {
     let mut bytes = [0; 64];
     for _ in 0..MAX_DATAGRAMS {
@@ -59,7 +59,7 @@ fn read(socket: &UdpSocket, mut each: impl FnMut(&[u8; PING_WORDS], SocketAddr))
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-            // A client that is gone refused an earlier packet.
+            // The error belongs to an earlier packet that its client refused.
             Err(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Entry of a waiting client's PIN by a part of the program other than `openuvr devices pair`: a browser's page.
+//! Lets a browser's page enter the PIN of a waiting client, as an alternative to `openuvr devices pair`.
 
 use std::net::IpAddr;
 use std::sync::Weak;
@@ -10,13 +10,13 @@ use crate::pairing::{OfferError, offer};
 /// See [`Moonlight::pin_desk`](crate::Moonlight::pin_desk). Thread-safe.
 #[derive(Clone)]
 pub struct PinDesk {
-    /// Not owned, because threads that wait for an outcome must not keep the sockets bound.
+    /// A weak reference, because threads that wait for an outcome must not keep the sockets bound.
     pub(crate) door: Weak<Door>,
     pub(crate) port: u16,
 }
 
 impl PinDesk {
-    /// The port of the description, which a client's user enters.
+    /// The HTTP port, which the user enters in the client.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -28,8 +28,8 @@ impl PinDesk {
         self.door.upgrade()?.desk.waiting(Instant::now())
     }
 
-    /// Pairs the waiting client with the PIN that it shows, and returns the outcome as one line. Blocks until the client has
-    /// proved the PIN, for 40 s at most.
+    /// Pairs the waiting client with the PIN that it shows, and returns the outcome as one line. Blocks until the
+    /// client has proved that it knows the PIN, for 40 s at most.
     ///
     /// # Errors
     /// [`OfferError`] if the PIN did not pair a client.

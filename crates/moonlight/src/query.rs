@@ -3,7 +3,7 @@
 /// Maximum parameters of a request. Clients send about twenty.
 const MAX_PARAMETERS: usize = 64;
 
-/// The parsed query. Values are as sent, because clients escape only values that they show to users.
+/// The parsed query. Values are not unescaped, because clients escape only values that they show to users.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Query<'a>(Vec<(&'a str, &'a str)>);
 

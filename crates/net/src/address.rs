@@ -11,9 +11,8 @@
 //! mapped and the plain form of an IPv4 address are equal. An IPv6 address that begins with `ff` is
 //! multicast and never a peer's address, so an Ethernet path cannot collide with a UDP path.
 //!
-//! A link-local IPv6 address requires an interface. Its bytes 2 and 3 are zero by definition (RFC
-//! 4291 section 2.5.6), so the interface index is stored there, as in the BSD kernels. It is never
-//! sent.
+//! A link-local IPv6 address requires an interface. Its bytes 2 and 3 are zero by definition (RFC 4291 section 2.5.6),
+//! so the interface index is stored there, as in the BSD kernels. The index is never sent.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -35,7 +34,7 @@ const NO_GSO: u8 = 1;
 /// link-local address by name or number (RFC 4007, section 11). Names are not resolved.
 ///
 /// # Errors
-/// Returns a message with valid examples, or that the interface does not exist.
+/// Returns a message with valid examples, or a message that the interface does not exist.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let (address, interface) = match text.split_once('%').zip(text.rsplit_once("]:")) {
         Some(((ip, _), (within, port))) => {

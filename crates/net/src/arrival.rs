@@ -9,12 +9,12 @@
 use openuvr_clock::{WallTime, now};
 use openuvr_proto::time::Instant;
 
-/// Maximum age of a valid timestamp. Beyond it, the wall clock was set while the datagram waited. A receiver reads at least
-/// every two seconds (guess: five times that).
+/// Maximum age of a valid timestamp. An older timestamp means that the wall clock was set while the datagram waited. A
+/// receiver reads at least every two seconds (guess: five times that).
 const OLDEST: i64 = 10_000_000_000;
 
-/// Maximum time between two clock readings that count as simultaneous, in ns: the resolution of the congestion control. A
-/// preempted thread tries again.
+/// Maximum time between two clock readings that count as simultaneous, in ns: the resolution of the congestion control.
+/// A thread that is preempted between the readings tries again.
 const MAX_APART: i64 = 1_000_000;
 const ATTEMPTS: usize = 3;
 

@@ -48,8 +48,8 @@ pub trait Link: Send + Sync {
     /// [`LinkError::Io`] if the transport itself failed. ICMP port unreachable is not an error.
     fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError>;
 
-    /// Makes a blocked [`Link::recv`] of another thread return at once. If none is blocked, this affects the next one that
-    /// would block. Repeated calls before that count as one.
+    /// Makes a blocked [`Link::recv`] of another thread return at once. If no call is blocked, the next call that would
+    /// block returns at once instead. Repeated wakes before that count as one.
     fn wake(&self);
 
     /// The local address and port, if the transport has one.
@@ -58,7 +58,7 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// One transport of a [`transport_selection::TransportSelector`], which validates arguments and waits.
+/// One transport of a [`transport_selection::TransportSelector`]. The selector validates arguments and waits.
 trait Transport: Send + Sync {
     fn kind(&self, to: PathId) -> TransportKind;
 
@@ -81,7 +81,7 @@ pub struct LinkKind {
     pub about: &'static str,
 }
 
-/// The transports in order of preference, in which a session tries them.
+/// The transports, in the order in which a session prefers and tries them.
 pub const LINKS: &[LinkKind] = &[
     LinkKind {
         transport: TransportKind::UdpGso,
@@ -105,8 +105,8 @@ pub const LINKS: &[LinkKind] = &[
     },
 ];
 
-/// The datagrams of one [`Link::recv`], in storage that calls reuse. The first call allocates it (about 1 MiB, of which only
-/// the used pages become resident). Later calls do not allocate.
+/// The datagrams of one [`Link::recv`]. Calls with the same batch reuse its storage: the first call allocates it (about
+/// 1 MiB, of which only the used pages become resident), and later calls do not allocate.
 #[derive(Debug, Default)]
 pub struct RecvBatch {
     bytes: Vec<u8>,
@@ -128,9 +128,9 @@ impl RecvBatch {
         self.with_arrivals().map(|(from, _, bytes)| (from, bytes))
     }
 
-    /// The datagrams with their arrival times: kernel timestamps on the monotonic clock, which do not depend on the reader's
-    /// wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the wall clock was set after the
-    /// arrival.
+    /// The datagrams with their arrival times. These are kernel timestamps on the monotonic clock, so they do not
+    /// depend on the reader's wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the
+    /// wall clock was set after the arrival.
     pub fn with_arrivals(&self) -> impl Iterator<Item = (PathId, Option<Instant>, &[u8])> {
         self.datagrams.iter().map(|datagram| {
             let bytes = &self.bytes[datagram.range.clone()];
@@ -150,7 +150,7 @@ impl RecvBatch {
         self.datagrams.clear();
         self.datagrams.reserve(datagrams);
         if self.bytes.len() < bytes {
-            // A new zeroed vector is used instead of `resize`, because its pages are not touched until used.
+            // A new zeroed vector is used instead of `resize`, because its pages stay untouched until they are needed.
             self.bytes = vec![0; bytes];
         }
     }
@@ -175,12 +175,12 @@ pub enum LinkError {
     #[error("{0}")]
     Unavailable(String),
     /// No transport reaches the path.
-    #[error("this link does not reach that path")]
+    #[error("this link cannot reach that address")]
     Unreachable,
 }
 
 impl LinkError {
-    /// The meaning of a failed send. `what` is the operation.
+    /// Converts the error of a failed send. `what` is the operation.
     fn of(error: io::Error, what: impl FnOnce() -> String) -> LinkError {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS) => LinkError::Full,

@@ -89,7 +89,7 @@ pub fn resolve(address: SocketAddr) -> Result<Station, NeighbourError> {
             Err(NeighbourError::Unknown(_)) => {}
             found => return found,
         }
-        // The host ignores an empty datagram, but the kernel must resolve its address.
+        // The host ignores this empty datagram, but the kernel must resolve the host's address to send it.
         let poke = UdpSocket::bind(from).and_then(|socket| socket.send_to(&[], address));
         if let Err(error) = poke {
             return Err(NeighbourError::Io(address.ip(), error));
@@ -129,7 +129,8 @@ const NDA_LLADDR: u16 = 2;
 /// The states in which the entry's address has been confirmed: reachable, stale, delay, probe, no-ARP and permanent.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 
-/// Bytes of a message header, and of the fixed part that follows it in both kinds.
+/// Bytes of a message header, and of the fixed part after it. The fixed part has this length in route messages and in
+/// neighbour messages.
 const HEADER: usize = 16;
 const FIXED: usize = 12;
 
@@ -152,7 +153,7 @@ fn octets(ip: IpAddr) -> Vec<u8> {
 fn route_request(ip: IpAddr, scope: u32) -> Vec<u8> {
     let mut fixed = [0; FIXED];
     let address = octets(ip);
-    // struct rtmsg: family, bits of the destination.
+    // The used fields of struct rtmsg: family, and number of bits of the destination.
     fixed[0] = family(ip);
     fixed[1] = u8::try_from(address.len() * 8).unwrap_or(0);
     let mut attributes = vec![(RTA_DST, address)];

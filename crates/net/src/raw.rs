@@ -116,7 +116,7 @@ impl Transport for Raw {
     }
 }
 
-/// A packet socket for frames to `port`, with the priority and the send buffer of a video.
+/// Opens a packet socket for frames to `port`, with a priority and a send buffer for video.
 pub(crate) fn open(interface: u32, port: u16) -> Result<OwnedFd, LinkError> {
     let socket = packet::open(interface, port).map_err(open_error)?;
     socket::enlarge_send_buffer(&socket, socket::SEND_BUFFER);

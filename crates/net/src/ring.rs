@@ -1,16 +1,17 @@
 //! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer buffers, section IV-B2).
 //! The frames on the wire are the same as in [`crate::raw`].
 //!
-//! For sending, a datagram is written into the ring once, and the network card reads it there: the kernel does not copy (a
-//! veth device copies once). On receipt, the kernel copies it into the ring, and this file copies it into the batch.
-//! Compared with recvmmsg(2), this is one more copy, which reading in place would avoid. However, a batch owns its bytes,
-//! because all transports share it and decoding outlives the call, and a slot must be returned at once: the kernel fills
-//! slots in order and reports the socket readable until the last one is returned.
+//! To send a datagram, this file writes it into the ring once, and the network card reads it there: the kernel does not
+//! copy (a veth device copies once). On receipt, the kernel copies the datagram into the ring, and this file copies it
+//! into the batch. This is one more copy than with recvmmsg(2). Reading in place would avoid it, but a batch owns its
+//! bytes, because all transports share it and decoding outlives the call. A slot must also be returned at once: the
+//! kernel fills slots in order and reports the socket readable until the last slot is returned.
 //!
-//! Measured on a veth pair with reading in place, a 140 kB frame took 0.22 ms, and 0.18 ms without rings: the saved copies
-//! are cheap, and a ring wakes its reader once per frame. At 10 Mb/s, the latency of a stream from rendering to display is
-//! 5.81 ms with rings and 5.82 ms without (`openuvr bench ablation`, five runs each). Rings are therefore never chosen
-//! automatically. They use version 2 of the kernel's format, because version 3 delivers frames up to a millisecond late.
+//! Measured on a veth pair, a 140 kB frame took 0.22 ms with rings and reading in place, and 0.18 ms without rings: the
+//! saved copies are cheap, and a ring wakes its reader once per frame. At 10 Mb/s, the latency of a stream from
+//! rendering to display is 5.81 ms with rings and 5.82 ms without (`openuvr bench ablation`, five runs each). Rings are
+//! therefore never chosen automatically. They use version 2 of the kernel's format, because version 3 delivers frames
+//! up to a millisecond late.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,7 +31,7 @@ use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
 pub(crate) struct Ring {
     rings: Rings,
     port: u16,
-    /// Whether it listens on one interface instead of all.
+    /// Whether the socket listens on one interface instead of all.
     bound: bool,
 }
 
@@ -42,8 +43,8 @@ impl Ring {
     pub(crate) fn open(interface: u32, port: u16) -> Result<Ring, LinkError> {
         let socket = raw::open(interface, port)?;
         let rings = Rings::new(socket).map_err(|error| LinkError::Io {
-            what: "cannot map the rings of a packet socket; use the link raw".to_owned(),
-            error,
+            what: "cannot map the rings of a packet socket".to_owned(),
+            error: io::Error::new(error.kind(), format!("{error}; use --link raw")),
         })?;
         Ok(Ring {
             rings,
@@ -81,7 +82,7 @@ impl Transport for Ring {
         batch.clear(MAX_DATAGRAM * MAX_BATCH, MAX_BATCH);
         let RecvBatch { bytes, datagrams } = batch;
         let mut used = 0;
-        // A frame that arrives after this has no valid age.
+        // A frame that arrives after this reading has no valid age.
         let clocks = Clocks::read();
         self.rings
             .take(MAX_BATCH, |interface, mac, stamp, payload| {
@@ -101,8 +102,8 @@ impl Transport for Ring {
                 used = end;
             });
         if self.bound && datagrams.is_empty() {
-            // An interface that went down sets a pending error, which makes poll return at once until
-            // it is read. The interface may come up again.
+            // An interface that went down sets a pending error. Until the error is read, poll returns at once. The
+            // interface may come up again.
             let _ = socket::read(&self.rings, libc::SOL_SOCKET, libc::SO_ERROR);
         }
         Ok(())

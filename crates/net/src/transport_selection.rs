@@ -1,5 +1,5 @@
-//! All transports of one program behind one link. A datagram's path selects the transport, and datagrams of all transports
-//! are received here.
+//! All transports of one program behind one link. A datagram's path selects the transport for sending. This link
+//! receives the datagrams of all transports.
 //!
 //! A session changes its transport by changing its path. Raw Ethernet uses the number of the UDP port, so a peer that knows
 //! one port knows both, and programs on one machine do not receive each other's frames.
@@ -33,7 +33,7 @@ pub struct TransportSelector {
     /// Whether UDP carries datagrams.
     open: bool,
     ethernet: OnceLock<Box<dyn Transport>>,
-    /// The interface that it listens on; 0: all.
+    /// The interface on which raw Ethernet listens; 0 means all interfaces.
     ethernet_on: OnceLock<u32>,
     /// Whether raw Ethernet uses mapped rings.
     rings: bool,
@@ -45,8 +45,9 @@ pub struct TransportSelector {
 }
 
 impl TransportSelector {
-    /// The link of a host: all available transports, or only one. Raw Ethernet listens on the interface of the address. It
-    /// listens on all interfaces if the address is unspecified, and on none if it is a loopback address or not assigned.
+    /// The link of a host: all available transports, or only the transport `only`. Raw Ethernet listens on the
+    /// interface of the bound address. It listens on all interfaces if the address is unspecified. It listens on none
+    /// if the address is a loopback address or belongs to no interface.
     ///
     /// # Errors
     /// [`LinkError`] if the port is in use, the address is not local, or the only transport is unavailable.
@@ -124,10 +125,10 @@ impl TransportSelector {
         })
     }
 
-    /// Adds raw Ethernet. Idempotent. Later [`Link::recv`] calls of the same thread include it.
+    /// Adds raw Ethernet. Idempotent. Later [`Link::recv`] calls of the same thread also receive from it.
     ///
     /// # Errors
-    /// [`LinkError`] with a remedy if it is unavailable.
+    /// [`LinkError`] with a remedy if raw Ethernet is unavailable.
     pub fn open_ethernet(&self) -> Result<(), LinkError> {
         if self.ethernet.get().is_none() {
             let interface = self.interface()?;
@@ -137,14 +138,14 @@ impl TransportSelector {
             } else {
                 Box::new(Raw::open(interface, local.port())?)
             };
-            // Lost only to a concurrent call, which opened an equivalent socket.
+            // This fails only if a concurrent call has already stored an equivalent socket.
             let _ = self.ethernet.set(ethernet);
             let _ = self.ethernet_on.set(interface);
         }
         Ok(())
     }
 
-    /// The interface of the bound address; 0 (all interfaces) if it is unspecified.
+    /// The interface of the bound address; 0 (all interfaces) if the address is unspecified.
     fn interface(&self) -> Result<u32, LinkError> {
         let ip = self.udp.local_addr().ip();
         let found = interfaces::interface_of(self.udp.local_addr());
@@ -155,8 +156,8 @@ impl TransportSelector {
             InterfaceMatch::All => Ok(0),
             InterfaceMatch::One(interface) => Ok(interface),
             InterfaceMatch::Loopback => Err(LinkError::Unavailable(format!(
-                "raw Ethernet is unavailable on {ip}: a loopback address has no Ethernet segment; bind \
-                 the address of an Ethernet interface, or none"
+                "raw Ethernet is unavailable on {ip}: a loopback address has no Ethernet segment; bind to the address \
+                 of an Ethernet interface, or to all addresses"
             ))),
             InterfaceMatch::NotFound => Err(LinkError::Unavailable(format!(
                 "raw Ethernet is unavailable on {ip}: no interface of this machine has that address; \
@@ -168,7 +169,7 @@ impl TransportSelector {
     /// Uses `AF_XDP` for the frames of one interface.
     ///
     /// # Errors
-    /// [`LinkError`] with a remedy if it is unavailable or this program was built without it.
+    /// [`LinkError`] with a remedy if `AF_XDP` is unavailable.
     #[cfg(feature = "xdp")]
     pub fn open_xdp(&self, interface: u32) -> Result<(), LinkError> {
         let own = interfaces::mac_of(interface).map_err(|error| LinkError::Io {
@@ -176,7 +177,7 @@ impl TransportSelector {
             error,
         })?;
         let xdp = Xdp::open(interface, own, self.port())?;
-        // A second socket is closed again.
+        // If there is already a socket, the new socket is closed again.
         let _ = self.xdp.set(xdp);
         Ok(())
     }
@@ -184,12 +185,12 @@ impl TransportSelector {
     /// Uses `AF_XDP` for the frames of one interface.
     ///
     /// # Errors
-    /// Always [`LinkError::Unavailable`]: this program was built without it.
+    /// Always [`LinkError::Unavailable`]: this program was built without `AF_XDP`.
     #[cfg(not(feature = "xdp"))]
     pub fn open_xdp(&self, _: u32) -> Result<(), LinkError> {
         Err(LinkError::Unavailable(
             "this program was built without AF_XDP: build it with `cargo build --release \
-             --features xdp`, or use the link raw"
+             --features xdp`, or use --link raw"
                 .to_owned(),
         ))
     }
@@ -208,7 +209,7 @@ impl TransportSelector {
         match &all[..] {
             [(name, _)] => crate::neighbour::interface(name).map_err(|_| LinkError::Unreachable),
             _ => Err(LinkError::Unavailable(format!(
-                "AF_XDP uses one interface, and this machine has {}; bind an address of the one to use",
+                "AF_XDP uses one interface, and this machine has {}; bind to an address of the interface to use",
                 all.len()
             ))),
         }
@@ -249,7 +250,7 @@ impl TransportSelector {
         }
     }
 
-    /// The receiving transports, in the order of this read.
+    /// The receiving transports, in the order in which this call reads them.
     fn open(&self) -> [Option<&dyn Transport>; 3] {
         let udp = self.open.then_some(&self.udp as &dyn Transport);
         let ethernet = self.ethernet.get().map(Box::as_ref);

@@ -1,12 +1,12 @@
 //! UDP over IPv4 and IPv6: the transport that is always available.
 //!
-//! A batch goes to the kernel in one call, as one large datagram that is segmented late (generic segmentation offload,
-//! `UDP_SEGMENT` of udp(7), Linux 4.18), or with sendmmsg(2) if GSO is refused. On receipt, the kernel coalesces datagrams
-//! (`UDP_GRO`, Linux 5.0), and this file splits them. Measured: a 140 kB frame costs 0.17 ms with offloads and 0.7 ms with
-//! sendmmsg. Per-packet work and wake-ups dominate, not system calls or copies.
+//! A batch goes to the kernel in one call. Either it is one large datagram that is segmented late (generic segmentation
+//! offload, `UDP_SEGMENT` of udp(7), Linux 4.18), or, if GSO is refused, it is sent with sendmmsg(2). On receipt, the
+//! kernel coalesces datagrams (`UDP_GRO`, Linux 5.0), and this file splits them. Measured: a 140 kB frame costs 0.17 ms
+//! with offloads and 0.7 ms with sendmmsg. Per-packet work and wake-ups dominate, not system calls or copies.
 //!
 //! A socket that is bound to all addresses replies from the destination address of the received datagram (`IP_PKTINFO`,
-//! `IPV6_PKTINFO`), which is part of the path.
+//! `IPV6_PKTINFO`). This address is part of the path.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -34,7 +34,7 @@ pub struct Options {
     pub receive_buffer: u32,
     /// Send buffer to request, in bytes.
     pub send_buffer: u32,
-    /// Reply from the destination address of the received datagram. For a listening link.
+    /// Reply from the destination address of the received datagram. Intended for a listening link.
     pub reply_from_destination: bool,
 }
 
@@ -59,8 +59,8 @@ impl Default for Options {
     }
 }
 
-/// A bound UDP socket. Any number of threads may send. Only one should receive, because two would split the datagrams
-/// between them.
+/// A bound UDP socket. Any number of threads may send. Only one thread should receive, because two threads would split
+/// the datagrams between them.
 #[derive(Debug)]
 pub struct Udp {
     /// Declared before the socket, so that it is dropped first.
@@ -77,9 +77,9 @@ pub struct Udp {
 /// evicted peer.
 const MAX_NO_GSO_PEERS: usize = 64;
 
-/// Class selector 5 (RFC 2474). Wi-Fi access points and drivers map it to the video access category, by the old rule (upper
-/// three bits: user priority 5) and by RFC 8325. RFC 8325 maps expedited forwarding to voice, with transmit opportunities
-/// too short for the burst of a frame. In the former TOS byte: 40 << 2.
+/// Class selector 5 (RFC 2474), in the former TOS byte: 40 << 2. Wi-Fi access points and drivers map it to the video
+/// access category, by the old rule (upper three bits: user priority 5) and by RFC 8325. RFC 8325 maps expedited
+/// forwarding to voice, whose transmit opportunities are too short for the burst of a frame.
 const TRAFFIC_CLASS: i32 = 40 << 2;
 
 /// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of the default qdisc, and the highest
@@ -95,7 +95,7 @@ const JOINED_SLOT: usize = 65_536;
 const JOINED_SLOTS: usize = 16;
 /// Maximum datagrams in a GRO message. `UDP_GRO_CNT_MAX` is 64, and a local batch holds up to `UDP_MAX_SEGMENTS`, 128.
 const MAX_JOINED: usize = 128;
-/// Bytes for one datagram without GRO: more than [`MAX_DATAGRAM`], so that oversize ones are detected.
+/// Bytes for one datagram without GRO: more than [`MAX_DATAGRAM`], so that oversize datagrams are detected.
 const PLAIN_SLOT: usize = 1536;
 
 impl Udp {
@@ -198,8 +198,8 @@ impl Udp {
                 ..from
             };
             match socket::send(&self.socket, to, cut, part) {
-                // EIO: the outgoing device cannot compute checksums, so GSO will always fail for this
-                // peer. Otherwise the segment exceeds the path MTU, and sendmmsg may fragment it.
+                // EIO means that the outgoing device cannot compute checksums, so GSO will always fail for this peer.
+                // The other errors mean that the segment exceeds the path MTU; sendmmsg may fragment it.
                 Err(error)
                     if matches!(
                         error.raw_os_error(),
@@ -343,24 +343,25 @@ fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
 }
 
 fn bind_error(address: SocketAddr, error: io::Error) -> LinkError {
-    let port = address.port();
-    let what = match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "cannot open UDP {address}: port {port} is in use; stop the program (`ss -ulpn \
-             'sport = :{port}'` names it) or choose another port"
-        ),
-        io::ErrorKind::AddrNotAvailable => format!(
-            "cannot open UDP {address}: {} is not an address of this machine; use one that `ip \
-             address` lists, or {} for all",
-            address.ip(),
-            Ipv4Addr::UNSPECIFIED
-        ),
-        io::ErrorKind::PermissionDenied => {
-            format!("cannot open UDP {address}: port {port} is privileged; choose one above 1023")
-        }
-        _ => format!("cannot open UDP {address}"),
+    let (ip, port, all) = (address.ip(), address.port(), Ipv4Addr::UNSPECIFIED);
+    let why = match error.kind() {
+        io::ErrorKind::AddrInUse => Some(format!(
+            "port {port} is already in use; stop the program that uses it (`ss -ulpn 'sport = :{port}'` shows the \
+             program), or choose another port"
+        )),
+        io::ErrorKind::AddrNotAvailable => Some(format!(
+            "{ip} is not an address of this machine; use an address that `ip address` lists, or {all} for all"
+        )),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "port {port} is privileged; choose a port above 1023"
+        )),
+        _ => None,
     };
-    LinkError::Io { what, error }
+    let kind = error.kind();
+    LinkError::Io {
+        what: format!("cannot open UDP {address}"),
+        error: why.map_or(error, |why| io::Error::new(kind, why)),
+    }
 }
 
 #[cfg(test)]

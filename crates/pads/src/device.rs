@@ -9,7 +9,7 @@ use openuvr_media::pad::requests::Request;
 use crate::folder::{self, InputPath, Name};
 use crate::real::{errno, fail, set_errno};
 
-/// Opens a device like `open` with these flags.
+/// Opens a device as `open` would with these flags.
 pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     if flags & libc::O_DIRECTORY != 0 {
         return fail(libc::ENOTDIR);
@@ -54,7 +54,7 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     fd
 }
 
-/// The device of a descriptor; `None` if it is not served by this library. Preserves errno.
+/// The device of a descriptor; `None` if this library does not serve the descriptor. Preserves errno.
 pub(crate) fn of(fd: c_int) -> Option<u32> {
     let before = errno();
     // SAFETY: plain data.
@@ -109,7 +109,7 @@ pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     usize::try_from(got).ok() == Some(bytes.len())
 }
 
-/// Sends a request to the device's server. Returns the result for the call that makes the request.
+/// Sends a request to the device's server. Returns 0, or -1 with errno set, as the interposed call does.
 pub(crate) fn notify(fd: c_int, request: Request) -> c_int {
     let bytes = request.to_bytes();
     match send(fd, bytes.as_ptr().cast(), bytes.len()) {

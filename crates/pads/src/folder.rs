@@ -9,8 +9,8 @@ use openuvr_media::pad::{DEVICES, FIRST_EVENT, FOLDER, MAX_DEVICES, SOCKETS};
 const INPUT: &[u8] = b"/dev/input";
 const EVENT: &[u8] = b"event";
 
-/// Maximum length of the folder's name. Followed by a socket's name, it must fit in a socket
-/// address (108 bytes).
+/// Maximum length of the folder's name. The folder's name and a socket's name together must fit in a socket address
+/// (108 bytes).
 const LONGEST: usize = 88;
 
 /// The folder, without a terminating zero. It is written once, before the program starts.
@@ -18,8 +18,7 @@ static mut NAME: [u8; LONGEST] = [0; LONGEST];
 static mut LENGTH: usize = 0;
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// The loader runs this before any thread can exist. Calls of `open` before that see the kernel's
-/// devices.
+/// The loader runs this before any thread can exist. Earlier calls of `open` see the kernel's devices.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = init;
@@ -39,8 +38,8 @@ extern "C" fn init() {
     if value.first() != Some(&b'/') || value.len() > LONGEST {
         return;
     }
-    // SAFETY: no other code of this library runs yet, and it is not written afterwards. The array
-    // is large enough.
+    // SAFETY: no other code of this library runs yet, and the array is not written afterwards. The array is large
+    // enough.
     unsafe {
         (&raw mut NAME)
             .cast::<u8>()
@@ -59,7 +58,7 @@ fn folder() -> &'static [u8] {
     if !ON.load(Ordering::Acquire) {
         return &[];
     }
-    // SAFETY: written before it was set, and never again.
+    // SAFETY: the name was written before `ON` was set, and is never written again.
     unsafe {
         std::slice::from_raw_parts((&raw const NAME).cast::<u8>(), (&raw const LENGTH).read())
     }
@@ -92,7 +91,7 @@ pub(crate) unsafe fn classify(path: *const c_char) -> Option<InputPath> {
         .to_bytes()
         .get(INPUT.len()..)?;
     let mut names = rest.split(|byte| *byte == b'/').skip(1).filter(|name| {
-        // These components have no effect on the location.
+        // Empty and `.` components have no effect on the location.
         !name.is_empty() && *name != b"."
     });
     match (rest.first(), names.next(), names.next()) {
@@ -146,7 +145,7 @@ fn is_listing(dir: c_int) -> bool {
     found == Some(ours.bytes())
 }
 
-/// The device of this name; `None` if it is not served by this library.
+/// The device of this name; `None` if this library does not serve the name.
 pub(crate) fn device(name: &[u8]) -> Option<u32> {
     let digits = name.strip_prefix(EVENT)?;
     if digits.is_empty() || digits.len() > 4 || digits.first() == Some(&b'0') {
@@ -199,7 +198,7 @@ impl Name {
         }
     }
 
-    /// The folder that replaces `/dev/input`.
+    /// Appends the path of the folder that replaces `/dev/input`.
     pub(crate) fn listing(&mut self) {
         self.push(folder());
         self.push(b"/");
@@ -222,7 +221,7 @@ impl Name {
         name
     }
 
-    /// The folder of the sockets, followed by a slash and `event`.
+    /// The folder of the sockets, with a slash at its end.
     pub(crate) fn sockets() -> Name {
         let mut name = Name::new();
         name.push(folder());

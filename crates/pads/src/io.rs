@@ -1,6 +1,6 @@
 //! `read` and `write`. They handle only the differences between a socket and a device.
 //!
-//! A successful read costs one comparison more than without this library.
+//! A successful read costs one more comparison than without this library.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,8 +11,7 @@ use crate::device;
 use crate::folder::is_on;
 use crate::real::{RealFunction, errno, fail, set_errno};
 
-/// Converts the result of a read: a removed device returns an error, but a closed socket an end of
-/// file.
+/// Converts the result of a read. A removed device must return an error, but a closed socket returns an end of file.
 fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
     let may_be = match got {
         0 => wanted > 0,
@@ -31,7 +30,7 @@ fn ended(fd: c_int, wanted: usize, got: isize) -> isize {
 unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: usize) -> isize {
     static REAL: RealFunction = RealFunction::new(c"read");
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize) -> isize;
-    // SAFETY: its type; the caller's arguments are passed on.
+    // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
         // SAFETY: by the caller's contract.
         Some(real) => ended(fd, count, unsafe { real(fd, to, count) }),
@@ -44,7 +43,7 @@ unsafe extern "C" fn read(fd: c_int, to: *mut c_void, count: usize) -> isize {
 unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: usize) -> isize {
     static REAL: RealFunction = RealFunction::new(c"__read_chk");
     type Call = unsafe extern "C" fn(c_int, *mut c_void, usize, usize) -> isize;
-    // SAFETY: its type; the caller's arguments are passed on.
+    // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
         // SAFETY: by the caller's contract.
         Some(real) => ended(fd, count, unsafe { real(fd, to, count, room) }),
@@ -61,7 +60,7 @@ unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isiz
     if is_on() && unsafe { is_force(from, count) } && device::of(fd).is_some() {
         return device::send(fd, from, count);
     }
-    // SAFETY: its type; the caller's arguments are passed on.
+    // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
         // SAFETY: by the caller's contract.
         Some(real) => unsafe { real(fd, from, count) },

@@ -23,8 +23,8 @@ const MAX_EFFECTS: u32 = 16;
 /// Size of `struct ff_effect`, and offsets of the fields in use.
 const EFFECT: usize = 48;
 
-/// The effect numbers in use by this process, one bit each, by device. If all are in use, all are
-/// freed, because the process has closed a device without erasing them.
+/// For each device, a bit mask of the effect numbers in use by this process. If all numbers are in use, all are freed,
+/// because the process has closed a device without erasing its effects.
 static IN_USE: [AtomicU32; MAX_DEVICES as usize] =
     [const { AtomicU32::new(0) }; MAX_DEVICES as usize];
 
@@ -40,7 +40,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
         // SAFETY: the caller passes an argument as the request's number requires.
         return unsafe { answer(fd, device, request, argument) };
     }
-    // SAFETY: its type; the caller's arguments are passed on.
+    // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
     match unsafe { REAL.get::<Call>() } {
         // SAFETY: by the caller's contract.
         Some(real) => unsafe { real(fd, request, argument) },
@@ -114,7 +114,7 @@ impl Answer {
         0
     }
 
-    /// Answers with a field of the description, at most `count` bytes. Returns their number.
+    /// Answers with a field of the description, at most `count` bytes. Returns the number of bytes.
     ///
     /// # Safety
     /// The space must exist.
@@ -208,7 +208,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
     asked
 }
 
-/// Returns the lowest unused number. If there is none, all are freed.
+/// Returns the lowest unused number. If all numbers are in use, frees all first.
 fn free(in_use: &AtomicU32) -> u32 {
     let mut bits = in_use.load(Ordering::Relaxed);
     loop {

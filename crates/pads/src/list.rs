@@ -23,7 +23,7 @@ unsafe fn redirected<T>(path: *const c_char, real: impl FnOnce(*const c_char) ->
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut c_void {
     static REAL: RealFunction = RealFunction::new(c"opendir");
     type Call = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-    // SAFETY: its type; the caller passes a string, and so do we.
+    // SAFETY: `Call` is the type of the function; the caller passes a string, and this code passes a string on.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return ptr::null_mut();
@@ -45,8 +45,8 @@ macro_rules! scandir {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call =
                 unsafe extern "C" fn(*const c_char, *mut c_void, *mut c_void, *mut c_void) -> c_int;
-            // SAFETY: its type, except for arguments passed on unchanged; the caller passes a
-            // string, and so do we.
+            // SAFETY: `Call` is the type of the function, except for arguments that are passed on unchanged; the caller
+            // passes a string, and this code passes a string on.
             unsafe {
                 let Some(real) = REAL.get::<Call>() else {
                     return fail(libc::ENOSYS);
@@ -64,7 +64,7 @@ scandir!(scandir c"scandir", scandir64 c"scandir64");
 unsafe extern "C" fn inotify_add_watch(fd: c_int, path: *const c_char, mask: c_uint) -> c_int {
     static REAL: RealFunction = RealFunction::new(c"inotify_add_watch");
     type Call = unsafe extern "C" fn(c_int, *const c_char, c_uint) -> c_int;
-    // SAFETY: its type; the caller passes a string, and so do we.
+    // SAFETY: `Call` is the type of the function; the caller passes a string, and this code passes a string on.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);
@@ -80,7 +80,7 @@ macro_rules! access {
         unsafe extern "C" fn $name(path: *const c_char, mode: c_int) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
-            // SAFETY: its type; the caller passes a string, and so do we.
+            // SAFETY: `Call` is the type of the function; the caller passes a string, and this code passes a string on.
             unsafe {
                 let Some(real) = REAL.get::<Call>() else {
                     return fail(libc::ENOSYS);
@@ -103,7 +103,7 @@ unsafe extern "C" fn faccessat(
 ) -> c_int {
     static REAL: RealFunction = RealFunction::new(c"faccessat");
     type Call = unsafe extern "C" fn(c_int, *const c_char, c_int, c_int) -> c_int;
-    // SAFETY: its type; the caller passes a string, and so do we.
+    // SAFETY: `Call` is the type of the function; the caller passes a string, and this code passes a string on.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);

@@ -1,6 +1,6 @@
 //! `open` and its variants.
 //!
-//! They have a third argument only when creating a file. On the supported machines, it is in a
+//! These functions have a third argument only when creating a file. On the supported machines, this argument is in a
 //! register that exists in any case, so it is always passed on.
 
 use std::ffi::{c_char, c_int, c_uint};
@@ -12,7 +12,7 @@ use crate::real::{RealFunction, fail};
 type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type OpenAt = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
 
-/// Opens a served path, and all others with `real`.
+/// Opens a path: directly if this library serves it, otherwise with `real`.
 fn opened(
     place: Option<InputPath>,
     path: *const c_char,
@@ -34,11 +34,11 @@ macro_rules! open {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
-            // SAFETY: its type.
+            // SAFETY: `REAL` is the function of this name, whose type this is.
             let Some(real) = (unsafe { REAL.get::<Open>() }) else {
                 return fail(libc::ENOSYS);
             };
-            // SAFETY: the caller passes a string, and so do we.
+            // SAFETY: the caller passes a string, and this code passes a string on.
             opened(unsafe { classify(path) }, path, flags, |path| unsafe { real(path, flags, mode) })
         }
     )* };
@@ -57,11 +57,11 @@ macro_rules! openat {
             mode: c_uint,
         ) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
-            // SAFETY: its type.
+            // SAFETY: `REAL` is the function of this name, whose type this is.
             let Some(real) = (unsafe { REAL.get::<OpenAt>() }) else {
                 return fail(libc::ENOSYS);
             };
-            // SAFETY: the caller passes a string, and so do we.
+            // SAFETY: the caller passes a string, and this code passes a string on.
             opened(unsafe { classify_at(dir, path) }, path, flags, |path| unsafe {
                 real(dir, path, flags, mode)
             })

@@ -19,7 +19,7 @@ impl RealFunction {
         }
     }
 
-    /// The function with the type `F`; `None` if there is none.
+    /// The function with the type `F`; `None` if the process has no such function.
     ///
     /// # Safety
     /// `F` must be a function pointer of the function's type.
@@ -27,18 +27,18 @@ impl RealFunction {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let mut at = self.at.load(Ordering::Relaxed);
         if at.is_null() {
-            // SAFETY: a name; the next library in search order has the interposed function.
+            // SAFETY: `name` is a string. The next library in search order has the interposed function.
             at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
             self.at.store(at, Ordering::Relaxed);
         }
-        // SAFETY: it is not null, and has this type by the caller's contract.
+        // SAFETY: `at` is not null, and is a function of this type by the caller's contract.
         (!at.is_null()).then(|| unsafe { transmute_copy(&at) })
     }
 }
 
-/// errno of this thread.
+/// The errno of this thread.
 pub(crate) fn errno() -> c_int {
-    // SAFETY: each thread has one during its lifetime.
+    // SAFETY: each thread has an errno during its lifetime.
     unsafe { *libc::__errno_location() }
 }
 

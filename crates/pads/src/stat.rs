@@ -21,10 +21,10 @@ fn minor(device: u32) -> c_uint {
 /// A character device, readable and writable for its user.
 const MODE: libc::mode_t = libc::S_IFCHR | 0o660;
 
-// `struct stat64` is the same with 64-bit addresses.
+// With 64-bit addresses, `struct stat64` has the same layout.
 type Stat = libc::stat;
 
-/// Changes the result to that of a device.
+/// Changes the result so that it describes a device.
 ///
 /// # Safety
 /// `found` must be null or filled.
@@ -47,7 +47,7 @@ unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int
     c_int::try_from(answer).unwrap_or(-1)
 }
 
-/// Queries a served path, and all others with `real`.
+/// Queries a path: directly if this library serves it, otherwise with `real`.
 ///
 /// # Safety
 /// `found` must have space for the result.
@@ -71,8 +71,8 @@ macro_rules! stat {
         unsafe extern "C" fn $name(path: *const c_char, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(*const c_char, *mut Stat) -> c_int;
-            // SAFETY: its type; the caller's arguments are passed on. Before glibc 2.33 there is no
-            // function of this name, and the system call is used.
+            // SAFETY: `Call` is the type of the function; the caller's arguments are passed on. Before glibc 2.33 there
+            // is no function of this name, and the system call is used.
             unsafe {
                 query(classify(path), found, || match REAL.get::<Call>() {
                     Some(real) => real(path, found),
@@ -115,7 +115,7 @@ xstat!(
     __lxstat64 c"__lxstat64" libc::AT_SYMLINK_NOFOLLOW
 );
 
-/// Changes the result for one of our sockets to that of a device.
+/// If the descriptor is a socket of this library, changes the result so that it describes a device.
 ///
 /// # Safety
 /// `found` must be filled if `answer` is 0.
@@ -140,7 +140,7 @@ macro_rules! fstat {
         unsafe extern "C" fn $name(fd: c_int, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *mut Stat) -> c_int;
-            // SAFETY: its type; the caller's arguments are passed on.
+            // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
             unsafe {
                 let answer = match REAL.get::<Call>() {
                     Some(real) => real(fd, found),
@@ -161,7 +161,7 @@ macro_rules! fxstat {
         unsafe extern "C" fn $name(version: c_int, fd: c_int, found: *mut Stat) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, c_int, *mut Stat) -> c_int;
-            // SAFETY: its type; the caller's arguments are passed on.
+            // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
             unsafe {
                 let answer = match REAL.get::<Call>() {
                     Some(real) => real(version, fd, found),
@@ -187,7 +187,7 @@ macro_rules! fstatat {
         ) -> c_int {
             static REAL: RealFunction = RealFunction::new($symbol);
             type Call = unsafe extern "C" fn(c_int, *const c_char, *mut Stat, c_int) -> c_int;
-            // SAFETY: its type; the caller's arguments are passed on.
+            // SAFETY: `Call` is the type of the function; the caller's arguments are passed on.
             unsafe {
                 query(classify_at(dir, path), found, || match REAL.get::<Call>() {
                     Some(real) => real(dir, path, found, flags),
@@ -212,7 +212,7 @@ unsafe extern "C" fn statx(
     static REAL: RealFunction = RealFunction::new(c"statx");
     type Call =
         unsafe extern "C" fn(c_int, *const c_char, c_int, c_uint, *mut libc::statx) -> c_int;
-    // SAFETY: its type; the caller's arguments are passed on, with another string.
+    // SAFETY: `Call` is the type of the function; the caller's arguments are passed on with another path.
     unsafe {
         let Some(real) = REAL.get::<Call>() else {
             return fail(libc::ENOSYS);

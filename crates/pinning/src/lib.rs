@@ -75,7 +75,8 @@ impl FromStr for CertificateHash {
     }
 }
 
-/// A verifier that accepts only the certificate with one hash. The handshake still proves that the peer possesses its key.
+/// A verifier that accepts only the certificate with one hash. The handshake still proves that the peer possesses the
+/// certificate's key.
 #[derive(Debug)]
 pub struct PinnedCertificate {
     hash: CertificateHash,

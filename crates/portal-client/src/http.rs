@@ -50,7 +50,7 @@ pub(super) struct Http {
 pub(super) struct Response {
     /// The HTTP status.
     pub(super) status: u16,
-    /// The cookies that it sets, `NAME=VALUE`.
+    /// The cookies that the response sets, each as `NAME=VALUE`.
     pub(super) cookies: Vec<String>,
     body: Vec<u8>,
 }
@@ -64,7 +64,7 @@ impl Http {
         let rejection = LastRejection::default();
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
-            // The password is sent only to the portal.
+            // Redirects are not followed, because the password must be sent only to the portal.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("openuvr/", env!("CARGO_PKG_VERSION")))

@@ -5,11 +5,11 @@
 //! ```text
 //! LogIn::open ─► PortalClient::join ─► running session ─► ticket for this client's key ─► PortalLink ─► client
 //! ```
-//! All of this ends before the client's threads start, except for the final message ([`PortalSession::finish`]), which comes
-//! after they have ended. Nothing here is in the media path.
+//! All of this ends before the client's threads start. Only the final message ([`PortalSession::finish`]) comes after
+//! the threads have ended. Nothing here is in the media path.
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The crate's `print!`, `println!` and `eprintln!` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -40,14 +40,15 @@ pub use login::Account;
 /// The interval of queries of the session's state.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The maximum delay of Ctrl-C between two queries.
+/// The maximum delay until Ctrl-C takes effect between two queries.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long a portal may be unreachable while the client waits for its session (guess). Sessions survive the portal's
 /// restart.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The maximum number of attempts to start a session without a response. The same id starts only one session.
+/// The maximum number of attempts to start a session if there is no response. All attempts have the same id, which
+/// starts only one session.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// An application in the portal's list.
@@ -172,7 +173,7 @@ impl LogIn {
     }
 }
 
-/// A log-in at a portal that has no session yet.
+/// A log-in at a portal, before the client has a session there.
 pub struct PortalClient {
     login: LogIn,
     config_dir: PathBuf,
@@ -185,9 +186,9 @@ pub struct PortalClient {
 pub struct JoinedSession {
     /// The session.
     pub session: PortalSession,
-    /// The address of its host, with a ticket for this client's key.
+    /// The address of the session's host, with a ticket for this client's key.
     pub link: PortalLink,
-    /// Whether the session is the user's own. The ticket for another user's session is an observer's.
+    /// Whether the session is the user's own. For another user's session, the ticket is an observer's ticket.
     pub own: bool,
 }
 
@@ -201,8 +202,8 @@ pub struct PortalSession {
 }
 
 impl PortalClient {
-    /// Logs in. May prompt the user. `wanted` is an application's name or a session's id. With `stop_session`, the session
-    /// is ended together with this client, if it is the user's own.
+    /// Logs in. May prompt the user. `wanted` is an application's name or a session's id. With `stop_session`, the
+    /// session ends together with this client if it is the user's own session.
     ///
     /// # Errors
     /// Returns a one-line error if the log-in is refused or the portal does not answer.
@@ -215,8 +216,9 @@ impl PortalClient {
         })
     }
 
-    /// Starts or joins the session, waits until it is running, and gets a ticket for this client's key: an observer's ticket
-    /// with `observe`, or for another user's session. `None` if the user has cancelled the wait through `stop`.
+    /// Starts or joins the session, waits until it is running, and gets a ticket for this client's key. With `observe`,
+    /// or for another user's session, it is an observer's ticket. `None` if the user has cancelled the wait through
+    /// `stop`.
     ///
     /// # Errors
     /// Returns a one-line error if there is no such application, the session has ended, or the portal does not answer.
@@ -306,7 +308,7 @@ impl PortalSession {
         format!("/api/sessions/{}", self.id)
     }
 
-    /// Waits until it is running, and prints its state. Returns `false` if the user has cancelled the wait.
+    /// Waits until the session is running, and prints its state. Returns `false` if the user has cancelled the wait.
     fn wait_for(&self, mut session: Session, stop: &AtomicBool) -> Result<bool> {
         let mut last_state = String::new();
         let mut answered_at = Instant::now();
@@ -340,7 +342,7 @@ impl PortalSession {
         self.login.list(&self.path())
     }
 
-    /// The session's host, with a ticket for this client's key.
+    /// Requests a link to the session's host with a ticket for this client's key.
     fn request_ticket(&self, config_dir: &Path, watch: bool) -> Result<PortalLink> {
         let identity = load_or_create(config_dir, KeyOwner::Client)?;
         let ticket_request = TicketRequest {
@@ -391,7 +393,7 @@ impl PortalSession {
         }
     }
 
-    /// Ends the session if requested, and if it is the user's own.
+    /// Ends the session if this was requested and the session is the user's own. Returns whether it has tried to.
     fn stop_if_requested(&self) -> bool {
         if !self.stop_session || !self.own {
             return false;

@@ -1,4 +1,4 @@
-//! Log-in at a portal, and its storage: a private file of this user with a cookie for each portal.
+//! Log-in at a portal. Log-ins are stored in a private file of this user, with a cookie for each portal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::password::{password, prompt_name};
 /// The name of the file in the configuration folder.
 const FILE: &str = "portals.json";
 
-/// The maximum size of a cookie in bytes. That of a portal has 80.
+/// The maximum size of a cookie in bytes. A portal's cookie has 80 bytes.
 const LONGEST: usize = 512;
 
 /// An account at a portal.
@@ -26,11 +26,13 @@ const LONGEST: usize = 512;
 pub struct Account<'a> {
     /// The portal.
     pub portal: &'a PortalAddress,
-    /// The account's name; `None`: the name of the last log-in, or a prompt.
+    /// The account's name. If `None`, the name of the last log-in is used, or the user is prompted.
     pub user: Option<&'a str>,
-    /// The file with its password; `None`: the file set in the environment, or a prompt.
+    /// The file with the account's password. If `None`, the file set in the environment is used, or the user is
+    /// prompted.
     pub password_file: Option<&'a Path>,
-    /// The only accepted certificate; `None`: that of the last log-in, or any that the system trusts.
+    /// The fingerprint of the only accepted certificate. If `None`, the fingerprint of the last log-in is used. Without
+    /// any, all certificates that the system trusts are accepted.
     pub fingerprint: Option<CertificateHash>,
     /// The configuration folder, with this client's key and the stored log-ins.
     pub config_dir: &'a Path,
@@ -44,7 +46,7 @@ pub(super) struct LogIn {
     pub(super) user: String,
 }
 
-/// The portal's response about the account.
+/// The part of the portal's response that describes the account.
 #[derive(Deserialize)]
 struct AccountInfo {
     name: String,
@@ -56,8 +58,8 @@ struct AccountInfo {
 struct StoredLogIn {
     user: String,
     cookie: String,
-    /// A cookie that identifies this client at its next log-in. The rate limits for password guesses by unknown clients do
-    /// not apply to it.
+    /// A cookie that identifies this client at its next log-in. A client with this cookie is exempt from the rate
+    /// limits for password guesses by unknown clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
     /// The certificate's fingerprint, if the user has specified one.
@@ -104,7 +106,7 @@ impl LogIn {
         let answer = http.request("POST", "/api/login", known.as_ref(), Some(&body))?;
         let me: AccountInfo = answer.json()?;
         let mut cookies = answer.cookies.into_iter().filter(|of| is_cookie(of));
-        // The first cookie is that of the log-in. A portal of an older version sets no other.
+        // The first cookie is the log-in's cookie. A portal of an older version sets no other cookie.
         let cookie = cookies.next();
         let cookie =
             cookie.ok_or_else(|| anyhow!("{portal} accepted {user}, but set no cookie"))?;

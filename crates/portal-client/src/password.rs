@@ -10,7 +10,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use crate::address::PortalAddress;
 
-/// The variable with the file's path, which is used without an option.
+/// The environment variable with the file's path. It is used if no option gives the path.
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
 /// The maximum length of a password in bytes (guess). The limit of a portal is lower.
@@ -33,7 +33,7 @@ pub(super) fn prompt_name(portal: &PortalAddress) -> Result<String> {
     }
 }
 
-/// The password, from the first line of `file`, or of the file set in the environment, or from a prompt.
+/// Reads the password from the first line of `file`, from the file set in the environment, or from a prompt.
 ///
 /// # Errors
 /// Returns a one-line error if the file cannot be read or there is no terminal.
@@ -73,7 +73,7 @@ impl EchoOff {
     fn new() -> io::Result<EchoOff> {
         let before = tcgetattr(io::stdin())?;
         let mut now = before.clone();
-        // Signal characters are read as input, too, because no signal may end this program before the terminal has been
+        // Signal characters are also read as input, because no signal may end this program before the terminal has been
         // restored.
         now.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Flush, &now)?;
@@ -100,7 +100,7 @@ fn typed(user: &str) -> Result<String> {
     }
 }
 
-/// Reads a line from typed keys; `None` if cancelled.
+/// Reads a line from typed keys; `None` if the user cancelled.
 fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
     const INTERRUPT: u8 = 0x03;
     const END: u8 = 0x04;
@@ -114,7 +114,7 @@ fn line_of(keys: impl io::BufRead) -> io::Result<Option<String>> {
             b'\r' | b'\n' => return Ok(String::from_utf8(line).ok()),
             KILL_LINE => line.clear(),
             BACKSPACE | DELETE => {
-                // Removes all bytes of a character. Those after the first are 10xxxxxx (RFC 3629).
+                // Removes all bytes of a character. Its bytes after the first are 10xxxxxx (RFC 3629).
                 while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             byte => line.push(byte),

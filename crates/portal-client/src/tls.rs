@@ -1,6 +1,7 @@
 //! HTTPS to a portal: a transport of `ureq` with configurable verification of the certificate.
 //!
-//! The certificate is verified with the system's roots, or only by its fingerprint if one is specified.
+//! The certificate is verified with the system's roots. If a fingerprint is specified, it is verified only by its
+//! fingerprint.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -31,7 +32,7 @@ pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 pub(super) struct RejectedCertificate {
     /// Its hash.
     pub(super) hash: CertificateHash,
-    /// The reason, in the text of the verifying library.
+    /// The reason, in the words of the verifying library.
     pub(super) why: String,
 }
 

@@ -16,10 +16,10 @@ from daemons import fail, say
 KUBERNETES = "1.36.3"
 CONTAINERD = "2.4.2"
 KWOK = "0.8.0"
-# Requirements of Kubernetes itself.
+# The minimum Go version of Kubernetes itself.
 GO = [1, 26]
 HERE = Path(__file__).resolve().parent
-# Without file systems that need further headers.
+# Build tags that leave out file systems that need further headers.
 CONTAINERD_TAGS = "no_btrfs,no_zfs"
 
 
@@ -40,16 +40,16 @@ def programs():
 
 
 def newest_go():
-    """Exits unless Go is new enough, which it seldom is in distributions."""
+    """Exits unless Go is new enough. The packages of distributions seldom are."""
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
     numbers = [int(number) for number in re.findall(r"\d+", said)[:2]]
     if numbers < GO:
         wanted = ".".join(map(str, GO))
-        fail(f"Kubernetes {KUBERNETES} needs Go {wanted} or newer, and this is {said.strip() or 'none'}: https://go.dev/dl")
+        fail(f"Kubernetes {KUBERNETES} needs Go {wanted} or newer, not {said.strip() or 'none'}: see https://go.dev/dl")
 
 
 def hyperkube(folder):
-    """Kubernetes' own programs and etcd: some four minutes and 2.5 GB of memory on two cores."""
+    """Builds Kubernetes' own programs and etcd: about four minutes on two cores, with 2.5 GB of memory."""
     say(f"building Kubernetes {KUBERNETES}: this takes some minutes, once")
     source = download(f"k8s.io/kubernetes@v{KUBERNETES}")
     upstream = (source / "go.mod").read_text()
@@ -58,7 +58,7 @@ def hyperkube(folder):
     version = "v0." + KUBERNETES.split(".", 1)[1]
     lines = ["module openuvr/hyperkube", re.search(r"^go .*$", upstream, re.MULTILINE).group(0), ""]
     lines += [f"require k8s.io/kubernetes v{KUBERNETES}", f"require go.etcd.io/etcd/server/v3 {etcd}"]
-    # Its own requirements too, so that each dependency has the released version.
+    # The requirements of Kubernetes are repeated, so that each dependency has the released version.
     for block in re.findall(r"^require \(\n(.*?)^\)", upstream, re.MULTILINE | re.DOTALL):
         for module, its in re.findall(r"^\s*(\S+) (v\S+)", block, re.MULTILINE):
             if module not in staging and module != "go.etcd.io/etcd/server/v3":
@@ -87,7 +87,7 @@ def containerd(folder):
 
 
 def kwok(folder):
-    """The simulator of nodes."""
+    """Builds KWOK, the simulator of nodes."""
     say(f"building KWOK {KWOK}")
     install(folder, f"sigs.k8s.io/kwok/cmd/kwok@v{KWOK}")
     stages = download(f"sigs.k8s.io/kwok@v{KWOK}") / "kustomize" / "stage"
@@ -109,7 +109,7 @@ def install(folder, what, *options):
 
 def download(module):
     """Source folder of a module."""
-    # Outside of any module, which would determine the version.
+    # The command runs outside of any module, because a module would determine the version.
     asked = subprocess.run(
         ["go", "mod", "download", "-json", module],
         cwd="/",
@@ -125,7 +125,7 @@ def download(module):
 
 
 def go(folder, *arguments, **environment):
-    """Runs go in that folder."""
+    """Runs `go` in `folder`."""
     done = subprocess.run(
         ["go", *arguments],
         cwd=folder,

@@ -52,7 +52,7 @@ def end_all(folder):
     files = sorted(folder.glob("*.pid"), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files:
         kill(folder, file.stem)
-    # Children of the daemons (shims, job steps) name the folder in their command lines.
+    # Children of the daemons (shims, job steps) have the folder's name in their command lines.
     for pid in naming(folder):
         try:
             os.kill(pid, signal.SIGKILL)

@@ -21,12 +21,12 @@ from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 NEEDED = ["go", "runc", "ip"]
 HERE = Path(__file__).resolve().parent
 ETCD, PEERS, API, NODE = 12379, 12380, 16443, 17250
-# The node's address: from the documentation block (RFC 5737), and on the loopback interface, since a kubelet rejects
+# The node's address, from the documentation block (RFC 5737). It is on the loopback interface. A kubelet would reject
 # 127.0.0.1.
 ADDRESS = "198.51.100.1"
 # The plugins of Debian's package containernetworking-plugins.
 CNI = "/usr/lib/cni"
-# Time until a silent node is lost; the default of 40 s would make tests longer.
+# Time until a silent node counts as lost. The default of 40 s would make tests longer.
 NODE_GRACE = "20s"
 SESSION_IMAGE = "openuvr.test/session:1"
 PAUSE_IMAGE = "openuvr.test/pause:1"
@@ -147,7 +147,7 @@ def control_plane(folder):
         "--bind-address=127.0.0.1",
         "--leader-elect=false",
         f"--cert-dir={folder}/pki",
-        # The default of 50 per second would limit the measurement.
+        # The default of 50 requests per second would limit the measurement.
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
     )
@@ -158,7 +158,7 @@ def allow_portal(folder):
     """Sets the portal's permissions as in a user's cluster."""
     manifest = HERE.parent / "deploy" / "kubernetes.yaml"
     kubectl(folder, "apply", "-f", str(manifest))
-    # A service account there; here a user with a token.
+    # In a user's cluster, the portal has a service account. In this cluster, it is a user with a token.
     kubectl(
         folder,
         "create",
@@ -191,7 +191,7 @@ def real_node(folder, session, bridge, subnet):
         {"PATH": f"{folder}/programs:{os.environ['PATH']}"},
     )
     until("containerd", lambda: succeeds(*ctr(folder), "version"))
-    # A sandbox needs a waiting process.
+    # A Pod sandbox needs a process that waits.
     wait = [Path("/usr/bin/sleep"), "infinity"]
     # The session of the launchers' tests uses `sleep` as its application.
     besides = streaming() if bridge else [Path("/usr/bin/sleep")]
@@ -215,10 +215,10 @@ def real_node(folder, session, bridge, subnet):
 def write_node(folder, state, bridge, subnet):
     """Writes the configurations of containerd and kubelet."""
     (folder / "cni").mkdir(exist_ok=True)
-    # If sessions use the host's network, containerd only needs a loopback.
+    # If sessions use the host's network, containerd needs only a loopback interface.
     plugin = {"type": "loopback"}
     if bridge:
-        # No gateway, hence no forwarding: only this machine reaches Pods.
+        # There is no gateway and hence no forwarding, so only this machine reaches Pods.
         addresses = {"type": "host-local", "dataDir": f"{folder}/addresses", "ranges": [[{"subnet": subnet}]]}
         plugin = {"type": "bridge", "bridge": bridge, "ipam": addresses}
     (folder / "cni" / "10-pods.conflist").write_text(

@@ -12,9 +12,9 @@ from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 
 NODES = 4
 NEEDED = ["munged", "slurmctld", "slurmd", "sbatch"]
-# Plugin folder of Debian's package; each node has a port of its own.
+# The controller's port. Each node has one of the next ports.
 CONTROLLER_PORT = 17000
-# Network namespace of the nodes, if any.
+# File with the name of the nodes' network namespace, if any.
 NAMESPACE = "namespace"
 
 
@@ -110,7 +110,8 @@ def write(folder, controller, node):
     key.chmod(0o600)
     (folder / "state").mkdir(exist_ok=True)
     names = f"edge[1-{NODES}]"
-    # Loopback only, to which the machine's name resolves. Access to other addresses needs the cluster's key.
+    # By default, the daemons listen only on the loopback address, to which the machine's name resolves. Access to other
+    # addresses needs the cluster's key.
     loopback = controller == node == "127.0.0.1"
     addresses = "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny" if loopback else ""
     (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")
@@ -127,7 +128,7 @@ SlurmdSpoolDir={folder}/%n
 SlurmctldPidFile={folder}/slurmctld.own-pid
 SlurmdPidFile={folder}/%n.own-pid
 {addresses}
-# More processors than the machine has.
+# The nodes have more processors than the machine.
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory

@@ -1,7 +1,7 @@
-//! A minimal session program for the launchers' tests: it prints its endpoint, and ends on SIGTERM. It shows nothing.
+//! A minimal session program for the launchers' tests. It prints its endpoint, displays nothing, and ends on SIGTERM.
 //!
-//! For each TCP connection, it sends a line that contains its session, then executes the line that it receives: `exit CODE`,
-//! `log TEXT` (a line on standard error), or nothing.
+//! On each TCP connection, it sends a line that contains its session, then executes the line that it receives: `exit
+//! CODE`, `log TEXT` (writes a line to standard error), or an empty line (does nothing).
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|of| of == word);
     let session = std::env::var("OPENUVR_SESSION").unwrap_or_default();
-    // An engine that assigns ports sets this variable; 0 is any port.
+    // An engine that assigns ports sets this variable. Port 0 is any port.
     let port = std::env::var("PORT")
         .ok()
         .and_then(|port| port.parse().ok());

@@ -1,9 +1,9 @@
-//! A session program replaced by its owner. Its responses to the portal are attacks on the browser that uses the portal.
-//! Tests of the portal's page use it; it shows nothing.
+//! A session program that its owner has replaced. Its responses to the portal are attacks on the browser that uses the
+//! portal. Tests of the portal's page use it. It displays nothing.
 //!
-//! At its socket, it appends each request head of the portal to `asked` in its folder, and acts as the file `does` there
-//! specifies: `echo` accepts the WebSocket and echoes its input, `flood` accepts it and sends endlessly; `page` answers with
-//! its own page, `silent` does not answer.
+//! The program appends each request head of the portal to the file `asked` in its folder. The file `does` in this
+//! folder specifies how it answers: `echo` accepts the WebSocket and echoes its input, `flood` accepts it and sends
+//! endlessly, `page` answers with its own page, and `silent` does not answer.
 
 #![expect(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ use std::thread;
 const HEADERS: &str = "Set-Cookie: openuvr-portal=0; Path=/\r\nSet-Cookie: __Host-openuvr-portal=0; Path=/; Secure\r\n\
      Access-Control-Allow-Origin: *\r\nClear-Site-Data: \"*\"\r\nLocation: https://evil.example/\r\nX-Evil: 1\r\n";
 
-/// Removed with the program.
+/// The program's folder, which is removed when the program ends.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

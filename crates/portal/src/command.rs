@@ -109,7 +109,7 @@ pub(crate) enum UserAction {
 pub(crate) fn command() -> Command {
     let portal = PortalArgs::augment_args(Command::new("portal"));
     Command::new("openuvr-portal")
-        // Shown as users type it, because `openuvr` executes this program.
+        // The help shows `openuvr portal`, which users type: `openuvr` executes this program.
         .bin_name("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)

@@ -13,7 +13,7 @@ use crate::launch::kubernetes::{Network, SHARED_MEMORY};
 use crate::oidc::OidcSection;
 use crate::turn::TurnSection;
 
-/// All settings. Relative paths start at the file's folder.
+/// All settings. Relative paths are resolved against the configuration file's folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -21,21 +21,22 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Data folder: database, running sessions, saves.
     pub(crate) data: PathBuf,
-    /// `postgres://…`; otherwise SQLite in `data`.
+    /// URL of a PostgreSQL database (`postgres://…`). `None` selects an SQLite file in `data`.
     pub(crate) database: Option<String>,
     /// Certificate chain, as PEM.
     pub(crate) certificate: Option<PathBuf>,
-    /// Its key, as PEM.
+    /// The certificate's private key, as PEM.
     pub(crate) key: Option<PathBuf>,
-    /// A reverse proxy provides HTTPS, and passes the client's address in `X-Forwarded-For`.
+    /// Whether a reverse proxy provides HTTPS and passes the client's address in `X-Forwarded-For`.
     pub(crate) behind_proxy: bool,
-    /// Allow passwords to cross the network unencrypted.
+    /// Whether passwords may cross the network unencrypted.
     pub(crate) plain_http: bool,
     /// The file of applications.
     pub(crate) applications: PathBuf,
     /// The engine that runs sessions.
     pub(crate) launcher: String,
-    /// A file of STUN and TURN servers for sessions, at this path wherever they run.
+    /// Path of a file with STUN and TURN servers for sessions. The path must be valid on every machine that runs
+    /// sessions.
     pub(crate) ice_file: Option<PathBuf>,
     /// Bearer token that grants access to `/metrics` without a log-in.
     pub(crate) metrics_token: Option<String>,
@@ -54,9 +55,9 @@ pub(crate) struct Config {
 pub(crate) struct Limits {
     /// Concurrent sessions per user, unless the account overrides it.
     pub(crate) sessions: u32,
-    /// Seconds from a session's start until it must run.
+    /// Maximum time in seconds from a session's start until it is running.
     pub(crate) start: u64,
-    /// Seconds that a session may be queued.
+    /// Maximum time in seconds that a session may be queued.
     pub(crate) queue: u64,
     /// Seconds that a session has for shutting down.
     pub(crate) grace: u64,
@@ -68,15 +69,15 @@ pub(crate) struct Limits {
 pub(crate) struct LocalSection {
     /// The session program and its first arguments.
     pub(crate) program: Vec<String>,
-    /// Address for media and native clients of sessions. The system assigns the ports.
+    /// IP address at which sessions receive media and native clients. The system assigns the ports.
     pub(crate) listen: IpAddr,
     /// Maximum number of concurrent sessions.
     pub(crate) places: u32,
-    /// Number of GPUs for all sessions.
+    /// Number of GPUs that all sessions share.
     pub(crate) gpus: u32,
     /// Maximum number of queued sessions.
     pub(crate) queue: u32,
-    /// Environment variables of the portal that sessions get in addition to the defaults.
+    /// Names of the portal's environment variables that sessions inherit in addition to the default ones.
     pub(crate) environment: Vec<String>,
 }
 
@@ -91,9 +92,10 @@ pub(crate) struct LocalSection {
     )
 )]
 pub(crate) struct KubernetesSection {
-    /// Image with the session program.
+    /// Container image with the session program.
     pub(crate) image: String,
-    /// kubeconfig file; default: as kubectl, or as a Pod of the cluster.
+    /// kubeconfig file. Without it, the portal uses the file that kubectl would use, or the service account of its own
+    /// Pod.
     #[serde(default)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Namespace of the Pods.
@@ -102,16 +104,16 @@ pub(crate) struct KubernetesSection {
     /// The session program and its first arguments.
     #[serde(default = "program_of_clusters")]
     pub(crate) program: Vec<String>,
-    /// Claim of a volume shared by all nodes, for saves.
+    /// PersistentVolumeClaim of the volume for saves, which all nodes share.
     #[serde(default)]
     pub(crate) saves: Option<String>,
-    /// Group of the volume, which is a supplementary group of the program.
+    /// Group of the volume for saves. It is a supplementary group of the session program.
     #[serde(default = "saves_group")]
     pub(crate) saves_group: i64,
-    /// Network of a session: `pod`, or `host` for the node's.
+    /// Network of a session's Pod: `pod` for the Pod network, or `host` for the node's network.
     #[serde(default)]
     pub(crate) network: Network,
-    /// UID and GID of the program.
+    /// UID and GID of the session program.
     #[serde(default = "saves_group")]
     pub(crate) user: i64,
     /// Image pull secrets.
@@ -138,7 +140,8 @@ fn namespace() -> String {
     "openuvr".to_owned()
 }
 
-/// The default program. It listens on all addresses, because the node is not known here.
+/// The default session program of clusters. It listens on all addresses, because the portal does not know the node in
+/// advance.
 fn program_of_clusters() -> Vec<String> {
     ["openuvr", "session", "--listen=0.0.0.0"]
         .map(str::to_owned)
@@ -161,7 +164,7 @@ pub(crate) struct SlurmSection {
     pub(crate) user_options: BTreeMap<String, Vec<String>>,
     /// Whether jobs are submitted under the user's own account of the cluster.
     pub(crate) as_user: bool,
-    /// Folder for the logs of jobs, at the same path on the nodes.
+    /// Folder for the logs of jobs. It has the same path on the portal's machine and on the nodes.
     pub(crate) logs: Option<PathBuf>,
 }
 
@@ -271,7 +274,7 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
             for path in paths.into_iter().flatten() {
                 *path = folder.join(&*path);
             }
-            // Sessions run in their own folders.
+            // The path becomes absolute, because sessions run in their own folders.
             if let Some(ice) = config.ice_file.as_mut() {
                 *ice = absolute(&*ice).with_context(|| ice.display().to_string())?;
             }
@@ -287,7 +290,7 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     if file.is_none() {
         config.applications = config.data.join("applications.toml");
     }
-    // The environment is used so that a password need not be in the file.
+    // This variable lets operators keep the database password out of the file.
     if let Ok(url) = std::env::var("OPENUVR_PORTAL_DATABASE") {
         config.database = Some(url);
     }
@@ -316,7 +319,7 @@ impl Config {
     /// Validates combinations of settings.
     ///
     /// # Errors
-    /// Returns a one-line error that states how to fix it.
+    /// Returns a one-line error that states how to fix the configuration.
     pub(crate) fn check(&self) -> Result<()> {
         if self.certificate.is_some() != self.key.is_some() {
             bail!("certificate and key must be set together");
@@ -331,8 +334,7 @@ impl Config {
         if open && !self.plain_http {
             bail!(
                 "passwords would cross the network unencrypted at {}: set certificate and key, or [acme]; or \
-                behind_proxy = true, if a reverse proxy provides HTTPS; or plain_http = true, to accept \
-                it",
+                behind_proxy = true, if a reverse proxy provides HTTPS; or plain_http = true, to accept the risk",
                 self.listen
             );
         }

@@ -1,4 +1,5 @@
-//! `openuvr portal --demo`: a portal with a temporary data folder, an account, and the applications installed here.
+//! `openuvr portal --demo`: a portal with a temporary data folder, a temporary account, and the applications installed
+//! on this machine.
 
 use std::env;
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ use crate::store::User;
 /// Name of the account.
 const NAME: &str = "demo";
 
-/// Applications offered if installed: program, arguments, title, description, capture method.
+/// Applications that the portal offers if they are installed: program, arguments, title, description, capture method.
 const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
     (
         "openarena",
@@ -59,10 +60,10 @@ const APPLICATIONS: [(&str, &[&str], &str, &str, &str); 5] = [
     ("xterm", &[], "Terminal", "Shows keyboard input", "screen"),
 ];
 
-/// Runs until a signal arrives, then ends its sessions.
+/// Runs the portal until a signal arrives, then ends all sessions.
 ///
 /// # Errors
-/// Returns an error if something cannot be created or opened.
+/// Returns an error if a file, the account or the server cannot be created or opened.
 pub(crate) async fn run(mut config: Config) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("openuvr-portal-")
@@ -96,7 +97,7 @@ pub(crate) async fn run(mut config: Config) -> Result<()> {
     served
 }
 
-/// The file of applications, in the same format as a user's file.
+/// The text of an applications file, in the format that operators write.
 fn applications(openuvr: &Path) -> String {
     let mut text = String::new();
     let mut add = |name: &str, words: &[&str], title: &str, description: &str, capture: &str| {
@@ -128,13 +129,14 @@ fn applications(openuvr: &Path) -> String {
     text
 }
 
-/// A program in the same folder as this one, where `./dev install` and cargo install it.
+/// The path of a program in the same folder as this program. `./dev install` and cargo install both there.
 fn beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     Some(own.parent()?.join(name)).filter(|file| file.is_file())
 }
 
-/// A program on the search path. On Debian, games are often outside root's PATH.
+/// The path of a program on the search path. The search includes `/usr/games`, where Debian installs games, because
+/// root's PATH often lacks it.
 fn on_path(name: &str) -> Option<PathBuf> {
     let mut path = env::var_os("PATH").unwrap_or_default();
     path.push(OsString::from(":/usr/games"));

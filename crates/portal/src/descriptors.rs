@@ -1,7 +1,7 @@
-//! The limit of open file descriptors.
+//! The limit on open file descriptors.
 //!
-//! Systems set a low soft limit (1,024) for programs that use select(2), and a higher hard limit. The portal raises its soft
-//! limit to the hard limit, but starts programs with the original soft limit.
+//! Systems set a low soft limit (1,024) for programs that use select(2), and a higher hard limit. The portal raises its
+//! own soft limit to the hard limit, but restores the original soft limit for the programs that it starts.
 
 use std::sync::OnceLock;
 

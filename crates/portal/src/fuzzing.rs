@@ -1,7 +1,7 @@
-//! The portal's parsers of external input, for the fuzz targets (`fuzz/src/portals.rs`). Each accepts any bytes; a
-//! panic is a finding.
+//! The portal's parsers of external input, for the fuzz targets (`fuzz/src/portals.rs`). Each function accepts any
+//! input; a panic is a finding.
 //!
-//! This is not part of any interface. Only the fuzz targets use it.
+//! This module is not part of any interface. Only the fuzz targets use it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,8 @@ use crate::launch::slurm::jobs;
 use crate::launch::{Endpoint, MAX_LINE, Observed};
 use crate::oidc::{Extra, OidcSection, identity, is_enough};
 
-/// The line of a session's program, by itself or in a Pod's log: a parsed line must survive a round trip.
+/// The endpoint line that a session's program prints, by itself or in a Pod's log. A parsed line must survive a round
+/// trip.
 pub fn endpoint(said: &[u8]) {
     if let Ok(log) = std::str::from_utf8(said)
         && let Ok(Some(line)) = endpoints::line(log)
@@ -32,13 +33,13 @@ pub fn endpoint(said: &[u8]) {
     };
     let mut written = serde_json::to_vec(&endpoint).unwrap_or_default();
     written.push(b'\n');
-    // An address may be longer in its canonical form.
+    // The line may exceed the limit when it is written again, because an address may be longer in its canonical form.
     if written.len() <= MAX_LINE {
         assert!(matches!(Endpoint::read(&written), Ok(Some(again)) if again == endpoint));
     }
 }
 
-/// The applications' file: valid names can be part of URLs and labels, and every problem has one line.
+/// The applications file. Valid names can be part of URLs and labels, and every problem is one line.
 pub fn applications(text: &str) {
     let read = match catalogue::read(text, Path::new("/pictures")) {
         Ok(read) => read,
@@ -63,11 +64,11 @@ pub fn applications(text: &str) {
     }
 }
 
-/// A provider with groups.
+/// The configuration of a provider with groups.
 const OIDC: &str = "issuer = \"https://id.example\"\nclient_id = \"c\"\naddress = \"https://p.example\"\n\
                     users = \"players\"\noperators = \"operators\"";
 
-/// A provider's claims: a user with access is in a configured group.
+/// A provider's claims. Only users in a configured group may get access.
 pub fn claims(bytes: &[u8]) {
     static SECTION: LazyLock<OidcSection> =
         LazyLock::new(|| toml::from_str(OIDC).expect("a valid table"));
@@ -100,8 +101,8 @@ fn mentions(value: &Value, text: &str) -> bool {
     }
 }
 
-/// The device cookie: a forged cookie is not accepted, and the cookie that is sent back contains only the portal's own
-/// entries and fits into a header.
+/// The device cookie. A forged cookie is not accepted. The cookie that the portal sends back contains only the portal's
+/// own entries and fits into a header.
 pub fn device_cookie(text: &str) {
     let devices = Devices::with_key(b"of the fuzz target");
     assert_eq!(devices.read(Some(text), "ada"), None);
@@ -114,7 +115,7 @@ pub fn device_cookie(text: &str) {
     );
 }
 
-/// The output of Slurm's commands for jobs, one job and nodes.
+/// The output of Slurm's commands: the list of jobs, the description of one job, and the list of nodes.
 pub fn slurm(text: &str) {
     let mut sessions: Vec<Observed> = Vec::new();
     for job in jobs::read(text) {

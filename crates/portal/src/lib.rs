@@ -1,11 +1,11 @@
-//! The program `openuvr-portal`, except for its `main`: users log in, select an application and get a session of it, on
+//! The program `openuvr-portal`, except for its `main`. Users log in, select an application and get a session of it, on
 //! this machine or on an engine's servers.
 //!
-//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). It is a library only so that
-//! one test suite can test all launchers.
+//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). The crate is a library
+//! only so that one test suite can test all launchers.
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// This crate's `print!`, `println!` and `eprintln!` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

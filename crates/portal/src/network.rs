@@ -1,4 +1,4 @@
-//! Networks: the unit of rate limits for unknown clients.
+//! Networks. The rate limits for unknown clients apply per network.
 //!
 //! A machine can choose any number of addresses in its IPv6 /64 (RFC 4291, section 2.5.4; RFC 8981). Therefore, a whole /64
 //! counts as one network, like one IPv4 address.

@@ -1,4 +1,4 @@
-//! `openuvr portal` itself: opens everything, prints its address, and serves until a signal arrives.
+//! `openuvr portal` itself: opens everything, prints the portal's address, and serves until a signal arrives.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,18 +28,18 @@ use crate::store::{DatabaseLocation, Store};
 use crate::tls::TlsFiles;
 use crate::turn::Turn;
 
-/// Folder of saves in the data folder.
+/// Name of the folder for saves, in the data folder.
 const SAVES: &str = "saves";
 
-/// Folder of ACME certificates in the data folder.
+/// Name of the folder for ACME certificates, in the data folder.
 const ACME: &str = "acme";
 
 /// What happens to sessions when the portal exits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SessionsAtExit {
-    /// They continue, and the next portal finds them.
+    /// The sessions continue, and the next portal finds them.
     GoOn,
-    /// They are stopped.
+    /// The sessions are stopped.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! The portal's TLS certificate: from configured files, or selected by a resolver.
+//! The portal's TLS certificate. It comes from configured files, or a resolver selects it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tracing::{info, warn};
 
-/// ALPN protocol (RFC 7301).
+/// The ALPN protocol of HTTP (RFC 7301).
 const HTTP: &[u8] = b"http/1.1";
 
-/// Interval at which the files are checked. A guess: an operator tests the page soon after replacing the files.
+/// Interval at which the files are checked; a guess: operators load the page soon after they replace the files.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The certificate's files.
@@ -24,7 +24,7 @@ pub(crate) struct TlsFiles {
     pub(crate) key: PathBuf,
 }
 
-/// The last matching content of the files.
+/// The certificate files, and the certificate from the last time when certificate and key matched.
 pub(crate) struct WatchedFiles {
     files: Arc<TlsFiles>,
     shown: Arc<CurrentCertificate>,
@@ -34,7 +34,7 @@ pub(crate) struct WatchedFiles {
 #[derive(Debug)]
 pub(crate) struct CurrentCertificate(Mutex<Arc<CertifiedKey>>);
 
-/// Why there is no certificate.
+/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     /// A file has unexpected content.
@@ -49,7 +49,7 @@ impl TlsFiles {
     /// Reads them.
     ///
     /// # Errors
-    /// Returns a one-line error that contains the file's path.
+    /// Returns a one-line error if the files are not usable. For an unusable file, the error contains its path.
     pub(crate) fn open(self) -> Result<WatchedFiles, TlsError> {
         let first = certified(&self.certificate, &self.key)?;
         Ok(WatchedFiles {
@@ -68,14 +68,14 @@ impl WatchedFiles {
         shown_by(self.shown.clone(), &[])
     }
 
-    /// Reloads changed files, for as long as it is polled. Files that do not match, such as between two writes, change
-    /// nothing.
+    /// Reloads changed files, for as long as the future is polled. While certificate and key do not match, for example
+    /// between two writes, the previous certificate stays in use.
     pub(crate) async fn keep(self) {
         let mut last_error = String::new();
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             let files = Arc::clone(&self.files);
-            // File access may block.
+            // Runs in a blocking task, because file access may block.
             let read = move || certified(&files.certificate, &files.key);
             let Ok(read) = tokio::task::spawn_blocking(read).await else {
                 continue;
@@ -122,10 +122,10 @@ impl ResolvesServerCert for CurrentCertificate {
     }
 }
 
-/// A chain and its key, from PEM files, which may be the same file.
+/// Reads a certificate chain and its key from PEM files. Both may be in the same file.
 ///
 /// # Errors
-/// Returns a one-line error that contains the file's path.
+/// Returns a one-line error if the files are not usable. For an unusable file, the error contains its path.
 pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     let wrong = |path: &Path, what: String| TlsError::File {
         path: path.to_owned(),
@@ -143,7 +143,8 @@ pub(crate) fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, 
     Ok(CertifiedKey::from_der(chain, private, &default_provider())?)
 }
 
-/// A TLS configuration with the certificate that `resolver` selects. It accepts the protocols in `more` in addition to HTTP.
+/// Creates a TLS configuration. `resolver` selects the certificate. If `more` is not empty, the ALPN protocols are HTTP
+/// and those in `more`.
 ///
 /// # Errors
 /// Returns an error if TLS cannot be set up.

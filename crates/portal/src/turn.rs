@@ -1,7 +1,7 @@
 //! The table `[turn]` of the configuration: STUN and TURN servers for browsers, with credentials for a day.
 //!
-//! The secret stays here. A browser gets a user name that contains its expiry, and the name's MAC as the password, as with
-//! coturn's `use-auth-secret` (draft-uberti-behave-turn-rest-00).
+//! The secret never leaves the portal. A browser gets a user name that contains the expiry. The password is the MAC of
+//! this user name, as with coturn's `use-auth-secret` (draft-uberti-behave-turn-rest-00).
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,19 +12,20 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Validity of the credentials in seconds: a day, as section 2.2 of the draft recommends.
+/// Lifetime of the credentials in seconds: a day, as section 2.2 of the draft recommends.
 const LIFETIME: u64 = 86_400;
 
-/// Maximum length of a server's URI in characters: a host name (RFC 1035) and the rest.
+/// Maximum length of a server's URI in characters. It allows for the longest host name (RFC 1035), scheme, port and
+/// query.
 const MAX_LENGTH: usize = 300;
 
 /// The table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TurnSection {
-    /// `stun:HOST[:PORT]`, `turn:HOST[:PORT][?transport=tcp]`, `turns:…` (RFC 7064, RFC 7065).
+    /// URIs of servers: `stun:HOST[:PORT]`, `turn:HOST[:PORT][?transport=tcp]`, `turns:…` (RFC 7064, RFC 7065).
     pub(crate) servers: Vec<String>,
-    /// File with the secret shared with the relay.
+    /// File with the secret that the portal shares with the relay.
     #[serde(default)]
     pub(crate) secret_file: Option<PathBuf>,
 }
@@ -35,7 +36,7 @@ pub(crate) struct Turn {
     secret: Option<hmac::Key>,
 }
 
-/// A server, with the members of `RTCPeerConnection`'s configuration.
+/// ICE servers, with the fields of an `RTCIceServer` in `RTCPeerConnection`'s configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct IceServer {
     urls: Vec<String>,
@@ -53,19 +54,19 @@ pub(crate) enum TurnError {
         "turn.servers: {0:?} is not a server: use stun:HOST[:PORT] or turn:HOST[:PORT][?transport=tcp], with the secret in turn.secret_file"
     )]
     Server(String),
-    /// A relay without a secret.
+    /// The table has a relay, but no secret.
     #[error("turn.servers has a relay: set turn.secret_file to the file with its secret")]
     NoSecret,
-    /// The file cannot be read.
+    /// The secret file cannot be read.
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
 }
 
 impl Turn {
-    /// The servers of the table, or none.
+    /// The servers of the table; no servers without a table.
     ///
     /// # Errors
-    /// Returns the problem of the table, in one line.
+    /// Returns a one-line description of the table's problem.
     pub(crate) fn open(section: Option<&TurnSection>) -> Result<Turn, TurnError> {
         let Some(section) = section else {
             return Ok(Turn {
@@ -86,7 +87,7 @@ impl Turn {
         })
     }
 
-    /// The servers with credentials for a browser of this session.
+    /// The servers, with credentials for a browser that plays this session.
     pub(crate) fn servers(&self, session: &str) -> Vec<IceServer> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         self.servers_at(since.unwrap_or_default().as_secs(), session)
@@ -125,7 +126,7 @@ fn secret(file: &Path) -> Result<hmac::Key, TurnError> {
     let text = text.trim();
     match text.is_empty() {
         false => Ok(hmac::Key::new(
-            // The relay uses the same MAC, which is also in RFC 8489.
+            // The relay also computes an HMAC-SHA1, which RFC 8489 uses, too.
             hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             text.as_bytes(),
         )),
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(told[0].credential, None);
         assert_eq!(told[1].urls, servers[1..]);
         assert_eq!(told[1].username.as_deref(), Some("1086400:s"));
-        // printf 1086400:s | openssl dgst -sha1 -hmac north -binary | base64
+        // The expected value is the output of: printf 1086400:s | openssl dgst -sha1 -hmac north -binary | base64
         assert_eq!(
             told[1].credential.as_deref(),
             Some("kvfqmynyZLYq9KFlLJzMaKJGkDc=")

@@ -1,4 +1,4 @@
-//! `openuvr portal user`: accounts, from the command line.
+//! `openuvr portal user`: manages accounts from the command line.
 
 use std::io::{self, BufRead as _};
 
@@ -99,7 +99,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
     Ok(())
 }
 
-/// The key of the user with this subject at the configured provider.
+/// The account key of the user with this subject at the configured provider.
 fn at_provider(config: &Config, subject: &str) -> Result<String> {
     let Some(oidc) = &config.oidc else {
         bail!("no provider configured: add a table [oidc]");

@@ -1,25 +1,25 @@
-//! Shared parts of the wire format: the maximum datagram size, the reasons for rejecting bytes, and cursors over the
-//! little-endian fields of variable-length messages.
+//! Shared parts of the wire format: the maximum datagram size, the reasons for rejecting bytes, and a reader and a
+//! writer for the little-endian fields of variable-length messages.
 
 use std::time::Duration;
 
-/// Maximum datagram size in bytes, the same on every link: the payload of a 1500-byte Ethernet frame after
-/// IPv6 and UDP headers (40 + 8 bytes), minus space for a tunnel.
+/// Maximum datagram size in bytes. It is the same on every link: the payload of a 1500-byte Ethernet frame after IPv6
+/// and UDP headers (40 + 8 bytes), minus space for a tunnel.
 pub const MAX_DATAGRAM: usize = 1400;
 
-/// Rejects an invalid `field`.
+/// Returns an error that names `field`, unless `ok`.
 pub(crate) fn range(ok: bool, field: &'static str) -> Result<(), Reject> {
     ok.then_some(()).ok_or(Reject::Range(field))
 }
 
-/// The reason for which received bytes were rejected. Never fatal: the datagram is counted and discarded.
+/// Why received bytes were rejected. A rejection is never fatal: the datagram is counted and discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reject {
-    /// Shorter than its fields need.
+    /// The bytes end before the last field.
     #[error("truncated")]
     Truncated,
-    /// Longer than [`MAX_DATAGRAM`], or has bytes after the last field.
+    /// The datagram is longer than [`MAX_DATAGRAM`], or bytes follow the last field.
     #[error("too long")]
     TooLong,
     /// A protocol version that this build doesn't support.
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     /// The next `n` bytes.
     ///
     /// # Errors
-    /// [`Reject::Truncated`] if fewer remain. The same applies to the other methods that read a field.
+    /// [`Reject::Truncated`] if fewer bytes remain. The other methods that read a field return this error, too.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Reject> {
         let (head, tail) = self.0.split_at_checked(n).ok_or(Reject::Truncated)?;
         self.0 = tail;

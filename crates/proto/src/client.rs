@@ -1,8 +1,8 @@
-//! The client's session: a sans-I/O state machine over the control plane.
+//! The client's side of a session: a sans-I/O state machine over the control plane.
 //!
-//! Media datagrams go to [`MediaReceiver`](crate::recv::plane::MediaReceiver) in the media thread. Both
-//! threads of a client call this session under one lock. Any order of calls is legal; outputs are queued
-//! until they are polled.
+//! The media thread passes media datagrams to [`MediaReceiver`](crate::recv::plane::MediaReceiver). Both threads of a
+//! client call this session under one lock. Methods may be called in any order; outputs are queued until they are
+//! polled.
 
 pub mod playout;
 mod view;
@@ -40,35 +40,35 @@ use crate::wire::seal::Direction;
 
 use self::view::View;
 
-/// Retransmission timeout of unacknowledged input: one round trip, but at least this (guess).
+/// Minimum retransmission timeout of unacknowledged input (guess). Within the limits, the timeout is one round trip.
 const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 
-/// Maximum retransmission timeout of input, because a round trip measured while a machine was suspended is meaningless
-/// (guess).
+/// Maximum retransmission timeout of input (guess). It limits the effect of a round trip that was measured while a
+/// machine was suspended.
 const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 
-/// Maximum interval between datagrams while keys are pressed: a quarter of the host's timeout. The host stops the key repeat
-/// of a silent client so that a lost key release does not repeat the key.
+/// Maximum interval between datagrams while keys are pressed: a quarter of the host's timeout. If a client is silent
+/// for longer than this timeout, the host stops key repeat, so that a key whose release was lost does not repeat.
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Interval of display messages. They are repeated because the display's phase drifts against the host's clock and a message
-/// may be lost.
+/// Interval of display messages. They are repeated, because a message may be lost, and because the display's phase
+/// drifts against the host's clock.
 const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Number of poses whose sampling time is kept: half a second at the maximum rate.
+/// Maximum number of sent poses whose sampling time is kept: half a second at the maximum rate.
 const MAX_KEPT_POSES: usize = 1024;
 
-/// Maximum pending path challenges: a host validates two paths at a time.
+/// Maximum number of pending path challenges. A host validates two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Timeout after a reply that the host does not know this session: four round trips, but at least this. A host that knows
-/// the session answers by then (guess: far more than a busy machine takes).
+/// Minimum timeout after a reply that the host does not know this session. Above the minimum, the timeout is four round
+/// trips. A host that knows the session answers a ping within this time (guess: far more than a busy machine takes).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Maximum age of the datagram that a no-session reply may answer.
+/// Maximum age of the datagram to which a no-session reply refers.
 const NO_SESSION_MAX_AGE: Duration = Duration::from_secs(2);
 
-/// An event for the runtime.
+/// An event for the program that runs the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientEvent {
     /// The host granted a role, at the start or after a change.
@@ -77,70 +77,70 @@ pub enum ClientEvent {
         role: Role,
         /// The host's name.
         host: String,
-        /// How the host's application reads keys, unless the user sets it.
+        /// How the host's application reads keys. The client uses this mode unless its user has chosen one.
         keys: Keys,
         /// Why the client observes instead of playing.
         observer_reason: Option<ObserverReason>,
     },
-    /// The granted streams in addition to the first view of the video: pass them to the media receiver.
+    /// The streams that the host granted in addition to the first view of the video. Pass them to the media receiver.
     Streams(Vec<Grant>),
     /// The host refused the offer; the session is over.
     Refused(Refusal),
-    /// The newest frame of a view that the host sent: pass it to the view's receiver.
+    /// The newest frame that the host has sent for a view. Pass it to the view's receiver.
     Announced(ViewId, FrameId),
     /// The cursor's new position; `None` while it is outside the picture.
     CursorMoved(Option<(u16, u16)>),
     /// The cursor's new shape.
     CursorShape {
-        /// Pixels per row and rows.
+        /// Width and height in pixels.
         size: Size,
-        /// Hot spot from the left and top.
+        /// Hot spot: its distances from the left and top edges.
         hot: (u16, u16),
         /// Premultiplied ARGB.
         argb: Vec<u32>,
     },
-    /// Whether the host's application wants relative instead of absolute mouse motion.
+    /// Whether the host's application wants relative mouse motion; otherwise, it wants absolute positions.
     RelativeMouse(bool),
     /// Whether the streamed source is visible. No pictures are sent while it is hidden.
     SourceShown(bool),
-    /// The clipboard directions until the next [`ClientEvent::Granted`].
+    /// The enabled clipboard directions. They apply until the next [`ClientEvent::Granted`].
     ClipboardDirections(ClipboardDirections),
     /// Text copied at the host.
     Clipboard(ClipboardText),
-    /// The number of pads that the host accepts until the next [`ClientEvent::Granted`]. The host does not know of any pads
-    /// yet: announce the connected ones.
+    /// The number of game pads that the host accepts until the next [`ClientEvent::Granted`]. The host does not know
+    /// the client's pads yet, so announce the connected ones.
     PadsTaken(u8),
-    /// Run a pad's motors for this duration, unless a later event changes it.
+    /// Run a pad's motors for this duration. A later event for the pad replaces this one.
     Rumble(PadId, Rumble, Duration),
-    /// Start a vibration of a controller, replacing the previous one.
+    /// Start a vibration of a controller. It replaces the previous one.
     Haptic(Haptic),
-    /// The newest event of the host's policy.
+    /// An event of the host's rate control.
     ControlEvent(ControlEvent),
     /// The result of [`ClientSession::probe`].
     Probed(ProbeResult),
-    /// The session is over: the host left for this reason, or timed out (`None`).
+    /// The session is over. Contains the host's reason; `None` if the session timed out.
     Ended(Option<GoodbyeReason>),
 }
 
-/// The control side of a session with a host.
+/// The control plane of a session with a host.
 pub struct ClientSession {
     plane: ControlPlane,
     outbox: Outbox,
     epoch: ConfigEpoch,
     input_again: Option<Instant>,
     poses: pose::LatestSender<Pose>,
-    /// The newest sent poses with their sampling times.
+    /// The newest sent poses and their sampling times.
     sent_poses: VecDeque<(PoseId, Instant)>,
     controllers: pose::LatestSender<Controllers>,
     display: Option<Display>,
     display_number: u32,
-    /// When the display was sent last.
+    /// When the last display message was sent.
     display_sent_at: Option<Instant>,
-    /// The feedback state of each view; the first always exists.
+    /// The feedback state of each view. The first view always exists.
     views: Vec<View>,
     cursor_serial: Option<u32>,
-    /// The unsent window size; the latest wins. It is sent once the previous messages are acknowledged, so that resizing
-    /// does not fill a queue.
+    /// The latest window size that has not been sent. It is sent once all previous messages are acknowledged, so that
+    /// resizing does not fill a queue.
     window_size_due: Option<Size>,
     /// The enabled clipboard directions.
     clipboard_directions: ClipboardDirections,
@@ -148,29 +148,29 @@ pub struct ClientSession {
     received_text: ReceivedText,
     /// The number of pads that the host accepts.
     pads_taken: u8,
-    /// Number of the newest rumble message of each pad.
+    /// Serial number of the newest rumble message for each pad.
     rumbles: [Option<u32>; MAX_PADS as usize],
-    /// Number of the newest haptic message of each hand.
+    /// Serial number of the newest haptic message for each hand.
     haptics: [Option<u32>; 2],
-    /// When the host's application samples poses, with the message's number.
+    /// When to sample poses, on the host's clock, and the number of the message that contained these times.
     pose_schedule: Option<(u32, RefreshTiming<PeerInstant>)>,
     probe: Option<Probe>,
     probe_token: u32,
     /// Pending path challenges: path and token.
     challenges: VecDeque<(PathId, u64)>,
     session: SessionId,
-    /// Time of a reply in which the host rejected this session as unknown.
+    /// When the first reply arrived that rejected this session as unknown.
     no_session_since: Option<Instant>,
     events: VecDeque<ClientEvent>,
     over: bool,
 }
 
 impl ClientSession {
-    /// Starts a session with this offer.
+    /// Starts a session and queues this offer.
     #[must_use]
     pub fn new(now: Instant, established: &Established, offer: Offer) -> ClientSession {
         let mut plane = ControlPlane::new(now, established, Direction::ClientToHost);
-        // The stream is empty, so an offer of at most 0.5 kB fits.
+        // Queueing cannot fail: the stream is empty, and an offer has at most 0.5 kB.
         let _ = plane.negotiate(&Negotiation::Offer(offer));
         ClientSession {
             plane,
@@ -203,10 +203,10 @@ impl ClientSession {
         }
     }
 
-    /// Handles a datagram of the control plane from `from`.
+    /// Handles a datagram of the control plane that arrived on the path `from`.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, a duplicate, or invalid.
+    /// [`Reject`] if the datagram is not authentic, a duplicate, or invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -229,8 +229,9 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Handles an unsealed datagram: the host's reply for an unknown session, which anyone can forge. The client pings the
-    /// host and ends the session if no answer arrives within a fraction of a second.
+    /// Handles an unsealed datagram: the host's reply to a datagram of an unknown session. Anyone can forge this reply.
+    /// Therefore, the client pings the host, and ends the session only if no answer arrives within a fraction of a
+    /// second.
     pub fn handle_unsealed(&mut self, now: Instant, datagram: &[u8]) {
         let Some((session, left)) = no_session::parse(datagram) else {
             return;
@@ -243,13 +244,13 @@ impl ClientSession {
         }
     }
 
-    /// When an unanswered no-session reply ends the session.
+    /// When the session ends if the host does not contradict its no-session reply.
     fn no_session_deadline(&self) -> Option<Instant> {
         Some(self.no_session_since? + NO_SESSION_TIMEOUT.max(self.plane.round_trip() * 4))
     }
 
-    /// Ends the session if this client has been silent for long (a suspended or stopped process), because the host has
-    /// already ended it.
+    /// Ends the session if this client itself has been silent for long, for example because its process was suspended.
+    /// The host has then already ended the session.
     fn detect_own_silence(&mut self, now: Instant) {
         if self.plane.own_silence(now) >= SILENCE {
             self.end(None);
@@ -264,11 +265,11 @@ impl ClientSession {
                 keys,
                 observer_reason,
             } => {
-                // Each grant is followed by new directions.
+                // The host sends the clipboard directions again after each grant.
                 self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
-                // Each grant is also followed by a new number of pads.
+                // The host also sends the number of accepted pads again.
                 self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,
@@ -341,7 +342,7 @@ impl ClientSession {
                 self.rumbles[pad.index()] = Some(serial);
                 let lasts = Duration::from_millis(millis.into());
                 let event = ClientEvent::Rumble(pad, rumble, lasts);
-                // Only the latest unpolled event counts.
+                // A newer event replaces an unpolled one for the same pad.
                 self.events.retain(
                     |event| !matches!(event, ClientEvent::Rumble(other, ..) if *other == pad),
                 );
@@ -352,7 +353,7 @@ impl ClientSession {
             {
                 self.haptics[haptic.hand.index()] = Some(serial);
                 let same = |event: &ClientEvent| matches!(event, ClientEvent::Haptic(other) if other.hand == haptic.hand);
-                // Only the latest unpolled event counts.
+                // A newer event replaces an unpolled one for the same hand.
                 self.events.retain(|event| !same(event));
                 self.events.push_back(ClientEvent::Haptic(haptic));
             }
@@ -391,8 +392,8 @@ impl ClientSession {
         }
     }
 
-    /// Queues an input event for the next datagram. Frames that show it echo its number. Events of pads that
-    /// the host does not accept are not sent.
+    /// Queues an input event for the next datagram, and returns its number. Frames that show the event's effect echo
+    /// this number. An event of a pad that the host does not accept is dropped.
     pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
         if event
             .pad()
@@ -405,7 +406,7 @@ impl ClientSession {
         seq
     }
 
-    /// When to repeat the pressed keys.
+    /// When to send the pressed keys again; `None` if no key is pressed or if input is unacknowledged.
     fn next_pressed_keys(&self) -> Option<Instant> {
         let holds = self.outbox.is_empty() && self.outbox.holds_keys();
         holds.then(|| self.plane.last_sent() + PRESSED_KEYS_INTERVAL)
@@ -421,8 +422,8 @@ impl ClientSession {
         self.input_again = Some(now + wait);
     }
 
-    /// Queues the head pose at `sampled`. It is sent at least [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the previous
-    /// pose, unless a newer one replaces it before. Returns its number.
+    /// Queues the head pose that was sampled at `sampled`, and returns its number. A pose is sent at least
+    /// [`POSE_INTERVAL`](pose::POSE_INTERVAL) after the previous one. A newer pose replaces a queued one.
     pub fn pose(&mut self, now: Instant, pose: Pose, sampled: Instant) -> PoseId {
         let id = self.poses.push(sampled, pose);
         self.send_pose(now);
@@ -440,8 +441,8 @@ impl ClientSession {
         }
     }
 
-    /// The local times at which to sample poses so that they arrive when the host's application samples one. `None` if the
-    /// host has not sent its times or the clock offset is not known well enough.
+    /// The times on the local clock at which to sample poses, so that a pose arrives when the host's application reads
+    /// it. `None` if the host has not sent its times, or if the clock offset is not known precisely enough.
     #[must_use]
     pub fn pose_schedule(&self, now: Instant) -> Option<RefreshTiming<Instant>> {
         let (_, RefreshTiming { phase, period }) = self.pose_schedule?;
@@ -452,7 +453,7 @@ impl ClientSession {
         })
     }
 
-    /// Sets the state of the client's display. The latest is sent once a second.
+    /// Sets the state of the client's display. The latest state is sent once a second.
     pub fn display(&mut self, now: Instant, display: Display) {
         self.display = Some(display.valid_only());
         self.send_display(now);
@@ -471,14 +472,15 @@ impl ClientSession {
         }
     }
 
-    /// The sampling time of a recently sent pose.
+    /// The sampling time of a pose; `None` if the pose was not sent recently.
     #[must_use]
     pub fn pose_sampled(&self, pose: PoseId) -> Option<Instant> {
         let mut newest = self.sent_poses.iter().rev();
         newest.find(|(id, _)| *id == pose).map(|(_, at)| *at)
     }
 
-    /// Queues the controller states at `sampled`, which are sent at the same intervals as poses. Returns their number.
+    /// Queues the controller states that were sampled at `sampled`, and returns their number. They are sent at the same
+    /// intervals as poses.
     pub fn controllers(&mut self, now: Instant, states: Controllers, sampled: Instant) -> u32 {
         let id = self.controllers.push(sampled, controller::in_place(states));
         self.send_controllers(now);
@@ -495,7 +497,7 @@ impl ClientSession {
         }
     }
 
-    /// Sets the window's size in pixels. The latest is sent to the host.
+    /// Sets the window's size in pixels. The latest size is sent to the host.
     pub fn window_size(&mut self, size: Size) {
         self.window_size_due = Some(size);
     }
@@ -506,21 +508,21 @@ impl ClientSession {
         self.outbox.sampled(seq)
     }
 
-    /// Queues the report of a frame. Report a view's frames in order and each once, because the host treats a skipped frame
-    /// as lost.
+    /// Queues the report of a frame. Report each frame of a view exactly once and in order, because the host treats a
+    /// skipped frame as lost.
     pub fn report(&mut self, now: Instant, report: Report) {
         if let Some(view) = self.views.iter_mut().find(|v| v.id == report.view) {
             view.report(now, report, &mut self.plane);
         }
     }
 
-    /// Queues a report on an audio stream; it is not retransmitted.
+    /// Queues a report about an audio stream. The report is not retransmitted.
     pub fn report_audio(&mut self, report: AudioReport) {
         self.plane.queue(&Message::AudioReport(report));
     }
 
-    /// Sets the state of a view's picture and its configuration. While it is broken, key-frame requests are
-    /// repeated.
+    /// Sets the state of a view's picture, and the epoch of its configuration. While the picture is broken, key-frame
+    /// requests are repeated.
     pub fn picture(&mut self, now: Instant, view: ViewId, state: PictureState, epoch: ConfigEpoch) {
         if view == ViewId::FIRST {
             self.epoch = epoch;
@@ -544,27 +546,27 @@ impl ClientSession {
         }
     }
 
-    /// Requests retransmission of parts of a frame.
+    /// Requests the retransmission of datagrams of a frame.
     pub fn resend(&mut self, request: RetransmissionRequest) {
         self.plane.queue(&Message::RetransmissionRequest(request));
     }
 
-    /// The shortest recent round trip; `None` before the first.
+    /// The shortest recent round trip; `None` before the first measurement.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.plane.clock.round_trip()
     }
 
-    /// Probes a path. [`ClientSession::poll_on_path`] returns its datagrams, [`ClientEvent::Probed`] its
-    /// result. Cancels a running probe.
+    /// Starts to probe a path, and cancels a running probe. [`ClientSession::poll_on_path`] returns the probe's
+    /// datagrams, and [`ClientEvent::Probed`] reports its result.
     pub fn probe(&mut self, now: Instant, step: ProbeTarget) {
-        // Distinct from the tokens of the previous probe.
+        // The new tokens differ from those of the previous probe.
         self.probe_token = self.probe_token.wrapping_add(1 << 8);
         self.probe = Some(Probe::new(now, step, self.probe_token));
     }
 
-    /// Replaces `out` by the next datagram for a specific path and returns the path: a challenge's response
-    /// or a probe.
+    /// Replaces `out` by the next datagram that must be sent on a specific path, and returns the path. The datagram is
+    /// the response to a path challenge, or part of a probe.
     pub fn poll_on_path(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         if let Some((path, token)) = self.challenges.pop_front() {
             out.clear();
@@ -589,13 +591,14 @@ impl ClientSession {
         }
     }
 
-    /// Sends text copied at the client and replaces unfinished text. Returns `false` if the text is not sent because the
-    /// direction is disabled or the text is empty or longer than [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
+    /// Sends text that was copied at the client. It replaces a text that has not been sent completely. Returns `false`
+    /// if the text is not sent, because the direction is disabled or the text is empty or longer than
+    /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         self.clipboard_directions.to_host && self.sent_text.start(text)
     }
 
-    /// Queues a goodbye. Send the polled datagrams, then drop the session.
+    /// Queues a goodbye message. Send the datagrams that are polled afterwards, then drop the session.
     pub fn goodbye(&mut self, reason: GoodbyeReason) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.over = true;
@@ -614,7 +617,7 @@ impl ClientSession {
         if self.input_again.is_some_and(|at| at <= now) {
             self.send_input(now);
         } else if self.next_pressed_keys().is_some_and(|at| at <= now) {
-            // The pressed keys, without an event.
+            // This message contains only the pressed keys and no event.
             let held = self.outbox.batch(self.epoch);
             self.plane.queue(&Message::Input(held));
         }
@@ -626,7 +629,7 @@ impl ClientSession {
         }
     }
 
-    /// Replaces `out` by the next datagram; returns whether there was one.
+    /// Replaces `out` by the next datagram. Returns whether there is one.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         if !self.over {
             self.detect_own_silence(now);
@@ -649,13 +652,13 @@ impl ClientSession {
         self.events.pop_front()
     }
 
-    /// The map of the host's clock.
+    /// The map between the host's clock and the local one.
     #[must_use]
     pub fn clock(&self) -> &ClockMap {
         &self.plane.clock
     }
 
-    /// Notifies the host at once that the session's path changed.
+    /// Notifies the host at once that the session uses another path.
     pub fn moved(&mut self, now: Instant) {
         self.plane.ping_now(now);
     }
@@ -672,7 +675,7 @@ impl ClientSession {
         self.plane.silence(now)
     }
 
-    /// Panics if an invariant does not hold: for tests and fuzzing.
+    /// Panics if an invariant does not hold. For tests and fuzzing.
     pub fn check_invariants(&self) {
         self.plane.check_invariants();
         assert!((1..=MAX_VIEWS).contains(&self.views.len()));
@@ -680,7 +683,7 @@ impl ClientSession {
         assert!(self.challenges.len() <= MAX_CHALLENGES);
     }
 
-    /// When to call [`ClientSession::handle_timeout`] and poll again, and the reason.
+    /// When to call [`ClientSession::handle_timeout`] and to poll again, and the reason.
     #[must_use]
     pub fn next_timeout(&self) -> Option<(Instant, Wakeup)> {
         if self.over {

@@ -11,7 +11,8 @@ use crate::id::FrameId;
 use crate::units::Bitrate;
 use crate::validated::Invalid;
 
-/// Datagrams of a frame at 10 Mb/s and 60 frames/s, for which the number of repair datagrams is reported.
+/// Number of datagrams of a frame at 10 Mb/s and 60 frames/s. Events report the number of repair datagrams for a frame
+/// of this size.
 pub const TYPICAL: usize = 16;
 
 /// A rate-control event with its cause. Its `Display` is one line for logs, the live table and the client's
@@ -29,7 +30,7 @@ pub enum ControlEvent {
     },
     /// An intra refresh has been requested.
     IntraRefresh {
-        /// The earliest frame with which it can start.
+        /// The earliest frame that can start the refresh.
         frame: FrameId,
         /// The frame that did not arrive complete.
         lost: FrameId,
@@ -43,7 +44,7 @@ pub enum ControlEvent {
     },
     /// The loss protection of frames changes.
     Protection {
-        /// Repair shards of a frame of [`TYPICAL`] datagrams.
+        /// Number of repair shards for a frame of [`TYPICAL`] datagrams.
         parity: u8,
         /// Whether missing fragments are retransmitted.
         resend: bool,
@@ -64,7 +65,7 @@ pub enum ControlEvent {
 /// A change of the target rate, or a reason not to change it.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum RateChange {
-    /// The link's queue is growing, so its capacity is `capacity`.
+    /// The link's queue is growing, which shows that the link is saturated.
     Queue {
         /// The new target.
         to: Bitrate,
@@ -154,7 +155,7 @@ impl Loss {
 /// The reason for a key frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum KeyFrameReason {
-    /// Requested by a client, or needed by one that joined.
+    /// Requested by a client, or needed by a client that joined.
     Requested,
     /// No frame in the encoder's reference list reached the player.
     NoReference,

@@ -1,8 +1,8 @@
 //! The state of the controllers in a user's hands: poses, buttons and axes; and haptic effects for the hands.
 //!
-//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is not an input event: as with poses,
-//! only the newest matters, and lost ones are not retransmitted. A touch of a button that is shorter than the interval
-//! between two states is not reported.
+//! Names and conventions are those of OpenXR (1.0, sections 2.16 and 6.4). A state is not an input event: as with
+//! poses, only the newest state matters, and lost states are not retransmitted. A press or touch of a button that is
+//! shorter than the interval between two states may not be reported.
 
 use std::time::Duration;
 
@@ -84,19 +84,19 @@ impl Buttons {
 /// The state of a controller at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ControllerState {
-    /// The hand with the controller.
+    /// The hand that holds the controller.
     pub hand: Hand,
-    /// `grip/pose`: the centre of the palm, in the space of the head poses; `None`: not tracked.
+    /// `grip/pose`: the centre of the palm, in the space of the head poses; `None` if it is not tracked.
     pub grip: Option<Pose>,
     /// `aim/pose`: the origin and direction for pointing.
     pub aim: Option<Pose>,
     /// Pressed and touched buttons.
     pub buttons: Buttons,
-    /// `trigger/value`; 65 535: fully pulled. See [`ControllerState::pull`].
+    /// `trigger/value`: from 0 to 65 535 (fully pulled). See [`ControllerState::pull`].
     pub trigger: u16,
-    /// `squeeze/value`; 65 535: maximum force.
+    /// `squeeze/value`: from 0 to 65 535 (maximum force).
     pub squeeze: u16,
-    /// `thumbstick/x` and `/y`: to the right and up, ±32 767 at the rim. See [`ControllerState::deflection`].
+    /// `thumbstick/x` and `/y`: positive to the right and up, ±32 767 at the rim. See [`ControllerState::deflection`].
     pub thumbstick: (i16, i16),
 }
 
@@ -146,7 +146,7 @@ impl ControllerState {
     fn parse(hand: Hand, r: &mut Reader<'_>) -> Result<ControllerState, Reject> {
         let tracked = r.u8()?;
         range(tracked <= 3, "tracked poses of a controller")?;
-        // An invalid pose means that it is not tracked.
+        // An invalid pose counts as not tracked.
         let [grip, aim] = [1, 2].map(|bit| match tracked & bit {
             0 => Ok(None),
             _ => Pose::parse(r),
@@ -163,10 +163,10 @@ impl ControllerState {
     }
 }
 
-/// The controllers of the left and of the right hand; `None`: not present.
+/// The controllers of the left and of the right hand; `None` if a controller is not present.
 pub type Controllers = [Option<ControllerState>; 2];
 
-/// Writes each state at its hand's index.
+/// Writes both states, left hand first. The index of a state determines its hand.
 pub(crate) fn write_both(states: &Controllers, w: &mut Writer<'_>) {
     let held = u8::from(states[0].is_some()) | u8::from(states[1].is_some()) << 1;
     w.u8(held);
@@ -185,7 +185,7 @@ pub(crate) fn parse_both(r: &mut Reader<'_>) -> Result<Controllers, Reject> {
     Ok([left?, right?])
 }
 
-/// Returns the controllers in wire order, with the hand of each set to that of its index.
+/// Sets the hand of each state to the hand of its index.
 #[must_use]
 pub(crate) fn in_place(states: Controllers) -> Controllers {
     Hand::ALL.map(|hand| states[hand.index()].map(|state| ControllerState { hand, ..state }))
@@ -213,11 +213,11 @@ pub struct ReceivedControllers {
 pub struct Haptic {
     /// The hand.
     pub hand: Hand,
-    /// Strength; 65 535: maximum, 0: stop. See [`ControllerState::pull`].
+    /// Strength, from 0 (stop) to 65 535 (maximum). See [`ControllerState::pull`].
     pub amplitude: u16,
-    /// In Hz; 0: chosen by the device.
+    /// Frequency in Hz; with 0, the device chooses it.
     pub frequency: u16,
-    /// Duration. Zero with an amplitude: the shortest effect of the device.
+    /// Duration. Zero with a nonzero amplitude means the shortest effect of the device.
     #[serde(serialize_with = "span::serialize", deserialize_with = "truncated")]
     pub duration: Duration,
 }
@@ -226,11 +226,11 @@ fn truncated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::
     Ok(span::deserialize(deserializer)?.min(LONGEST))
 }
 
-/// Longer effects are truncated (guess: none are intended).
+/// Maximum duration of an effect. Longer effects are truncated (guess: none are intended).
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Haptic {
-    /// Stops the current effect.
+    /// The haptic message that stops the current effect.
     #[must_use]
     pub fn stop(hand: Hand) -> Haptic {
         Haptic {

@@ -26,7 +26,7 @@ pub struct RefreshTiming<T> {
 }
 
 impl<T> RefreshTiming<T> {
-    /// Returns `None` for values that no display has.
+    /// Returns `None` if no display has such a period.
     pub(crate) fn valid_only(self) -> Option<RefreshTiming<T>> {
         (SHORTEST..=LONGEST).contains(&self.period).then_some(self)
     }

@@ -40,7 +40,7 @@ impl FieldOfView {
     /// Creates a field of view from the angles to the left, to the right, up and down, in radians.
     ///
     /// # Errors
-    /// [`PoseError::NotFinite`] if an angle is not finite, or is 90° or more, at which nothing is visible.
+    /// [`PoseError::NotFinite`] if an angle is not finite, or if its magnitude is 90° or more.
     pub fn new(left: f32, right: f32, up: f32, down: f32) -> Result<FieldOfView, PoseError> {
         let within = |angle: f32| angle.is_finite() && angle.abs() < std::f32::consts::FRAC_PI_2;
         let view = FieldOfView {

@@ -1,9 +1,10 @@
 //! A host's subscribers: their roles, input, updates and the outcome of each of their frames.
 //!
-//! OpenUVR sessions use the control plane; other subscribers ([`SubscribeRequest`]) use a gateway. Both share roles, input
-//! and the [ledger](crate::ledger). Video does not pass through this module: a new session's
+//! OpenUVR sessions use the control plane; other subscribers ([`SubscribeRequest`]) use a gateway. Both share roles,
+//! input and the [ledger](crate::ledger). Video does not pass through this module: a new session's
 //! [`MediaSender`](crate::send::plane::MediaSender) goes to the media thread, which reports sent frames to the ledger.
-//! Several threads call this under one lock. Any order of calls is legal. Outputs are queued until they are polled.
+//! Several threads call this module under one lock. Any order of calls is legal. Outputs are queued until they are
+//! polled.
 
 mod clipboard;
 mod cursor;
@@ -66,13 +67,13 @@ pub struct HostPolicy {
     pub second_player: SecondPlayer,
     /// The maximum number of observers.
     pub max_observers: usize,
-    /// How the host's application reads keys, unless the user sets it.
+    /// How the host's application reads keys, unless the user chooses another way.
     pub keys: Keys,
     /// The streams that the host supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
 }
 
-/// Silence after which a player's keys are released: the duration of three pings.
+/// Silence after which a player's keys are released: three ping intervals.
 const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 
 /// Silence after which a player's keys stop repeating. A window system repeats a key after 200 ms or more. Clients send
@@ -82,7 +83,7 @@ const REPEAT_WITHIN: Duration = Duration::from_millis(100);
 /// Maximum replies a second to datagrams of unknown sessions.
 const ANSWERS_PER_SECOND: usize = 16;
 
-/// Maximum replies a second to one network.
+/// Maximum of these replies a second to one network.
 const ANSWERS_PER_NETWORK: usize = 4;
 
 /// All subscribers of a host.
@@ -162,8 +163,8 @@ impl Host {
         self.haptics.set(now, haptic);
     }
 
-    /// Sets the times at which the application samples poses, minus the transit time of a pose. Returns whether a message
-    /// for the player's client is due.
+    /// Sets the times at which the application samples poses, minus the time that a pose takes from client to host.
+    /// Returns whether a message for the player's client is due.
     pub fn pose_schedule(&mut self, now: Instant, timing: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
@@ -237,13 +238,13 @@ impl Host {
         }
     }
 
-    /// Records the outcome of a captured frame at the host. The frame is announced to the client, because a later frame may
-    /// refer to it, or no frame may follow for long.
+    /// Records the outcome of a captured frame at the host, and announces the frame to the client. The client must know
+    /// of the frame because a later frame may refer to it, or because no other frame may follow for long.
     pub fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let id = end.subscriber;
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == id) {
-            // A subscriber that waits for its first key frame gets one without a request, and no frame refers to a skipped
-            // one.
+            // Frames dropped for these causes are not announced. A subscriber that waits for its first key frame gets
+            // it without a request, and no later frame refers to a skipped frame.
             let unsent = [DropCause::AwaitingKeyFrame, DropCause::CongestionSkipped];
             let is_announced = match end.end {
                 Ok(_) => !session.member.is_over(),
@@ -258,7 +259,7 @@ impl Host {
         }
     }
 
-    /// Sets whether the source is visible (a minimised window is not). Returns whether that changed.
+    /// Sets whether the source is visible (a minimised window is not). Returns whether the visibility changed.
     pub fn source_shown(&mut self, shown: bool) -> bool {
         let news = std::mem::replace(&mut self.source_shown, shown) != shown;
         if news {
@@ -272,7 +273,7 @@ impl Host {
         news
     }
 
-    /// Passes an event of the policy to the player's client.
+    /// Sends a rate-control event to the player's client.
     pub fn control_event(&mut self, control_event: ControlEvent) {
         let Some(player) = self.roles.player() else {
             return;
@@ -344,7 +345,7 @@ impl Host {
             s.plane.check_invariants();
             s.member.views.check_invariants();
             s.paths.check_invariants();
-            // The media key belongs to the runtime exactly when the session has a role.
+            // Once the session has a role, the runtime owns the media key.
             assert!(!s.joined || s.media.is_none());
             assert!(!s.is_active() || self.roles.role(s.member.id).is_some());
         }

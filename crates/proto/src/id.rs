@@ -23,7 +23,8 @@ impl FrameId {
     }
 }
 
-/// One view of a video stream. OpenXR, for example, has two for two eyes. Each view has its own frames.
+/// One view of a video stream. A stereo stream, for example, has one view for each eye, as in OpenXR. Each view has its
+/// own frames.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -95,7 +96,7 @@ impl SubscriberId {
     }
 }
 
-/// The prefix of subscribers that are not sessions in files and logs.
+/// The prefix, in files and logs, of a subscriber that is not a session.
 const OTHER: &str = "other-";
 
 impl fmt::Display for SubscriberId {
@@ -153,12 +154,13 @@ impl PathId {
     /// Size of a path in bytes: two IPv6 addresses, a port, and a byte for use by crate `net`.
     pub const LEN: usize = 35;
 
-    /// The network of the peer: an attacker with one address in it can use all of them. For IPv4, it is the address; for
-    /// IPv6, the first 64 bits. All stations of an Ethernet interface are one network, because each of them can use any
-    /// Ethernet address.
+    /// The network of the peer. An attacker with one address of a network can use all of them. For IPv4, the network is
+    /// the address; for IPv6, the first 64 bits. All stations of an Ethernet interface are one network, because each of
+    /// them can use any Ethernet address.
     ///
-    /// The first 16 bytes of a path are the peer's address in the format of crate `net`: an IPv6 address, or IPv4 mapped
-    /// into IPv6; or `ff`, an Ethernet address in bytes 2–7 and the interface after it.
+    /// The first 16 bytes of a path are the peer's address in the format of crate `net`: an IPv6 address, an IPv4
+    /// address mapped into IPv6, or an Ethernet address. The latter starts with `ff`; the address is in bytes 2–7, and
+    /// the interface follows.
     #[must_use]
     pub fn network(&self) -> [u8; 16] {
         const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

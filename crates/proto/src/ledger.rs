@@ -15,8 +15,9 @@ use crate::wire::control::Report;
 /// two round trips, so several of them were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of frames without a report: [`REPORT_TIMEOUT`] at 240 frames/s. Frames in hand are not counted, because
-/// they have not been sent yet and the subscriber's queue limits their number (`send::intake`).
+/// Maximum number of frames without a report: those of [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. Frames in hand
+/// are not counted: they have been handed to a component but not sent yet, and the subscriber's queue limits their
+/// number (`send::intake`).
 const MAX_PENDING: usize = 512;
 
 /// A frame that was sent to a subscriber.
@@ -95,8 +96,8 @@ impl FrameUpdate {
     }
 }
 
-/// Maximum number of updates on frames that arrive before the media thread reports the frames as sent. A rendition in its
-/// own thread reports through the control thread, which may be late by some frames.
+/// Maximum number of deferred updates, which arrive before the media thread reports their frames as sent. A rendition
+/// in its own thread reports through the control thread, which may be late by some frames.
 const MAX_EARLY: usize = 32;
 
 /// A frame without a final outcome.
@@ -251,7 +252,8 @@ impl Ledger {
         }
     }
 
-    /// Closes older frames that are still in hand. Frames are passed on in order, so the updates on these were lost.
+    /// Closes older frames that are still in hand. Frames are passed on in order, so the updates on the older frames
+    /// were lost.
     fn close_older(&mut self, frame: FrameId) {
         let in_hand = |pending: &PendingFrame| pending.in_hand;
         while let Some(place) = self.pending.iter().position(in_hand)
@@ -263,7 +265,8 @@ impl Ledger {
         }
     }
 
-    /// Defers an early update; at most one frame is between the link and [`Ledger::sent`].
+    /// Defers an update on a frame that has not been reported as sent yet. A repeated update is ignored. Beyond
+    /// [`MAX_EARLY`], the oldest is dropped.
     fn keep(&mut self, update: FrameUpdate) {
         let same = |early: &FrameUpdate| {
             let kind = std::mem::discriminant(early) == std::mem::discriminant(&update);
@@ -307,8 +310,8 @@ impl Ledger {
         });
     }
 
-    /// Records that a report on `frame` followed the one on `after` without a gap. If the report on `after` has arrived, no
-    /// datagram of the frames in between reached the client.
+    /// Records that the report on `frame` followed the report on `after` without a gap. If the report on `after` has
+    /// arrived, no datagram of the frames in between reached the client.
     pub(crate) fn followed(&mut self, after: FrameId, frame: FrameId) {
         if after <= self.reported_through {
             self.reported_through = self.reported_through.max(frame);

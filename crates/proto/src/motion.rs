@@ -10,22 +10,22 @@ use crate::pose::Pose;
 use crate::rotation::{Rotation, Vector};
 use crate::time::Instant;
 
-/// Maximum extrapolation in seconds. Beyond it, the result is worse than no extrapolation (guess: a head changes its motion
-/// within less time).
+/// Maximum extrapolation in seconds. Beyond it, the result is worse than no extrapolation (guess: a head changes its
+/// motion faster).
 pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 
 /// Maximum time between two poses for a velocity estimate, in seconds.
 const APART: f32 = 0.1;
 
-/// Maximum time between the two poses of a velocity estimate, unless all earlier poses are older. A longer time divides a
-/// tracker's noise, but the estimate is the velocity of half that time ago (guess: at 20 ms, both errors are small relative
-/// to the unpredictable part; a noise of 0.02° becomes 1.4° a second).
+/// Maximum time between the two poses of a velocity estimate, unless all earlier poses are older. A longer time reduces
+/// the effect of a tracker's noise, but the estimate lags by half that time (guess: at 20 ms, both errors are small
+/// relative to the unpredictable part; a noise of 0.02° becomes 1.4° a second).
 const BASELINE: Duration = Duration::from_millis(20);
 
 /// Number of kept poses: those within [`BASELINE`] at 2000 a second, the maximum send rate of a client.
 const KEPT: usize = 40;
 
-/// Linear and angular velocity, in the outer space.
+/// Linear and angular velocity, in the reference space of the poses.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Velocity {
     /// Metres per second.
@@ -68,13 +68,14 @@ impl Velocity {
     }
 }
 
-/// The newest poses of one tracker, for the velocity of poses without one.
+/// The newest poses of one tracker. They yield the velocity of poses that contain none.
 #[derive(Clone, Debug, Default)]
 pub struct PoseTrack(VecDeque<(Instant, Pose)>);
 
 impl PoseTrack {
-    /// Adds the pose at time `at` and returns its velocity, calculated from the oldest pose that is at most 20 ms older, or
-    /// otherwise from the newest one. The velocity is empty after the first pose, and after a clock has gone back.
+    /// Adds the pose at time `at` and returns its velocity, calculated from the oldest pose that is at most 20 ms
+    /// older. If there is none, the velocity is calculated from the newest earlier pose. The velocity is empty for the
+    /// first pose, and for the first pose after the clock has gone back.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
         if self.0.back().is_some_and(|(newest, _)| *newest >= at) {
             self.0.clear();
@@ -91,13 +92,13 @@ impl PoseTrack {
         moved.unwrap_or_default()
     }
 
-    /// Resets the track, because the next pose is not continuous with it.
+    /// Resets the track, because the next pose does not continue the previous motion.
     pub fn jumped(&mut self) {
         self.0.clear();
     }
 }
 
-/// The pose `later` seconds later, at most [`MAX_EXTRAPOLATION_S`] before or after it.
+/// The pose, extrapolated by `later` seconds, but by at most [`MAX_EXTRAPOLATION_S`] in either direction.
 #[must_use]
 pub fn extrapolated(pose: &Pose, velocity: &Velocity, later: f32) -> (Vector, Rotation) {
     let later = later.clamp(-MAX_EXTRAPOLATION_S, MAX_EXTRAPOLATION_S);
@@ -105,7 +106,7 @@ pub fn extrapolated(pose: &Pose, velocity: &Velocity, later: f32) -> (Vector, Ro
     let linear = velocity.linear.unwrap_or_default();
     (
         plus(pose.position(), linear, later),
-        // The velocity is in the outer space.
+        // The velocity is in the reference space, so its rotation is applied after the pose's.
         Rotation::around(angular).after(Rotation::of(pose)),
     )
 }
@@ -147,7 +148,8 @@ mod tests {
         let at = |us: i64| Instant(us * 1000);
         let mut track = PoseTrack::default();
         assert_eq!(track.moved(at(0), &turned(0.0, 0.0)), Velocity::default());
-        // It turns by 1 radian a second with 500 poses a second, with an alternating error of ±0.001.
+        // The tracker turns by 1 radian a second and sends 500 poses a second, with an alternating error of ±0.001
+        // radians.
         let mut worst = 0.0_f32;
         for n in 1..200_i16 {
             let noise = if n % 2 == 0 { 0.001 } else { -0.001 };
@@ -159,7 +161,7 @@ mod tests {
             }
             assert!(track.0.len() <= KEPT);
         }
-        // The error of only two samples would be as large as the turn.
+        // An estimate from two consecutive poses would have an error as large as the velocity.
         assert!(worst < 0.11, "{worst}");
     }
 
@@ -170,7 +172,7 @@ mod tests {
         track.moved(at(0), &turned(0.0, 0.0));
         let slow = track.moved(at(50), &turned(0.0, 0.05)).angular;
         assert!((slow.expect("one before")[1] - 1.0).abs() < 1e-3);
-        // Not from the pose of 60 ms ago.
+        // The estimate uses the pose of 10 ms ago, not the pose of 60 ms ago.
         let faster = track.moved(at(60), &turned(0.0, 0.1)).angular;
         assert!((faster.expect("one before")[1] - 5.0).abs() < 1e-2);
         assert_eq!(track.moved(at(60), &turned(0.0, 0.2)), Velocity::default());

@@ -17,7 +17,7 @@ use crate::time::{Instant, Mapped, PeerInstant};
 /// Minimum interval between sent poses. It permits 2000 Hz, twice the 1000 Hz of today's fastest trackers (guess).
 pub const POSE_INTERVAL: Duration = Duration::from_micros(500);
 
-/// Tolerance of an orientation's length of 1. OpenXR 1.0, section 2.16, specifies 1 %.
+/// Permitted deviation of an orientation's length from 1. OpenXR 1.0, section 2.16, specifies 1 %.
 const LENGTH_TOLERANCE: f32 = 0.01;
 
 const LINEAR: u8 = 1;

@@ -47,7 +47,7 @@ mod tests {
         let of = |percent| nearest_rank(&hundred, percent);
         assert_eq!([of(0), of(50), of(99), of(100)], [1, 50, 99, 100].map(Some));
         assert_eq!([of(101), of(usize::MAX)], [100, 100].map(Some));
-        // The third worst of 300 frames.
+        // The fourth worst of 300 frames.
         let frames: Vec<u32> = (1..=300).collect();
         assert_eq!(nearest_rank(&frames, 99), Some(297));
     }

@@ -31,8 +31,9 @@ pub struct Camera {
 type Matrix = [[f64; 3]; 3];
 
 impl Camera {
-    /// Pixels per unit of the plane one metre ahead, and the tangents of its left and upper side; `None` if
-    /// there is no picture between its sides. Both may be negative: OpenXR allows mirrored views.
+    /// Horizontal and vertical pixels per unit of the plane one metre ahead, and the tangents of the angles to the left
+    /// and upper side; `None` if there is no picture between the sides. The pixels per unit are negative for mirrored
+    /// views, which OpenXR allows.
     fn plane(&self) -> Option<[f64; 4]> {
         let [left, right, up, down] = self.view.angles().map(|angle| f64::from(angle).tan());
         let (across, high) = (right - left, up - down);
@@ -100,16 +101,17 @@ fn product(a: &Matrix, b: &Matrix) -> Matrix {
     a.map(|row| [0, 1, 2].map(|column| (0..3).map(|i| row[i] * b[i][column]).sum()))
 }
 
-/// The current orientation of an eye relative to the eye for which the picture was drawn. `head` is the head
-/// of the drawn picture, `eye` its eye, and `now` the current head; the eye turns with the head.
+/// The current orientation of an eye relative to the eye for which the picture was drawn. `head` and `eye` are the
+/// orientations for which the picture was drawn, and `now` is the current orientation of the head; the eye turns with
+/// the head.
 #[must_use]
 pub fn turned(head: Rotation, eye: Rotation, now: Rotation) -> Rotation {
     let eye_now = now.after(head.inverse()).after(eye);
     eye.inverse().after(eye_now)
 }
 
-/// The view without a margin at each side, in radians: the displayed part of a picture with overscan. At
-/// least a quarter of each angle remains.
+/// The view without `margin` radians at each side: the displayed part of a picture with overscan. At least a quarter of
+/// each angle remains.
 #[must_use]
 pub fn without_margin(view: &FieldOfView, margin: f32) -> FieldOfView {
     let [left, right, up, down] = view.angles();
@@ -119,7 +121,7 @@ pub fn without_margin(view: &FieldOfView, margin: f32) -> FieldOfView {
         (low + margin, high - margin)
     };
     let ((left, right), (down, up)) = (cut(left, right), cut(down, up));
-    // They lie between valid angles.
+    // The new angles lie between valid angles, so they are valid too.
     FieldOfView::new(left, right, up, down).unwrap_or(*view)
 }
 
@@ -164,7 +166,7 @@ mod tests {
         // Half a right angle to the left: the left edge moves to the centre.
         let to_left = Homography::re_aimed(&square(), &square(), yaw(45.0)).expect("a picture");
         assert!(at(to_left.source(320.0, 320.0), [0.0, 320.0]));
-        // 10 degrees up: tan 10° of 320 pixels above the middle.
+        // 10 degrees up: the centre shows the pixel that is 320 · tan 10° above the middle.
         let up = Rotation::of_head(0.0, 10f32.to_radians(), 0.0);
         let up = Homography::re_aimed(&square(), &square(), up).expect("a picture");
         let above = 320.0 * (1.0 - 10f64.to_radians().tan());
@@ -173,7 +175,7 @@ mod tests {
         let roll = Rotation::of_head(0.0, 0.0, 90f32.to_radians());
         let roll = Homography::re_aimed(&square(), &square(), roll).expect("a picture");
         assert!(at(roll.source(320.0, 0.0), [0.0, 320.0]));
-        // Behind: a head that has turned round sees no part of it.
+        // A head that has turned round sees no part of the picture.
         let round = Homography::re_aimed(&square(), &square(), yaw(180.0)).expect("a picture");
         assert_eq!(round.source(320.0, 320.0), None);
     }
@@ -189,7 +191,7 @@ mod tests {
         assert!((left.to_degrees() + 35.0).abs() < 1e-3);
         let turned = Homography::re_aimed(&drawn, &shown, yaw(10.0)).expect("a picture");
         assert!(at(turned.source(0.0, 320.0), [0.0, 320.0]));
-        // Limited for large margins. A mirrored view stays mirrored.
+        // A large margin is limited. A mirrored view stays mirrored.
         let [left, right, ..] = without_margin(&drawn.view, 3.0).angles();
         assert!((right - left).to_degrees() > 22.0);
         let mirrored = camera([45.0, -45.0, 45.0, -45.0], 64).view;

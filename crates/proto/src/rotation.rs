@@ -23,7 +23,7 @@ impl Rotation {
         Rotation(turned.map(|v| v / length))
     }
 
-    /// A rotation around `vector` by its length in radians: the exponential of half of it.
+    /// A rotation around `vector` by its length in radians: the exponential of half the vector.
     #[must_use]
     pub fn around(vector: Vector) -> Rotation {
         let angle = vector.iter().map(|v| v * v).sum::<f32>().sqrt();
@@ -58,7 +58,7 @@ impl Rotation {
         [x, y, z].map(|v| v / sin * angle * sign)
     }
 
-    /// The rotation that is first `other`, then this.
+    /// The rotation by `other`, followed by this rotation.
     #[must_use]
     pub fn after(self, other: Rotation) -> Rotation {
         let ([ax, ay, az, aw], [bx, by, bz, bw]) = (self.0, other.0);

@@ -1,8 +1,8 @@
 //! Separate types for the local clock and the peer's clock.
 //!
-//! [`Instant`] is always this machine's monotonic clock, [`PeerInstant`] always the peer's. Only
-//! [`ClockMap`](crate::control::clock::ClockMap) converts one into the other, with an error bound. Both are
-//! plain nanosecond counts, so tests can construct them and the wire format can encode them.
+//! [`Instant`] is always on this machine's monotonic clock, and [`PeerInstant`] is always on the peer's. Only
+//! [`ClockMap`](crate::control::clock::ClockMap) converts between them, with an error bound. Both are plain nanosecond
+//! counts, so tests can construct them and the wire format can encode them.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct Instant(pub i64);
 )]
 pub struct PeerInstant(pub i64);
 
-/// An instant converted from the other clock, or a duration that ends at one, with its error bound.
+/// A value with an error bound: an instant converted from the other clock, or a duration that ends at such an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mapped<T> {
     /// The converted instant, or the duration.

@@ -1,7 +1,7 @@
-//! The stages of a frame, with one name each in all outputs.
+//! The stages of a frame. Each stage has the same name in all outputs.
 //!
-//! The CSV, the Perfetto trace, the live table and the plots use the same names. A stage that was not
-//! measured is `None`, never zero and never "now".
+//! The CSV, the Perfetto trace, the live table and the plots use these names. A stage that was not measured is `None`,
+//! never zero or the current time.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ macro_rules! stages {
                 match self { $(Stage::$name => stringify!($name),)+ }
             }
 
-            /// The machine with the clock of its timestamp.
+            /// The machine whose clock the timestamp of this stage uses.
             #[must_use]
             pub const fn side(self) -> Side {
                 match self { $(Stage::$name => Side::$side,)+ }
@@ -37,7 +37,7 @@ macro_rules! stages {
     };
 }
 
-/// The machine with the clock of a stage's timestamp.
+/// The machine whose clock a stage's timestamp uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The machine where the application runs.
@@ -49,11 +49,11 @@ pub enum Side {
 stages! {
     /// The event or pose was read from its device.
     InputSampled Client,
-    /// Its datagram arrived.
+    /// The datagram with the input arrived.
     InputReceived Host,
-    /// Handed to the window system or device.
+    /// The input was injected into the window system or device.
     InputInjected Host,
-    /// The application took it (application API and OpenXR only).
+    /// The application read the input (application API and OpenXR only).
     InputConsumed Host,
     /// The application took the pose and started the frame (application API and OpenXR only).
     RenderBegun Host,
@@ -61,13 +61,13 @@ stages! {
     Captured Host,
     /// Colour conversion done.
     Converted Host,
-    /// First bytes out of the encoder.
+    /// The encoder output its first bytes.
     FirstSlice Host,
-    /// Last bytes out of the encoder.
+    /// The encoder output its last bytes.
     Encoded Host,
-    /// First datagram handed to the link.
+    /// The first datagram was handed to the link.
     FirstSent Host,
-    /// Last datagram handed to the link.
+    /// The last datagram was handed to the link.
     LastSent Host,
     /// First datagram in.
     FirstReceived Client,
@@ -75,26 +75,26 @@ stages! {
     Recoverable Client,
     /// Picture available.
     Decoded Client,
-    /// Handed to the display.
+    /// The picture was handed to the display.
     Submitted Client,
-    /// The display reports the time at which it is visible, past or future, where the display supports it.
+    /// The picture is visible. The display reports this time, in the past or in the future, if it supports that.
     Presented Client,
 }
 
 /// Number of stages.
 pub const STAGES: usize = Stage::ALL.len();
 
-/// The timestamps of one machine for one frame, on its own clock.
+/// The timestamps of one frame on one machine, on that machine's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stamps([Option<Instant>; STAGES]);
 
 impl Stamps {
-    /// Sets the time of `stage`; the first timestamp of a stage is kept.
+    /// Sets the time of `stage`, unless it is already set.
     pub fn stamp(&mut self, stage: Stage, at: Instant) {
         self.0[stage as usize].get_or_insert(at);
     }
 
-    /// Removes the time of `stage`, before a more exact one is set.
+    /// Removes the time of `stage`, so that a more exact time can be set.
     pub fn clear(&mut self, stage: Stage) {
         self.0[stage as usize] = None;
     }
@@ -106,37 +106,37 @@ impl Stamps {
     }
 }
 
-/// How a displayed picture relates to the captured one.
+/// How faithfully a displayed picture reproduces the captured picture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Fidelity {
-    /// All data of the frame and of its references arrived.
+    /// All data of the frame and of the frames that it references arrived.
     Complete,
     /// A missing part was concealed.
     Concealed,
-    /// It arrived complete but references a damaged picture.
+    /// The frame arrived complete but references a damaged picture.
     Tainted,
 }
 
 /// The reason why a frame was not displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum DropCause {
-    /// A newer frame replaced it before this stage.
+    /// A newer frame replaced this one before the stage.
     Superseded,
-    /// It was skipped while the link's queue drained.
+    /// The frame was skipped while the link's queue drained.
     CongestionSkipped,
     /// The encoder failed.
     EncodeFailed,
     /// The link's send buffer was full.
     SendBufferFull,
-    /// It did not arrive before its deadline, or only in part.
+    /// The frame did not arrive completely before its deadline.
     Lost,
     /// The decoder failed.
     DecodeFailed,
-    /// The client could not decode it, because it waits for a key frame.
+    /// The client could not decode the frame, because it was waiting for a key frame.
     AwaitingKeyFrame,
-    /// The session ended before the client could report on it.
+    /// The session ended before the client could report on the frame.
     SessionEnded,
-    /// The client never reported on it although the session continued.
+    /// The client never reported on the frame although the session continued.
     Unreported,
 }
 
@@ -155,16 +155,17 @@ impl DropCause {
     ];
 }
 
-/// The outcome of a captured frame, per subscriber.
+/// The outcome of a captured frame for one subscriber.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was submitted to the display.
+    /// The frame was submitted to the display.
     Displayed(Fidelity),
-    /// It was sent completely to a subscriber without reports (a recorder), so its further path is unknown.
+    /// The frame was sent completely to a subscriber that sends no reports (a recorder), so its further path is
+    /// unknown.
     SentUnacknowledged,
-    /// It ended before `stage`, because of `why`.
+    /// The frame was dropped before it reached `stage`, because of `why`.
     Dropped {
-        /// The first stage that was not reached.
+        /// The first stage that the frame did not reach.
         stage: Stage,
         /// The cause.
         why: DropCause,
@@ -172,7 +173,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether it counts for latency and frame rate, because it was displayed completely.
+    /// Whether the frame was displayed completely, and therefore counts for latency and frame rate.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         matches!(self, Outcome::Displayed(Fidelity::Complete))
@@ -226,17 +227,18 @@ impl ClientStamps {
     }
 }
 
-/// The age of a frame when its client submits it to the display, with the names used by ILLIXR. The first value is measured
-/// only on the client's clock and is exact. The others start on the host's clock and have the error of the clock estimate.
+/// The age of a frame when its client submits it to the display. The fields have ILLIXR's names. The first age is
+/// measured only on the client's clock and is exact. The others start on the host's clock and have the error of the
+/// clock estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DisplayLatency {
-    /// From the sampling of the pose with which it was drawn: motion to photon.
+    /// The time since the pose with which the frame was drawn was sampled: motion to photon.
     pub imu_to_display: Option<Duration>,
-    /// From the time at which the head pose was predicted from that sample.
+    /// The time since the head pose was predicted from that sample.
     pub predict_to_display: Option<Duration>,
-    /// From the time at which the application started to draw.
+    /// The time since the application started to draw.
     pub render_to_display: Option<Duration>,
-    /// Error bound of the latter two; `None` without them.
+    /// Error bound of the latter two ages; `None` if both are unknown.
     pub bound: Option<Duration>,
 }
 
@@ -259,41 +261,41 @@ pub struct FrameRecord {
     pub subscriber: SubscriberId,
     /// The view.
     pub view: ViewId,
-    /// Its frame.
+    /// The frame of the view.
     pub frame: FrameId,
     /// The host's timestamps.
     pub host: Stamps,
     /// The client's timestamps.
     pub client: ClientStamps,
-    /// Its outcome.
+    /// The outcome of the frame.
     pub outcome: Outcome,
-    /// Its cost; all zero for a frame that was not encoded.
+    /// The cost of the frame; all zero if the frame was not encoded.
     pub cost: FrameCost,
-    /// From [`Stage::InputSampled`] of the newest input that this frame is the first to show to the frame's
-    /// last stage, all on the client's clock.
+    /// Motion-to-photon latency of the newest input that this frame is the first to show: the time from
+    /// [`Stage::InputSampled`] of the input to the frame's last stage, all on the client's clock.
     #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
-    /// Whether that value is exact or a lower bound.
+    /// Whether the motion-to-photon latency is exact or a lower bound.
     pub echo: EchoKind,
     /// Media datagrams that the client received since its previous report.
     pub received: u16,
     /// Media datagrams that the client found missing since its previous report.
     pub missing: u16,
-    /// Number of runs of missing datagrams, which gives the run length.
+    /// Number of runs of missing datagrams, from which the mean run length follows.
     pub runs: u16,
     /// Fragments of this frame that were recovered by FEC.
     pub repaired: u16,
     /// Fragments of this frame that were retransmitted.
     pub resent: u16,
-    /// The pose with which the application drew the frame, as the client read it from the frame.
+    /// The pose with which the application drew the frame, as the client read it from the frame's data.
     pub pose: Option<PoseId>,
-    /// The age of the frame at the client; known only to the client.
+    /// The age of the frame at the client. Only the client knows it.
     #[serde(skip)]
     pub age: DisplayLatency,
 }
 
 impl FrameRecord {
-    /// For a frame of which only the outcome is known.
+    /// The record of a frame of which only the outcome is known.
     #[must_use]
     pub fn new(
         subscriber: SubscriberId,
@@ -320,9 +322,9 @@ impl FrameRecord {
         }
     }
 
-    /// The time from [`Stage::Captured`] to the last stage that the client reports, which is [`Stage::Presented`] or
-    /// otherwise [`Stage::Submitted`], with its error bound. `None` if one of them was not measured or the clocks are not
-    /// synchronised.
+    /// The time from [`Stage::Captured`] to the last stage that the client reports, with its error bound. The last
+    /// stage is [`Stage::Presented`] if it was measured, otherwise [`Stage::Submitted`]. `None` if a required stage was
+    /// not measured or the clocks are not synchronised.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<Mapped<Duration>> {
         let last = [Stage::Presented, Stage::Submitted];
@@ -337,14 +339,14 @@ impl FrameRecord {
 /// The cost of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FrameCost {
-    /// Whether it was a key frame.
+    /// Whether the frame was a key frame.
     pub key_frame: bool,
-    /// Its quantisation parameter.
+    /// The quantisation parameter of the frame.
     pub qp: u8,
-    /// Datagrams including repair datagrams, without retransmissions.
+    /// Number of datagrams, including repair datagrams but not retransmissions.
     pub datagrams: u32,
-    /// Repair datagrams among them.
+    /// Number of repair datagrams.
     pub parity: u32,
-    /// Bytes of all its datagrams, including protocol headers and tags, without transport headers.
+    /// Bytes of all datagrams of the frame, including protocol headers and tags but not transport headers.
     pub bytes: u32,
 }

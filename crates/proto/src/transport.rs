@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A transport. The numbers are those on the wire.
+/// A transport. The wire format uses these numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
@@ -29,7 +29,7 @@ impl TransportKind {
         TransportKind::Ring,
     ];
 
-    /// Its name in options, tables and logs.
+    /// The transport's name in options, tables and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,8 +41,8 @@ impl TransportKind {
         }
     }
 
-    /// Whether its datagrams are in Ethernet frames without IP. These transports are identical on the wire,
-    /// and differ only in the local interface to the network card.
+    /// Whether the transport sends datagrams in Ethernet frames without IP. These transports are identical on the wire.
+    /// They differ only in the local interface to the network card.
     #[must_use]
     pub const fn is_ethernet(self) -> bool {
         matches!(

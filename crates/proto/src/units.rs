@@ -26,7 +26,7 @@ pub struct ParseBitrateError(String);
 impl std::str::FromStr for Bitrate {
     type Err = ParseBitrateError;
 
-    /// Parses `20M` and `2.5M`; K or k, M and G are thousands, millions and billions.
+    /// Parses text such as `20M` and `2.5M`. K or k stands for thousands, M for millions and G for billions.
     fn from_str(text: &str) -> Result<Bitrate, ParseBitrateError> {
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
         let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -74,8 +74,8 @@ impl From<Size> for (u32, u32) {
 }
 
 impl Size {
-    /// Maximum width and height of this protocol, in pixels: the limit of H.264 level 6.2 (ITU-T H.264 table
-    /// 139 264 macroblocks, 8·MaxFS limits a side to 16 888), rounded down to a power of two.
+    /// Maximum width and height of a picture in this protocol, in pixels. This is the limit of H.264 level 6.2, rounded
+    /// down to a power of two (ITU-T H.264 table A-1: 139 264 macroblocks, 8·MaxFS limits a side to 16 888).
     pub const MAX_SIDE: u32 = 16_384;
 
     /// Width × height.
@@ -84,7 +84,7 @@ impl Size {
         Size { width, height }
     }
 
-    /// Whether both sides are between 1 and [`Size::MAX_SIDE`].
+    /// Whether width and height are between 1 and [`Size::MAX_SIDE`].
     #[must_use]
     pub const fn is_valid(self) -> bool {
         self.width >= 1
@@ -114,9 +114,9 @@ pub struct ParseSizeError(String);
 impl std::str::FromStr for Size {
     type Err = ParseSizeError;
 
-    /// Parses `1280x720`; both sides are between 1 and [`Size::MAX_SIDE`].
+    /// Parses text such as `1280x720`. Width and height must be between 1 and [`Size::MAX_SIDE`].
     fn from_str(text: &str) -> Result<Size, ParseSizeError> {
-        // Digits only: the standard library would accept a sign.
+        // Accept only digits, because the standard library would also accept a sign.
         let side = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
             true => text.parse().ok(),
             false => None,

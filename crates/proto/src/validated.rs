@@ -1,15 +1,16 @@
-//! Values from another process: fields that are serialised in a bounded form, and the error for invalid ones.
+//! Validation of values from another process: bounded serialised forms of fields, and the error for an invalid field.
 //!
-//! Types with an invariant convert from a plain form with `#[serde(try_from = …)]`, next to the type.
+//! A type with an invariant is instead converted from a plain form by `#[serde(try_from = …)]`, next to the type's
+//! definition.
 
 use serde::{Deserialize as _, Deserializer};
 
-/// A field with a value that its type excludes.
+/// The error for a field whose value is invalid for its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid {0}")]
 pub struct Invalid(pub &'static str);
 
-/// A duration in whole nanoseconds; saturates at 584 years, so that sums do not overflow.
+/// Serialises a duration in whole nanoseconds. It saturates at 584 years, so sums do not overflow.
 pub(crate) mod span {
     use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(crate) mod span {
     }
 }
 
-/// The same module for a duration that may be absent.
+/// The same for an optional duration.
 pub(crate) mod optional_span {
     use std::time::Duration;
 
@@ -53,7 +54,7 @@ pub(crate) mod optional_span {
     }
 }
 
-/// A value in its text form. The derived form of a socket address loses the scope.
+/// Serialises a value as text. The derived form of a socket address would lose its scope.
 pub mod as_text {
     use std::fmt::Display;
     use std::str::FromStr;

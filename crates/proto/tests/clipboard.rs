@@ -1,5 +1,5 @@
-//! Clipboard text between a host and its clients: the allowed directions, the player's exclusive access, and
-//! no blocking of later messages.
+//! Clipboard text between a host and its clients. Tests the allowed directions, the player's exclusive access, and that
+//! a long text does not block later messages.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -21,15 +21,15 @@ const BOTH: ClipboardDirections = ClipboardDirections {
     to_client: true,
 };
 
-/// A host and its clients, the first of which is the player.
+/// A host and its clients. The first client is the player.
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession)>,
-    /// The pasted text at the host, and at each client.
+    /// The received clipboard texts at the host, and below at each client.
     at_host: Vec<ClipboardText>,
     at_client: Vec<Vec<ClipboardText>>,
-    /// Each client's notification that the host's application uses relative motion, with the number of datagrams that the
-    /// client had received by then.
+    /// Each notification to a client that the host's application uses relative motion: the client, and the number of
+    /// datagrams that the client had received by then.
     mouse: Vec<(usize, usize)>,
     now: Instant,
 }
@@ -82,7 +82,7 @@ impl World {
         self.settle();
     }
 
-    /// Delivers all datagrams until none is sent.
+    /// Delivers datagrams until no peer sends any more.
     fn settle(&mut self) {
         let mut out = Vec::new();
         let mut datagrams = 0;
@@ -171,7 +171,7 @@ fn observers_neither_send_nor_receive_clipboard_text() {
     assert!(world.host_copies("for the player"));
     assert!(world.at_host.is_empty() && world.at_client[1].is_empty());
     assert_eq!(world.at_client[0].len(), 1);
-    // The client that takes over becomes the player in the middle of a text of the previous one.
+    // A second client takes over as player while a text of the previous player is in transit.
     assert!(world.clients[0].1.clipboard(long().as_str().into()));
     assert!(world.host.clipboard(long().as_str().into()));
     world.join(2, true);
@@ -195,13 +195,13 @@ fn a_new_text_replaces_a_partly_received_one() {
     assert_eq!(world.at_host, ["mine".into()]);
 }
 
-/// A message sent after the start of a long text overtakes its rest.
+/// A message that is sent after the start of a long text overtakes the rest of the text.
 #[test]
 fn a_long_text_delays_others_by_one_piece_at_most() {
     let mut world = World::new(BOTH, 1);
     assert!(world.host.clipboard("x".repeat(MAX_TEXT).as_str().into()));
     let mut out = Vec::new();
-    // The first piece is being sent.
+    // The host sends the first part of the text.
     assert!(world.host.poll_transmit(world.now, &mut out).is_some());
     let (path, client) = &mut world.clients[0];
     client.handle_datagram(world.now, *path, &out).unwrap();

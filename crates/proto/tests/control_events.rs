@@ -21,7 +21,7 @@ use support::{established, host, offer};
 const NOW: Instant = Instant(1_000_000_000);
 const PATH: PathId = PathId([3; PathId::LEN]);
 
-/// Exchanges datagrams until none is sent.
+/// Exchanges datagrams until no peer sends any more.
 fn talk(host: &mut Host, client: &mut ClientSession) {
     let mut datagram = Vec::new();
     for _ in 0..10 {

@@ -31,7 +31,7 @@ fn ms(ms: i64) -> Instant {
     Instant(ms * 1_000_000)
 }
 
-/// A sender, and its datagrams of a frame.
+/// A sender, and the datagrams of its current frame.
 struct Sender {
     media: VideoSender,
     slices: Vec<Vec<u8>>,
@@ -56,7 +56,7 @@ impl Sender {
         Sender { media, slices }
     }
 
-    /// The datagrams of a frame with slices of these lengths, and the number of repair datagrams among them.
+    /// The datagrams of a frame whose slices have these lengths, and the number of repair datagrams among them.
     fn frame(&mut self, frame: u32, reference: u32, lengths: &[usize]) -> (Vec<Vec<u8>>, usize) {
         let header = FrameHeader {
             frame: FrameId(frame),
@@ -110,7 +110,7 @@ impl Sender {
     }
 }
 
-/// The results of the output frames. Checks every slice against the sent one.
+/// The results of the output frames. Compares every output slice with the sent slice.
 fn ends(receiver: &mut MediaReceiver, now: Instant, sender: &Sender) -> Vec<(u32, Fidelity)> {
     let mut ends = Vec::new();
     while let Some(step) = receiver.first().poll(now) {
@@ -143,8 +143,8 @@ fn take(receiver: &mut MediaReceiver, now: Instant, datagrams: &[Vec<u8>]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// A block tolerates the loss of as many datagrams as it has repair shards, whichever they are and whatever the order of
-    /// the others. The frame is complete at once.
+    /// A block tolerates the loss of as many datagrams as it has repair shards, whichever datagrams are lost and in
+    /// whatever order the others arrive. The frame is complete at once.
     #[test]
     fn fec_recovers_a_block(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
@@ -167,7 +167,8 @@ proptest! {
         prop_assert_eq!(receiver.first().next_timeout(), None);
     }
 
-    /// Whatever is lost and requested, the frame is complete if the retransmissions arrive, and ends in time if they do not.
+    /// Whichever fragments are lost and requested, the frame is complete if the retransmissions arrive, and ends in
+    /// time if they do not arrive.
     #[test]
     fn requested_fragments_are_retransmitted(
         lengths in prop::collection::vec(0_usize..9000, 1..8),
@@ -179,7 +180,8 @@ proptest! {
         let (datagrams, _) = sender.frame(1, 0, &lengths);
         let mut arrived = 0;
         for (i, datagram) in datagrams.iter().enumerate() {
-            // The first datagram arrives. Without its configuration, the frame cannot be displayed.
+            // The first datagram always arrives. It contains the configuration, without which the frame cannot be
+            // displayed.
             if i == 0 || !lost[i % lost.len()] {
                 receiver.handle_datagram(ms(0), datagram).unwrap();
                 arrived += 1;
@@ -215,8 +217,8 @@ proptest! {
     }
 }
 
-/// There are more losses than repair shards. Missing fragments are requested after the repair shards have arrived, not
-/// before.
+/// More datagrams are lost than there are repair shards. The client requests the missing fragments only after the
+/// repair shards have arrived.
 #[test]
 fn requests_wait_for_repair_datagrams() {
     let mut sender = Sender::new(true, true);
@@ -243,7 +245,7 @@ fn requests_wait_for_repair_datagrams() {
         .expect("five are missing");
     let again = sender.again(ms(7), &request);
     assert_eq!(again.len(), 5);
-    // With the repair shards, fewer retransmissions are sufficient.
+    // Together with the repair shards, fewer retransmissions than requested are sufficient.
     take(&mut receiver, ms(8), &again[..5 - parity]);
     assert_eq!(
         ends(&mut receiver, ms(8), &sender),
@@ -269,7 +271,7 @@ fn without_retransmission_there_is_no_wait() {
     assert!(sender.again(ms(3), &request).is_empty());
 }
 
-/// A frame without any received datagram is requested as a whole, and waited for.
+/// If no datagram of a frame arrives, the receiver requests the whole frame and waits for it.
 #[test]
 fn an_entirely_lost_frame_is_retransmitted() {
     let mut sender = Sender::new(false, true);
@@ -330,8 +332,8 @@ fn a_body_is_retransmitted_twice_and_only_while_recent() {
     assert_eq!(sender.again(ms(101), &all).len(), 0);
 }
 
-/// After a loss, the host can reference an older frame that the client has. The picture is then intact again, without a key
-/// frame.
+/// After a loss, the host can reference an older frame that the client has. The picture is then correct again without a
+/// key frame.
 #[test]
 fn a_frame_has_the_fidelity_of_its_reference() {
     let mut sender = Sender::new(false, false);
@@ -403,7 +405,7 @@ fn an_unneeded_frame_is_discarded() {
     assert_eq!(ended, [(2, Fidelity::Concealed), (3, Fidelity::Complete)]);
 }
 
-/// The wait for frames that are not referenced is limited to the reordering time.
+/// The receiver waits for unreferenced frames only for the reordering time.
 #[test]
 fn unreferenced_frames_are_waited_for_briefly() {
     let mut sender = Sender::new(false, false);

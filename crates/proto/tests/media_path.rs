@@ -1,5 +1,5 @@
-//! The media path under link impairments. [`MediaSender`] fragments and seals, the datagrams are shuffled, repeated, lost or
-//! damaged, and [`MediaReceiver`] reassembles them.
+//! The media path under link impairments. [`MediaSender`] fragments and seals, the datagrams are shuffled, repeated,
+//! lost or damaged, and [`MediaReceiver`] reassembles them.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -25,7 +25,7 @@ use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEc
 use proptest::prelude::*;
 use support::established;
 
-/// A frame: whether it is a key frame, the number of skipped frame numbers, and its slices' lengths.
+/// A frame: whether it is a key frame, how many frame numbers are skipped before it, and the lengths of its slices.
 #[derive(Clone, Debug)]
 struct Frame {
     key: bool,
@@ -40,7 +40,7 @@ fn frames(key: impl Strategy<Value = bool>) -> impl Strategy<Value = Vec<Frame>>
     prop::collection::vec(frame, 1..10)
 }
 
-/// The bytes of a slice, different for each.
+/// The bytes of a slice. Each slice has different bytes.
 fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     let seed = u64::from(frame.0) << 8 | index as u64;
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -53,14 +53,14 @@ fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// The pieces for a link are the datagrams, all of the same length except the last.
+/// The runs for a link contain exactly the datagrams. All datagrams of a run have the same length, except the last.
 fn check_runs(out: &SendBuf) {
     let chunks = out.runs().flat_map(|(bytes, each)| bytes.chunks(each));
     assert!(chunks.eq(out.iter()));
     assert!(out.iter().all(|d| d.len() <= MAX_DATAGRAM));
 }
 
-/// Sent data: all datagrams in order, and each frame's slices.
+/// Sent data: all datagrams in order, and the slices of each frame.
 type Sent = (Vec<Vec<u8>>, BTreeMap<FrameId, Vec<Vec<u8>>>);
 
 fn send(frames: &[Frame]) -> Sent {
@@ -123,12 +123,12 @@ struct ReceiverOutput {
     /// Slices by frame and first macroblock.
     slices: BTreeMap<(FrameId, u16), Vec<u8>>,
     ends: Vec<(FrameId, Option<Fidelity>)>,
-    /// The first macroblock of the next output of the current frame.
+    /// The first macroblock of the next expected output of the current frame.
     next_mb: u16,
 }
 
 impl ReceiverOutput {
-    /// Polls all outputs, checking that they are in order.
+    /// Polls all outputs and checks that they are in order.
     fn drain(&mut self, receiver: &mut MediaReceiver, now: Instant) {
         let mut steps = 0;
         while let Some(step) = receiver.first().poll(now) {
@@ -179,7 +179,7 @@ impl ReceiverOutput {
     }
 }
 
-/// The datagrams in some order, each at least once, and some repeated.
+/// The indices of the datagrams in some order. Each datagram occurs at least once, and some are repeated.
 fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     for (i, swap) in order.iter().enumerate() {
@@ -193,7 +193,7 @@ fn shuffled(count: usize, order: &[usize]) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Any order and duplication within the reordering time results in all frames, complete.
+    /// If datagrams are reordered and duplicated within the reordering time, all frames are complete.
     #[test]
     fn any_order_gives_the_same_frames(
         frames in frames(Just(false)),
@@ -221,8 +221,8 @@ proptest! {
         prop_assert!(!receiver.first().picture().broken);
     }
 
-    /// With any loss, reordering, duplication and delay, no byte is wrong, outputs are in order, each frame ends at most
-    /// once, complete frames are complete, and no timers are left in the end.
+    /// With any loss, reordering, duplication and delay, no output byte is wrong and outputs are in order. Each frame
+    /// ends at most once, and frames that are reported as complete are complete. In the end, no timers are left.
     #[test]
     fn any_subset_gives_no_wrong_byte(
         frames in frames(prop::bool::weighted(0.2)),
@@ -256,7 +256,7 @@ proptest! {
         }
         let newest = *sent.last_key_value().unwrap().0;
         receiver.first().announce(now, newest);
-        // Repair datagrams are waited for until the next frame is due.
+        // The receiver waits for repair datagrams until the next frame is due.
         for _ in 0..12 * (sent.len() + 1) {
             now = now + REORDER_WAIT;
             out.drain(&mut receiver, now);
@@ -278,7 +278,7 @@ proptest! {
         }
     }
 
-    /// A datagram with any byte changed is refused, and does not affect the receiver.
+    /// A datagram in which any byte was changed is refused, and does not affect the receiver.
     #[test]
     fn a_changed_byte_is_refused(
         frames in frames(Just(false)),
@@ -325,7 +325,7 @@ fn a_slice_that_is_too_long_is_not_truncated() {
     assert_eq!(out.datagrams(), 0);
 }
 
-/// With constant reordering, there is always a gap, but each closes in time.
+/// With constant reordering, there is always a gap in the received datagrams, but each gap closes in time.
 #[test]
 fn constant_reordering_has_no_effect() {
     let frame = Frame {
@@ -336,7 +336,7 @@ fn constant_reordering_has_no_effect() {
     let (datagrams, _) = send(&[frame]);
     let mut receiver = MediaReceiver::new(&established());
     let mut out = ReceiverOutput::default();
-    // A datagram every 0.25 ms. Every fifth is delayed by 2 ms.
+    // A datagram is sent every 0.25 ms. Every fifth datagram is delayed by 2 ms.
     let mut arrivals: Vec<_> = (0_i64..)
         .zip(&datagrams)
         .map(|(i, d)| (i * 250_000 + if i % 5 == 2 { 2_000_000 } else { 0 }, d))
@@ -381,7 +381,8 @@ fn a_second_gap_does_not_wait_for_the_next_frame() {
     assert_eq!(out.ends, ends);
 }
 
-/// A key frame that arrived complete but was not decoded leaves the picture damaged, so another one is requested.
+/// A key frame that arrived complete but was not decoded leaves the picture damaged, so the client requests another key
+/// frame.
 #[test]
 fn a_key_frame_that_was_not_decoded_is_requested_again() {
     let key = Frame {

@@ -1,5 +1,5 @@
-//! Gamepads between a client and its host: which clients are notified and when, merging of states on the
-//! path, and rumble.
+//! Gamepads between clients and a host. Tests which clients are notified and when, that states are merged in transit,
+//! and rumble.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -20,13 +20,13 @@ use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 use support::established;
 
-/// A host and its clients, each with its gamepads as a runtime keeps them.
+/// A host and its clients. Each client has its set of gamepads, as a runtime keeps it.
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession, Pads)>,
-    /// The inputs at the host.
+    /// The input events that reached the host.
     inputs: Vec<InputEvent>,
-    /// The rumble of each client's gamepads, with its time.
+    /// Each rumble of a client's gamepad: the client, the time, the gamepad and the strength.
     rumbled: Vec<(usize, u64, PadId, Rumble)>,
     now: Instant,
     lossy: bool,
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Delivers all datagrams until none is sent. With a lossy link, nothing reaches the host.
+    /// Delivers datagrams until no peer sends any more. On a lossy link, nothing reaches the host.
     fn settle(&mut self) {
         let mut out = Vec::new();
         loop {
@@ -190,7 +190,7 @@ fn a_player_announces_its_pads_once_the_host_accepts_them() {
     assert_eq!(world.inputs(), there);
     world.input(0, held(1, 0, 0));
     assert_eq!(world.inputs(), [held(1, 0, 0)]);
-    // More than the maximum.
+    // This gamepad exceeds the maximum number.
     world.input(0, connected(2));
     world.input(0, held(2, SOUTH, 0));
     assert_eq!(world.inputs(), []);

@@ -1,4 +1,4 @@
-//! The path of a host's video. A path is used only after the client has shown that it receives there.
+//! The path on which a host sends video. The host uses a path only after the client has shown that it receives there.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -32,19 +32,19 @@ fn new_client(now: Instant, codecs: u32) -> ClientSession {
     ClientSession::new(now, &established(), offer)
 }
 
-/// A host and a client. Each datagram takes a millisecond.
+/// A host and a client. Time advances in steps of a millisecond.
 struct World {
     now: Instant,
     host: Option<Host>,
     client: ClientSession,
-    /// The source path of the client's datagrams, and the one that the host sees.
+    /// The actual source path of the client's datagrams, and the forged path that the host sees instead, if any.
     at: PathId,
     seems: Box<dyn FnMut(u32) -> Option<PathId>>,
     sent: u32,
-    /// Bytes received from each path, and sent to it.
+    /// The host's received bytes from each path, and its sent bytes to each path.
     received_bytes: BTreeMap<[u8; PathId::LEN], usize>,
     sent_bytes: BTreeMap<[u8; PathId::LEN], usize>,
-    /// The path of the video.
+    /// The path on which the host sends video.
     video: PathId,
     moved_at: Vec<Instant>,
     ended: bool,
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Both handle their timers for this many milliseconds.
+    /// Both peers handle their timers for this many milliseconds.
     fn run(&mut self, millis: u32) {
         let mut out = Vec::new();
         for _ in 0..millis {
@@ -92,7 +92,7 @@ impl World {
             while self.client.poll_transmit(self.now, &mut out) {
                 self.up(&out);
             }
-            // A response to the host uses the path of the request; there is only one.
+            // A response to the host takes the path of its request. Here, there is only one path.
             while self.client.poll_on_path(self.now, &mut out).is_some() {
                 self.up(&out);
             }
@@ -128,7 +128,8 @@ impl World {
 fn an_unresponsive_address_receives_few_datagrams() {
     let mut world = World::new();
     world.run(100);
-    // An attacker on the path forges the victim's address on five datagrams, then on every other one.
+    // An attacker on the path replaces the source address of five datagrams with the victim's, then that of every other
+    // datagram.
     let first = world.sent;
     world.seems = Box::new(move |n| (n < first + 5 || n % 2 == 0).then_some(VICTIM));
     world.run(20_000);
@@ -164,7 +165,7 @@ fn a_lost_challenge_is_repeated() {
     world.run(1000);
     world.at = AWAY;
     world.client.moved(world.now);
-    // The client's first datagram arrives, and no others for a while.
+    // The client's first datagram after the move arrives. The next two appear to come from another address.
     let first = world.sent;
     world.seems = Box::new(move |n| (n > first && n < first + 3).then_some(VICTIM));
     world.run(200);
@@ -195,7 +196,7 @@ fn a_session_survives_forged_unknown_session_replies() {
     world.run(1000);
     let mut out = Vec::new();
     for n in 0..200 {
-        // An attacker on the path has captured every datagram.
+        // An attacker on the path captures every datagram and forges the host's reply for an unknown session.
         world.client.moved(world.now);
         if world.client.poll_transmit(world.now, &mut out) {
             let forged = no_session::answer_to(&out).unwrap();
@@ -210,7 +211,8 @@ fn a_session_survives_forged_unknown_session_replies() {
     }
 }
 
-/// The host has closed the session in the meantime, so the datagrams that it still receives are older.
+/// The host closes a session while the client is stopped for a long time. The resumed client therefore ends the session
+/// itself.
 #[test]
 fn a_client_resumed_after_a_long_stop_ends_at_once() {
     for stopped in [5000, 10_000, 100_000] {
@@ -227,8 +229,8 @@ fn a_client_resumed_after_a_long_stop_ends_at_once() {
     assert!(!world.ended, "the host still has the session");
 }
 
-/// A refused client that migrates is kept until it has received the reason, but its path is not challenged, because that
-/// timer would never be cleared and the host would never sleep.
+/// A refused client that migrates is kept until it has received the reason. The host does not challenge its path: the
+/// timer of that challenge would never be cleared, so the host would never sleep.
 #[test]
 fn a_refused_client_gets_no_path_challenge() {
     let mut now = Instant(1_000_000_000);
@@ -236,7 +238,7 @@ fn a_refused_client_gets_no_path_challenge() {
     host.established(now, HOME, &established());
     let mut client = new_client(now, 0);
     let mut out = Vec::new();
-    // It receives nothing from the host, and repeats its offer from changing addresses.
+    // The client receives nothing from the host, and repeats its offer from changing addresses.
     let mut paths = [HOME, AWAY, VICTIM].into_iter().cycle();
     for _ in 0..1000 {
         now = now + MS;

@@ -1,4 +1,5 @@
-//! Both sides of a probe: the path of its datagrams. Only the first datagram of another kind migrates the session.
+//! Probes between a client and a host. A probe does not migrate the session; the first other datagram on the new path
+//! does.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -23,7 +24,7 @@ struct Pair {
     now: Instant,
     host: Host,
     client: ClientSession,
-    /// The path of the client's datagrams other than probes.
+    /// The path on which the client sends all datagrams except probes.
     path: PathId,
     out: Vec<u8>,
 }
@@ -57,7 +58,8 @@ impl Pair {
         std::iter::from_fn(|| self.host.poll_event()).collect()
     }
 
-    /// Sends the client's probes, which show that it receives. Returns the host's probe requests.
+    /// Sends the client's probes, and its responses to path challenges, on their paths. Returns the host's probe
+    /// requests.
     fn probe_requests(&mut self) -> Vec<ProbeRequest> {
         let mut asked = Vec::new();
         while let Some(to) = self.client.poll_on_path(self.now, &mut self.out) {
@@ -70,7 +72,7 @@ impl Pair {
         asked
     }
 
-    /// Sends the host's answer, of which the first `arrive` datagrams are delivered.
+    /// Sends the host's answer. Only the first `arrive` datagrams of the answer are delivered.
     fn answer(&mut self, asked: &ProbeRequest, transport: TransportKind, arrive: usize) {
         let length = self
             .host
@@ -145,7 +147,7 @@ fn half_a_response_suffices_and_less_is_requested_again() {
         let asked = pair.probe_requests();
         pair.answer(&asked[0], TransportKind::UdpGso, arrive);
         assert_eq!(pair.result(), want, "{arrive} of 8");
-        // Four requests, and the result a second later.
+        // An unsuccessful probe sends four requests and has its result after a second.
         let mut questions = 1;
         for _ in 0..20 {
             pair.now.0 += 50 * MS;
@@ -185,7 +187,7 @@ fn a_dead_path_is_detected_by_unanswered_pings() {
     pair.talk();
     let before = pair.client.unanswered(pair.now);
     assert!(before.as_millis() < 50, "{before:?}");
-    // The host's own pings still arrive, because only the path to the host is down.
+    // The host's pings still reach the client, because only the direction to the host is down.
     for _ in 0..20 {
         pair.now.0 += 100 * MS;
         while pair.client.poll_transmit(pair.now, &mut pair.out) {}
@@ -200,7 +202,7 @@ fn a_dead_path_is_detected_by_unanswered_pings() {
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
 }
 
-/// An observer with unlimited requests receives few responses, because each has the length of a frame.
+/// A client that probes without limit receives only a few responses, because each response is as long as a frame.
 #[test]
 fn unlimited_probes_are_answered_a_few_times_a_second() {
     let mut pair = Pair::new();
@@ -226,7 +228,7 @@ fn a_complete_transport_search_is_answered_without_delay() {
     let mut pair = Pair::new();
     pair.talk();
     let mut asked = 0;
-    // Three paths, with four unanswered requests each.
+    // The client probes three times, with four unanswered requests each.
     for path in [OLD, NEW, OLD] {
         let segmented = true;
         pair.client.probe(pair.now, ProbeTarget { path, segmented });

@@ -1,5 +1,5 @@
-//! Intra refreshes, from the policy that requests them to the receiver that reports the picture as complete again, and not a
-//! frame too early.
+//! Intra refreshes, from the policy that requests them to the receiver. The receiver reports the picture as complete
+//! again after the refresh, and not a frame too early.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -30,22 +30,22 @@ use support::established;
 
 const INTERVAL: Duration = Duration::from_micros(16_667);
 
-/// Columns of the picture. Each frame of a refresh codes one without reference.
+/// Columns of the picture. Each frame of a refresh codes one column without reference.
 const COLUMNS: usize = 5;
 
 /// The coding of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Coded {
     Key,
-    /// The column of a refresh that is coded without reference. Column 0 starts the refresh.
+    /// A frame of a refresh, which codes this column without reference. Column 0 starts the refresh.
     Refresh(usize),
     Plain,
 }
 
 /// The state of a decoder's picture: which columns are correct.
 ///
-/// Refreshed columns reference only refreshed ones (ITU-T H.264 leaves that to the encoder, and libx264 does so). Everything
-/// else may reference any part of the previous picture.
+/// During a refresh, refreshed columns reference only refreshed columns (ITU-T H.264 leaves that to the encoder, and
+/// libx264 does so). All other columns may reference any part of the previous picture.
 #[derive(Clone, Copy, Debug)]
 struct Picture {
     clean: [bool; COLUMNS],
@@ -56,7 +56,7 @@ impl Picture {
         self.clean == [true; COLUMNS]
     }
 
-    /// Decodes a frame, complete or with missing parts.
+    /// Decodes a frame. With `holes`, parts of the frame are missing.
     fn decode(&mut self, coded: Coded, holes: bool) {
         let before = *self;
         self.clean = match coded {
@@ -72,7 +72,7 @@ impl Picture {
     }
 }
 
-/// Two slices of two fragments each.
+/// The datagrams of a frame with two slices of two fragments each.
 fn datagrams(media: &mut VideoSender, header: &FrameHeader, coded: Coded) -> Vec<Vec<u8>> {
     let extensions = Extensions {
         configuration: (coded == Coded::Key).then_some(Configuration {
@@ -100,8 +100,8 @@ fn datagrams(media: &mut VideoSender, header: &FrameHeader, coded: Coded) -> Vec
     datagrams
 }
 
-/// The coding of a frame, its lost datagrams (bit n: datagram n), and the number of skipped frame numbers
-/// before it.
+/// Frames: whether each is a key frame, whether it starts a refresh, its lost datagrams (bit n: datagram n), and how
+/// many frame numbers are skipped before it.
 fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
     let lost = prop_oneof![12 => Just(0_u8), 1 => 1_u8..16, 1 => Just(15_u8)];
     let skipped = prop_oneof![6 => Just(0_u32), 1 => 1_u32..4];
@@ -117,7 +117,7 @@ fn frames() -> impl Strategy<Value = Vec<(bool, bool, u8, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// With any loss, a frame counts as complete exactly if each column of the decoder's picture is clean.
+    /// With any loss, a frame is reported as complete exactly if all columns of the decoder's picture are clean.
     #[test]
     fn a_frame_is_complete_exactly_if_the_picture_is_clean(frames in frames()) {
         let mut media = MediaSender::new(&established()).video();
@@ -157,7 +157,7 @@ proptest! {
             }
             receiver.first().announce(now, FrameId(frame));
             now = now + INTERVAL;
-            // Without a configuration there is no decoder.
+            // The decoder starts with the first configuration, which is in datagram 0 of a key frame.
             known |= coded == Coded::Key && lost & 1 == 0;
             picture.decode(coded, lost != 0 || !known);
             let mut ended = None;
@@ -176,10 +176,10 @@ proptest! {
     }
 }
 
-/// A policy with an encoder that makes refreshes of [`COLUMNS`] frames, and the results of its frames.
+/// A policy and an encoder whose refreshes take [`COLUMNS`] frames, with the coding of each frame.
 struct Host {
     policy: Policy,
-    /// Completed columns of the current refresh, and whether another one was requested.
+    /// Number of completed columns of the current refresh, and below whether another refresh was requested.
     at: Option<usize>,
     asked: bool,
     newest: u32,
@@ -291,7 +291,7 @@ fn a_loss_costs_a_refresh_and_no_key_frame() {
     assert!(host.policy.due().is_some(), "a timer is required");
     for (at, frame) in (5..).enumerate().take(COLUMNS) {
         assert_eq!(host.code(), Coded::Refresh(at));
-        // Frames in flight are reported as tainted, and the client requests a key frame.
+        // The client reports frames in flight as tainted, and requests a key frame.
         host.report(frame, TAINTED);
         host.policy
             .request_key_frame(KeyFrameRequester::Player, FrameId(3), FrameId(frame));
@@ -324,7 +324,7 @@ fn two_refreshes_hit_in_a_row_are_followed_by_a_key_frame() {
         why.collect::<Vec<_>>()
     };
     assert_eq!(keys(&mut host), [KeyFrameReason::First]);
-    // The second frame of each refresh is lost. Another refresh starts when it ends.
+    // The second frame of each refresh is lost. Another refresh starts when the damaged one ends.
     for refresh in 0..2 {
         assert_eq!(host.code(), Coded::Refresh(0), "refresh {refresh}");
         assert_eq!(host.code(), Coded::Refresh(1));

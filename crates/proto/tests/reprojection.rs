@@ -1,5 +1,4 @@
-//! Reprojected pictures against `vectors/reprojection.txt`, which also tests the implementation of the web
-//! page.
+//! Compares reprojected pictures with `vectors/reprojection.txt`. The same file tests the web page's implementation.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! The host limits the requests of a client, without effect on other clients.
+//! The host limits the requests of a client without affecting other clients.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -17,7 +17,7 @@ use support::{established, host, offer};
 const PATH: PathId = PathId([1; PathId::LEN]);
 const MS: i64 = 1_000_000;
 
-/// Delivers all datagrams of the client. Returns the number of retransmission requests at the host.
+/// Delivers all datagrams of the client. Returns the number of retransmission requests that the host accepted.
 fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> usize {
     let mut out = Vec::new();
     while client.poll_transmit(now, &mut out) {
@@ -35,7 +35,7 @@ fn excess_requests_are_dropped_and_later_ones_accepted() {
     let offer = offer(Role::Observer, 1 << 1);
     let mut client = ClientSession::new(Instant(0), &established(), offer);
     assert_eq!(exchange(&mut host, &mut client, Instant(0)), 0);
-    // A hundred requests per frame for one second.
+    // The client sends a hundred requests per frame for one second.
     for n in 0..60_u32 {
         let now = Instant(i64::from(n) * 16 * MS);
         let mut of_frame = 0;
@@ -48,9 +48,9 @@ fn excess_requests_are_dropped_and_later_ones_accepted() {
             });
             of_frame += exchange(&mut host, &mut client, now);
         }
-        // Two may belong to the interval that started with the previous frame.
+        // Two accepted requests may count towards the interval that started with the previous frame.
         assert!((30..=32).contains(&of_frame), "{of_frame} for frame {n}");
-        // Afterwards, the two requests of a normal client are accepted.
+        // Later, the host accepts two requests, as a normal client would send.
         let later = now + std::time::Duration::from_millis(12);
         for _ in 0..2 {
             client.resend(RetransmissionRequest {

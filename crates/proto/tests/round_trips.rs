@@ -1,4 +1,4 @@
-//! Written values are read back unchanged.
+//! Writing a value and reading it back returns the same value.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -45,7 +45,8 @@ fn frame() -> impl Strategy<Value = FrameId> {
     any::<u32>().prop_map(FrameId)
 }
 
-/// Ratios are multiples of 1/65 535, run lengths hundredths, durations microseconds.
+/// Values that the wire format can represent: ratios are multiples of 1/65 535, run lengths are in hundredths, and
+/// durations are in microseconds.
 fn decision() -> impl Strategy<Value = ControlEvent> {
     let rate = || any::<u64>().prop_map(Bitrate);
     let span = || any::<u32>().prop_map(|us| Duration::from_micros(us.into()));
@@ -130,7 +131,7 @@ fn peer_instant() -> impl Strategy<Value = PeerInstant> {
     any::<i64>().prop_map(PeerInstant)
 }
 
-/// A duration within the range of the wire format: 32 bits of nanoseconds, without the value for "not
+/// A duration within the range of the wire format: 32 bits of nanoseconds, excluding the value that encodes "not
 /// measured".
 fn span() -> impl Strategy<Value = Option<Duration>> {
     prop::option::of((0..u32::MAX).prop_map(|ns| Duration::from_nanos(ns.into())))
@@ -161,7 +162,7 @@ fn echo_kind() -> impl Strategy<Value = EchoKind> {
 }
 
 fn audio_report() -> impl Strategy<Value = AudioReport> {
-    // Known values are in microseconds, up to an hour.
+    // Known durations are in microseconds, up to about an hour.
     let span = || (0..4_000_000_000_u32).prop_map(|us| Duration::from_micros(us.into()));
     let known = move || prop::option::of(span());
     let counts = any::<(u8, u64, u64, u32, u64, u64)>();
@@ -252,7 +253,7 @@ fn pad_event() -> impl Strategy<Value = InputEvent> {
 fn event() -> impl Strategy<Value = InputEvent> {
     let key = |(code, text, pressed): (u16, Option<char>, bool)| InputEvent::Key {
         code: KeyCode(code),
-        // On the wire, zero is "no text".
+        // On the wire, zero encodes "no text".
         text: text.filter(|c| *c != '\0'),
         pressed,
     };
@@ -410,7 +411,7 @@ fn extensions() -> impl Strategy<Value = Extensions> {
         )
 }
 
-/// Events in the order of their sampling, within the 4.29 s of the wire format.
+/// Events in the order of their sampling, within the 4.29 s that the wire format can represent.
 fn batch() -> impl Strategy<Value = InputBatch> {
     let events = prop::collection::vec((event(), 0_i64..50_000_000), 0..=MAX_EVENTS);
     let pressed = prop::collection::vec(held(), 0..=MAX_PRESSED);
@@ -521,7 +522,8 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         Refusal::NoCommonCodec,
         Refusal::Full,
     ]);
-    // At most 255 bytes: 63 characters of any kind. Unprintable characters do not arrive.
+    // At most 63 characters of any kind, and so at most 255 bytes. Unprintable characters are excluded, because the
+    // receiver removes them.
     let text = || "[^\\p{Cc}]{0,63}".prop_map(|text| printable(&text));
     prop_oneof![
         grants().prop_map(Negotiation::Streams),
@@ -707,7 +709,7 @@ proptest! {
         fragment.write(&mut body);
         prop_assert_eq!(Fragment::parse(&body), Ok(fragment));
         prop_assert_eq!(Owner::of(&body), Ok(Some(Owner::Fragment(header.view_id()))));
-        // The sender reserves space for their length.
+        // The sender reserves as much space for the extensions as they report.
         let without = Fragment { extensions: Extensions::default(), ..fragment };
         let mut short = Vec::new();
         without.write(&mut short);
@@ -771,7 +773,7 @@ proptest! {
         }
     }
 
-    /// Any bytes are parsed or rejected.
+    /// Any bytes are either parsed or rejected.
     #[test]
     fn timed_bodies_of_any_bytes(kind in 0_u8..8, bytes in prop::collection::vec(any::<u8>(), 0..90)) {
         let mut body = vec![kind];

@@ -1,4 +1,4 @@
-//! Subscribers of a host that are not sessions: input, silence, and the outcome of each of their frames.
+//! Subscribers of a host that are not sessions: their input, their silence, and the outcome of each frame.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -46,7 +46,7 @@ fn at(ms: u64) -> Instant {
     START + Duration::from_millis(ms)
 }
 
-/// The subscriber joins as player and takes over.
+/// The subscriber joins as player and takes over the role.
 fn join(host: &mut Host, id: SubscriberId) {
     let request = SubscribeRequest {
         take_over: true,
@@ -74,7 +74,7 @@ fn releases(host: &mut Host) -> usize {
     events(host).iter().filter(releases).count()
 }
 
-/// A recorder's thread may be further behind, in frames and in time, than a client's reports.
+/// A recorder's thread may lag further behind the host, in frames and in time, than a client's reports.
 #[test]
 fn a_frame_in_hand_ends_when_it_is_passed_on() {
     let mut host = host();
@@ -101,7 +101,7 @@ fn a_frame_in_hand_ends_when_it_is_passed_on() {
     }
     host.handle_timeout(at(60_000));
     assert_eq!(outcomes(&mut host), [], "they are in hand");
-    // Passed on in order, but the update of one was lost.
+    // The recorder takes the frames in order, but its update about one frame is lost.
     for frame in (1..=900).filter(|frame| *frame != 500) {
         let left = Ok(Departure::default());
         host.departed(at(60_000), PLAYER, FrameId(frame), left);
@@ -132,7 +132,7 @@ fn keys_of_a_silent_player_are_released() {
     assert_eq!(releases(&mut host), 1);
     host.handle_timeout(at(9000));
     assert_eq!((releases(&mut host), host.next_timeout()), (0, None));
-    // It continues with the previous numbers.
+    // The input numbers continue after the release.
     assert_eq!(press(&mut host, at(9000), PLAYER), Ok(InputSeq(2)));
 }
 
@@ -156,11 +156,11 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     host.handle_timeout(at(190));
     host.handle_timeout(at(500));
     assert_eq!(repeats(&mut host), [false]);
-    // The next timeout is its end.
+    // The next timeout releases the player's keys.
     assert_eq!(host.next_timeout(), Some((at(1590), Wakeup::ReleaseInput)));
     assert!(host.on_activity(at(600), PLAYER));
     assert_eq!(repeats(&mut host), [true]);
-    // A release is sent before key repeat is enabled again.
+    // The host applies the release of a key before it enables key repeat again.
     host.handle_timeout(at(700));
     assert_eq!(repeats(&mut host), [false]);
     let release = InputEvent::Key {
@@ -190,7 +190,7 @@ fn a_displaced_player_is_released_and_its_pose_forgotten() {
     assert_eq!(posed, Some((PLAYER, PoseId(7))));
     let _ = press(&mut host, at(2), PLAYER);
     join(&mut host, OTHER);
-    // In this order: the typed keys, then their release, then the next player.
+    // The expected order is: the typed keys, their release, the next player.
     let kinds: Vec<&str> = events(&mut host)
         .iter()
         .map(|event| match event {
@@ -234,7 +234,7 @@ fn updates(host: &mut Host, id: SubscriberId) -> Vec<Update> {
     std::iter::from_fn(|| host.poll_update(id)).collect()
 }
 
-/// `text` in two pieces.
+/// `text` in two messages.
 fn pieces(text: &str) -> [ClipboardPiece; 2] {
     let (total, (one, other)) = (text.len() as u32, text.as_bytes().split_at(1));
     [(0, one), (1, other)].map(|(offset, bytes)| ClipboardPiece {
@@ -268,19 +268,19 @@ fn only_the_player_uses_the_clipboard() {
     host.clipboard_directions(ways);
     join(&mut host, PLAYER);
     join(&mut host, OTHER);
-    // An observer may become the player later.
+    // Observers also get the directions, because an observer may become the player later.
     for id in [PLAYER, OTHER] {
         assert!(updates(&mut host, id).contains(&Update::ClipboardDirections(ways)));
     }
     assert!(host.clipboard("one".into()) && host.clipboard("two".into()));
     assert_eq!(updates(&mut host, PLAYER), []);
-    // Only the newest is kept.
+    // The host keeps only the newest text.
     assert_eq!(updates(&mut host, OTHER), [Update::Clipboard("two".into())]);
     for id in [PLAYER, OTHER] {
         says(&mut host, id, "here");
     }
     assert_eq!(copied(&mut host), [(OTHER, "here".into())]);
-    // A player's pending clipboard text is discarded with its role.
+    // When a subscriber loses the player role, its pending clipboard texts are discarded.
     assert!(host.clipboard("secret".into()));
     let [first, last] = pieces("half");
     host.clipboard_piece_from(OTHER, &first);
@@ -320,7 +320,7 @@ fn only_the_player_has_controllers_and_haptics() {
     let _ = updates(&mut host, PLAYER);
     let trigger = |trigger| {
         let state = ControllerState::new(Hand::Left);
-        // At the wrong index, the state gets the hand of that index.
+        // The state is at the index of the other hand, so the host assigns it to that hand.
         [None, Some(ControllerState { trigger, ..state })]
     };
     let held = |host: &Host| {
@@ -381,13 +381,13 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
         millis,
     };
     assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
-    // Repeated while it lasts, and its end.
+    // The host repeats the update while the rumble lasts, and sends another when it ends.
     assert!(host.poll_transmit(at(100), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(hard, 350)]);
     host.rumble(at(150), pad, Rumble::OFF);
     assert!(host.poll_transmit(at(150), &mut out).is_none());
     assert_eq!(updates(&mut host, PLAYER), [runs(Rumble::OFF, 0)]);
-    // It is due, but there is another player, so no subscriber receives it.
+    // A rumble update is due, but the player has changed, so no subscriber receives it.
     host.rumble(at(300), pad, hard);
     assert!(host.poll_transmit(at(300), &mut out).is_none());
     join(&mut host, OTHER);
@@ -395,7 +395,7 @@ fn a_players_pads_rumble_until_it_leaves_or_another_plays() {
     assert!(!updates(&mut host, PLAYER).iter().any(felt));
     assert!(host.poll_transmit(at(900), &mut out).is_none());
     assert!(!updates(&mut host, OTHER).iter().any(felt));
-    // A client that follows one that has left does not receive it either.
+    // A new player does not receive the rumble of a player that has left, either.
     host.rumble(at(1000), pad, hard);
     host.unsubscribe(OTHER, Ending::Silent);
     join(&mut host, SECOND_ID);
@@ -457,8 +457,8 @@ fn steps() -> impl Strategy<Value = Vec<FrameStep>> {
 }
 
 proptest! {
-    /// Updates on a frame arrive in any number, before or after it was sent, from subscribers with and without reports. The
-    /// frame ends once.
+    /// Any number of updates about a frame arrive, before or after the frame was sent, from subscribers with and
+    /// without reports. The frame ends exactly once.
     #[test]
     fn each_frame_of_each_subscriber_ends_once(
         reports in any::<bool>(),

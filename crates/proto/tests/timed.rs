@@ -1,5 +1,5 @@
-//! Timed streams, from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver of the stream, over any
-//! link. Each payload is output once and in order, or reported as missing.
+//! Timed streams from [`TimedSender`](openuvr_proto::send::timed::TimedSender) to the receiver of the stream, over a
+//! link with any impairments. Each payload is output exactly once and in order, or is reported as missing.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "test values are known to fit"
@@ -53,7 +53,7 @@ fn hearing() -> MediaReceiver {
     receiver
 }
 
-/// The datagrams of payloads of these lengths, 5 ms apart, for a link with the loss `loss`.
+/// The datagrams of payloads with these lengths, 5 ms apart. The sender adapts to the loss `loss`.
 fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     let mut sender = MediaSender::new(&established()).timed(AUDIO);
     sender.follow(loss);
@@ -71,7 +71,7 @@ fn sent(loss: Loss, lengths: &[usize]) -> Vec<Vec<u8>> {
     datagrams.collect()
 }
 
-/// The output: for each payload, whether it arrived, from the first known one on.
+/// The receiver's output: whether each payload arrived, starting with the first known payload.
 #[derive(Default)]
 struct Received(Vec<bool>, u64);
 
@@ -106,7 +106,8 @@ fn loss(rate: f64, run: f64) -> Loss {
 }
 
 proptest! {
-    /// With losses, late and repeated datagrams in any order, a payload that arrived in time in any datagram is output.
+    /// Datagrams are lost, late, repeated and in any order. A payload is output if any datagram with it arrives in
+    /// time.
     #[test]
     fn payloads_come_out_once_in_order_or_are_named(
         lengths in prop::collection::vec(0_usize..600, 20..60),
@@ -114,7 +115,7 @@ proptest! {
         rate in 0.0..0.3_f64,
     ) {
         let datagrams = sent(loss(rate, 2.0), &lengths);
-        // Arrival times in microseconds. The last one arrives, which completes the stream.
+        // Arrival times in microseconds. The last datagram always arrives, which completes the stream.
         let mut arrivals: Vec<(i64, usize)> = Vec::new();
         for (payload, (delivery, late)) in (0..datagrams.len()).zip(&deliveries) {
             let sent = at(payload as u64).0 / 1000;
@@ -142,7 +143,7 @@ proptest! {
         while let Some(due) = receiver.next_timeout() {
             received.drain(&mut receiver, due, &lengths);
         }
-        // The payloads before the first arrived one are unknown.
+        // The payloads before the first arrived payload are unknown to the receiver.
         let counted = receiver.timed(AUDIO).unwrap().counters();
         let (whole, missing) = (
             received.0.iter().filter(|received| **received).count() as u64,
@@ -157,7 +158,7 @@ fn repeated_payloads_repair_losses() {
     let lengths = [100; 40];
     let datagrams = sent(loss(0.05, 3.0), &lengths);
     let (mut receiver, mut received) = (hearing(), Received::default());
-    // Three consecutive ones, and a single one.
+    // Three consecutive datagrams and a single one are lost.
     let lost = [10, 11, 12, 30];
     for (payload, datagram) in datagrams.iter().enumerate() {
         if !lost.contains(&payload) {
@@ -184,7 +185,7 @@ fn lost_payloads_are_skipped_at_their_deadline() {
     let wait = Duration::from_millis(12);
     receiver.timed(AUDIO).unwrap().set_wait(wait);
     receiver.handle_datagram(at(0), &datagrams[0]).unwrap();
-    // Too long to be repeated, so the second is lost.
+    // The payloads are too long to be repeated, so the payload of the lost second datagram is missing.
     receiver.handle_datagram(at(2), &datagrams[2]).unwrap();
     receiver.handle_datagram(at(3), &datagrams[3]).unwrap();
     received.drain(&mut receiver, at(3), &lengths);
@@ -195,7 +196,7 @@ fn lost_payloads_are_skipped_at_their_deadline() {
     assert_eq!(received.0, [true]);
     received.drain(&mut receiver, due, &lengths);
     assert_eq!(received.0, [true, false, true, true]);
-    // Now it is too late.
+    // The second datagram now arrives too late.
     receiver.handle_datagram(due, &datagrams[1]).unwrap();
     received.drain(&mut receiver, due, &lengths);
     assert_eq!((received.0.len(), receiver.next_timeout()), (4, None));
@@ -212,7 +213,8 @@ fn a_long_gap_ends_at_once_and_costs_no_memory() {
     let last = &datagrams[count - 1];
     receiver.handle_datagram(at(9), last).unwrap();
     received.drain(&mut receiver, at(9), &lengths);
-    // All that exceed the limit are skipped, including one that arrived. The others are waited for.
+    // The payloads that exceed the limit are skipped, including a payload that arrived. The receiver waits for the
+    // others.
     assert_eq!(received.0.len(), count - MAX_WAITING as usize);
     let due = receiver.next_timeout().unwrap();
     received.drain(&mut receiver, due, &lengths);
@@ -253,7 +255,8 @@ fn unknown_and_ungranted_streams_are_counted_and_skipped() {
     let mut receiver = MediaReceiver::new(&established());
     let e = established();
     let mut sealer = Sealer::new(&e.secret, e.session, Direction::HostToClient, Plane::Media);
-    // A kind of a newer version, audio that was not requested, a view that was not granted.
+    // A kind of a newer protocol version, audio that was not requested, and fragments and repair shards of views that
+    // were not granted.
     for body in [[99, 0, 0, 7], [2, 0, 1, 0], [1, 0, 1, 0], [3, 5, 0, 0]] {
         let mut datagram = vec![0; HEADER];
         datagram.extend_from_slice(&body);

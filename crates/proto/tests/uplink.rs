@@ -1,4 +1,4 @@
-//! Streams from client to host: granted streams are output, all others are skipped or rejected.
+//! Streams from client to host. Granted streams are output; all others are skipped or rejected.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The size of a client's window reaches the host: only the latest size, and at a limited rate.
+//! The size of a client's window reaches the host: only the latest size is sent, and at a limited rate.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"
@@ -25,7 +25,7 @@ fn pair() -> (Host, ClientSession) {
     (host, client)
 }
 
-/// Delivers all datagrams until none is sent. Returns the sizes at the host.
+/// Delivers datagrams until no peer sends any more. Returns the sizes that reached the host.
 fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Size> {
     let mut sizes = Vec::new();
     let mut out = Vec::new();
@@ -54,7 +54,7 @@ fn exchange(host: &mut Host, client: &mut ClientSession, now: Instant) -> Vec<Si
 fn the_latest_size_arrives_behind_the_offer() {
     let (mut host, mut client) = pair();
     let [first, last] = [Size::new(640, 360), Size::new(1280, 720)];
-    // Before the offer has arrived, and one that is replaced by another.
+    // The client sets two sizes before the host has received its offer. The second size replaces the first.
     client.window_size(first);
     client.window_size(last);
     assert_eq!(exchange(&mut host, &mut client, Instant(0)), [last]);

@@ -1,8 +1,8 @@
 //! Records of frame journeys, for files and for display.
 //!
-//! The recorder passes the finished [`FrameRecord`]s of all subscribers on to the CSV, the trace and the live table. It
-//! measures nothing itself, and missing measurements stay empty. It writes to files, which may block, so it belongs to a
-//! thread for which no frame waits.
+//! The recorder passes the finished [`FrameRecord`]s of all subscribers to the CSV, the trace and the live table. It
+//! measures nothing itself, and leaves missing measurements empty. Writing to files may block, so the recorder runs in
+//! a thread for which no frame waits.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -42,7 +42,7 @@ pub use self::totals::{Count, Subscriber, Summary};
 use self::trace::Trace;
 use openuvr_terminal::out;
 
-/// The outputs of records.
+/// The outputs of a recorder.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The CSV.
@@ -74,7 +74,7 @@ pub struct Recorder {
     totals: Totals,
     /// The rendition of each subscriber.
     renditions: HashMap<SubscriberId, RenditionId>,
-    /// Incomplete files, with the error.
+    /// Error messages of incomplete files.
     failed: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl Recorder {
     /// Creates the files. The table is written to the standard output.
     ///
     /// # Errors
-    /// Returns one line if a file cannot be created.
+    /// Returns a one-line error if a file cannot be created.
     pub fn new(options: &Options) -> anyhow::Result<Recorder> {
         let terminal = out::is_terminal();
         let shown = match options.table {
@@ -181,7 +181,7 @@ impl Recorder {
         self.table.is_some()
     }
 
-    /// Completes the files and returns a summary of the run, and errors of incomplete files.
+    /// Completes the files. Returns a summary of the run, and the error messages of incomplete files.
     pub fn finish(mut self) -> (Summary, Vec<String>) {
         self.csv(Csv::finish);
         self.trace(Trace::finish);
@@ -201,7 +201,7 @@ impl Recorder {
     }
 }
 
-/// A file on which the stream does not depend.
+/// An output file. A failure to write it does not affect the stream.
 struct File<T> {
     content: T,
     path: PathBuf,
@@ -221,8 +221,8 @@ impl<T> File<T> {
         }))
     }
 
-    /// Writes to the file. A full disk ends the file, with one warning, but not the stream. Returns the error when the file
-    /// ends.
+    /// Writes to the file. If that fails (a full disk), the file is closed with one warning, but the stream continues.
+    /// Returns the error when the file is closed.
     fn write(
         file: &mut Option<File<T>>,
         write: impl FnOnce(&mut T) -> std::io::Result<()>,
@@ -230,7 +230,7 @@ impl<T> File<T> {
         let open = file.as_mut()?;
         let error = write(&mut open.content).err()?;
         let why = format!("can't write to {}: {error}", open.path.display());
-        tracing::warn!("{why}; the file is incomplete, the stream continues");
+        tracing::warn!("{why}; the file is incomplete, but the stream continues");
         *file = None;
         Some(why)
     }

@@ -9,13 +9,13 @@ use hdrhistogram::Histogram;
 use openuvr_proto::quantile::nearest_rank;
 use openuvr_proto::time::Instant;
 
-/// The period of recent values.
+/// The period that the recent values cover.
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
-/// The maximum number of recent values: [`WINDOW`] at 240 frames/s, twice.
+/// The maximum number of recent values: twice the number in [`WINDOW`] at 240 frames/s.
 const MAX_RECENT: usize = 2400;
 
-/// The maximum distinguishable span.
+/// The maximum span. Longer spans count as this span.
 const MAX_SPAN: Duration = Duration::from_secs(3600);
 
 /// The percentiles of a set of values.
@@ -31,9 +31,9 @@ pub(super) struct Percentiles {
     pub(super) max: Duration,
 }
 
-/// Values of one span, with bounded memory: the recent values, and a histogram in microseconds with three significant digits
-/// (HDR: an error of at most 0.1 %). The histogram takes about 20 KiB for milliseconds and less than 100 KiB at
-/// [`MAX_SPAN`].
+/// The values of one span, in bounded memory: the recent values, and a histogram in microseconds with three significant
+/// digits (HDR: an error of at most 0.1 %). The histogram takes about 20 KiB for spans of milliseconds and less than
+/// 100 KiB for [`MAX_SPAN`].
 #[derive(Debug)]
 pub(super) struct Spread {
     recent: VecDeque<(Instant, Duration)>,
@@ -44,7 +44,7 @@ impl Spread {
     pub(super) fn new() -> Spread {
         Spread {
             recent: VecDeque::new(),
-            // Fails only for an invalid number of digits.
+            // `Histogram::new` fails only for an invalid number of digits.
             run: Histogram::new(3).ok(),
         }
     }
@@ -57,7 +57,7 @@ impl Spread {
         self.recent.push_back((now, value));
         if let Some(run) = &mut self.run {
             let micros = value.min(MAX_SPAN).as_nanos().div_ceil(1000);
-            // It grows up to `MAX_SPAN`.
+            // The histogram grows as required, up to `MAX_SPAN`, so this does not fail.
             let _ = run.record(u64::try_from(micros).unwrap_or(u64::MAX));
         }
     }

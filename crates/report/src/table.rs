@@ -1,8 +1,8 @@
 //! The live table: the time of each stage, now and in the whole run, in 80 columns.
 //!
-//! On a terminal, its rows are redrawn once per second. Elsewhere, it is a line for each subscriber each [`LINES_EVERY`].
-//! Times are those of frames that were displayed completely, or sent to a subscriber without reports. A span between two
-//! clocks has an error bound. This module writes nothing itself.
+//! On a terminal, the rows of the table are redrawn once per second. Elsewhere, the table is one line for each
+//! subscriber, every [`LINES_EVERY`]. Only frames that were displayed completely, or sent to a subscriber without
+//! reports, count for the times. A span between two clocks has an error bound. This module writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -26,14 +26,14 @@ use openuvr_terminal::wrap::wrapped;
 /// The interval of redraws on a terminal.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// The interval of lines elsewhere.
+/// The interval of lines in other outputs.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 
-/// The time without a frame after which the table shows no rates.
+/// If no frame arrives for this long, the table shows no rates.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The spans of the journey. On the link, the first datagram counts. Slices are sent while later ones are being encoded, so
-/// the client may receive the first before the last is sent.
+/// The spans of a frame's journey. The span of the link is that of the first datagram. Slices are sent while later
+/// slices are being encoded, so the client may receive the first slice before the last slice is sent.
 const SPANS: [(Stage, Stage); 12] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
@@ -52,15 +52,15 @@ const SPANS: [(Stage, Stage); 12] = [
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
-/// The client's part of it, which is the total of a table without the host's stages.
+/// The client's part of the journey. It is the total of a table without the host's stages.
 const CLIENT_TOTAL: (Stage, Stage) = (Stage::FirstReceived, Stage::Submitted);
 
-/// The table's text when there are no subscribers: before the first one, and later.
+/// The table's text when there are no subscribers.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleText {
     /// Before the first subscriber.
     pub yet: &'static str,
-    /// After the last one.
+    /// After the last subscriber has left.
     pub now: &'static str,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Table {
     started: Option<Instant>,
     /// The connected subscribers, with or without frames.
     present: HashMap<SubscriberId, (Role, String)>,
-    /// The rendition of each of them.
+    /// The rendition of each connected subscriber.
     renditions: HashMap<SubscriberId, RenditionId>,
     /// Whether there has been any subscriber.
     had_subscribers: bool,
@@ -85,19 +85,19 @@ pub(super) struct Table {
 
 /// The output of the table.
 pub(super) enum Drawing {
-    /// Rows that replace the previous ones.
+    /// Rows that replace the previous rows.
     Rows(Vec<String>),
-    /// Lines after the previous ones.
+    /// Lines that are appended to the previous output.
     Lines(String),
 }
 
 /// The spans and counts of one subscriber's frames.
 struct Journey {
     spans: Vec<Spread>,
-    /// Motion-to-photon latency, measured with the time at which the application read the input.
+    /// Motion-to-photon latency of frames for which the time when the application read the input is known.
     exact: Spread,
-    /// Motion-to-photon latency, measured with the time at which the input was injected into the window system, which gives
-    /// lower bounds.
+    /// Lower bounds of the motion-to-photon latency, of frames for which only the time of the input's injection into
+    /// the window system is known.
     at_least: Spread,
     /// The ages of displayed frames, in the order of [`DisplayLatency::named`].
     ages: [Spread; 3],
@@ -105,7 +105,7 @@ struct Journey {
     age_bound: Option<Duration>,
     recent: VecDeque<Recent>,
     bound: Option<Duration>,
-    /// The last report of its sound playback.
+    /// The last report of the client's sound playback.
     audio: Option<AudioReport>,
     started: Instant,
     last_record: Instant,
@@ -143,7 +143,7 @@ impl Journey {
     fn add(&mut self, now: Instant, record: &FrameRecord) {
         self.last_record = now;
         self.expire(now);
-        // 240 frames/s for the window, twice.
+        // Twice the number of frames in the window at 240 frames/s.
         if self.recent.len() == 2400 {
             self.recent.pop_front();
         }
@@ -199,8 +199,8 @@ impl Journey {
     }
 }
 
-/// The span between two stages, if both were measured, on one clock if possible. Between two clocks, it may be negative
-/// within the error bound, and is then zero.
+/// The span between two stages, if both were measured, on a single clock if possible. A span between two clocks may be
+/// negative within the error bound. Such a span counts as zero.
 fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
     let here = |stage| {
         let mapped = || record.client.here(stage).map(|mapped| mapped.at);
@@ -244,14 +244,14 @@ impl Table {
         }
     }
 
-    /// A subscriber's rendition, if there are several.
+    /// A subscriber's rendition; `None` if there is only one rendition.
     fn rendition(&self, id: SubscriberId) -> Option<RenditionId> {
         let own = self.renditions.get(&id).copied()?;
         let several = self.renditions.values().any(|other| *other != own);
         several.then_some(own)
     }
 
-    /// Name and role, and the rendition if there are several.
+    /// Name and role, and the rendition if there are several renditions.
     fn title(&self, id: SubscriberId, role: Role, name: &str) -> String {
         let (name, role) = (short(name), role.name());
         match self.rendition(id) {
@@ -266,7 +266,7 @@ impl Table {
         self.present.remove(&id);
     }
 
-    /// Records a control event, with its rendition if there are several.
+    /// Records a control event. `of` is its rendition if there are several renditions.
     pub(super) fn decision(&mut self, of: Option<RenditionId>, decision: &ControlEvent) {
         self.decision = Some((of, *decision));
     }
@@ -335,7 +335,7 @@ impl Table {
         text
     }
 
-    /// All rows of the subscribers that fit, and one line for each of the others.
+    /// All rows of each subscriber whose rows fit, and one line for each of the others.
     fn rows(&mut self, now: Instant, totals: &Totals, room: TerminalSize) -> Vec<String> {
         let mut text = String::new();
         let all = self.present.iter();
@@ -343,7 +343,7 @@ impl Table {
             .map(|(id, (role, name))| (*id, *role, name.clone()))
             .collect();
         all.sort_by_key(|(id, role, name)| (*role != Role::Player, name.clone(), id.number()));
-        // One row for typed text, and one for a message.
+        // Leave one row for typed text, and one for a message.
         let most = room.rows.saturating_sub(2);
         for (i, (id, role, name)) in all.iter().enumerate() {
             let mut rows = String::new();
@@ -373,7 +373,7 @@ impl Table {
                 format_args!("last control event: {of}{decision}"),
             );
         }
-        // On a terminal with few rows, the top is shown.
+        // On a terminal with few rows, show the top of the table.
         text.lines().take(most).map(str::to_owned).collect()
     }
 
@@ -434,7 +434,7 @@ impl Table {
         row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
         let names = DisplayLatency::default().named();
         for (n, (age, (name, _))) in journey.ages.iter_mut().zip(names).enumerate() {
-            // Both ends of the first one are on the client's clock.
+            // Both ends of the first age are on the client's clock, so it has no error bound.
             let bound = journey.age_bound.filter(|_| n > 0);
             row(text, now, name, age, bound);
         }
@@ -460,7 +460,7 @@ impl Table {
         line
     }
 
-    /// The recent percentiles of the whole journey or, at a client, of its part.
+    /// The recent percentiles of the whole journey or, at a client, of the client's part.
     fn total(&mut self, now: Instant, id: SubscriberId) -> Option<((Stage, Stage), Percentiles)> {
         let journey = self.journeys.get_mut(&id)?;
         [TOTAL, CLIENT_TOTAL].into_iter().find_map(|total| {
@@ -540,7 +540,7 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
     let of = |count: fn(&Recent) -> u32| {
         // The first frame starts the first interval and is not counted.
         let recent = journey.recent.iter().filter(|frame| frame.at > started);
-        // An integer sum, because an empty sum of fractions would be -0.
+        // Sum integers, because an empty sum of floats would be -0.
         recent.map(count).map(u64::from).sum::<u64>() as f64
     };
     let frames = of(|frame| u32::from(frame.complete)) / seconds;
@@ -550,7 +550,7 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         false => format!("{frames:.1} complete frames/s"),
     };
     let (bytes, datagrams) = (of(|frame| frame.bytes), of(|frame| frame.datagrams));
-    // A client does not know the number of sent bytes.
+    // A client does not know how many bytes were sent.
     if bytes > 0.0 {
         let rate = bytes * 8.0 / seconds / 1e6;
         push(&mut text, format_args!("  {rate:.1} Mb/s"));
@@ -617,6 +617,6 @@ fn number(span: Duration) -> String {
 }
 
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing into a string does not fail.
+    // Writing to a string does not fail.
     let _ = text.write_fmt(arguments);
 }

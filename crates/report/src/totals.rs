@@ -9,14 +9,14 @@ use openuvr_proto::printable::is_printable;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome};
 
-/// Maximum number of separately counted subscribers: a player and 64 observers, and the same number of former ones. Beyond
-/// it, the one without records for the longest time is added to [`Summary::earlier`].
+/// Maximum number of separately counted subscribers: a player and 64 observers, and as many former subscribers. Beyond
+/// this number, the subscriber without records for the longest time is added to [`Summary::earlier`].
 pub(super) const MAX_SUBSCRIBERS: usize = 130;
 
 /// The numbers of frames by outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// All records: captured frames.
+    /// The number of records. Each captured frame has a record.
     pub captured: u64,
     /// Displayed completely.
     pub complete: u64,
@@ -26,7 +26,7 @@ pub struct Count {
     pub tainted: u64,
     /// Sent to a subscriber without reports.
     pub unacknowledged: u64,
-    /// Not displayed, by the variant of the cause.
+    /// Frames that were not displayed, by the name of the cause.
     pub dropped: BTreeMap<String, u64>,
 }
 
@@ -55,7 +55,7 @@ impl Count {
         }
     }
 
-    /// Dropped frames, for any cause.
+    /// The number of frames dropped for any cause.
     pub fn all_dropped(&self) -> u64 {
         self.dropped.values().sum()
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Count {
             f,
             "{captured} captured = {complete} complete + {concealed} concealed + {tainted} tainted + "
         )?;
-        // Only for a subscriber without reports.
+        // This count is shown only for a subscriber without reports.
         if *unacknowledged > 0 {
             write!(f, "{unacknowledged} sent + ")?;
         }
@@ -102,21 +102,21 @@ impl fmt::Display for Count {
 /// One subscriber's frames.
 #[derive(Clone, Debug)]
 pub struct Subscriber {
-    /// Its name, sanitised for a terminal.
+    /// The subscriber's name, sanitised for a terminal.
     pub name: String,
-    /// Its role in the last record.
+    /// The subscriber's role in its last record.
     pub role: Role,
-    /// Its frames by outcome.
+    /// The subscriber's frames by outcome.
     pub count: Count,
-    /// The time of its last record.
+    /// The time of the subscriber's last record.
     pub(super) last_record: Instant,
     lowest: u32,
     highest: u32,
 }
 
 impl Subscriber {
-    /// The number of missing records between its first and its last frame. It is zero at the host, where each captured frame
-    /// has an outcome. A client does not know which frames were never sent by the host.
+    /// The number of missing records between the subscriber's first and last frame. At the host, where each captured
+    /// frame has an outcome, this number is zero. A client does not know which frames the host never sent.
     pub fn unaccounted(&self) -> u64 {
         let span = u64::from(self.highest - self.lowest) + 1;
         span.saturating_sub(self.count.captured)
@@ -197,7 +197,7 @@ impl Totals {
 pub struct Summary {
     /// Each subscriber: players first, then by name.
     pub subscribers: Vec<Subscriber>,
-    /// The sum of the subscribers that are no longer counted separately.
+    /// The summed counts of the subscribers that are no longer counted separately.
     pub earlier: Count,
 }
 

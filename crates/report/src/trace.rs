@@ -1,11 +1,13 @@
 //! The trace: frames as slices on a timeline, for ui.perfetto.dev and chrome://tracing.
 //!
-//! The file is in the JSON array form of the *Trace Event Format* (Google, "Trace Event Format", the document to which the
-//! Catapult project refers). The closing bracket is optional in it, so the file of a killed program is also valid. All times
-//! are on the host's clock. A client's timestamps are converted, and its slices contain the error bound of the conversion.
+//! The file is in the JSON array form of the *Trace Event Format* (Google, "Trace Event Format", the document to which
+//! the Catapult project refers). That form does not require the closing bracket, so the file of a killed program is
+//! also valid. All times are on the host's clock. A client's timestamps are converted, and its slices contain the error
+//! bound of the conversion.
 //!
-//! Slices of one track must not overlap (Perfetto, FAQ, "overlapping events in JSON traces"), but frames do: one is on the
-//! link while the next is sent. Each kind of slice therefore has several lanes, and uses the first free one.
+//! Slices of one track must not overlap (Perfetto, FAQ, "overlapping events in JSON traces"), but frames do overlap:
+//! one frame is on the link while the next is sent. Each kind of slice therefore has several lanes, and a slice takes
+//! the first free lane.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -21,39 +23,41 @@ use serde_json::json;
 
 use super::totals::MAX_SUBSCRIBERS;
 
-/// The maximum time before an event is written.
+/// The maximum delay before an event is written.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The maximum number of unwritten bytes.
 const BUFFER: usize = 64 << 10;
 
-/// The number of lanes of one kind, which is the number of overlapping frames. 8 at 60 frames/s are 130 ms of link.
+/// The number of lanes for each kind of slice, which limits how many frames can overlap. At 60 frames/s, 8 lanes are
+/// enough for 130 ms on the link.
 const LANES: usize = 8;
 
-/// The number of remembered frames with drawn capture and encoding: the maximum delay of a report (2 s) at
-/// 240 frames/s.
+/// How many frames are remembered, so that their capture and encoding are drawn only once. This covers the maximum
+/// delay of a report (2 s) at 240 frames/s.
 const REMEMBERED: usize = 512;
 
 /// The interval of the bitrate counter.
 const RATE_EVERY: Duration = Duration::from_millis(500);
 
-/// The host's process number. Clients follow. Zero would be the idle process.
+/// The host's process number. The clients have the following numbers. Zero would be the idle process.
 const HOST: u32 = 1;
 
-/// The range of track numbers of a process, because Perfetto requires unique numbers across processes. There are ten for
-/// each kind of slice. The host's tracks for a client are in the client's block.
+/// The number of track numbers that each process gets. The ranges are disjoint, because Perfetto requires unique track
+/// numbers across processes. Each kind of slice has ten track numbers. The tracks on which the host sends to a client
+/// are in the client's range.
 const TRACKS: u32 = 100;
 
-/// Tracks in a client's block for sending at the host.
+/// First track of the host's sending, relative to the client's range.
 const SENT: u32 = 50;
 
-/// Tracks in a client's block for the link.
+/// First track of the link, relative to the client's range.
 const LINK: u32 = 70;
 
-/// Tracks in a client's block for dropped frames.
+/// First track of dropped frames, relative to the client's range.
 const DROPS: u32 = 90;
 
-/// Consecutive stages on one machine; a slice connects two measured ones.
+/// Consecutive stages on one machine. A slice connects two consecutive measured stages.
 const AT_HOST: &[Stage] = &[Stage::Captured, Stage::Converted, Stage::Encoded];
 const SENDING: &[Stage] = &[Stage::FirstSent, Stage::LastSent];
 const AT_CLIENT: &[Stage] = &[
@@ -67,7 +71,7 @@ const AT_CLIENT: &[Stage] = &[
 /// Writes the events.
 pub(super) struct Trace {
     out: Box<dyn Write + Send>,
-    /// Only complete events, so that the file is valid up to its end.
+    /// The events to write. Events are only written whole, so the file is always valid up to its end.
     waiting: Vec<u8>,
     flushed: Option<Instant>,
     /// The time at which each lane is free again, by track.
@@ -79,12 +83,12 @@ pub(super) struct Trace {
 
 /// The state of a subscriber.
 struct Session {
-    /// Its process.
+    /// The process number of the subscriber.
     process: u32,
     qp: Option<u8>,
-    /// The start of the current interval, and the bytes since then.
+    /// The start of the current interval of the bitrate counter, and the bytes since then.
     rate: Option<(Instant, u64)>,
-    /// The time of the last counter, because counters must not go back in time.
+    /// The time of the last counter value. Counters must not go back in time.
     counted: Option<Instant>,
 }
 
@@ -102,7 +106,7 @@ struct Event<'a> {
     /// Microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     dur: Option<f64>,
-    /// A string, because a number in JSON has 53 bits.
+    /// A string, because a JSON number has only 53 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,7 +134,7 @@ fn event<'a>(name: &'a str, ph: &'a str, at: Instant, pid: u32, tid: u32) -> Eve
     }
 }
 
-/// Nanoseconds to microseconds; exact to the nanosecond for 100 days.
+/// Converts nanoseconds to microseconds. The result is exact to the nanosecond for 100 days.
 #[allow(clippy::cast_precision_loss)]
 fn micros(nanos: i64) -> f64 {
     nanos as f64 / 1e3
@@ -141,7 +145,7 @@ struct Slice {
     from: (Stage, Instant),
     to: (Stage, Instant),
     process: u32,
-    /// The number of its first lane in the process.
+    /// The number of the first lane for the slice in its process.
     kind: u32,
     /// The name of the track.
     track: String,
@@ -192,7 +196,7 @@ impl Trace {
         ) {
             slices.push(Slice {
                 from: (Stage::FirstSent, sent),
-                // A negative span lies within the error bound.
+                // A span may be negative within the error bound. It is then drawn as empty.
                 to: (Stage::FirstReceived, here.at.max(sent)),
                 process: HOST,
                 kind: block + LINK,
@@ -277,7 +281,7 @@ impl Trace {
             drawn.dur = Some(micros(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)));
             drawn.args = Some(self.about(&slice, record));
             self.push(&drawn)?;
-            // An arrow binds to the slice at its time, and an empty slice contains no time.
+            // An arrow binds to the slice that contains its time, and an empty slice contains no time.
             if !span.is_zero() {
                 linked.push((slice.from.1, slice.process, track));
             }
@@ -334,7 +338,7 @@ impl Trace {
         args
     }
 
-    /// The first free lane, which is named at its first use; `None` if all are in use.
+    /// The first free lane for the slice; `None` if all lanes are in use. A lane is named at its first use.
     fn lane(&mut self, slice: &Slice) -> std::io::Result<Option<u32>> {
         for (number, track) in (slice.kind..).take(LANES).enumerate() {
             match self.lanes.get_mut(&track) {
@@ -387,7 +391,7 @@ impl Trace {
         self.push(&instant)
     }
 
-    /// Draws a control event, with its rendition if there are several.
+    /// Draws a control event. `of` is its rendition if there are several renditions.
     pub(super) fn decision(
         &mut self,
         now: Instant,
@@ -443,7 +447,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Records the sound playback of a client, if a frame of it was drawn before.
+    /// Records the sound playback of a client, if a frame of that client was drawn before.
     pub(super) fn audio(
         &mut self,
         now: Instant,
@@ -464,7 +468,7 @@ impl Trace {
         }
         let delay = ms(report.target);
         self.counter(&format!("sound buffer of {process}"), now, "ms", delay)?;
-        // Both are sums since the session's start.
+        // Both values are sums since the start of the session.
         let concealed = json!(report.concealed as f64 / 48.0);
         let name = format!("sound concealed of {process}");
         self.counter(&name, now, "ms", concealed)?;
@@ -510,7 +514,7 @@ impl Trace {
         self.push_after(event, true)
     }
 
-    /// Writes an event. `behind`: after another event.
+    /// Writes an event. `behind` states whether another event precedes it.
     fn push_after(&mut self, event: &Event<'_>, behind: bool) -> std::io::Result<()> {
         if behind {
             self.waiting.extend_from_slice(b",\n");
@@ -526,8 +530,8 @@ impl Trace {
     }
 }
 
-/// The first of the host's tracks of a rendition, and the suffix of their names. The tracks of secondary renditions follow
-/// all clients' blocks.
+/// The first of the host's tracks for a rendition, and the suffix of the names of these tracks. The tracks of secondary
+/// renditions follow the ranges of all clients.
 fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
     match rendition {
         None | Some(RenditionId(1)) => (HOST * TRACKS, String::new()),
@@ -539,7 +543,7 @@ fn block_of(rendition: Option<RenditionId>) -> (u32, String) {
     }
 }
 
-/// Slices between the measured stages. The tracks of the n-th start at `base` + 10·n.
+/// Adds a slice between every two consecutive measured stages. The tracks of the n-th slice start at `base` + 10·n.
 fn chain(
     slices: &mut Vec<Slice>,
     stages: &[Stage],

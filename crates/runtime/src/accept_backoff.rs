@@ -1,19 +1,19 @@
-//! Backoff for accept loops when the process is out of file descriptors. The connection stays in the queue and the listener
-//! stays readable, so a loop that retries at once would use a whole core.
+//! Backoff for accept loops when the process is out of file descriptors. The pending connection stays in the queue and
+//! the listener stays readable, so a loop that retries at once would use a whole core.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Pause after a failure (a guess: short for a person, and long enough to cost nothing).
+/// Pause after a failure (a guess: too short for a user to notice, and long enough to cost nothing).
 pub const PAUSE: Duration = Duration::from_millis(100);
 
-/// Time without a failure after which the next failure is logged again (a guess).
+/// If there has been no failure for this long, the next failure is logged again (a guess).
 const QUIET_AFTER: Duration = Duration::from_secs(60);
 
-/// Logs once that no connection can be accepted.
+/// Determines the pauses, and logs once that no connection can be accepted.
 #[derive(Debug)]
 pub struct AcceptBackoff {
-    /// The peers, as in "can't accept connections of WHAT".
+    /// The name of the peers, as in "can't accept connections of WHAT".
     what: &'static str,
     /// The last failure.
     failed: Option<Instant>,
@@ -74,7 +74,7 @@ impl AcceptBackoff {
     }
 }
 
-/// Whether the error concerns only this connection, which no longer exists then (accept(2)).
+/// Whether the error concerns only the connection to accept, which then no longer exists (accept(2)).
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -11,7 +11,8 @@
 //! clipboard  local text ─► session; the host's text ─► display
 //! search  name ─► addresses, when the host is lost
 //! ```
-//! Receiving and decoding share a thread, so that a slice is decoded on arrival while later slices are still being encoded.
+//! Receiving and decoding share a thread. A slice is therefore decoded on arrival, while the host is still encoding
+//! later slices.
 
 mod audio;
 mod clipboard;
@@ -75,10 +76,10 @@ pub use self::stereo::{DrawBackend, EyeView, Reproject, ReprojectionCost, Stereo
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
-/// Maximum notices that wait for the application: a few seconds of reports.
+/// Maximum number of notices that wait for the application: a few seconds of frame reports.
 const NOTICES: usize = 4096;
 
-/// The title of a client's window: the host's name and, for an observer, the reason.
+/// The title of a client's window: the host's name and, for an observer, the reason why it observes.
 #[must_use]
 pub fn title(host: &str, reason: Option<ObserverReason>) -> String {
     match reason {
@@ -87,7 +88,7 @@ pub fn title(host: &str, reason: Option<ObserverReason>) -> String {
     }
 }
 
-/// Opens the surface for pictures of this size, with a title. Called once, for the first picture.
+/// Opens the surface for pictures of this size, with this title. Called once, for the first picture.
 pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, PresentError> + Send>;
 
 /// Everything a client needs.
@@ -98,13 +99,13 @@ pub struct ClientSetup {
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
-    /// The host's address as entered, under which the host is stored.
+    /// The host's address as the user entered it. The known hosts are stored under this address.
     pub host: String,
-    /// The parsed address. Its name is resolved again when the host is lost.
+    /// The parsed address. Its host name is resolved again when the host is lost.
     pub target: Target,
-    /// The host's addresses, best first. The first one that answers is used.
+    /// The host's addresses, best first. The first address that answers is used.
     pub paths: Vec<PathId>,
-    /// The PIN that the host shows, for one pairing. It is not sent to a known host; see
+    /// The PIN that the host shows, for one pairing. The client does not use it with a known host; see
     /// [`HostCredentials`](openuvr_proto::control::credentials::HostCredentials).
     pub pin: Option<Pin>,
     /// Host key and ticket from a portal. They replace the stored key and the PIN.
@@ -113,31 +114,31 @@ pub struct ClientSetup {
     pub pair_again: bool,
     /// The session offer.
     pub offer: Offer,
-    /// The decoder to use; `None`: the first in the table that supports the codec.
+    /// The decoder to use; `None` for the first decoder in the table that supports the codec.
     pub decoder: Option<decode::Backend>,
     /// The transports to the host.
     pub link: Arc<TransportSelector>,
-    /// Forces a transport; `None`: the best one that works.
+    /// Forces a transport; `None` for the best transport that works.
     pub only: Option<TransportKind>,
     /// Opens the surface that shows the pictures.
     pub surface: OpenSurface,
-    /// An input source other than the surface's window; `None`: the window.
+    /// An input source that replaces the surface's window; `None` for the window.
     pub input: Option<Box<dyn InputSource>>,
     /// Whether input is sent at all.
     pub send_input: bool,
-    /// The head-pose source. `None`: there is none, or the application sets poses ([`ClientRuntime::set_pose`]).
+    /// The head-pose source; `None` if there is none or the application sets the poses ([`ClientRuntime::set_pose`]).
     pub head: Option<HeadPose>,
-    /// Uses the head's poses as input for a game instead of sending them.
+    /// If set, head poses are used as input for a game instead of being sent to the host.
     pub motion: Option<MotionSettings>,
     /// How stereo pictures are shown.
     pub eyes: StereoSettings,
-    /// Audio output; `None`: no sound, and the offer requests none.
+    /// The audio output; `None` for no sound. The offer must then request no sound.
     pub audio: Option<AudioSink>,
-    /// The microphone; `None`: the offer has none.
+    /// The microphone; `None` if the offer contains no microphone.
     pub microphone: Option<MicrophoneSource>,
-    /// The clipboard shared with the host; `None`: none.
+    /// The clipboard that is shared with the host; `None` if no clipboard is shared.
     pub clipboard: Option<OpenClipboard>,
-    /// The mapping database if local game pads are forwarded; `None`: they are not.
+    /// The mapping database for forwarding local game pads; `None` if game pads are not forwarded.
     pub pads: Option<Database>,
     /// Whether the latency overlay is initially shown.
     pub overlay: bool,
@@ -147,22 +148,22 @@ pub struct ClientSetup {
     pub scheduler: Scheduler,
 }
 
-/// Volume change of one key press, in percent of the received level.
+/// Volume change for one key press, in percent of the received level.
 const VOLUME_STEP: i32 = 10;
 
-/// The text that `openuvr client` prints before the name of a session's transport. Benches search for it.
+/// The text that `openuvr client` prints before the name of a session's transport. The benchmarks search for this text.
 pub const VIDEO_TRANSPORT: &str = "video transport: ";
 
 /// An event that the application may show or log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A session began, after pairing or with a known host.
+    /// A session began, either after pairing or with a known host.
     Connected {
         /// Whether the devices have just been paired.
         paired: bool,
         /// The fingerprint of the host's key.
         fingerprint: String,
-        /// The fingerprint of the previously known key, if they paired again.
+        /// The fingerprint of the host's previously known key, if the devices were paired again.
         before: Option<String>,
     },
     /// The host granted a role.
@@ -182,11 +183,11 @@ pub enum Notice {
     Keys(Keys),
     /// Whether the streamed source is visible at the host. No pictures arrive while it is hidden.
     SourceShown(bool),
-    /// Whether a game pad of this name is now forwarded to the host (`true`) or no longer is.
+    /// Whether a game pad with this name is now forwarded to the host.
     Pad(String, bool),
     /// A message about the shared clipboard. It never contains the clipboard's content.
     Clipboard(String),
-    /// A message about the microphone, because its device changed.
+    /// A message about a change of the microphone device.
     Sound(String),
     /// The outcome of a frame.
     Report(Report),
@@ -194,11 +195,11 @@ pub enum Notice {
     Audio(AudioReport),
     /// The user selected this eye view.
     EyeView(EyeView),
-    /// The cost of reprojection; sent at the end.
+    /// The cost of reprojection. Sent when reprojection ends.
     ReprojectionCost(ReprojectionCost),
-    /// Haptic feedback for one hand; replaces the previous one.
+    /// Haptic feedback for one hand. It replaces the previous feedback for that hand.
     Haptic(Haptic),
-    /// The user changed the volume: percent, 0 when muted.
+    /// The user changed the volume. The value is in percent, and 0 when muted.
     Volume(u32),
     /// The host is silent or gone; the client reconnects.
     Lost(Option<GoodbyeReason>),
@@ -233,9 +234,9 @@ struct Shared {
     stop: AtomicBool,
     /// Whether the overlay is shown.
     overlay: AtomicBool,
-    /// Volume; `None`: no sound.
+    /// The volume; `None` if there is no sound.
     volume: Option<Arc<Volume>>,
-    /// How the host's application reads keys: a [`Keys`].
+    /// How the host's application reads keys, as the number of a [`Keys`] variant.
     keys: AtomicU8,
     /// The size of the window that shows the pictures, as reported to the host.
     window_size: Mutex<Option<Size>>,
@@ -244,9 +245,9 @@ struct Shared {
     clipboard: clipboard::SharedState,
     pads: pads::PadState,
     eyes: Arc<stereo::Mailbox>,
-    /// Moves the head by input events, if the head source supports it.
+    /// Moves the emulated head by input events, if the head source supports it.
     head_input: Mutex<Option<Box<dyn HeadPoseInput>>>,
-    /// Whether the user has recentred the head since its last pose.
+    /// Whether the user has recentred since the last head pose.
     recentre: AtomicBool,
     /// The emulated controllers of a client with a head source.
     hands: Mutex<Option<EmulatedControllers>>,
@@ -264,8 +265,8 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a datagram to the host. The session retransmits lost ones. A send error other than a full buffer is kept as the
-    /// reason in case the host falls silent.
+    /// Sends a datagram to the host. The session retransmits lost datagrams. The text of a send error other than a full
+    /// buffer is kept: if the host falls silent, it is the likely reason.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
         let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));
@@ -287,7 +288,7 @@ impl Shared {
             self.send(self.paths.current(), &datagram);
         }
         while let Some(path) = session.poll_on_path(clock::now(), &mut datagram) {
-            // A lost probe is a result too.
+            // Ignore errors, because a lost probe also shows that the path fails.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         let next = session.next_timeout().map_or(i64::MAX, |(at, _)| at.0);
@@ -320,7 +321,7 @@ impl Shared {
         Some(id)
     }
 
-    /// Whether the event moves the emulated head or controllers and is not sent to the host.
+    /// Whether the event moves the emulated head or controllers, and is therefore not sent to the host.
     fn is_head_input(&self, event: &InputEvent) -> bool {
         let head = |input: &mut Box<dyn HeadPoseInput>| input.take(event);
         let hands = |hands: &mut EmulatedControllers| hands.take(event);
@@ -328,7 +329,7 @@ impl Shared {
             || lock(&self.hands).as_mut().is_some_and(hands)
     }
 
-    /// Directs input to the emulated head and controllers, or stops directing it there.
+    /// Starts or stops directing input to the emulated head and controllers.
     fn grabbed(&self, grabbed: bool) {
         if let Some(input) = lock(&self.head_input).as_mut() {
             input.grabbed(grabbed);
@@ -338,7 +339,7 @@ impl Shared {
         }
     }
 
-    /// When the host wants poses to be sampled, if it announces those times.
+    /// The times at which the host wants poses to be sampled, if it announces them.
     fn pose_schedule(&self) -> Option<RefreshTiming<Instant>> {
         self.session().as_ref()?.pose_schedule(clock::now())
     }
@@ -352,7 +353,7 @@ impl Shared {
         Some(number)
     }
 
-    /// Sends an input event. Without `sampled`, it happened now.
+    /// Sends an input event. If `sampled` is `None`, the event happened now.
     fn input(&self, event: InputEvent, sampled: Option<Instant>) {
         let now = clock::now();
         if let Some(session) = self.session().as_mut() {
@@ -377,7 +378,7 @@ impl Shared {
         }
     }
 
-    /// Posts a transport event; returns the stop reason if it ends the client.
+    /// Posts a transport event as a notice. Returns the stop reason if the event ends the client.
     fn transport_event(&self, event: transport_probing::TransportEvent) -> Option<StopReason> {
         match event {
             transport_probing::TransportEvent::Selected(transport) => {
@@ -389,7 +390,7 @@ impl Shared {
         None
     }
 
-    /// Stores the reason for the client's end separately from the notices, which may overflow.
+    /// Stores the reason why the client ends, separately from the notices, whose queue may overflow.
     fn finish(&self, reason: StopReason) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.get_or_insert(reason);
@@ -407,8 +408,8 @@ impl Shared {
     }
 }
 
-/// Reports a panic of the thread that owns it and stops the others. Otherwise, the window would freeze and ignore even its
-/// close button.
+/// Reports a panic of the thread that owns this value, and stops the other threads. Otherwise, the window would freeze
+/// and ignore even its close button.
 struct PanicReporter(Arc<Shared>, &'static str);
 
 impl Drop for PanicReporter {
@@ -430,16 +431,17 @@ pub struct ClientRuntime {
 }
 
 impl ClientRuntime {
-    /// Starts the media thread, which connects, and the input thread once there is a surface.
+    /// Starts the media thread, which connects to the host. The media thread starts the input thread once there is a
+    /// surface.
     ///
     /// # Errors
-    /// Returns one line if a thread cannot be started.
+    /// Returns a one-line error if a thread cannot be started.
     pub fn start(mut setup: ClientSetup) -> Result<ClientRuntime, String> {
         let (head, head_input) =
             (setup.head.take()).map_or((None, None), |head| (Some(head.source), head.input));
         let motion = setup.motion.take();
         let deflects = motion.is_some_and(|motion| matches!(motion.output, Output::Pad(_)));
-        // The poses move the game, which does not receive them as poses.
+        // With motion settings, poses are converted to other input, so the game receives no head poses.
         let has_head = head.is_some() && motion.is_none();
         let (notices, inbox) = sync_channel(NOTICES);
         let shared = Arc::new(Shared {
@@ -491,7 +493,7 @@ impl ClientRuntime {
             media: Some(media),
             head: None,
         };
-        // If it cannot be started, dropping `client` stops the other threads.
+        // If the head thread cannot be started, dropping `client` stops the other threads.
         let target = motion.map_or_else(
             || head::PoseTarget::Host(Recentre::default()),
             |motion| head::PoseTarget::Game(Motion::new(&motion)),
@@ -501,13 +503,14 @@ impl ClientRuntime {
         Ok(client)
     }
 
-    /// The error of the last send to the host, if it failed (for example, no network or a local firewall).
+    /// The error of the last send to the host (for example, no network or a local firewall); `None` if the send
+    /// succeeded.
     #[must_use]
     pub fn unsent(&self) -> Option<String> {
         self.shared.unsent()
     }
 
-    /// The next notice; `None` on timeout. One thread may wait at a time.
+    /// The next notice; `None` after `timeout`. Only one thread can wait at a time.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
         let notices = self.notices.lock();
@@ -523,26 +526,26 @@ impl ClientRuntime {
         })
     }
 
-    /// Sends an input event that happened now, in addition to those of the surface. Callable from any thread.
+    /// Sends an input event that happened now, in addition to the events of the surface. Callable from any thread.
     pub fn input(&self, event: InputEvent) {
         self.shared.input(event, None);
     }
 
-    /// Sends a head pose. `sampled` is on the monotonic clock: the sensor's time, or the time of the prediction. The pose is
-    /// sent at once, at most 2000 times a second. Callable from any thread. Returns the pose's number; `None` without a
-    /// session.
+    /// Sends a head pose at once, but at most 2000 poses a second. `sampled` is on the monotonic clock: the sensor's
+    /// time, or the time for which the pose was predicted. Callable from any thread. Returns the pose's number; `None`
+    /// without a session.
     pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
         self.shared.pose(pose, sampled)
     }
 
-    /// Sends the controller states sampled at `sampled` (monotonic clock). As with poses, the latest wins.
-    /// Callable from any thread. Returns their number; `None` without a session.
+    /// Sends the controller states sampled at `sampled` (monotonic clock). As with poses, newer states replace older
+    /// states. Callable from any thread. Returns the number of the states; `None` without a session.
     pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
         self.shared.controllers(sampled, states)
     }
 
-    /// Sets the properties of the display. The host's application renders for its fields of view and refresh times. The
-    /// properties are sent on each change and in each session. Callable from any thread.
+    /// Sets the properties of the display. The host's application renders for the display's fields of view and refresh
+    /// times. The properties are sent on each change and in each session. Callable from any thread.
     pub fn set_display(&self, display: Display) {
         let mut session = self.shared.session();
         *lock(&self.shared.display) = Some(display);
@@ -558,7 +561,7 @@ impl ClientRuntime {
         self.shared.lost_notices.load(Ordering::Relaxed)
     }
 
-    /// Says goodbye to the host, stops the threads, and returns their remaining notices.
+    /// Says goodbye to the host, stops the threads, and returns the remaining notices.
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();

@@ -1,9 +1,10 @@
-//! The CSV with one row for each captured frame and subscriber (RFC 4180, the header in row 1).
+//! The CSV with one row for each captured frame and subscriber (RFC 4180, with the header in row 1).
 //!
-//! Times are nanoseconds on the clock of the stage's own side. `FirstReceived_host_clock` is the client's first stage on the
-//! host's clock, so that all others can be converted. Unmeasured values are empty. The sound columns hold the client's last
-//! report: latency (median and 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames
-//! concealed in total and in the longest concealment; payloads discarded; and underruns.
+//! The time of a stage is in nanoseconds on the clock of the machine where the stage happens.
+//! `FirstReceived_host_clock` is the client's first stage on the host's clock, from which all other client stages can
+//! be converted. Unmeasured values are empty. The sound columns contain the client's last report: latency (median and
+//! 99th percentile of its last second), jitter and playout delay in nanoseconds; sample frames concealed in total and
+//! in the longest concealment; payloads discarded; and underruns.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -15,13 +16,13 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
 
-/// Maximum number of clients whose playback reports are kept: more than a host has over hours.
+/// Maximum number of clients whose playback reports are kept: more clients than a host has in hours.
 const MAX_CLIENTS: usize = 1024;
 
-/// How long a row may wait before it is written to the disk.
+/// How long a row may be buffered before it is written to the disk.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// The columns before and after those of the stages.
+/// The columns before and after the columns of the stages.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
 const AFTER: [&str; 28] = [
     "FirstReceived_host_clock_ns",
@@ -84,14 +85,14 @@ impl Csv {
         })
     }
 
-    /// Stores a client's playback report for its rows.
+    /// Stores a client's playback report, which is written in the client's next rows.
     pub fn audio(&mut self, subscriber: SubscriberId, report: &AudioReport) {
         if self.audio.len() < MAX_CLIENTS || self.audio.contains_key(&subscriber) {
             self.audio.insert(subscriber, *report);
         }
     }
 
-    /// Writes the row of a frame. `rendition` is unknown at a client.
+    /// Writes the row of a frame. A client passes `None` as `rendition`, because it does not know the rendition.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -150,7 +151,7 @@ impl Csv {
         writeln!(out)
     }
 
-    /// Flushes the rows, if due.
+    /// Flushes the rows if a flush is due.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -173,7 +174,7 @@ impl Csv {
     }
 }
 
-/// The time of `stage`, in nanoseconds on the clock of its side.
+/// The time of `stage`, in nanoseconds on the clock of the machine where the stage happens.
 fn at(record: &FrameRecord, stage: Stage) -> Option<i64> {
     let client = || {
         let span = record.client.since_first_received(stage)?;

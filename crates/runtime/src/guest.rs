@@ -1,4 +1,5 @@
-//! A host inside an application's process. The application submits pictures and takes input; the guest does the rest.
+//! A host inside an application's process. The application only submits pictures and takes input; the guest does
+//! everything else.
 //!
 //! ```no_run
 //! use openuvr_media::capture::pool::Pool;
@@ -23,9 +24,9 @@
 //! }
 //! # Ok::<(), String>(())
 //! ```
-//! A guest starts no second process, does not call `exit`, uses no console and no signals, has no global state (an
-//! application may have several guests), and does not call `mlockall`. If the stream fails, the application continues. In a
-//! forked child of the application, a guest does nothing.
+//! A guest starts no second process, does not call `exit` or `mlockall`, and uses no console and no signals. It has no
+//! global state, so an application may have several guests. If the stream fails, the application continues. In a forked
+//! child of the application, a guest does nothing.
 
 mod first_picture;
 mod statistics;
@@ -75,7 +76,7 @@ use first_picture::FirstPictureTimer;
 pub use crate::host::{ApplicationInput, InputQueue};
 pub use statistics::Statistics;
 
-/// How long the notice thread waits for a notice before it checks whether to end.
+/// How long the notice thread waits for a notice before it checks whether the guest is ending.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The target of the player's input.
@@ -83,16 +84,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub enum InputTarget {
     /// The application, which calls [`Guest::next_input`].
     Application,
-    /// This X display, through XTEST.
+    /// The windows of this X display, through XTEST.
     Display(String),
     /// None.
     Nothing,
 }
 
-/// A host in the process of the application whose pictures it streams. All methods may be called from any thread. Dropping
-/// it says goodbye to the clients and joins its threads, which takes at most a tenth of a second.
+/// A host in the process of the application whose pictures it streams. All methods may be called from any thread.
+/// Dropping the guest says goodbye to the clients and joins the guest's threads, which takes at most a tenth of a
+/// second.
 pub struct Guest {
-    /// `None` while it is being dropped.
+    /// `None` while the guest is being dropped.
     running: Option<Running>,
     frames: Arc<Submitter>,
     inputs: Option<Arc<InputQueue>>,
@@ -102,7 +104,7 @@ pub struct Guest {
     pin: Option<Pin>,
     endpoint: String,
     address: Option<SocketAddr>,
-    /// The process that it belongs to.
+    /// The id of the process in which the guest was started.
     process: u32,
 }
 
@@ -145,7 +147,7 @@ impl NoticeReader {
         (self.on_notice)(notice);
     }
 
-    /// Writes to the CSV; stops after the first error.
+    /// Writes to the CSV. After the first error, nothing more is written.
     fn write(&mut self, with: impl FnOnce(&mut Csv) -> io::Result<()>) {
         let Some(Err(e)) = self.csv.as_mut().map(with) else {
             return;
@@ -161,7 +163,7 @@ impl NoticeReader {
 struct Placement {
     x: i32,
     y: i32,
-    /// As set; `None`: the size of the newest picture.
+    /// The size set by the application; `None` for the size of the newest picture.
     size: Option<Size>,
     newest: Size,
     viewport: Viewport,
@@ -178,21 +180,21 @@ impl Placement {
 #[derive(Default)]
 struct Drawing {
     begun: Option<Instant>,
-    /// The newest input that the picture certainly shows.
+    /// The newest input that the application took before it started the picture.
     input: Option<ConsumedInput>,
-    /// The newest input taken.
+    /// The newest input that the application has taken.
     newest: Option<ConsumedInput>,
-    /// The pose with which it was drawn, and the newest pose taken.
+    /// The pose with which the picture is drawn, and below the newest pose that the application has taken.
     pose: Option<ReceivedPose>,
     newest_pose: Option<ReceivedPose>,
 }
 
 impl Guest {
-    /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called on the notice
-    /// thread, for one notice at a time. The last call is before the guest's drop returns.
+    /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called in the notice
+    /// thread, for one notice at a time. After the guest has been dropped, it is not called any more.
     ///
     /// # Errors
-    /// Returns one line if something cannot be opened or is out of range.
+    /// Returns a one-line error if a part cannot be opened or a value is out of range.
     pub fn start(
         config: &Config,
         input: InputTarget,
@@ -206,11 +208,13 @@ impl Guest {
         Guest::on_display(config, input, display.as_deref(), size, on_notice)
     }
 
-    /// Like [`Guest::start`], for an application whose windows are on the X display `display` (empty: that of the
-    /// environment), independently of `input`. Clients see the pointer of that display if [`Config::cursor`] is set.
+    /// Like [`Guest::start`], for an application whose windows are on the X display `display`, wherever `input` goes.
+    /// If `display` is empty, the display is that of the environment. Clients see the pointer of that display if
+    /// [`Config::cursor`] is set.
     ///
     /// # Errors
-    /// As for [`Guest::start`]. If the pointer cannot be watched, the guest posts a notice and continues without it.
+    /// The same errors as those of [`Guest::start`]. If the pointer cannot be watched, the guest posts a notice and
+    /// continues without the pointer.
     pub fn on_display(
         config: &Config,
         input: InputTarget,
@@ -224,8 +228,9 @@ impl Guest {
             opened.policy.keys = Keys::Both;
         }
         let scheduler = config.scheduler();
-        // The application has priority, because real-time encoder threads would preempt it during its swap (measured on two
-        // cores: 4 ms per frame in addition to the read-back, but 1 ms with ordinary threads, whose picture is 1 ms later).
+        // Encoder threads get no real-time priority, because they would preempt the application during its swap.
+        // Measured on two cores: real-time threads cost 4 ms per frame in addition to the read-back. Ordinary threads
+        // cost 1 ms, and the picture is 1 ms later.
         let scheduler = scheduler.without_realtime(sched::ThreadRole::Encode);
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
         let frames = Arc::new(frames);
@@ -311,8 +316,8 @@ impl Guest {
                     }
                     notice_reader.deliver(notice);
                 }
-                // The drop has released its reference, so this is the last one. Notices of the host's end are also delivered
-                // in this thread.
+                // `Guest::drop` has already released its reference, so this is the last reference. Notices of the
+                // host's end are also delivered in this thread.
                 for notice in Arc::into_inner(source)
                     .into_iter()
                     .flat_map(HostRuntime::stop)
@@ -347,7 +352,7 @@ impl Guest {
         })
     }
 
-    /// Whether to submit a picture that is finished now; see [`Submitter`]. Never in a forked child.
+    /// Whether to submit a picture that is finished now; see [`Submitter`]. In a forked child, no picture is wanted.
     #[must_use]
     pub fn wanted(&self) -> FrameDemand {
         match self.forked() {
@@ -368,8 +373,8 @@ impl Guest {
         self.forked() || self.frames.is_over()
     }
 
-    /// Marks the start of a picture, which shows the input taken until now. Without this call, it shows the input taken
-    /// until it is submitted.
+    /// Marks the start of a picture. The picture then shows the input taken before this call. Without this call, a
+    /// picture shows the input taken before it is submitted.
     pub fn begin_frame(&self) {
         let mut drawing = lock(&self.drawing);
         drawing.begun = Some(clock::now());
@@ -377,7 +382,8 @@ impl Guest {
         drawing.pose = drawing.newest_pose;
     }
 
-    /// Returns the metadata of the drawn picture of `size`, and starts the next one.
+    /// Returns the metadata of the drawn picture, which has the size `size`. Ends the picture, so the next one can be
+    /// started.
     #[must_use]
     pub fn drawn(&self, size: Size) -> RenderInfo {
         let mut placement = lock(&self.placement);
@@ -409,19 +415,19 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits until this or a newer picture has been encoded and sent.
+    /// Waits until this picture or a newer one has been encoded and sent.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)
     }
 
-    /// The submitter of pictures, for threads that outlive a borrow.
+    /// The submitter of pictures, for threads that cannot borrow the guest.
     #[must_use]
     pub fn frames(&self) -> &Arc<Submitter> {
         &self.frames
     }
 
-    /// Takes the oldest pending input; `None` if there is none, or if input does not go to the application.
+    /// Takes the oldest pending input; `None` if no input is pending or input does not go to the application.
     #[must_use]
     pub fn next_input(&self) -> Option<ApplicationInput> {
         if self.forked() {
@@ -439,7 +445,7 @@ impl Guest {
         Some(self.taken(self.inputs.as_ref()?.wait(timeout)?))
     }
 
-    /// Stamps an input as taken now.
+    /// Marks an input as taken now.
     fn taken(&self, mut input: ApplicationInput) -> ApplicationInput {
         input.taken.taken = clock::now();
         lock(&self.drawing).newest = Some(input.taken);
@@ -449,23 +455,24 @@ impl Guest {
     /// Sends the events of the player's device with this number to `fd`; see [`HostRuntime::map_device`].
     ///
     /// # Errors
-    /// Returns one line if `fd` cannot be written to or the host has ended.
+    /// Returns a one-line error if `fd` cannot be written to or the host has ended.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.map_device(device, fd)
     }
 
-    /// Ends [`Guest::map_device`]. The device's pressed keys are released first.
+    /// Ends the mapping of [`Guest::map_device`]. The device's pressed keys are released first.
     ///
     /// # Errors
-    /// Returns one line if the host has ended.
+    /// Returns a one-line error if the host has ended.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.unmap_device(device)
     }
 
-    /// The player's newest head pose; `None` before the current player's first. The next picture that the application begins
-    /// is labelled with this pose. If [`Guest::begin_frame`] is used, call this method before it.
+    /// The player's newest head pose; `None` before the current player has sent a pose. The next picture that the
+    /// application begins is labelled with this pose. If the application uses [`Guest::begin_frame`], it must call this
+    /// method first.
     #[must_use]
     pub fn pose(&self) -> Option<ReceivedPose> {
         let posed = self.host()?.pose();
@@ -473,19 +480,19 @@ impl Guest {
         posed
     }
 
-    /// The player's newest controller states; `None` before the current player's first.
+    /// The player's newest controller states; `None` before the current player has sent any.
     #[must_use]
     pub fn controllers(&self) -> Option<ReceivedControllers> {
         self.host()?.controllers()
     }
 
-    /// The player's display; `None` until its client has reported it.
+    /// The player's display; `None` until the player's client has reported it.
     #[must_use]
     pub fn display(&self) -> Option<PlayerDisplay> {
         self.host()?.display()
     }
 
-    /// Announces when the application samples poses; see [`HostRuntime::pose_schedule`].
+    /// Announces the times at which the application samples poses; see [`HostRuntime::pose_schedule`].
     pub fn pose_schedule(&self, wanted: RefreshTiming<Instant>) {
         if let Some(host) = self.host() {
             host.pose_schedule(wanted);
@@ -499,8 +506,9 @@ impl Guest {
         }
     }
 
-    /// Sets the picture's position on the display into which input is injected: left and upper edge and size, in pixels.
-    /// Without a size, that of the newest picture is used. The initial position is the upper left corner.
+    /// Sets the picture's position and size on the display into which input is injected: the left edge, the upper edge
+    /// and the size, in pixels. If `size` is `None`, the size of the newest picture is used. Initially, the picture is
+    /// in the upper left corner.
     pub fn set_viewport(&self, x: i32, y: i32, size: Option<Size>) {
         let mut placement = lock(&self.placement);
         (placement.x, placement.y, placement.size) = (x, y, size);
@@ -521,13 +529,14 @@ impl Guest {
         }
     }
 
-    /// Sets the captured window of that display. Keys and clicks go to the window and its menus and dialogs, and are
-    /// withheld where they would not reach it. `None`, the initial value: input goes to any window.
+    /// Sets the captured window on the display into which input is injected. Keys and clicks go to this window and its
+    /// menus and dialogs, and are withheld if they would reach another window. If `window` is `None`, which is the
+    /// initial value, input goes to any window.
     pub fn set_window(&self, window: Option<u32>) {
         lock(&self.placement).viewport.set_window(window);
     }
 
-    /// Sets which other windows of the application receive input, because the picture shows them.
+    /// Sets which other windows of the application also receive input. The picture must show these windows.
     pub fn set_window_scope(&self, scope: WindowScope) {
         lock(&self.placement).viewport.set_window_scope(scope);
     }
@@ -539,13 +548,13 @@ impl Guest {
         }
     }
 
-    /// The statistics until now.
+    /// The current statistics.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         lock(&self.statistics).clone()
     }
 
-    /// The PIN with which a new device may initially pair; `None` if pairing is closed.
+    /// The PIN of the initial pairing window; `None` if pairing was initially closed.
     #[must_use]
     pub fn pin(&self) -> Option<&Pin> {
         self.pin.as_ref()
@@ -557,13 +566,13 @@ impl Guest {
         &self.endpoint
     }
 
-    /// Its UDP address; `None` with only raw Ethernet.
+    /// The UDP address of the endpoint; `None` if only raw Ethernet is used.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Opens pairing with `pin` for `span`.
+    /// Opens pairing with `pin` for the duration `span`.
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
         if let Some(host) = self.host() {
             host.open_pairing(pin, span);
@@ -577,7 +586,7 @@ impl Guest {
         }
     }
 
-    /// The host; `None` in a forked child, where it has no threads.
+    /// The host; `None` in a forked child, in which the host has no threads.
     fn host(&self) -> Option<&HostRuntime> {
         let running = self.running.as_ref().filter(|_| !self.forked());
         running.map(|running| &*running.host)
@@ -600,13 +609,14 @@ impl Drop for Guest {
             return;
         };
         if self.forked() {
-            // Its threads, which may hold its locks, exist only in the parent.
+            // The host's threads exist only in the parent process, where they may hold the host's locks. Drop nothing
+            // here.
             std::mem::forget((host, notice_reader, gateways, self.frames.clone()));
             return;
         }
-        // The threads end while the notice thread finishes.
+        // The host's threads end while the notice thread delivers the last notices.
         host.cancel();
-        // Its threads hold references to the host.
+        // Drop the gateway listener first, because its threads hold references to the host.
         drop(gateways);
         drop(host);
         ended.store(true, Ordering::Release);
@@ -615,7 +625,8 @@ impl Drop for Guest {
     }
 }
 
-/// Returns the opened value. On an error, the guest posts a warning and continues without the value.
+/// Returns the opened value. If opening failed, posts a warning and returns `None`, so the guest continues without the
+/// value.
 fn or_warn<T>(opened: Result<Option<T>, String>, on_notice: &mut impl FnMut(Notice)) -> Option<T> {
     opened.unwrap_or_else(|why| {
         on_notice(Notice::Warning(why));

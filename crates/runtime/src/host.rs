@@ -9,8 +9,8 @@
 //! clipboard  text copied on the display ─► sessions; the player's text ─► display
 //! trust    pairings and visits of devices ─► disk
 //! ```
-//! The media thread waits for the control thread only at the sessions' mutex, which is never held across a blocking system
-//! call. An overflow is a drop with a cause.
+//! The media thread waits for the control thread only at the mutex of the sessions. No thread holds that mutex across a
+//! blocking system call. If a queue overflows, the frame is dropped with a cause.
 
 mod admit;
 mod audio;
@@ -80,19 +80,19 @@ use crate::scheduling_latency::WakeupSite;
 pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
 
-/// Capacity of the media thread's queue. Its messages are about subscribers that join or leave and their requests, which are
-/// few.
+/// Capacity of the media thread's command queue. The few commands announce subscribers that join or leave, and forward
+/// their requests.
 const MEDIA_COMMANDS: usize = 256;
 
-/// Maximum frame outcomes that wait for the control thread, which takes them at each iteration: four frames of each of 64
-/// clients ([`config::Config::max_observers`]).
+/// Maximum number of frame outcomes that wait for the control thread: four frames of each of 64 clients
+/// ([`config::Config::max_observers`]). The control thread takes the outcomes in each iteration.
 const ENDS: usize = 256;
 
-/// Maximum commands that wait for the audio thread, which takes them after each payload. There is one when a client joins,
-/// leaves or changes its path.
+/// Maximum number of commands that wait for the audio thread, which takes them after each payload. A client causes a
+/// command when it joins, leaves or changes its path.
 const AUDIO_COMMANDS: usize = 256;
 
-/// Everything a host needs. The caller opens it, so that each failure is reported before a thread starts.
+/// Everything a host needs. The caller opens all parts, so that each failure is reported before a thread starts.
 pub struct HostSetup {
     /// Names, roles, limits.
     pub policy: HostPolicy,
@@ -100,7 +100,7 @@ pub struct HostSetup {
     pub identity: Identity,
     /// The known devices.
     pub devices: DeviceStore,
-    /// A pairing window to open at once: PIN and duration.
+    /// The PIN and the duration of a pairing window that opens at once.
     pub pairing: Option<(Pin, Duration)>,
     /// Validates a portal's tickets, if enabled.
     pub tickets: Option<TicketGate>,
@@ -108,13 +108,13 @@ pub struct HostSetup {
     pub link: Arc<dyn Link>,
     /// The source of pictures.
     pub capture: Box<dyn Capture>,
-    /// The picture's position on its display; `None` if input is not injected there.
+    /// The picture's position on its display; `None` if input is not injected into that display.
     pub viewport: Option<Viewport>,
-    /// The watch on the pointer, if the pointer is sent.
+    /// Watches the pointer, if the pointer is sent to clients.
     pub cursor: Option<Box<dyn CursorWatch>>,
     /// The target of input.
     pub input: Input,
-    /// Converts pictures for encoders with NV12 input.
+    /// Converts pictures for encoders that require NV12.
     pub converter: Converter,
     /// The encoders and their assignment to clients.
     pub encodings: Encodings,
@@ -122,7 +122,7 @@ pub struct HostSetup {
     pub microphone: Option<AudioSink>,
     /// The sound for clients, if [`HostPolicy::streams`] offers it.
     pub audio: Option<AudioSource>,
-    /// The clipboard shared with the player, if enabled.
+    /// The clipboard that is shared with the player, if enabled.
     pub clipboard: Option<SharedClipboard>,
     /// The sink of the player's game pads, if enabled.
     pub pads: Option<Pads>,
@@ -159,7 +159,7 @@ enum MediaCommand {
 }
 
 impl MediaCommand {
-    /// The subscriber concerned, if any.
+    /// The subscriber that the command concerns, if any.
     fn subscriber(&self) -> Option<SubscriberId> {
         match self {
             MediaCommand::Add { id, .. }
@@ -175,7 +175,7 @@ impl MediaCommand {
 
 /// How a subscriber receives frames.
 enum Attachment {
-    /// A session: sealed and sent to `path`.
+    /// A session: frames are sealed and sent to `path`.
     Session {
         path: PathId,
         constraints: ClientConstraints,
@@ -195,25 +195,26 @@ struct Shared {
     datagram: Mutex<Vec<u8>>,
     link: Arc<dyn Link>,
     stop: AtomicBool,
-    /// The goodbye reason sent to clients at the end.
+    /// The goodbye reason that clients are sent when the host stops.
     goodbye_reason: Mutex<GoodbyeReason>,
     /// The time until which the control thread sleeps, in nanoseconds of the local clock.
     control_sleeps_until: AtomicI64,
     /// The newest injected input.
     injected: Mutex<Option<AppliedInput>>,
-    /// A new bitrate limit set by the application, in bit/s; 0 once the media thread has taken it.
+    /// A new bitrate limit set by the application, in bit/s; 0 after the media thread has read the limit.
     bitrate_limit: AtomicU64,
-    /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions. An ordinary thread must
-    /// not hold their lock while the player's thread waits.
+    /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions. The threads of
+    /// secondary renditions must not lock the sessions themselves: they have no real-time priority, and the player's
+    /// thread would wait for them.
     ends: SyncSender<FrameOutcome>,
-    /// Wake-up sites: control thread, its timer, media thread.
+    /// The wake-up sites of the control thread, of the control thread's timer, and of the media thread.
     to_control: WakeupSite,
     control_timer: WakeupSite,
     to_media: WakeupSite,
     notices: Board,
     /// Statistics of the subscribers. The control thread writes them; the media thread does not lock them.
     figures: Mutex<Figures>,
-    /// Subscribers other than sessions. Each has its own thread.
+    /// Subscribers that are not sessions. Each has its own thread.
     detached: subscribe::DetachedSubscribers,
 }
 
@@ -254,7 +255,7 @@ impl Shared {
     fn flush(&self, sessions: &mut Host) {
         let mut datagram = self.datagram.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(path) = sessions.poll_transmit(clock::now(), &mut datagram) {
-            // Lost datagrams are retransmitted, and a full buffer is no reason to stop.
+            // Ignore errors: lost datagrams are retransmitted, and a full buffer is no reason to stop.
             let _ = self.link.send(path, &datagram, datagram.len());
         }
         while let Some(probe) = sessions.poll_probe() {
@@ -279,15 +280,15 @@ impl Shared {
         media.wake();
     }
 
-    /// Sends a burst the size of a frame's. If the transport degrades during sending (no GSO), the burst is repeated with
-    /// the actual transport.
+    /// Sends a burst that is as large as a frame. If the transport degrades during sending (no GSO), the burst is sent
+    /// again, labelled with the actual transport.
     fn answer_probe(&self, sessions: &mut Host, asked: &ProbeRequest) {
         let path = segmented(asked.path, asked.segmented);
         let mut burst = Vec::new();
         loop {
             let transport = self.link.transport(path);
             let segment = sessions.answer_probe(clock::now(), asked, transport, &mut burst);
-            // A lost burst is a result too.
+            // Ignore errors, because the client concludes from a missing burst that the transport fails.
             let _ = self.link.send(path, &burst, segment);
             if self.link.transport(path) == transport {
                 break;
@@ -304,7 +305,7 @@ impl Shared {
         self.notices.post(notice);
     }
 
-    /// Sets the source's visibility and notifies clients and readers.
+    /// Sets the source's visibility. If it changed, notifies clients and readers of notices.
     fn source_shown(&self, shown: bool) {
         let mut sessions = self.sessions();
         let news = sessions.source_shown(shown);
@@ -315,7 +316,7 @@ impl Shared {
         }
     }
 
-    /// Records that the source ended for `why`, which is sent to clients when the host stops.
+    /// Records that the source ended, and why. Clients are sent this reason when the host stops.
     fn end_source(&self, why: GoodbyeReason) {
         let goodbye_reason = self.goodbye_reason.lock();
         *goodbye_reason.unwrap_or_else(PoisonError::into_inner) = why;
@@ -331,7 +332,7 @@ impl Shared {
     }
 }
 
-/// Reports a panic of the thread that owns it. Otherwise, the host would continue silently.
+/// Reports a panic of the thread that owns this value. Otherwise, the host would continue without that thread.
 struct PanicReporter(Arc<Shared>, &'static str);
 
 impl Drop for PanicReporter {
@@ -343,8 +344,8 @@ impl Drop for PanicReporter {
     }
 }
 
-/// Opens each encoder once as a check before clients connect. Encoders are opened again for each size, after a failure, and
-/// for the first subscriber.
+/// Opens each encoder once as a check, before clients connect. Encoders are opened again for the first subscriber, for
+/// each new size, and after a failure.
 fn open_encoders(setup: &HostSetup) -> Result<(), String> {
     let size = setup.capture.size();
     for encoding in setup.encodings.all() {
@@ -383,7 +384,7 @@ pub struct HostRuntime {
     /// Commands to the audio thread, if there is sound.
     audio: Option<SyncSender<AudioCommand>>,
     scheduler: Scheduler,
-    /// Number of subscribers other than sessions so far.
+    /// Number of subscribers so far that are not sessions.
     others: AtomicU32,
 }
 
@@ -391,7 +392,8 @@ impl HostRuntime {
     /// Starts the threads.
     ///
     /// # Errors
-    /// Returns one line if a thread cannot be started, an encoder cannot be opened, or the system provides no randomness.
+    /// Returns a one-line error if a thread cannot be started, an encoder cannot be opened, or the system provides no
+    /// randomness.
     pub fn start(mut setup: HostSetup) -> Result<HostRuntime, String> {
         open_encoders(&setup)?;
         let handshake = handshake(&mut setup)?;
@@ -454,7 +456,7 @@ impl HostRuntime {
                 loss_reported: false,
                 withheld: None,
             })?;
-            // The writer ends after the control thread.
+            // The trust writer ends after the control thread.
             host.threads.push(writer);
             setup
                 .cursor
@@ -534,20 +536,20 @@ impl HostRuntime {
         Ok(())
     }
 
-    /// The next notice since the start; `None` on timeout. For the owner of the host.
+    /// The next notice since the host started; `None` after `timeout`. Only the owner of the host uses this reader.
     #[must_use]
     pub fn notice(&self, timeout: Duration) -> Option<Notice> {
         self.notices.next(timeout)
     }
 
-    /// Creates another reader of the notices from now on. Each reader gets all notices. A reader that falls 4096 behind
-    /// loses the oldest ones and gets their number ([`Notice::Lost`]).
+    /// Creates another reader, which gets all notices from now on. A reader that is more than 4096 notices behind loses
+    /// the oldest notices. [`Notice::Lost`] contains the number of lost notices.
     #[must_use]
     pub fn notices(&self) -> Notices {
         self.shared.notices.reader()
     }
 
-    /// Records that the application has exited. Clients are notified when the host stops, and do not reconnect.
+    /// Records that the application has exited. When the host stops, clients are sent this reason and do not reconnect.
     pub fn source_ended(&self) {
         self.shared.end_source(GoodbyeReason::SourceEnded);
     }
@@ -567,12 +569,12 @@ impl HostRuntime {
         })
     }
 
-    /// Limits the video's bitrate on the wire from the next frame on.
+    /// Limits the video's bitrate on the wire, starting with the next frame.
     pub fn set_bitrate(&self, target: Bitrate) {
         self.shared.bitrate_limit.store(target.0, Ordering::Relaxed);
     }
 
-    /// Says goodbye to all clients, stops the threads, and returns their remaining notices.
+    /// Says goodbye to all clients, stops the threads, and returns the remaining notices.
     #[must_use]
     pub fn stop(mut self) -> Vec<Notice> {
         self.halt();
@@ -590,7 +592,8 @@ impl HostRuntime {
 
     fn halt(&mut self) {
         self.cancel();
-        // Without listeners, the audio thread waits for commands, and closing the channel ends it.
+        // Without listeners, the audio thread blocks while it waits for commands. Closing the command channel ends the
+        // thread.
         self.audio = None;
         for thread in self.threads.drain(..) {
             // A panic was already reported on standard error.

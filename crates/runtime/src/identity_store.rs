@@ -1,7 +1,7 @@
 //! Stores a machine's identities: one secret key per role, in a file readable only by its owner.
 //!
-//! The list of trusted peers is in [`crate::trust_store`]. The file holds a comment line and a line of 64
-//! hexadecimal digits.
+//! The file holds a comment line and a line of 64 hexadecimal digits. The list of trusted peers is in
+//! [`crate::trust_store`].
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

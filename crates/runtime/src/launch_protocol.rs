@@ -1,5 +1,5 @@
-//! The exchange between a launcher and the host in the application that it started: variables, the settings that the host
-//! receives once, and the reports that it sends ([`LaunchReport`]).
+//! The exchange between a launcher and the host in the application that it started: environment variables, the settings
+//! that the host receives once, and the reports that the host sends ([`LaunchReport`]).
 //!
 //! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. The first datagram of each end is its
 //! [greeting](openuvr_ipc::hello). The protocol between host and client is in crate `proto`.
@@ -12,11 +12,11 @@ pub use openuvr_ipc::launch_report::LaunchReport;
 
 use crate::host::config::Config;
 
-/// The variable that names the socket to a process with the hook in it. Without it, the hook does nothing.
+/// The variable with the socket's path for a process that contains the hook. Without it, the hook does nothing.
 pub const SOCKET: &str = "OPENUVR_RUN";
 
-/// The variable that names the socket to a process that links `libopenuvr`. Such a process needs no hook, which [`SOCKET`]
-/// would activate.
+/// The variable with the socket's path for a process that links `libopenuvr`. Such a process needs no hook, and
+/// [`SOCKET`] would activate one.
 pub const API_SOCKET: &str = "OPENUVR_API";
 
 /// The variable with the per-eye resolution for the OpenXR runtime: `WIDTHxHEIGHT`, in pixels.
@@ -32,9 +32,9 @@ pub const XR_SETTINGS: &str = "xr-runtime.toml";
 pub struct LaunchSettings {
     /// Whether the player's input goes to the application's display.
     pub input: bool,
-    /// Streams only the window that has this text in its title or class; `None`: the largest.
+    /// Streams only the window whose title or class contains this text; `None` selects the largest window.
     pub window: Option<String>,
-    /// The per-eye resolution, if [`EYE`] is not set.
+    /// The per-eye resolution, used if [`EYE`] is not set.
     pub eye: Option<Size>,
     /// Whether the launcher has gateways, which connect to the host at a socket next to [`SOCKET`].
     pub gateways: bool,
@@ -43,7 +43,7 @@ pub struct LaunchSettings {
 }
 
 impl Message for LaunchSettings {
-    /// Maximum length, far more than the few numbers, names and paths need (PATH_MAX 4096).
+    /// Maximum length in bytes: far more than the few numbers, names and paths need (PATH_MAX is 4096).
     const MAX_LEN: usize = 32 << 10;
 }
 

@@ -1,4 +1,4 @@
-//! The connection from an application to the program that started it. The other end is `crate::launch`.
+//! The application's connection to the program that started it. The other end is `crate::launch`.
 //!
 //! The module prints nothing and starts no thread. Forked children do not inherit the socket.
 
@@ -30,12 +30,12 @@ use crate::remote;
 
 /// The connection to the launcher of this application.
 pub struct Launcher {
-    /// Closes it in forked children, which might outlive the application.
+    /// Closes the socket in forked children, which might outlive the application.
     _own: CloseOnFork,
     socket: OwnedFd,
     /// Whether the launcher's greeting has arrived.
     greeted: AtomicBool,
-    /// The socket path where its gateways look for the host.
+    /// The socket path at which the launcher's gateways look for the host.
     gateway: Option<PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl Launcher {
         let socket = socket_with(kind.0, kind.1, kind.2, None).map_err(failed)?;
         let address = SocketAddrUnix::new(path).map_err(failed)?;
         connect(&socket, &address).map_err(failed)?;
-        // Lost only if the launcher has just ended.
+        // The greeting is lost only if the launcher has just ended.
         let _ = send(
             &socket,
             &hello::hello(),
@@ -85,11 +85,11 @@ impl Launcher {
         })
     }
 
-    /// Receives the settings, if they were sent. They are sent once, to one process of an application at a time, with the
-    /// sockets of existing pads attached.
+    /// Receives the settings, if they have been sent. A launcher sends them once to a process, and to one process of an
+    /// application at a time. The sockets of the pads that always exist are attached.
     ///
     /// # Errors
-    /// Returns one line if the launcher has another version or the socket failed.
+    /// Returns one line if the launcher has another version or the socket fails.
     pub fn settings(&self) -> Result<Option<LaunchSettings>, String> {
         let mut bytes = vec![0; PREFIX + LaunchSettings::MAX_LEN];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
@@ -121,7 +121,7 @@ impl Launcher {
         Ok(Some(settings))
     }
 
-    /// Waits for the settings, for `span` at most; `None` on timeout or if disconnected.
+    /// Waits for the settings, for `span` at most. Returns `None` on timeout or if the launcher has disconnected.
     ///
     /// # Errors
     /// As [`settings`](Launcher::settings).
@@ -157,10 +157,10 @@ impl Launcher {
         }
     }
 
-    /// Sends a report to the launcher. It is lost if there is no room.
+    /// Sends a report to the launcher. The report is lost if the send buffer is full.
     pub fn send(&self, report: &LaunchReport) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        // Only a text of more than 8 KiB is too long.
+        // Encoding fails only if the report contains a text of more than 8 KiB.
         if let Ok(bytes) = frame::to_bytes(report) {
             let _ = send(self.socket.as_fd(), &bytes, flags);
         }
@@ -168,7 +168,7 @@ impl Launcher {
 }
 
 impl AsFd for Launcher {
-    /// For polling. It hangs up when the launcher disconnects.
+    /// The socket, for polling. It reports a hang-up when the launcher disconnects.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,4 +1,4 @@
-//! This machine's name, the default name of its host and client.
+//! This machine's name, which is the default name of its host and client.
 
 /// The maximum length of a device name in the protocol, in bytes: a DNS label (RFC 1035 section 2.3.4: 63 octets) plus one.
 pub const LONGEST_NAME: usize = 64;
@@ -18,7 +18,7 @@ pub fn name() -> String {
         .to_owned()
 }
 
-/// Checks that the protocol can carry a name.
+/// Returns a name if the protocol can carry it.
 ///
 /// # Errors
 /// Returns one line if the name is too long.

@@ -17,8 +17,8 @@ use self::file::SampleFile;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::scheduling_latency::SchedulingLatencies;
 
-/// How often rings are drained. A ring then overflows at 40 000 samples a second, which is over a hundred times a site's
-/// rate.
+/// The interval at which rings are drained. At this interval, a ring overflows above 40 000 samples a second, which is
+/// over a hundred times a site's rate.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A recording into a folder, until it is finished or dropped.
@@ -30,8 +30,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Starts recording into a folder, which is created if missing. There is a file `SITE.jitter` for each site, in the
-    /// format of `studies/probes/README.md`. Existing files of these names are overwritten.
+    /// Starts recording into a folder, which is created if missing. Each site has a file `SITE.jitter` in the format of
+    /// `studies/probes/README.md`. An existing file of this name is overwritten.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be created or the thread cannot be started.
@@ -56,13 +56,13 @@ impl Recording {
         })
     }
 
-    /// Creates the wake-up sites.
+    /// The object that creates the wake-up sites of this recording.
     #[must_use]
     pub fn scheduling_latencies(&self) -> SchedulingLatencies {
         self.latencies.clone()
     }
 
-    /// Writes the remaining samples. Returns how many were lost because rings were full.
+    /// Writes the remaining samples. Returns the number of samples lost because a ring was full.
     ///
     /// # Errors
     /// Returns an error if a file could not be written completely.
@@ -85,7 +85,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // Errors are returned by `finish`.
+        // Only `finish` returns errors.
         let _ = self.end();
     }
 }

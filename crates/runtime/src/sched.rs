@@ -1,9 +1,10 @@
-//! Thread scheduling: starts threads with the priority, CPU affinity and locked memory that their roles require, and reports
-//! the granted scheduling.
+//! Starts threads with the priority, CPU affinity and locked memory that their roles require, and reports the granted
+//! scheduling.
 //!
-//! On a busy machine, this is worth a factor of 10 to 100 in the tail of the latency, far more than any choice of socket or
-//! queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). It requires a privilege:
-//! CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without it, everything still runs, with one warning.
+//! On a busy machine, real-time scheduling reduces the tail of the latency by a factor of 10 to 100, far more than any
+//! choice of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). It
+//! requires a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without it, everything still runs, with
+//! one warning.
 //!
 //! For 50 ms in each second, the kernel throttles real-time threads that never block (sched(7)). These threads block in a
 //! socket, a device or the encoder between two frames, and none of them spins.
@@ -33,7 +34,7 @@ pub enum ThreadRole {
     Input,
     /// Captures, encodes or plays sound: 0.1 ms of work every few milliseconds.
     Audio,
-    /// Composes the windows of a display: short work after each frame of an application, which waits for it.
+    /// Composes the windows of a display: short work after each frame of an application, while the application waits.
     Compose,
     /// Converts and encodes: about a fifth of a core.
     Encode,
@@ -46,12 +47,13 @@ pub enum ThreadRole {
 }
 
 impl ThreadRole {
-    /// The SCHED_FIFO priority, or `None` for SCHED_OTHER. All are below 50, the priority of threaded interrupts, because
-    /// the network card must come first. An emulated link is above 50, like real hardware. Heavy work is below dispatching,
-    /// so that it does not delay dispatching. Decoding is above encoding: if both ends share a machine, a slice is decoded
-    /// while the encoder works on later ones (measured on two cores: 0.6 ms less at 1280 × 720, 2 ms less at 1920 × 1080
-    /// than with equal priorities). The libx264 thread that produces the first slices is at 21 (crate `media`). Composing is
-    /// above both, because it precedes them and is shorter.
+    /// The SCHED_FIFO priority, or `None` for SCHED_OTHER. An emulated link is above 50, the priority of threaded
+    /// interrupts, like real hardware. All other roles are below 50, because the network card must come first. Heavy
+    /// work is below dispatching, so that it does not delay dispatching. Decoding is above encoding: if host and client
+    /// share a machine, a slice is decoded while the encoder works on later ones (measured on two cores: 0.6 ms less
+    /// latency at 1280 × 720 and 2 ms less at 1920 × 1080 than with equal priorities). The libx264 thread that produces
+    /// the first slices is at 21 (crate `media`). Composing is above encoding and decoding, because it precedes them
+    /// and is shorter.
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
@@ -66,7 +68,8 @@ impl ThreadRole {
         }
     }
 
-    /// Whether child threads inherit the priority: the workers that a codec library starts when it is opened on this thread.
+    /// Whether child threads inherit the priority. These are the workers that a codec library starts when it is opened
+    /// on this thread.
     const fn lends_priority(self) -> bool {
         matches!(self, ThreadRole::Encode | ThreadRole::Decode)
     }
@@ -77,7 +80,7 @@ impl ThreadRole {
 pub enum Policy {
     /// SCHED_FIFO with this priority.
     Fifo(u8),
-    /// SCHED_RR with this priority: never set here, but inherited from the parent process.
+    /// SCHED_RR with this priority. This program never sets it, but may inherit it from the parent process.
     RoundRobin(u8),
     /// The ordinary time sharing (SCHED_OTHER, BATCH, IDLE).
     Other,
@@ -110,7 +113,7 @@ pub struct ThreadSched {
 pub struct SchedReport {
     /// The threads in the order of their start.
     pub threads: Vec<ThreadSched>,
-    /// Refused requests with reasons; only the first of each kind.
+    /// Refused requests with reasons. Only the first refusal of each kind is kept.
     refused: Vec<(Refused, String)>,
 }
 
@@ -172,14 +175,14 @@ pub struct Scheduler {
     ordinary: bool,
     /// A role excluded from real-time scheduling.
     non_realtime: Option<ThreadRole>,
-    /// Cores of the latency-critical threads; empty: any.
+    /// Cores of the latency-critical threads. An empty set allows any core.
     cores: Arc<BTreeSet<usize>>,
     report: Arc<Mutex<SchedReport>>,
     latencies: SchedulingLatencies,
 }
 
-/// Synchronous signals. If they were blocked, they would end the process without calling the handler of the application or
-/// of the Rust runtime (stack overflow).
+/// Signals that a thread's own fault raises. If they were blocked, they would end the process without calling the
+/// handler of the application or of the Rust runtime (stack overflow).
 const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -223,7 +226,7 @@ impl Scheduler {
 
     /// Pins all threads except [`ThreadRole::Background`] to these cores (numbers as in `/proc/cpuinfo`), including the
     /// workers of codec libraries. If there are fewer cores than running threads, the threads wait for each other.
-    /// Independent of real-time scheduling.
+    /// Pinning is independent of real-time scheduling.
     #[must_use]
     pub fn pinned_to(self, cores: BTreeSet<usize>) -> Scheduler {
         Scheduler {
@@ -238,21 +241,21 @@ impl Scheduler {
         Scheduler { latencies, ..self }
     }
 
-    /// Creates a wake-up site of that recording. Without a recording, the site does nothing.
+    /// Creates a wake-up site of the latency recording. Without a recording, the site does nothing.
     #[must_use]
     pub fn site(&self, name: &str) -> WakeupSite {
         self.latencies.site(name)
     }
 
-    /// Adds a refused request of the program itself to the warning.
+    /// Adds a request that the program itself made, and that was refused, to the warning.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
         self.lock().record_refusal(what, why);
     }
 
-    /// Starts a thread. When this returns, the thread's scheduling has been set and is in the report. All signals except
-    /// synchronous ones are blocked in it, its timer slack is 1 ns (`PR_SET_TIMERSLACK`, 50 µs less latency in the median
-    /// for SCHED_OTHER), and with a real-time role its stack stays in memory once touched. The kernel shows 15 bytes of the
-    /// name.
+    /// Starts a thread. When this returns, the thread's scheduling has been set and is in the report. In the thread,
+    /// all signals except those of its own faults are blocked. Its timer slack is 1 ns (`PR_SET_TIMERSLACK`, 50 µs less
+    /// latency in the median for SCHED_OTHER). With a real-time role, its stack stays in memory once touched. The
+    /// kernel shows 15 bytes of the name.
     ///
     /// # Errors
     /// Returns the system's error if the thread cannot be started. A refused priority is not an error.
@@ -280,8 +283,8 @@ impl Scheduler {
         Ok(handle)
     }
 
-    /// Applies the scheduling of `role` to the calling thread and adds the thread to the report, for threads started
-    /// elsewhere. Its signal mask is not changed.
+    /// Applies the scheduling of `role` to the calling thread, which was started elsewhere, and adds the thread to the
+    /// report. Its signal mask is not changed.
     pub fn enter(&self, role: ThreadRole) {
         sys::set_timer_slack(1);
         let priority = self.priority(role);
@@ -326,7 +329,7 @@ impl Scheduler {
     }
 }
 
-/// The limit of this process's locked memory in bytes; `None`: unlimited.
+/// The limit of this process's locked memory in bytes; `None` if it is unlimited.
 #[must_use]
 pub fn locked_memory_limit() -> Option<u64> {
     let free =
@@ -337,7 +340,7 @@ pub fn locked_memory_limit() -> Option<u64> {
     }
 }
 
-/// Sets the priority, or the highest one that the user's limit allows.
+/// Sets the SCHED_FIFO priority, or the highest one below it that the user's limit allows.
 fn set_fifo_within_limits(priority: u8, role: ThreadRole) -> io::Result<()> {
     let inherit = role.lends_priority();
     sys::set_fifo(priority, inherit).or_else(|error| match sys::priority_limit().min(priority) {
@@ -346,7 +349,7 @@ fn set_fifo_within_limits(priority: u8, role: ThreadRole) -> io::Result<()> {
     })
 }
 
-/// Pins the calling thread to `cores`, all of which must exist and be allowed to this process.
+/// Pins the calling thread to `cores`. Each of them must exist and be available to this process.
 fn pin(cores: &BTreeSet<usize>) -> Result<(), String> {
     if cores.is_empty() {
         return Ok(());

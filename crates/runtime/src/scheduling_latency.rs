@@ -1,10 +1,11 @@
-//! Scheduling latency of this project's threads: the time from a wake-up, by another thread or a timer, until the thread
-//! runs. It is recorded while a host or client runs, for `openuvr lab jitter analyse`. Off by default.
+//! Scheduling latency of OpenUVR's threads: the time from a wake-up, by another thread or a timer, until the thread
+//! runs. It can be recorded while a host or client runs, for `openuvr lab jitter analyse`. The recording is off by
+//! default.
 //!
-//! Each place where a thread is woken is a [`WakeupSite`]. The woken thread writes a sample into the site's ring (single
-//! producer), and a background thread drains the rings into files. Neither waits for the other: a sample that finds its ring
-//! full is lost and counted. When recording is off, a site costs a comparison; when it is on, a clock read at each end and
-//! three stores.
+//! Each place where a thread is woken is a [`WakeupSite`]. The woken thread writes a sample into the site's ring
+//! (single producer), and a background thread drains the rings into files. Neither waits for the other: a sample that
+//! finds its ring full is lost and counted. While recording is off, a site costs a comparison. While it is on, a site
+//! costs two clock reads, before the wake-up and after it, and three stores.
 //!
 //! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered, because the time
 //! of the event is unknown.
@@ -19,7 +20,7 @@ use openuvr_proto::time::Instant;
 pub(crate) use self::ring::{Ring, Sample};
 use crate::lock::lock;
 
-/// Maximum number of sites. Each thread that starts has one. Additional sites are not recorded.
+/// Maximum number of sites. Each thread that starts has one site. Additional sites are not recorded.
 const MOST_SITES: usize = 64;
 
 /// Creates sites. Clones share the recording; the default records nothing.
@@ -46,7 +47,7 @@ impl SchedulingLatencies {
         sites.map_or_else(Vec::new, |sites| lock(&sites.0).clone())
     }
 
-    /// Creates a site. A duplicate name gets a number. The name is also its file's name.
+    /// Creates a site. A duplicate name gets a number. The name is also the name of the site's file.
     #[must_use]
     pub fn site(&self, name: &str) -> WakeupSite {
         let Some(sites) = &self.0 else {
@@ -64,22 +65,23 @@ impl SchedulingLatencies {
 }
 
 impl WakeupSite {
-    /// Call this when the calling thread is about to wake the other one. If there are several wake-ups before that thread
-    /// runs, the first counts. A thread that wakes itself is not recorded.
+    /// Call this when the calling thread is about to wake the site's thread. If there are several wake-ups before the
+    /// site's thread runs, the first counts. A thread that wakes itself is not recorded.
     pub fn sent(&self) {
         if let Some(ring) = &self.0 {
             ring.sent(clock::now());
         }
     }
 
-    /// Call this when the calling thread runs. The pending wake-up, if any, has then arrived.
+    /// Call this in the site's thread when it runs. The call receives the pending wake-up, if any.
     pub fn received(&self) {
         if let Some(ring) = &self.0 {
             ring.received(clock::now());
         }
     }
 
-    /// Call this when the calling thread woke from a timer set to `deadline`. Ignored if it woke earlier.
+    /// Call this when the calling thread woke from a timer set to `deadline`. The call is ignored if the thread woke
+    /// earlier.
     pub fn woke(&self, deadline: Instant) {
         if let Some(ring) = &self.0 {
             ring.woke(deadline, clock::now());

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum SoundChoice {
-    /// The sound server, if there is one; otherwise, no sound.
+    /// The sound server; no sound if there is no server.
     Auto,
     /// No sound.
     Off,
@@ -16,7 +16,7 @@ pub enum SoundChoice {
     Backend {
         /// Its name in the table of crate `media`.
         name: String,
-        /// Its device; `None`: the default.
+        /// Its device; `None` selects the default device.
         device: Option<String>,
     },
 }
@@ -75,10 +75,10 @@ impl SoundChoice {
         }
     }
 
-    /// Checks that the backend is one of `names`. `own` are the other valid words.
+    /// Checks that the backend is in `names` or `own`. `own` lists the other valid words of the option.
     ///
     /// # Errors
-    /// Returns one line that lists them all.
+    /// Returns one line that lists all valid words.
     pub fn check<'a>(
         &self,
         own: &[&'a str],
@@ -99,8 +99,8 @@ impl SoundChoice {
         }
     }
 
-    /// The result if the backend cannot be opened for this reason: no sound (`Ok`) if the choice was automatic, and
-    /// otherwise an error.
+    /// The result if the backend cannot be opened for the reason `why`. If the choice was automatic, it is `Ok` with
+    /// the message that there is no sound. Otherwise, it is an error.
     ///
     /// # Errors
     /// Returns one line if the choice was not automatic.

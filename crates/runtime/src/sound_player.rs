@@ -27,7 +27,7 @@ use crate::scheduling_latency::WakeupSite;
 /// Pause between two attempts to open a failed device.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often the player's end is checked while nothing is played.
+/// The interval at which the audio thread checks for its end while it plays nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a playback.
@@ -35,7 +35,7 @@ pub type OpenPlayback = Box<dyn FnMut() -> Result<Box<dyn AudioPlayback>, AudioE
 
 /// An audio output.
 pub struct AudioSink {
-    /// Opens it for a session with sound, and again after a failure.
+    /// Opens the output for a session with sound, and again after a failure.
     pub open: OpenPlayback,
     /// Its volume, which may be changed during playback.
     pub volume: Arc<Volume>,
@@ -61,8 +61,8 @@ impl Volume {
         }
     }
 
-    /// Changes the volume by `by` percent points, clamped to 0 to [`Volume::MAX_PERCENT`], and unmutes.
-    /// Returns the new volume.
+    /// Changes the volume by `by` percentage points, clamped to 0 to [`Volume::MAX_PERCENT`], and unmutes. Returns the
+    /// new volume.
     pub fn change(&self, by: i32) -> u32 {
         self.muted.store(false, Ordering::Relaxed);
         let changed = |now: u32| Some(now.saturating_add_signed(by).min(Volume::MAX_PERCENT));
@@ -70,7 +70,7 @@ impl Volume {
         changed(before.unwrap_or_else(|now| now)).unwrap_or_default()
     }
 
-    /// Toggles mute. Returns whether it is now muted.
+    /// Toggles mute. Returns whether the sound is now muted.
     pub fn toggle_mute(&self) -> bool {
         !self.muted.fetch_xor(true, Ordering::Relaxed)
     }
@@ -96,7 +96,7 @@ pub(crate) trait PlaybackListener: Send {
     /// Whether the whole client or host is stopping.
     fn stopping(&self) -> bool;
 
-    /// Playback failed for this reason. It will be retried.
+    /// Playback failed for this reason, and will be retried.
     fn on_error(&self, why: String);
 
     /// A payload whose first sample was captured at `captured` (sender clock) is audible at `played`.
@@ -160,8 +160,8 @@ impl SoundPlayer {
         })
     }
 
-    /// Moves arrived payloads from `timed` to the jitter buffer. Locks nothing if there are none, because this is called at
-    /// each iteration of the decoding thread.
+    /// Moves arrived payloads from `timed` to the jitter buffer. Locks nothing if no payload has arrived, because the
+    /// decoding thread calls this in each iteration.
     pub(crate) fn receive(&self, now: Instant, timed: &mut TimedReceiver) {
         let mut arrived = false;
         while let Some(step) = timed.poll(now) {
@@ -186,7 +186,8 @@ impl SoundPlayer {
         }
     }
 
-    /// Ends the audio thread and returns its sink; `None` if it panicked, which has been reported.
+    /// Ends the audio thread and returns its sink. Returns `None` if the thread panicked, which has already been
+    /// reported.
     pub(crate) fn end(mut self) -> Option<AudioSink> {
         self.halt()
     }
@@ -204,7 +205,7 @@ impl Drop for SoundPlayer {
     }
 }
 
-/// Copies the payload out of the jitter buffer, so that its lock is not held while decoding.
+/// Copies the payload out of the jitter buffer, so that the buffer is not locked while decoding.
 fn in_own_memory<'a>(next: &PlayoutAction<'_>, coded: &'a mut Vec<u8>) -> PlayoutAction<'a> {
     match *next {
         PlayoutAction::Payload {
@@ -226,7 +227,7 @@ fn in_own_memory<'a>(next: &PlayoutAction<'_>, coded: &'a mut Vec<u8>) -> Playou
     }
 }
 
-/// Multiplies all samples with a gain ramp from `from` to `to`, because a jump would click.
+/// Multiplies all samples by a gain that ramps from `from` to `to`, because a jump would click.
 fn amplify(samples: &mut [f32], from: f32, to: f32) {
     if from == to {
         if to != 1.0 {
@@ -295,7 +296,8 @@ impl Player {
                 };
                 self.listener.report(now, status, counters);
             }
-            // Writes all due samples. The device's level is queried once, and added samples are counted here.
+            // Writes all due samples. The device's level is queried once, and the samples written since are added to
+            // it.
             let until = loop {
                 let device = Device {
                     dry_in: level.dry_in,

@@ -1,8 +1,9 @@
 //! Small files that survive a power loss and concurrent programs.
 //!
 //! A file is replaced atomically (temporary file, fsync, rename, fsync of the folder). A writer holds the folder's lock
-//! during that time, so that a running host and `openuvr devices` do not lose each other's changes. Readers take no lock,
-//! and see either the old file or the new one. Contents: [`crate::identity_store`], [`crate::trust_store`].
+//! from reading to replacing, so that a running host and `openuvr devices` do not lose each other's changes. Readers
+//! take no lock, and see either the old file or the new one. The contents are described in [`crate::identity_store`]
+//! and [`crate::trust_store`].
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,7 +16,7 @@ use openuvr_proto::control::identity::NoRandomness;
 /// Base Directory Specification 0.8: a relative path in the variable counts as unset).
 ///
 /// # Errors
-/// [`StoreError::NoHome`] if the environment sets neither.
+/// [`StoreError::NoHome`] if neither `XDG_CONFIG_HOME` nor `HOME` is set to an absolute path.
 pub fn config_dir() -> Result<PathBuf, StoreError> {
     config_dir_from(|name| std::env::var_os(name).map(PathBuf::from))
 }
@@ -28,7 +29,8 @@ fn config_dir_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf
     Ok(base.join("openuvr"))
 }
 
-/// Why a store could not be read or changed. If there is an error, nothing was changed.
+/// Why a store could not be read or changed. After an error, the store is unchanged, unless only the fsync of the
+/// folder failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -80,7 +82,7 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// It belongs to another user, so its permission bits give no protection.
+    /// The file or folder belongs to another user, so its permission bits give no protection.
     #[error(
         "{}: owned by another user (id {owner}); the trusted peers must not be writable by others: change \
          its owner with chown, or choose another folder (--config-dir FOLDER)",
@@ -92,7 +94,7 @@ pub enum StoreError {
         /// Its owner's user id.
         owner: u32,
     },
-    /// It is a folder, a device or a pipe, and reading it may never end.
+    /// The path names a folder, a device or a pipe. It is not read, because the read might never end.
     #[error("{}: not a regular file", path.display())]
     NoFile {
         /// Its path.
@@ -107,13 +109,13 @@ pub enum StoreError {
     /// No keys can be generated.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// No device has this name.
+    /// No device has this name or fingerprint.
     #[error("no device named '{which}': run `openuvr devices list`")]
     NoSuchDevice {
         /// The name or fingerprint given.
         which: String,
     },
-    /// More than one device has this name.
+    /// More than one device matches this name or fingerprint.
     #[error(
         "'{which}' matches {count} devices: specify more digits of the fingerprint (`openuvr devices list`)"
     )]
@@ -128,7 +130,7 @@ pub enum StoreError {
 /// Creates `dir` (mode 0700) if it does not exist.
 ///
 /// # Errors
-/// [`StoreError`] if the folder cannot be created or belongs to another user.
+/// [`StoreError`] if the folder cannot be created, or if others may change it.
 pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
     Lock::take(dir).map(drop)
 }
@@ -142,7 +144,7 @@ impl Lock {
     /// Waits for the lock of `dir`. The folder is created if it does not exist (mode 0700).
     ///
     /// # Errors
-    /// [`StoreError`] if the folder cannot be created or belongs to another user.
+    /// [`StoreError`] if the folder cannot be created or locked, or if others may change it.
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         DirBuilder::new()
             .recursive(true)
@@ -164,15 +166,17 @@ impl Lock {
     }
 }
 
-/// Does the same as [`write_whole`] while holding the folder's lock, for read-modify-write.
+/// Like [`write_whole`], for a caller that has read the file and changed its content. The caller holds the folder's
+/// lock from the read to the end of this call.
 pub(crate) fn replace(_lock: &Lock, path: &Path, content: &[u8]) -> Result<(), StoreError> {
     write_whole(path, content)
 }
 
-/// Replaces the file at `path` by one with mode 0600 and this content, or leaves it unchanged.
+/// Replaces the file at `path` atomically. The new file has mode 0600 and this content.
 ///
 /// # Errors
-/// [`StoreError::Io`] if it cannot be written. The old file is then unchanged.
+/// [`StoreError::Io`] if the file cannot be written. The old file is then unchanged, unless only the fsync of the
+/// folder failed.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let temporary = path.with_added_extension("new");
     match fs::remove_file(&temporary) {
@@ -192,7 +196,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     };
     write().map_err(|e| failed("write", &temporary, e))?;
     fs::rename(&temporary, path).map_err(|e| failed("replace", path, e))?;
-    // The parent of a bare name is empty.
+    // A bare file name has an empty parent.
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = folder.unwrap_or(Path::new("."));
     File::open(folder)
@@ -200,7 +204,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
         .map_err(|e| failed("write folder", folder, e))
 }
 
-/// Identifies a version of a file, because [`replace`] creates a new inode.
+/// Identifies a version of a file. [`replace`] creates a new inode for each version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -223,7 +227,7 @@ impl Stamp {
     }
 }
 
-/// The maximum length of a file of keys, trust or settings in bytes, which is enough for some thousand devices.
+/// The maximum length in bytes of a file of keys, trust or settings. It is enough for some thousand devices.
 pub const MAX_FILE: u64 = 1 << 20;
 
 /// Reads a file of keys or trust; `None` if it does not exist.
@@ -246,8 +250,8 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Reads the file at `path`, of at most [`MAX_FILE`] bytes; `None` if it does not exist. `/dev/null` is
-/// empty.
+/// Reads the file at `path`, of at most [`MAX_FILE`] bytes; `None` if it does not exist. `/dev/null` reads as an empty
+/// file.
 ///
 /// # Errors
 /// [`StoreError::NoFile`], [`StoreError::TooLong`], [`StoreError::Corrupt`] if it is not UTF-8, or [`StoreError::Io`].
@@ -412,7 +416,7 @@ pub(crate) mod tests {
             let remedy = format!("run: chmod go-w '{}'", which.display());
             assert!(why.ends_with(&remedy), "{why}");
             assert_eq!(Lock::take(dir.path()).is_err(), folder != 0o700);
-            // Settings are not checked.
+            // `read_text`, which reads settings, does not check permissions.
             assert_eq!(read_text(&path).unwrap().unwrap(), "x");
         }
         set(&path, 0o644);

@@ -1,4 +1,4 @@
-//! Safe wrappers of system calls for scheduling and sockets that the libraries in use lack. Linux only.
+//! Safe wrappers of the system calls for scheduling and sockets that are missing in the libraries in use. Linux only.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,18 +12,19 @@ use rustix::process::{Pid, Uid};
 /// The peer of a Unix socket, as seen in this process's namespaces.
 #[cfg(feature = "host")]
 pub(crate) struct PeerCredentials {
-    /// Its process; `None` if it is in a PID namespace that is not visible here, such as outside this process's sandbox.
+    /// The peer's process; `None` if its PID namespace is not visible here, as for a process outside this process's
+    /// sandbox.
     #[cfg_attr(
         not(feature = "launch"),
-        expect(dead_code, reason = "the launcher watches it")
+        expect(dead_code, reason = "only the launcher uses the process id")
     )]
     pub(crate) pid: Option<Pid>,
     /// Its user.
     pub(crate) uid: Uid,
 }
 
-/// The credentials of a Unix socket's peer at connection time (unix(7), `SO_PEERCRED`). This does not use rustix's function
-/// of that name, because its type excludes process 0, which the kernel reports for an invisible process.
+/// The credentials of a Unix socket's peer at connection time (unix(7), `SO_PEERCRED`). The function of this name in
+/// rustix is not used, because its type excludes process 0, which the kernel reports for an invisible process.
 #[cfg(feature = "host")]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
     let mut peer = libc::ucred {
@@ -51,8 +52,8 @@ pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials>
     })
 }
 
-/// Sets a SCHED_FIFO priority (1 to 99) for the calling thread. With `inherit`, child threads inherit it; without it, child
-/// threads and processes start with SCHED_OTHER.
+/// Sets a SCHED_FIFO priority (1 to 99) for the calling thread. With `inherit`, child threads and processes inherit the
+/// priority. Otherwise, they start with SCHED_OTHER.
 pub(crate) fn set_fifo(priority: u8, inherit: bool) -> io::Result<()> {
     let flag = if inherit {
         0
@@ -103,8 +104,8 @@ pub(crate) fn priority_limit() -> u8 {
     u8::try_from(limit.rlim_cur.min(99)).unwrap_or(0)
 }
 
-/// The locked stack of the creating thread. That thread must drop it before it ends, which unlocks the stack, because the C
-/// library reuses the stack for other threads.
+/// The locked stack of the thread that created this value. Dropping the value unlocks the stack. The thread must drop
+/// it before the thread ends, because the C library reuses the stack for other threads.
 pub(crate) struct LockedStack {
     start: *mut libc::c_void,
     len: usize,
@@ -115,9 +116,8 @@ pub(crate) struct LockedStack {
 pub(crate) fn lock_stack() -> io::Result<LockedStack> {
     let mut attributes = MaybeUninit::uninit();
     let (mut start, mut len) = (std::ptr::null_mut(), 0);
-    // SAFETY: pthread_getattr_np initialises `attributes` for the calling thread, which is then
-    // read and destroyed once; the range it names is this thread's mapping, and mlock2 only marks
-    // its pages.
+    // SAFETY: pthread_getattr_np initialises `attributes` for the calling thread; they are then read, and destroyed
+    // once. The range that they name is this thread's mapping, and mlock2 only marks its pages.
     unsafe {
         match libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) {
             0 => {}
@@ -134,14 +134,14 @@ pub(crate) fn lock_stack() -> io::Result<LockedStack> {
 
 impl Drop for LockedStack {
     fn drop(&mut self) {
-        // SAFETY: the thread that drops it runs on this range; munlock only clears a mark.
+        // SAFETY: the range is the stack of the thread that drops this value; munlock only clears a mark.
         unsafe { libc::munlock(self.start, self.len) };
     }
 }
 
 /// Sets the calling thread's timer slack in ns.
 pub(crate) fn set_timer_slack(ns: libc::c_ulong) {
-    // SAFETY: no pointers; refused only by very old kernels, which then keep their default.
+    // SAFETY: the call takes no pointers. Only very old kernels refuse it, and they keep their default slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
 }
 

@@ -1,7 +1,7 @@
 //! The peers that a machine trusts: `devices.toml` at a host, `hosts.toml` at a client.
 //!
-//! Users and other programs may edit both files while this one runs. Every change therefore starts from the current file,
-//! and a running host detects a `forbid` by the file's stamp. Secrets are in [`crate::identity_store`].
+//! Users and other programs may edit both files while this program runs. Every change therefore starts from the current
+//! file, and a running host detects a `forbid` by the file's stamp. Secrets are in [`crate::identity_store`].
 
 mod pairing;
 
@@ -25,7 +25,7 @@ pub struct Device {
     pub key: PublicKey,
     /// The name that it announced when it paired, for display. It is neither unique nor authenticated.
     pub name: String,
-    /// The name that it announces now, if that differs.
+    /// The name that it announces now, if it differs from the stored name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_itself: Option<String>,
     /// When it first paired, in seconds since 1970.
@@ -37,8 +37,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Its display name: the stored name, made printable because the file may be edited by hand, followed by the currently
-    /// announced name if that differs.
+    /// Its display name: the stored name, followed by the currently announced name if that differs. Both are made
+    /// printable, because the file may be edited by hand.
     #[must_use]
     pub fn title(&self) -> String {
         let name = printable(&self.name);
@@ -48,7 +48,7 @@ impl Device {
         }
     }
 
-    /// Sets the announced name. Returns whether it changed.
+    /// Sets the announced name. Returns whether the name changed.
     pub(crate) fn rename(&mut self, now: &DeviceName) -> bool {
         let now = Some(now.as_str()).filter(|now| !now.is_empty() && *now != self.name);
         let news = self.calls_itself.as_deref() != now;
@@ -82,8 +82,7 @@ impl DeviceStore {
     /// handshake of a client with a validated address, and a few times a second.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]. The list that was read before stays
-    /// valid.
+    /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]. The previous list stays valid.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         if let Some(found) = self.file.read_if_changed::<Devices>()? {
             self.devices = found.device;
@@ -111,8 +110,8 @@ impl DeviceStore {
         standing
     }
 
-    /// Stores a device that has just paired, at `now` in seconds since 1970. A known device keeps its first time and takes
-    /// the new name. A forbidden device stays forbidden.
+    /// Stores a device that paired at `now`, in seconds since 1970. A known device keeps the time of its first pairing
+    /// and takes the new name. A forbidden device stays forbidden.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
@@ -271,15 +270,17 @@ impl HostStore {
         Ok(HostStore { file, hosts })
     }
 
-    /// The key of the host at `address`, as entered by the user, if this client has paired with it.
+    /// The key of the host at `address`, if this client has paired with it. The address is the text that the user
+    /// entered.
     #[must_use]
     pub fn key(&self, address: &str) -> Option<PublicKey> {
         let host = self.hosts.iter().find(|host| host.address == address)?;
         Some(host.key)
     }
 
-    /// The address under which the host with this fingerprint is stored. If there are several, it is the first. An announced
-    /// fingerprint is no proof: only a handshake with the [`HostStore::key`] of this address authenticates the host.
+    /// The address under which the host with this fingerprint is stored; the first one, if there are several. An
+    /// announced fingerprint is no proof: only a handshake with the [`HostStore::key`] of this address authenticates
+    /// the host.
     #[must_use]
     pub fn address_of(&self, fingerprint: &str) -> Option<&str> {
         let mut hosts = self.hosts.iter();
@@ -323,7 +324,7 @@ struct Hosts {
 struct TrustFile {
     dir: PathBuf,
     path: PathBuf,
-    /// `None` before the first read; `Some(None)` when there was no file.
+    /// `None` before the first read; `Some(None)` if the file did not exist at the last read.
     stamp: Option<Option<Stamp>>,
 }
 
@@ -343,7 +344,8 @@ impl TrustFile {
         }
         let content = self.parse();
         if matches!(content, Ok(_) | Err(StoreError::Corrupt { .. })) {
-            // Taken before the read, so that a change in between is read again and never missed.
+            // The stamp was taken before the read. If the file changed in between, the next call reads it again, so
+            // that no change is missed.
             self.stamp = Some(stamp);
         }
         content.map(Some)
@@ -370,7 +372,8 @@ impl TrustFile {
         let Some(text) = read(&self.path)? else {
             return Ok(T::default());
         };
-        // A file without content has lost its forbidden devices. An empty list still has its key.
+        // A file without content is corrupt, because its forbidden devices may have been lost. An empty list still has
+        // its key.
         if text
             .lines()
             .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))

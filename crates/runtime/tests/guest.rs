@@ -1,4 +1,4 @@
-//! An application with guests, and real clients with a real encoder, decoder and sockets.
+//! Tests of guests (hosts inside an application), with real clients, encoders, decoders and sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test fails there")]
 
@@ -30,7 +30,7 @@ use openuvr_runtime::host::config::Config;
 use openuvr_runtime::sound_choice::SoundChoice;
 use support::{MANY, TIMEOUT, client, eventually};
 
-/// Reports the size and the grey level in the middle of each shown picture.
+/// Reports the size of each shown picture, and the grey level in its middle.
 struct PictureReader(SyncSender<(Size, u8)>);
 
 impl Presenter for PictureReader {
@@ -112,7 +112,7 @@ fn start(folder: &Path, name: &str, size: Size) -> (Guest, Receiver<Notice>) {
     )
 }
 
-/// Draws grey pictures until the client shows one of this size and level.
+/// Draws grey pictures until the client shows a picture of this size and level.
 fn draw_until_seen(guest: &Guest, watcher: &Watcher, size: Size, grey: u8) {
     let pool = Pool::default();
     let until = Instant::now() + TIMEOUT;
@@ -150,7 +150,7 @@ fn an_application_streams_takes_input_and_is_resized() {
     watcher.hand.send(event).unwrap();
     let taken = eventually("input", || guest.next_input());
     assert_eq!(taken.event, event);
-    // The picture that shows it echoes it exactly.
+    // The first picture after the application has taken the key echoes it exactly.
     draw_until_seen(&guest, &watcher, size, 120);
     let larger = Size::new(352, 200);
     draw_until_seen(&guest, &watcher, larger, 200);
@@ -199,7 +199,7 @@ fn write_events(device: &mut impl Write, events: &[DeviceEvent]) {
     device.write_all(&bytes).unwrap();
 }
 
-/// Reads this many events from a non-blocking pipe, which may take a while.
+/// Reads this many events from a non-blocking pipe, and waits until they have arrived.
 fn read_events(descriptor: &mut impl Read, events: usize) -> Vec<DeviceEvent> {
     let mut bytes = vec![0; events * 24];
     let mut read = 0;
@@ -256,7 +256,7 @@ fn registered_devices_reach_descriptors_or_the_display() {
         assert_eq!(input.event, event);
     }
 
-    // A device that is unplugged, and a client that leaves.
+    // Held keys are released when their device is unplugged, and when the client leaves.
     write_events(&mut pad, &[(EV_KEY, 33, 1), REPORT]);
     assert_eq!(read_events(&mut out, 2), [(EV_KEY, 33, 1), REPORT]);
     drop(pad);
@@ -294,7 +294,7 @@ fn noise_seen(name: &str, constraints: ClientConstraints) -> (u32, Size) {
         let mut picture = pool.take(size);
         for byte in picture.bytes() {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // Faint, so that coarse quantisers remove it.
+            // The noise is faint, so that coarse quantisers remove it.
             *byte = seed.to_le_bytes()[3] / 4 + 96;
         }
         let ticket = guest.submit(Box::new(picture)).expect("the host runs");
@@ -352,15 +352,15 @@ fn the_application_receives_the_players_head_pose() {
     for x in 0..=100 {
         watcher.client.set_pose(&at(x), clock::now()).unwrap();
     }
-    // The first may arrive before the clocks are synchronised.
+    // The first poses may arrive before the clocks are synchronised.
     let (posed, here) = eventually("the last pose, and when it was sampled", || {
         watcher.client.set_pose(&at(100), clock::now()).unwrap();
         let posed = guest.pose().filter(|posed| posed.pose == at(100))?;
         Some((posed, posed.sampled_here?))
     });
-    // One machine has one clock, so the sampling time is known within its bound.
+    // Client and host have the same clock here, so the converted sampling time must be correct within its bound.
     assert!(here.at + here.bound >= begun && here.at <= posed.received + here.bound);
-    // The next picture is drawn with it, and its frame carries the pose's number.
+    // The next picture is drawn with the pose, and its frame carries the pose's number.
     draw_until_seen(&guest, &watcher, size, 200);
     drop(watcher);
     eventually("its player is gone", || {

@@ -1,6 +1,7 @@
 //! A launched application: its signals, its exit, and its orphans.
 //!
-//! There is one test, in its own process, because an application's orphans become children of the launching process.
+//! The file contains one test and runs in its own process, because an application's orphans become children of the
+//! launching process.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
@@ -26,7 +27,7 @@ fn start(script: &str) -> Result<(Application, String), LaunchError> {
     let socket = Socket::open(&LaunchSettings::default())?;
     let words = ["sh", "-c", script].map(OsString::from);
     let mut command = command(&words, Path::new("/nonexistent/hook.so"), &socket)?;
-    // The loader would report the missing hook.
+    // Discards the loader's message about the missing hook.
     command.stderr(Stdio::null());
     let (read, write) = std::io::pipe().expect("a pipe");
     command.stdout(write);
@@ -49,7 +50,7 @@ fn end(application: &mut Application) -> ExitStatus {
     }
 }
 
-/// Whether all orphans end.
+/// Waits until all orphans have ended. Returns `false` on timeout.
 fn is_free_of_orphans(application: &mut Application) -> bool {
     let until = Instant::now() + TIMEOUT;
     while application.has_orphans(&[]) {
@@ -75,7 +76,7 @@ fn zombies() -> usize {
 
 #[test]
 fn an_application_gets_signals_and_its_orphans_are_reaped() {
-    // It handles SIGTERM and exits itself.
+    // The application handles SIGTERM and exits by itself.
     let waits = "trap 'exit 9' TERM; echo $OPENUVR_RUN; while :; do sleep 0.02; done";
     let (mut application, socket) = start(waits).expect("it starts");
     assert!(socket.ends_with("/socket"), "{socket}");
@@ -84,7 +85,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert_eq!(end(&mut application).code(), Some(9));
     assert!(is_free_of_orphans(&mut application));
 
-    // A launcher exits and its child continues, so the signal goes to the child.
+    // A launcher has exited while its child continues, so the signal goes to the child.
     let (mut application, pid) =
         start("sleep 1000 >/dev/null & echo $!; exit 3").expect("it starts");
     let pid = Pid::from_raw(pid.parse().expect("a number")).expect("a process");
@@ -94,7 +95,7 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert!(is_free_of_orphans(&mut application));
     assert!(kill_process(pid, Signal::TERM).is_err(), "it was reaped");
 
-    // A launcher forwards no signals, so the second one goes to it and to the streaming process.
+    // This launcher forwards no signals, so the second signal goes to the launcher and to the streaming process.
     let launcher = "sleep 1000 >/dev/null & trap : TERM; echo $!; wait; wait; exit 5";
     let (mut application, pid) = start(launcher).expect("it starts");
     let streaming = pid.parse().ok().and_then(Pid::from_raw);
@@ -103,8 +104,8 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     assert_eq!(end(&mut application).code(), Some(5));
     assert!(is_free_of_orphans(&mut application));
 
-    // An orphan in its own session, like a daemon, is also handled. The terminal's Ctrl-C does not reach it. (A shell's
-    // background command would ignore the signal.)
+    // An orphan in its own session, like a daemon, also gets the signal, because the terminal's Ctrl-C does not reach
+    // it. (A background command of a shell would ignore the signal.)
     let daemon = "setsid -f sh -c 'trap \"exit 0\" INT; echo $$; while :; do sleep 0.02; done'; sleep 0.2; exit 0";
     let (mut application, pid) = start(daemon).expect("it starts");
     let pid = pid.parse().ok().and_then(Pid::from_raw);
@@ -117,7 +118,8 @@ fn an_application_gets_signals_and_its_orphans_are_reaped() {
     application.forward_signals(&[typed], pid);
     assert!(is_free_of_orphans(&mut application));
 
-    // Helpers that end while it runs do not stay zombies, and other children of this process are not reaped.
+    // Helpers of the application that end while it runs do not stay zombies. Other children of this process are not
+    // reaped.
     let helpers =
         "for i in 1 2 3; do (sleep 0 &); done; echo started; while :; do sleep 0.02; done";
     let (mut application, _) = start(helpers).expect("it starts");

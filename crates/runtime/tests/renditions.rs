@@ -37,8 +37,8 @@ use tempfile::TempDir;
 
 const SIZE: Size = Size::new(320, 192);
 
-/// Tolerance of the mean brightness of 16 × 16 pixels: coding noise, including JPEG at 4:2:0. A wrong or
-/// shifted picture differs by far more somewhere.
+/// Tolerance for the mean brightness of a block of 16 × 16 pixels. It allows for coding noise, including that of JPEG
+/// at 4:2:0. A wrong or shifted picture differs by far more in some block.
 const NEAR: f64 = 12.0;
 
 /// A test pattern that records its pictures and the capturing threads.
@@ -85,7 +85,7 @@ impl Capture for RecordingPattern {
     }
 }
 
-/// The mean brightness of each 16 × 16 pixels, from 16 (black) to 235.
+/// The mean brightness of each block of 16 × 16 pixels, from 16 (black) to 235 (white).
 fn blocks_of(picture: &Picture<'_>) -> Vec<f64> {
     let plane = picture.planes[0];
     let luma = |x: usize, y: usize| match picture.format.packed() {
@@ -114,9 +114,9 @@ fn blocks_of(picture: &Picture<'_>) -> Vec<f64> {
 /// Impairment of one session's media datagrams.
 #[derive(Default)]
 struct Impairment {
-    /// The session; 0: none.
+    /// The impaired session; 0 if there is none.
     session: AtomicU32,
-    /// One datagram in this many is lost; 0: none.
+    /// One in this many datagrams is lost; 0 if none is lost.
     loses_one_in: AtomicU32,
     /// Whether the sender is blocked.
     blocks: Mutex<bool>,
@@ -124,7 +124,7 @@ struct Impairment {
     sent: AtomicU32,
     /// Datagrams dropped.
     lost: AtomicU32,
-    /// Calls that were blocked.
+    /// Number of blocked calls.
     waited: AtomicU32,
 }
 
@@ -207,7 +207,7 @@ struct Client {
 }
 
 impl Client {
-    /// Waits for this many more pictures.
+    /// Waits for this many further pictures.
     fn see(&self, pictures: usize) -> Vec<ShownPicture> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         let next = std::iter::repeat_with(next).flatten();
@@ -416,7 +416,7 @@ fn each_codec_is_encoded_once_while_it_has_a_subscriber() {
         assert_increasing(seen);
         rig.assert_as_captured(seen);
     }
-    // Both show the same pictures, each captured once by one thread.
+    // Both clients show the same pictures. One thread captured each picture once.
     let both = numbers(&at_player);
     let both = numbers(&at_watcher)
         .into_iter()
@@ -460,7 +460,7 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let seen = player.see(120);
     assert_increasing(&seen);
     assert!(watcher.seen.try_recv().is_err(), "it is blocked");
-    // The other continues from the newest picture, and its missed frames are recorded.
+    // The blocked observer continues from the newest picture, and the frames that it missed are recorded.
     rig.impairment.block(false);
     let after = watcher.see(20);
     assert_increasing(&after);
@@ -484,7 +484,7 @@ fn a_subscriber_that_blocks_costs_the_player_no_frame() {
     let first = own.iter().map(|record| record.frame.0).min().unwrap();
     assert!(own.len() >= 120);
     for record in &own {
-        // Frames before its first key frame may be dropped.
+        // Frames before the player's first key frame may be dropped.
         let early = record.frame.0 < first + 3;
         assert!(early || !dropped_at_host(record), "{record:?}");
     }
@@ -549,7 +549,7 @@ fn the_next_player_takes_its_own_rendition_along() {
     assert_eq!(roles, [Role::Player, Role::Observer]);
     first.see(20);
     drop(first);
-    // Only its encoder is reopened, in the media thread.
+    // Only the new player's encoder is reopened, in the media thread.
     rig.until("the player's", |log| log.opened.len() == 3);
     rig.until("the new role", |log| log.clients[1].1 == Role::Player);
     assert_eq!(rig.log.names(), [(2, "x264")]);

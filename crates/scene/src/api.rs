@@ -1,5 +1,5 @@
 //! The scene as an application of the C API. It reads its pictures into a pixel buffer, as in the paper's listing.
-//! libopenuvr, which is opened at run time, takes them from there.
+//! libopenuvr takes the pictures from this buffer. The library is opened at run time.
 
 mod sys;
 
@@ -96,14 +96,14 @@ impl Stream {
         events
     }
 
-    /// Submits the picture that has been drawn and not yet swapped.
+    /// Submits the picture that has been drawn but not yet swapped.
     ///
     /// # Errors
     /// Returns an error if the stream has ended.
     pub(super) fn submit(&mut self, renderer: &Renderer, size: Size) -> Result<()> {
         ensure!(
             size == self.buffer.size(),
-            "the scene's window was resized: a pixel buffer has one size"
+            "the scene's window was resized, but a pixel buffer has a fixed size"
         );
         renderer.read_into(&self.buffer);
         self.context.submit(self.synchronous)

@@ -36,7 +36,8 @@ impl Camera {
         self.turned = [(x - 0.5) * TAU, (0.5 - y).clamp(-0.5, 0.5) * PI * 0.8];
     }
 
-    /// Moves the camera to `time` seconds since the start, `step` seconds after the last call.
+    /// Moves the camera to its position at `time` seconds since the start. `step` is the time since the last call, in
+    /// seconds.
     pub(super) fn advance(&mut self, time: f32, step: f32) {
         // The camera walks once around the room in 30 s. The view swings, so that the whole picture always moves.
         let round = time * TAU / 30.0;

@@ -1,4 +1,4 @@
-//! Audible clicks of the scene together with flashes, to measure the delay between sound and picture.
+//! Audible clicks of the scene with simultaneous flashes, to measure the delay between sound and picture.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use openuvr_runtime::sound_choice::SoundChoice;
 /// frame.
 pub(crate) const INTERVAL: Duration = Duration::from_micros(306_250);
 
-/// The click: 10 ms of 1 kHz, which codecs do not treat as noise, with an onset within a quarter of a millisecond.
+/// Samples of a click, which lasts 10 ms. It is a tone of 1 kHz, which codecs do not treat as noise. Its onset is
+/// within a quarter of a millisecond.
 const CLICK: usize = RATE as usize / 100;
 const PITCH: f64 = 1000.0;
 const AMPLITUDE: f64 = 0.5;
@@ -66,7 +67,8 @@ impl Clicks {
         self.flashes
     }
 
-    /// Plays the click if the current picture flashes. To be called when the picture is drawn and will be shown next.
+    /// Plays the click if the current picture flashes. Call this when the picture has been drawn and will be shown
+    /// next.
     ///
     /// # Errors
     /// Returns an error if the sound server is no longer available.
@@ -74,7 +76,7 @@ impl Clicks {
         if std::mem::take(&mut self.flashes) {
             self.playback.write(&self.click)?;
         } else {
-            // This lets the connection process messages of the server.
+            // Querying the level lets the connection process messages of the server.
             self.playback.level()?;
         }
         Ok(())

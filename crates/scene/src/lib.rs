@@ -1,7 +1,7 @@
 //! `openuvr scene`: a room to walk in, which is the application for all measurements.
 //!
-//! It is an ordinary OpenGL program with an ordinary window, which is captured like any other, and is independent of
-//! streaming. Its only special feature is the bar code in the corner.
+//! It is an ordinary OpenGL program, independent of streaming. Its ordinary window is captured like any other. Its only
+//! special feature is the bar code in the corner.
 //!
 //! Its cost for a codec at 1280x720 and 60 frames/s (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC, mean of 40
 //! frames with one key frame): 20.5 kB per frame at 39.2 dB of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was
@@ -150,11 +150,11 @@ trait Show {
         Vec::new()
     }
 
-    /// Shows the picture. `false` ends the scene.
+    /// Shows the picture. Returns `false` to end the scene.
     fn show(&mut self, window: &mut Window, renderer: &Renderer) -> bool;
 }
 
-/// Output on the window, after an optional read-back, stream and click.
+/// Shows pictures in the window. Before that, optionally reads a picture back, streams it and plays a click.
 struct WindowOutput {
     /// The buffer for pictures that are read and discarded.
     bytes: Option<Vec<u8>>,
@@ -201,7 +201,7 @@ fn open(args: &Args) -> Result<(Window, Renderer)> {
 /// The times of the frames, and the total.
 #[derive(Default)]
 struct FrameTimes {
-    /// For each frame, its start since the first one, and the times to draw and to display it.
+    /// For each frame: its start, relative to the start of the scene, the time to draw it, and the time to display it.
     frames: Vec<[Duration; 3]>,
     all: Duration,
 }
@@ -267,7 +267,7 @@ fn play(
         }
         due = due + period;
         if clock::now() > due + period {
-            // If more than a frame late, continue from here instead of catching up.
+            // If the scene is more than a frame late, it continues from here instead of catching up.
             due = clock::now();
         }
     }

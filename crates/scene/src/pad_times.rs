@@ -1,5 +1,5 @@
-//! Times at which the scene reads a game pad. It does so like a game that reads `/dev/input` itself, in a thread that waits
-//! for events.
+//! Times at which the scene reads a game pad. It reads the pad like a game that opens `/dev/input` itself, in a thread
+//! that waits for events.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -10,7 +10,7 @@ use openuvr_clock as clock;
 use openuvr_media::pad::FIRST_EVENT;
 use openuvr_media::pad::codes::{ABS_X, EV_ABS};
 
-/// The size of the time in a `struct input_event` (linux/input.h), if it consists of two longs.
+/// The size of the time in a `struct input_event` (linux/input.h) that consists of two longs.
 const TIME_BYTES: usize = 2 * size_of::<libc::c_long>();
 const EVENT_BYTES: usize = TIME_BYTES + 8;
 

@@ -1,9 +1,9 @@
 //! The scene, rendered in the host's own process and submitted without capture, like an application that calls OpenUVR
 //! itself.
 //!
-//! A picture is drawn on the window, read back from OpenGL, submitted, and only then swapped, so that the host's own display
-//! also shows it. With a GPU, the read-back would be a separate copy. Here the renderer draws in memory, and reading is one
-//! copy.
+//! A picture is drawn on the window, read back from OpenGL and submitted. Only then is it swapped, so that the host's
+//! own display also shows it. With a GPU, the read-back would be an additional copy. Here, the renderer draws in
+//! memory, and the read-back is the only copy.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,13 +22,13 @@ use super::{Args, Show, api, play};
 /// The submission mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Submit {
-    /// The application continues at once; the host takes the newest picture when it is ready.
+    /// The application continues at once. The host takes the newest picture when it is ready.
     Free,
     /// The application draws the next picture after the previous one has been encoded and sent.
     LockStep,
 }
 
-/// The application ends if no picture is completed for this time.
+/// The application ends if no picture is completed for this long.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Submits a picture, and then shows it on the window.
@@ -78,7 +78,7 @@ pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Subm
     };
     let (submitter, submitted) = submit::channel(size, fps)?;
     let (opened, is_open) = sync_channel(1);
-    // It is never set. The scene ends with the host, when the submission fails.
+    // The stop flag is never set. The scene ends when a submission fails, because the host has ended.
     let never = Arc::new(AtomicBool::new(false));
     std::thread::Builder::new()
         .name("scene".into())

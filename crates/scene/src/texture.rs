@@ -1,15 +1,15 @@
-//! The scene's textures, computed at start, so that there are no files to distribute and no licences.
+//! The scene's textures. They are computed at start, so that no files must be distributed and no licences apply.
 //!
-//! Each has detail at all scales, because moving detail dominates the cost of a codec. They are rendered at a higher
-//! resolution and smoothed, so that they can be drawn without mipmaps, which cost a software renderer a quarter of its
-//! time.
+//! Each texture has detail at all scales, because moving detail dominates the cost of a codec. The textures are
+//! rendered at a higher resolution and smoothed, so that they can be drawn without mipmaps. Mipmaps cost a software
+//! renderer a quarter of its time.
 
 /// Texels per side. With this value, all textures together fit into a core's second-level cache.
 pub(super) const SIDE: usize = 256;
 /// Rendered points per texel and axis.
 const FINER: usize = 2;
 
-/// A square RGB picture of [`SIDE`] × [`SIDE`] that tiles without a seam.
+/// An RGB picture of [`SIDE`] × [`SIDE`] texels that tiles without a seam.
 pub(super) struct Texture(pub(super) Vec<u8>);
 
 /// The textures' indices in [`all`].
@@ -33,8 +33,8 @@ type Paint = fn(f32, f32) -> Rgb;
 
 /// All textures, in the order of [`Material`].
 pub(super) fn all() -> Vec<Texture> {
-    // Each has its number of smoothing passes: floor, ceiling and rug are seen at flat angles, where textures without
-    // mipmaps would flicker.
+    // Each texture has its number of smoothing passes. Floor, ceiling and rug need more, because they are seen at flat
+    // angles, where textures without mipmaps would flicker.
     let paint: [(Paint, u8); 10] = [
         (planks, 4),
         (bricks, 3),
@@ -77,7 +77,8 @@ fn render(paint: Paint, smoothings: u8) -> Texture {
     Texture(bytes.collect())
 }
 
-/// Each texel smoothed with its neighbours along one axis (`step` 1: u, [`SIDE`]: v), with weights 1-2-1.
+/// Smooths each texel with its neighbours along one axis, with weights 1-2-1. A `step` of 1 is along u, and a `step` of
+/// [`SIDE`] along v.
 fn smoothed(texels: &[Rgb], step: usize) -> Vec<Rgb> {
     let at = |index: usize, by: usize| {
         let (row, column) = (index / SIDE, index % SIDE);

@@ -58,7 +58,7 @@ const SYSTEM_PATHS: [&str; 12] = [
 /// Folders among the system files that contain secrets. They are replaced by empty folders if they exist.
 const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
 
-/// Files among the system files that contain secrets. They are replaced by empty files.
+/// Files among the system files that contain secrets. They are replaced by empty files if they exist.
 const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
 
 /// GPU devices.
@@ -81,7 +81,7 @@ const REMOVED_VARIABLES: [&str; 6] = [
     "XAUTHORITY",
 ];
 
-/// The account's copy of the X authority cookie, in the folder for temporary files.
+/// The file with the account's copy of the X authority cookie, in the folder for temporary files.
 const COPIED_AUTHORITY: &str = ".openuvr-xauthority";
 
 /// Start an application with fewer privileges (internal; started by openuvr session)
@@ -167,7 +167,7 @@ impl Confinement<'_> {
             .args(["--proc", "/proc", "--dev", "/dev", "true"])
             .stdin(Stdio::null())
             .output();
-        let tried = tried.context("the sandbox requires bubblewrap: apt install bubblewrap")?;
+        let tried = tried.context("the sandbox requires bubblewrap (apt install bubblewrap)")?;
         if !tried.status.success() {
             let why = String::from_utf8_lossy(&tried.stderr);
             let why = why.lines().next().unwrap_or("it failed").to_owned();
@@ -181,7 +181,7 @@ impl Confinement<'_> {
     }
 }
 
-/// The program of a command line, without a confinement.
+/// The program that a command line starts. A confinement in front of the program is skipped.
 pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
     let confined = words.get(1).is_some_and(|word| word == NAME);
     let at = match confined {
@@ -197,7 +197,7 @@ pub(crate) fn program_of(words: &[OsString]) -> Option<&OsStr> {
 /// Returns a one-line error if privileges cannot be dropped or the application cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let account = args.user.as_deref().map(Account::find).transpose()?;
-    // The cookie of the session's display, which is next to the folder for temporary files. No other cookie is passed on.
+    // The cookie file of the session's display is next to the folder for temporary files. No other cookie is passed on.
     let authority = args.temporary.with_file_name(AUTHORITY);
     let mut authority = Some(authority).filter(|file| file.is_file());
     let wayland = own_wayland(&args.temporary);
@@ -207,7 +207,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let [program, arguments @ ..] = &args.words[..] else {
         bail!("no application given");
     };
-    // This precedes the check of paths, because the account may have less access.
+    // The switch precedes the check of paths, because the account may have less access.
     if let Some(account) = &account {
         account.switch_to()?;
     }
@@ -218,7 +218,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let mut command = Command::new(program);
         command.args(arguments);
         set_environment(&mut command, authority.as_deref(), wayland.as_deref());
-        // Returns only if the program can't be started.
+        // `exec` returns only if the program can't be started.
         let why = command.exec();
         return Err(why).with_context(|| format!("can't start {}", Path::new(program).display()));
     }
@@ -231,7 +231,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     supervise(command)
 }
 
-/// Sets the application's environment, without secrets, and with the cookie of its display.
+/// Removes secrets from the application's environment, and adds the addresses of its display.
 fn set_environment(command: &mut Command, authority: Option<&Path>, wayland: Option<&Path>) {
     for variable in REMOVED_VARIABLES {
         command.env_remove(variable);
@@ -244,13 +244,14 @@ fn set_environment(command: &mut Command, authority: Option<&Path>, wayland: Opt
     }
 }
 
-/// The socket of the session's own Wayland display, which is in a folder next to that for temporary files.
+/// The socket of the Wayland display, if it is the session's own: the socket's folder is then next to the folder for
+/// temporary files.
 fn own_wayland(temporary: &Path) -> Option<PathBuf> {
     let socket = PathBuf::from(std::env::var_os("WAYLAND_DISPLAY")?);
     (socket.parent()?.parent() == temporary.parent()).then_some(socket)
 }
 
-/// Writes the cookie for the account of this process, because only root can read the session's own file.
+/// Writes a copy of the cookie for the account of this process, because only root can read the session's own file.
 fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     let file = temporary.join(COPIED_AUTHORITY);
     let mut options = fs::OpenOptions::new();
@@ -261,12 +262,12 @@ fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Runs the sandbox. Signals are forwarded to the processes in it, because bubblewrap itself would end at once, together
-/// with all of them.
+/// Runs the sandbox. Signals are forwarded to the processes in it. A signal to bubblewrap itself would end bubblewrap
+/// and all these processes at once.
 fn supervise(mut command: Command) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
     command.process_group(0);
-    let missing = "the sandbox requires bubblewrap: apt install bubblewrap";
+    let missing = "the sandbox requires bubblewrap (apt install bubblewrap)";
     let mut child = command.spawn().context(missing)?;
     let mut forwarded = false;
     loop {
@@ -298,7 +299,7 @@ fn sandboxed(args: &Args, authority: Option<&Path>, wayland: Option<&Path>) -> C
     command
         .args(["--unshare-user", "--unshare-pid", "--unshare-uts"])
         .args(["--unshare-cgroup-try", "--cap-drop", "ALL"])
-        // Nothing must outlive this process.
+        // No process may outlive this process.
         .arg("--die-with-parent");
     for path in SYSTEM_PATHS {
         command.args(["--ro-bind-try", path, path]);
@@ -316,11 +317,11 @@ fn sandboxed(args: &Args, authority: Option<&Path>, wayland: Option<&Path>) -> C
     for device in DEVICES {
         command.args(["--dev-bind-try", device, device]);
     }
-    // This is a folder on the disk, which counts against the session's disk limit, instead of a tmpfs.
+    // `/tmp` is a folder on the disk instead of a tmpfs, so that it counts against the session's disk limit.
     command.arg("--bind").arg(&args.temporary).arg("/tmp");
     command.args(["--setenv", "TMPDIR", "/tmp"]);
-    // Paths that this account cannot access are skipped here, because bubblewrap skips a missing path, but not one without
-    // permission.
+    // Paths that this account cannot access are skipped here. bubblewrap would skip only missing paths, and would fail
+    // without permission.
     let mut bind = |how: &str, path: &Path| {
         if path.exists() {
             command.arg(how).arg(path).arg(path);
@@ -352,7 +353,7 @@ fn sandboxed(args: &Args, authority: Option<&Path>, wayland: Option<&Path>) -> C
     command
 }
 
-/// OpenUVR's files that are loaded into an application, and the paths that it searches.
+/// The folders of OpenUVR's files, the preloaded libraries, and the cookie of the sound server.
 fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     if let Some(folder) = std::env::current_exe()
@@ -363,7 +364,7 @@ fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         paths.push(folder.to_owned());
         paths.extend(folder.join("../lib/openuvr").canonicalize().ok());
     }
-    // ld.so(8): separated by blanks and colons.
+    // ld.so(8): the entries are separated by spaces or colons.
     let preloaded = set("LD_PRELOAD").unwrap_or_default();
     let preloaded = preloaded.to_string_lossy().into_owned();
     let libraries = preloaded.split([' ', ':']).filter(|of| of.starts_with('/'));
@@ -372,7 +373,7 @@ fn readable(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     paths
 }
 
-/// The sockets of its display, its sound server and its control connection.
+/// The sockets of the application's display, sound server and control connection.
 fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let display = set("DISPLAY").unwrap_or_default();
@@ -389,7 +390,7 @@ fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         None => paths.extend(set("XDG_RUNTIME_DIR").map(|of| Path::new(&of).join("pulse"))),
     }
     for socket in [SOCKET, API_SOCKET] {
-        // The folder also contains control files.
+        // The whole folder is needed, because it also contains control files.
         let folder = set(socket).and_then(|of| Some(Path::new(&of).parent()?.to_owned()));
         paths.extend(folder);
     }
@@ -408,7 +409,7 @@ impl Account {
     /// Looks up the account with id(1), which uses all name services of the machine.
     ///
     /// # Errors
-    /// Returns a one-line error if there is no such account, it is root, or this process may not switch accounts.
+    /// Returns a one-line error if there is no such account, if it is root, or if this process may not switch accounts.
     pub(crate) fn find(name: &str) -> Result<Account> {
         if !geteuid().is_root() {
             bail!(
@@ -454,16 +455,16 @@ impl Account {
         Ok(())
     }
 
-    /// Switches to the account permanently. The calls apply only to this thread, which starts the application; other threads
-    /// of this process only write its messages.
+    /// Switches to the account permanently. The calls apply only to this thread, which starts the application. The
+    /// other threads of this process only write its messages.
     fn switch_to(&self) -> Result<()> {
         let failed = || format!("can't switch to the account {}", self.name);
         set_thread_groups(&self.groups).with_context(failed)?;
         set_thread_res_gid(self.gid, self.gid, self.gid).with_context(failed)?;
         set_thread_res_uid(self.uid, self.uid, self.uid).with_context(failed)?;
-        // The kernel clears the setting when the account changes (prctl(2), PR_SET_PDEATHSIG).
+        // The kernel clears this setting when the account changes (prctl(2), PR_SET_PDEATHSIG), so it is set again.
         set_parent_process_death_signal(Some(Signal::TERM)).with_context(failed)?;
-        // Programs that it starts gain no privileges, not even with set-user-ID.
+        // Programs that this thread starts gain no privileges, not even with set-user-ID.
         set_no_new_privs(true).with_context(failed)?;
         let home = std::env::var_os("HOME").unwrap_or_default();
         let home = Path::new(&home);

@@ -1,5 +1,5 @@
-//! The descendants of this process: their memory and their end. Orphaned descendants become children of this process
-//! (prctl(2), PR_SET_CHILD_SUBREAPER).
+//! Determines the memory of this process's descendants, and ends them. Orphaned descendants become children of this
+//! process (prctl(2), PR_SET_CHILD_SUBREAPER).
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 /// The time between SIGTERM and SIGKILL (guess).
 pub(crate) const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The total time limit, because a process that the kernel cannot end must not block this one.
+/// The total time limit. A process that the kernel cannot end must not block this process.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -33,14 +33,14 @@ pub fn end_all() {
     end_all_but(&[]);
 }
 
-/// Ends all descendants. Their exit status remains for their parents to collect.
+/// Ends all descendants. Their exit statuses are left to their parents.
 pub fn end_started() {
     // No process has the id 0.
     end_all_but(&[0]);
 }
 
-/// Ends all descendants except `spared` and their own descendants: SIGTERM first, then SIGKILL. Returns whether any was
-/// killed.
+/// Ends all descendants except `spared` and their own descendants: SIGTERM first, then SIGKILL. Returns whether a
+/// process was killed.
 pub(crate) fn end_all_but(spared: &[u32]) -> bool {
     let began = Instant::now();
     let mut signalled: Vec<Pid> = Vec::new();
@@ -77,8 +77,8 @@ fn below(spared: &[u32]) -> Vec<Pid> {
     all_below(spared).0
 }
 
-/// Like `below`, with the number of zombies. A zombie may still have children, because those of a multithreaded process are
-/// reparented only when its last thread has ended.
+/// Like `below`, with the number of zombies. A zombie may still have children, because the children of a multithreaded
+/// process are reparented only when its last thread has ended.
 fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -111,8 +111,8 @@ fn all_below(spared: &[u32]) -> (Vec<Pid>, usize) {
     (found, ended_ones)
 }
 
-/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. The process's name may contain
-/// anything.
+/// The parent in a line of /proc/PID/stat (proc(5)), and whether the process has ended. The process's name in this line
+/// may contain any characters.
 fn parent_of(stat: &str) -> Option<(i32, bool)> {
     let (_, behind_name) = stat.rsplit_once(") ")?;
     let mut words = behind_name.split(' ');

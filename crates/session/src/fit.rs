@@ -10,18 +10,20 @@ use openuvr_proto::host::WantedDisplay;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// How long a size must be unchanged before it is applied (guess). Each change makes applications redo their layout, and a
+/// How long a size must be unchanged before it is applied (guess). Each change makes applications redo their layout. A
 /// client that takes over requests its size at once.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// The maximum size of a virtual display, which is that of most screens (guess). Its server allocates 33 MB for it.
+/// The maximum size of a virtual display, which is as large as most screens (guess). The display's server allocates 33
+/// MB for it.
 const MAX_SIZE: Size = Size::new(3840, 2160);
 
 /// The maximum size of a virtual display with selected modes, including portrait ones. Most decoders of H.264 support no
 /// larger size. The server allocates 67 MB.
 const MAX_MODE: Size = Size::new(4096, 4096);
 
-/// The maximum size with which a virtual display of `size` must be started. `modes` is whether its players select modes.
+/// The maximum size that a virtual display of `size` needs when it is started. `modes` is whether its players select
+/// modes.
 pub fn max_size(size: Size, modes: bool) -> Size {
     let most = if modes { MAX_MODE } else { MAX_SIZE };
     Size::new(size.width.max(most.width), size.height.max(most.height))
@@ -29,10 +31,10 @@ pub fn max_size(size: Size, modes: bool) -> Size {
 
 /// A display, and the requested size.
 pub struct Fit {
-    /// The subcommand, the prefix of each line.
+    /// The subcommand, which is the prefix of each printed line.
     subcommand: &'static str,
     display: Resized,
-    /// The display that the player wants, and the time at which the player gets it.
+    /// The display that the player wants (`None`: the display's own size), and the time at which to apply it.
     requested: Option<(Option<WantedDisplay>, Instant)>,
     /// The last printed error.
     last_error: Option<String>,
@@ -47,14 +49,14 @@ enum Resized {
 impl Resized {
     fn set(&mut self, wanted: Option<WantedDisplay>) -> Result<(), String> {
         let wanted = wanted.map(|WantedDisplay { size, rate }| match rate {
-            // A part of a mode would have a different aspect ratio.
+            // A mode that is too large is scaled down. Cropping it would change its aspect ratio.
             Some(rate) => (Scaler::fitted(size, MAX_MODE), Some(rate.get())),
             None => (size, None),
         });
         match (self, wanted) {
             (Resized::X11(display), Some((size, rate))) => display.set(size, rate).map(|_| ()),
             (Resized::X11(display), None) => display.restore(),
-            // Its rate is that of the capture.
+            // The rate of a Wayland display is that of the capture.
             (Resized::Wayland(display), Some((size, _))) => {
                 display.set(size);
                 Ok(())
@@ -86,12 +88,12 @@ impl Fit {
         }
     }
 
-    /// Creates it for a Wayland display of this process.
+    /// Creates a `Fit` for a Wayland display of this process.
     pub fn of_wayland(subcommand: &'static str, display: DisplayResizer) -> Fit {
         Fit::of(subcommand, Resized::Wayland(display))
     }
 
-    /// Like `open`, if `wanted`. An error is printed, and the display keeps its size.
+    /// Like `open`, but does nothing unless `wanted`. If the display cannot be resized, the error is printed.
     pub fn open_if(wanted: bool, subcommand: &'static str, display: &str) -> Option<Fit> {
         let fit = wanted.then(|| Fit::open(subcommand, display))?;
         fit.map_err(|why| eprintln!("openuvr {subcommand}: --fit has no effect: {why}"))
@@ -109,15 +111,15 @@ impl Fit {
         Ok(Fit::of(subcommand, Resized::X11(Box::new(display))))
     }
 
-    /// Requests the display that the player wants; `None` if there is no player. A selected mode is due at once, because it
-    /// is not a step of a window that is being resized.
+    /// Requests the display that the player wants; `None` if there is no player. A selected mode is applied at once,
+    /// because it is not an intermediate size of a window that is being resized.
     pub fn request(&mut self, wanted: Option<WantedDisplay>, now: Instant) {
         let chosen = wanted.is_some_and(|wanted| wanted.rate.is_some());
         let due = if chosen { now } else { now + SETTLE_TIME };
         self.requested = Some((wanted, due));
     }
 
-    /// Applies a request that is old enough. To be called a few times per second. Waits for the X server.
+    /// Applies a request that is due. Call this a few times per second. It waits for the X server.
     pub fn tick(&mut self, now: Instant) {
         let Some((wanted, _)) = self.requested.take_if(|(_, due)| now >= *due) else {
             return;

@@ -12,7 +12,7 @@ use crate::descendants;
 /// The variable that loads the hook (ld.so(8)).
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// The offset of a shell's exit code for a program that a signal has ended.
+/// A shell's exit code is this number plus the number of the signal, if a signal has ended the shell's program.
 const SHELL: i32 = 128;
 
 /// Signals with which the kernel or the C library ends a faulty program.
@@ -24,13 +24,13 @@ const CRASHES: [i32; 5] = [
     libc::SIGFPE,
 ];
 
-/// A description of the first started process without `hook`, because its launcher has removed the variable that loads it.
+/// Describes the first descendant that runs without `hook`. Its launcher has removed the variable that loads the hook.
 pub fn without_hook(hook: &Path) -> Option<String> {
     let hook = hook.to_str()?;
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let ours = program("self");
     let lacks = |pid: &Pid| {
-        // The stand-in that shows the application's windows is this program.
+        // The stand-in, which streams the application's windows, is this program.
         if program(&pid.as_raw_nonzero().to_string()) == ours {
             return None;
         }
@@ -62,7 +62,7 @@ fn preloads(environment: &[u8], hook: &str) -> bool {
     })
 }
 
-/// Whether the process is in its own network namespace that has only a loopback interface, so that no client can reach it.
+/// Whether the process is in its own network namespace with only a loopback interface, so that no client can reach it.
 pub fn has_no_network(process: Pid) -> bool {
     let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/net"));
     let id = process.as_raw_nonzero().to_string();

@@ -1,5 +1,5 @@
-//! A pseudo-terminal for a started game or other application, so that its output does not interrupt this program's lines and
-//! table.
+//! A pseudo-terminal for a started game or other application. It keeps the output of the game from interrupting this
+//! program's lines and table.
 //!
 //! Only output is redirected, and only output to our terminal; the game reads its input directly. If this program is killed,
 //! the game's output fails (EIO), and the game continues.
@@ -17,7 +17,7 @@ use rustix::termios::{OptionalActions, OutputModes, Winsize, tcgetattr, tcsetatt
 use openuvr_clock as clock;
 use openuvr_terminal::out::{self, TerminalSize};
 
-/// The maximum wait for the last output of a game that has left processes running.
+/// The maximum wait for the last output of a game, if the game has left processes running.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A pseudo-terminal with output forwarded to this program's terminal.
@@ -101,7 +101,7 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 fn forward(mut from: File) {
     let mut bytes = vec![0; 4096];
     let mut rest = Vec::new();
-    // An error means the end: the other side is closed.
+    // A read error means that the game's end is closed.
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         rest.extend_from_slice(bytes.get(..count).unwrap_or_default());
         let text = complete_characters(&mut rest);
@@ -110,7 +110,8 @@ fn forward(mut from: File) {
     out::passthrough(String::from_utf8_lossy(&rest).into_owned());
 }
 
-/// Takes the complete characters. The rest of the last one may still arrive.
+/// Takes the complete characters. The bytes of an incomplete last character stay in `bytes`, because its rest may still
+/// arrive.
 fn complete_characters(bytes: &mut Vec<u8>) -> String {
     // A character has at most four bytes (RFC 3629).
     let last = bytes.iter().rposition(|byte| *byte >= 0xc0);

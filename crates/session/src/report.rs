@@ -1,5 +1,5 @@
-//! Reports of a session's host to its parent `openuvr session`, in two files in the session's folder, and the JSON lines
-//! that are created from them.
+//! Reports of a session's host to its parent `openuvr session`. They are two files in the session's folder, from which
+//! the JSON lines for the launcher are created.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -33,7 +33,7 @@ pub(crate) struct RunningReport {
     pub(crate) native: Option<SocketAddr>,
     /// The host's key, in base64url.
     pub(crate) key: String,
-    /// The address that serves the portal over HTTPS, if `socket` does not serve it.
+    /// The address that serves the portal over HTTPS; `None` if only `socket` serves it.
     pub(crate) web: Option<SocketAddr>,
     /// The SHA-256 fingerprint of the certificate at that address.
     pub(crate) fingerprint: String,
@@ -44,7 +44,7 @@ pub(crate) struct RunningReport {
     pub(crate) display: Option<String>,
 }
 
-/// The result from the host's point of view.
+/// The result of the session, as determined by the host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct EndReport {
     pub(crate) code: u8,
@@ -60,7 +60,7 @@ pub struct Reporter {
 
 static REPORTER: OnceLock<Reporter> = OnceLock::new();
 
-/// Enables reports if `openuvr session` has started this process. To be called in a host before its application starts.
+/// Enables reports if `openuvr session` has started this process. Call this in a host before its application starts.
 pub fn init() {
     if let Some(reporter) = Reporter::of_process() {
         // The application must not inherit the locks of the session's folders.
@@ -171,12 +171,12 @@ impl RunningReport {
     }
 }
 
-/// The addresses of the session, after it can be played.
+/// The addresses of the session, once it can be played.
 pub(crate) fn read_running(folder: &Path) -> Option<RunningReport> {
     read(&folder.join(RUNNING))
 }
 
-/// The result, after it has been reported.
+/// The result, once it has been reported.
 pub(crate) fn read_end(folder: &Path) -> Option<EndReport> {
     read(&folder.join(END))
 }

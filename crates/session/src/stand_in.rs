@@ -1,6 +1,6 @@
-//! A host that replaces a game that has not drawn yet. While a launcher shows a window without OpenGL or Vulkan, a second
-//! process of this program is the host, and streams that window like `openuvr host`. It ends when the first process of the
-//! game presents a picture.
+//! A host that replaces a game until the game draws. While a launcher shows a window without OpenGL or Vulkan, a second
+//! process of this program is the host, and streams that window like `openuvr host`. The stand-in ends when the first
+//! process of the game presents a picture.
 //!
 //! ```text
 //! openuvr run ─► launcher with a visible window
@@ -37,8 +37,8 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
-/// The maximum number of reports queued for `openuvr run`. Additional ones are dropped. `openuvr run` reads them in each
-/// iteration, and there are some hundred frames per second (guess: a few seconds of them).
+/// The maximum number of reports queued for `openuvr run`. Additional reports are dropped. There are some hundred
+/// frames per second, and `openuvr run` reads their reports in each iteration (guess: the reports of a few seconds).
 const MAX_QUEUED_REPORTS: usize = 1024;
 
 /// The subcommand.
@@ -48,7 +48,7 @@ pub const COMMAND: &str = "stand-in";
 /// its window before it loads its data.
 const WINDOW_DELAY: Duration = Duration::from_secs(3);
 
-/// The maximum delay until the process detects its end, or a move of the window.
+/// The maximum delay until the process detects that it must end, or that the window has moved.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 frames per second).
@@ -63,13 +63,13 @@ pub struct StandIn {
     display: String,
     /// The connection to the display; `None` if there is none.
     server: Option<(RustConnection, Window)>,
-    /// The time since which a window has been visible.
+    /// When a window became visible.
     visible_since: Option<Instant>,
     process: Option<Child>,
 }
 
 impl StandIn {
-    /// Creates it without a process. `subcommand` is the prefix of error lines.
+    /// Creates a stand-in without a process. `subcommand` is the prefix of error lines.
     #[must_use]
     pub fn new(subcommand: &'static str, display: &str) -> StandIn {
         let server = display::connect(display).ok().and_then(|(conn, screen)| {
@@ -90,13 +90,13 @@ impl StandIn {
         self.process.iter().map(Child::id).collect()
     }
 
-    /// Starts the stand-in when it is due. To be called a few times per second.
+    /// Starts the stand-in when it is due. Call this a few times per second.
     pub fn tick(&mut self, socket: &mut Socket, now: Instant) {
         if let Some(process) = &mut self.process {
             match process.try_wait() {
                 Ok(None) => return,
                 Ok(Some(status)) if status.success() => {}
-                // It has reported the error, and another one would fail in the same way.
+                // The process has reported the error. Another process would fail in the same way.
                 _ => self.server = None,
             }
             self.process = None;
@@ -151,7 +151,7 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It detects that its socket is closed.
+            // The process ends when it detects that its socket is closed.
             let until = clock::now() + CAPTURE_TIMEOUT;
             while matches!(process.try_wait(), Ok(None)) && clock::now() < until {
                 clock::sleep_until(clock::now() + Duration::from_millis(5));
@@ -163,7 +163,7 @@ impl Drop for StandIn {
 }
 
 fn start(display: &str, window: Window, socket: &Socket) -> std::io::Result<Child> {
-    // This works even if the executable has been replaced since this program was started.
+    // This path works even if the executable has been replaced since this program was started.
     let mut command = Command::new("/proc/self/exe");
     command
         .args([
@@ -198,7 +198,7 @@ pub struct Args {
 /// Runs the stand-in's process, which reports to `openuvr run`.
 ///
 /// # Errors
-/// Returns a one-line error, which has been sent to `openuvr run`, too.
+/// Returns a one-line error. The error has also been sent to `openuvr run`, unless there is no connection.
 pub fn run(args: &Args) -> Result<()> {
     let launcher = Launcher::connect().map_err(|e| anyhow!(e))?;
     let result = show(args, &launcher);
@@ -215,7 +215,7 @@ fn warning(why: String) -> LaunchReport {
 }
 
 fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
-    // The stand-in may be over before its settings arrive.
+    // The stand-in may be asked to end before its settings arrive.
     let settings = loop {
         if let Some(settings) = launcher.settings_within(POLL_INTERVAL)? {
             break settings;
@@ -238,7 +238,8 @@ fn show(args: &Args, launcher: &Launcher) -> Result<(), String> {
         false => InputTarget::Nothing,
     };
     if let InputTarget::Display(display) = &input {
-        // This must precede any key press there: if this process is killed, `openuvr run` must release the keys.
+        // This report must precede any key press on the display. If this process is killed, `openuvr run` must release
+        // the keys.
         launcher.send(&LaunchReport::InputDisplay(display.clone()));
     }
     std::thread::scope(|scope| {

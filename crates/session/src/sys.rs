@@ -1,5 +1,5 @@
-//! Unsafe functions of the standard library: a system call between `fork` and `exec` that ties a child's life to ours,
-//! changes of this process's environment, and raw file descriptors.
+//! Unsafe functions of the standard library: a system call between `fork` and `exec` that ends a child with this
+//! process, changes of this process's environment, and raw file descriptors.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::CommandExt as _;
@@ -25,8 +25,9 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 ///
 /// During the call, other threads must access the environment only through the standard library.
 pub(crate) fn set_xauthority(file: &Path) {
-    // SAFETY: the standard library's own calls exclude one another. A display is started before this process starts
-    // a host, opens a device or loads a driver; its threads until then write messages and wait for signals.
+    // SAFETY: the standard library's own calls exclude one another. A display is started before this process starts a
+    // host, opens a device or loads a driver. Until then, the threads of this process only write messages and wait for
+    // signals.
     unsafe { std::env::set_var("XAUTHORITY", file) };
 }
 
@@ -41,8 +42,8 @@ pub(crate) fn close_inherited_on_exec() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.parse::<i32>().ok());
         if let Some(number) = number.filter(|number| *number > libc::STDERR_FILENO) {
-            // SAFETY: it sets a flag of the descriptor that only matters when another program is started; a closed
-            // descriptor is an error.
+            // SAFETY: the call sets a flag of the descriptor, which matters only when another program is started. For a
+            // closed descriptor, it returns an error.
             unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }

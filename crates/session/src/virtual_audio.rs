@@ -1,5 +1,5 @@
-//! Virtual audio devices for started applications: a sink that is played only at the clients, and a microphone that only
-//! these applications record.
+//! Virtual audio devices for started applications: a sink that only the clients play, and a microphone that only these
+//! applications record.
 
 use std::process::Command;
 
@@ -24,8 +24,8 @@ fn pulse(device: &str) -> SoundChoice {
 }
 
 impl VirtualAudio {
-    /// Creates the devices for a host's `--sound` and `--microphone`, and stores their names there: for `auto` a sink, for
-    /// `on` a microphone. Without a sound server, the sound is disabled.
+    /// Creates a sink if `sound` is `auto`, and a microphone if `microphone` is `on`, and stores their names in these
+    /// settings. Without a sound server, the sound is disabled.
     ///
     /// # Errors
     /// Returns an error if the configured microphone cannot be created.

@@ -1,6 +1,6 @@
 //! Parameters of a link's impairments: delay, jitter, loss, reordering, duplication, a bottleneck.
 //!
-//! The model that applies them is in [`link`](crate::link), and their change over time in [`schedule`](crate::schedule).
+//! The model in [`link`](crate::link) applies them. [`schedule`](crate::schedule) describes their change over time.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use openuvr_proto::units::Bitrate;
 pub struct Impairment {
     /// Delay of every datagram.
     pub delay: Duration,
-    /// Maximum additional delay, which is uniformly distributed. The order is preserved: a datagram waits for those before
-    /// it.
+    /// Maximum additional delay. The additional delay is uniformly distributed. The order is preserved: a datagram
+    /// waits for earlier ones.
     pub jitter: Duration,
     /// Probability of loss.
     pub loss: f64,
@@ -25,7 +25,7 @@ pub struct Impairment {
     pub reorder_by: Duration,
     /// Probability of duplication. The copy follows immediately.
     pub duplicate: f64,
-    /// The bottleneck; `None`: unlimited.
+    /// The rate of the bottleneck; `None` if it is unlimited.
     pub rate: Option<Bitrate>,
     /// Limit of the bottleneck's queue (tail drop).
     pub queue: Queue,
@@ -36,7 +36,7 @@ pub struct Impairment {
 pub enum Queue {
     /// In bytes.
     Bytes(usize),
-    /// In time at the bottleneck's rate, which bounds the queueing delay.
+    /// As the time that the queue takes at the bottleneck's rate. This bounds the queueing delay.
     Time(Duration),
 }
 
@@ -64,6 +64,6 @@ pub struct BurstLoss {
     pub enter: f64,
     /// Probability of changing from bad to good. The mean length of a burst is `1 / leave` datagrams.
     pub leave: f64,
-    /// Probability that a datagram is lost in the bad state.
+    /// Probability that a datagram is lost while the state is bad.
     pub loss: f64,
 }

@@ -1,6 +1,6 @@
 //! Lateness: a histogram of bounded size.
 //!
-//! Single events are not stored. Quantiles have a relative error of 1/16.
+//! Individual events are not stored. Quantiles have a relative error of 1/16.
 
 use std::fmt;
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn bucket(late: Duration) -> usize {
     let Some(shift) = ns.max(1).ilog2().checked_sub(4) else {
         return usize::try_from(ns).unwrap_or(0);
     };
-    // Below 32 for shift 0 and so on: the leading one and the four bits after it.
+    // `ns >> shift` is 16 to 31: the leading one and the four bits after it.
     (shift as usize + 1) * 16 + usize::try_from((ns >> shift) & 15).unwrap_or(0)
 }
 

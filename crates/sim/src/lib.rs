@@ -1,8 +1,9 @@
 //! The deterministic world: hosts, clients and links on a virtual clock, for tests of the protocol and for studies.
 //!
-//! [`world`] runs the shipped protocol code. [`link`] models one direction of a link. Its [`impairment`] changes by a
-//! [`schedule`], which [`script`] parses. [`medium`] is the interface of link models that clients share. Everything is a
-//! value: the caller passes times and seeds. Hosts and clients do not depend on this crate.
+//! [`world`] runs the shipped protocol code. [`link`] models one direction of a link. The link's [`impairment`] changes
+//! by a [`schedule`], whose text form [`script`] parses. [`medium`] is the interface of link models that several
+//! clients share. Everything is a value: the caller passes times and seeds. Hosts and clients do not depend on this
+//! crate.
 #![forbid(unsafe_code)]
 
 pub mod impairment;

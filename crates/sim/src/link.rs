@@ -1,12 +1,12 @@
 //! A model of one direction of a link: delay, jitter, loss, reordering, duplication, and a
 //! bottleneck with a bounded queue.
 //!
-//! It is a value: the caller passes `now` and datagrams, which come out later or never. The same seed and the same calls
-//! give the same result on every machine. Each impairment has its own random sequence with the same number of draws per
-//! datagram, so that enabling one does not affect another. With one seed, for example, 1 % loss drops the same datagrams
-//! with and without jitter.
+//! The model is a value: the caller passes `now` and datagrams. A datagram comes out later, or is lost. The same seed
+//! and the same calls give the same result on every machine. Each impairment has its own random sequence with the same
+//! number of draws per datagram, so that enabling one impairment does not affect another. With one seed, for example, 1
+//! % loss drops the same datagrams with and without jitter.
 //!
-//! It opens no socket. It counts the bytes passed to it, without lower headers.
+//! The model opens no socket. It counts the bytes of the datagrams passed to it, without the headers of lower layers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,8 @@ pub use crate::impairment::{BurstLoss, Impairment, Queue};
 use crate::random::Random;
 use crate::schedule::ImpairmentSchedule;
 
-/// Counters of datagrams until now. `sent + duplicated = delivered + lost + overflowed` + those in flight.
+/// Counters of datagrams until now. `sent + duplicated` is `delivered + lost + overflowed` plus the number of datagrams
+/// in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams passed to the model.
@@ -70,7 +71,8 @@ pub struct LinkModel {
     in_burst: bool,
     /// When the bottleneck becomes idle.
     busy_until: Instant,
-    /// Arrival of the last datagram that was not reordered. No other such datagram may arrive before it.
+    /// Arrival time of the last datagram that was not reordered. Later datagrams that are not reordered arrive at this
+    /// time or later.
     last_arrival: Instant,
     /// The datagrams in flight, ordered by arrival, then by sending.
     in_flight: BTreeMap<(Instant, u64), Vec<u8>>,
@@ -79,8 +81,8 @@ pub struct LinkModel {
     counters: Counters,
 }
 
-/// Limit of the bytes in flight, so that a long delay with an unlimited rate stays bounded: 16 MiB
-/// are 1.3 s at 100 Mb/s.
+/// Limit of the bytes in flight. It bounds the memory of a link with a long delay and an unlimited rate: 16 MiB are 1.3
+/// s at 100 Mb/s.
 pub const MAX_IN_FLIGHT: usize = 16 << 20;
 
 impl LinkModel {
@@ -155,7 +157,7 @@ impl LinkModel {
         Some((arrived, bytes))
     }
 
-    /// Arrival of the next datagram, at which to call [`LinkModel::poll`].
+    /// Arrival time of the next datagram, at which to call [`LinkModel::poll`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.in_flight.first_key_value().map(|(key, _)| key.0)
@@ -209,7 +211,7 @@ impl LinkModel {
         Some(self.busy_until)
     }
 
-    /// When `bits` that start at `from` have been sent, at the rates of the schedule.
+    /// When `bits` have been sent, at the rates of the schedule. Their sending starts at `from`.
     fn sent_out(&self, from: Instant, bits: u128) -> Instant {
         let (mut at, mut left) = (from, bits);
         loop {
@@ -258,7 +260,7 @@ impl LinkModel {
 
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// Bits sent at a rate in a time.
+/// The number of bits sent at `rate` during `time`.
 fn sent(time: Duration, rate: u64) -> u128 {
     time.as_nanos() * u128::from(rate) / SECOND_NS
 }

@@ -1,7 +1,7 @@
 //! A shared medium: a link model that several stations use together, such as a Wi-Fi network.
 //!
-//! It is only an interface: relay and bridge accept any medium instead of a [`LinkModel`](crate::link::LinkModel) for each
-//! client.
+//! This is only an interface. A relay or bridge accepts any medium instead of a [`LinkModel`](crate::link::LinkModel)
+//! for each client.
 
 use std::fmt;
 
@@ -32,13 +32,14 @@ pub struct Arrival {
     pub bytes: Vec<u8>,
 }
 
-/// A model that carries the datagrams of its stations in real or virtual time. One thread calls it, with times that do
-/// not decrease.
+/// A model that carries the datagrams of its stations in real or virtual time. One thread calls it, and the times that
+/// it passes do not decrease.
 pub trait Medium: fmt::Debug + Send {
-    /// Number of stations for clients. Their indices are below it.
+    /// Number of stations for clients. The index of a station is less than this number.
     fn stations(&self) -> usize;
 
-    /// Sends a datagram at `now` to or from a station, as a packet of `on_air` bytes from its IP header on.
+    /// Sends a datagram at `now` to or from a station. `on_air` is the size of its packet in bytes, including the IP
+    /// header.
     fn send(&mut self, now: Instant, to: (Direction, usize), bytes: Vec<u8>, on_air: usize);
 
     /// The next datagram delivered by `now`.
@@ -47,7 +48,7 @@ pub trait Medium: fmt::Debug + Send {
     /// When to call [`Medium::poll`] next; `None` without traffic.
     fn next_timeout(&mut self) -> Option<Instant>;
 
-    /// Counters of datagrams from stations, and to stations.
+    /// Counters of the datagrams from stations, and of the datagrams to stations.
     fn counters(&self) -> (Counters, Counters);
 
     /// Delays of datagrams to the stations.

@@ -1,8 +1,8 @@
-//! A seeded random sequence with a fixed algorithm, because studies are compared over years and a library may change its
+//! A seeded random sequence with a fixed algorithm. Studies are compared over years, and a library may change its
 //! algorithm between versions.
 //!
-//! SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014,
-//! figure 16). Not for secrets.
+//! The algorithm is SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014, figure
+//! 16). It must not be used for secrets.
 
 /// One sequence.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl Random {
         self.bits().to_le_bytes()[7]
     }
 
-    /// A number in `0..limit`; 0 if that is empty. It is slightly non-uniform, so use small limits.
+    /// A number in `0..limit`; 0 if `limit` is 0. The distribution is slightly non-uniform, so use small limits.
     pub fn below(&mut self, limit: usize) -> usize {
         let value = usize::try_from(self.bits() >> 33).unwrap_or(0);
         value.checked_rem(limit).unwrap_or(0)

@@ -19,7 +19,7 @@ pub struct ImpairmentSchedule {
 pub struct Segment<'a> {
     /// The impairment in effect.
     pub impairment: &'a Impairment,
-    /// Its end; `None`: the end of the run.
+    /// The end of the segment; `None` if it lasts until the end of the run.
     pub until: Option<Duration>,
 }
 
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(at(second - Duration::from_nanos(1)), (0.1, Some(second)));
         assert_eq!(at(second), (0.2, Some(3 * second)));
         assert_eq!(at(4 * second), (0.3, None));
-        // A later step replaces an earlier one.
+        // A new step replaces the steps that start at its time or later.
         let other = schedule.then(second, losing(0.4));
         assert_eq!(other.steps().len(), 2);
         assert_eq!(other.last().loss, 0.4);

@@ -1,10 +1,11 @@
 //! The text form of a link's schedule: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
 //!
-//! Steps are separated by semicolons or new lines. Each starts with its time, relative to the start of the run (the first
-//! may omit it: 0s), followed by the words that change. Other values stay. `#` starts a comment. The values are those of the
-//! options of `openuvr lab hop`, which this module also parses.
+//! Steps are separated by semicolons or new lines. Each step starts with its time, relative to the start of the run.
+//! The first step may omit its time, which is then 0s. The time is followed by the words that change; other values
+//! stay. `#` starts a comment. The values have the form of the options of `openuvr lab hop`, which this module also
+//! parses.
 //!
-//! It is not a language: it has no loops and no names.
+//! A script is not a program: it has no loops and no names.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,10 +27,10 @@ pub struct ScriptError {
     pub why: String,
 }
 
-/// Maximum number of steps, which is far more than a user writes by hand (a guess).
+/// Maximum number of steps (guess). It is far more than a user writes by hand.
 pub const MAX_STEPS: usize = 10_000;
 
-/// Parses a script. `from` has the defaults.
+/// Parses a script. `from` is the impairment at the start, before the words of the first step.
 ///
 /// # Errors
 /// Returns the first invalid word.
@@ -146,7 +147,7 @@ const KEYS: [Key; 9] = [
     },
 ];
 
-/// The word that switches off impairments without a natural zero.
+/// The value that switches off an impairment for which 0 has no meaning.
 const NONE: &str = "none";
 
 fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
@@ -164,8 +165,7 @@ fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
 }
 
 impl fmt::Display for ImpairmentSchedule {
-    /// An equivalent script of minimal length: without defaults of a perfect link, and without
-    /// unchanged values.
+    /// An equivalent script of minimal length. It omits the values of a perfect link, and unchanged values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = &Impairment::default();
         for (index, (at, link)) in self.steps().iter().enumerate() {
@@ -185,7 +185,7 @@ impl fmt::Display for ImpairmentSchedule {
     }
 }
 
-/// Formats a time as [`time`] reads it.
+/// Formats a time in the form that [`time`] reads.
 fn shown(time: Duration) -> String {
     if time.is_zero() {
         return "0s".into();
@@ -211,7 +211,7 @@ fn split(text: &str) -> Result<(f64, &str), String> {
     })
 }
 
-/// Reads `5ms`, `200us`, `1.5s`; at most a day.
+/// Reads a time, such as `5ms`, `200us` or `1.5s`, of at most a day.
 ///
 /// # Errors
 /// Returns a short reason, as do the other functions here.

@@ -1,11 +1,11 @@
 //! A deterministic test world on a virtual clock: one host, its clients, and the links between them.
 //!
 //! Sessions, rendition, senders and receivers are the shipped protocol code. The world adds the clock, the links, and
-//! stand-ins for encoder and display. Each client has its own clock, with an offset and drift, so that mixed-up clocks are
-//! detected. The same seed gives the same run on every machine. The invariants of any run (bytes equal the sent ones, steps
-//! are in order, clock bounds hold, timers advance) panic when violated.
+//! stand-ins for encoder and display. Each client has its own clock, with an offset and drift, so that the tests detect
+//! a time taken from the wrong clock. The same seed gives the same run on every machine. A run panics if an invariant
+//! is violated: received bytes equal the sent bytes, steps are in order, clock bounds hold, and timers advance.
 //!
-//! It has no codec. A frame's slices are reproducible random bytes.
+//! The world has no codec. A frame's slices are reproducible random bytes.
 
 mod clock;
 mod device;
@@ -64,7 +64,7 @@ pub struct World {
     control: Vec<u8>,
     /// Scheduling of the host's threads; initially punctual.
     pub wakeups: Wakeups,
-    /// Whether frames get FEC as their link requires; initially yes.
+    /// Whether frames get the FEC that their link requires; initially yes.
     pub parity: bool,
     /// Whether requested fragments are retransmitted; initially yes.
     pub resend: bool,
@@ -74,23 +74,23 @@ pub struct World {
     pub decisions: Vec<(Instant, ControlEvent)>,
     /// Key frames with their start times.
     pub key_frames_sent: Vec<(FrameId, Instant)>,
-    /// Intra refreshes: first frame of each, and its length in frames.
+    /// Intra refreshes: the first frame of each, and its length in frames.
     pub refreshes_sent: Vec<(FrameId, u16)>,
-    /// The host's record: outcome of each frame, by session.
+    /// The host's records of the outcome of each frame, by session.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
-    /// Frames of each view captured while a session subscribed.
+    /// For each session and view, the frames captured while the session was subscribed.
     captured: BTreeMap<(u32, ViewId), Vec<FrameId>>,
-    /// Frames that repeat an earlier picture, requested while nothing moved.
+    /// Frames that were requested while nothing moved, and that repeat an earlier picture.
     pub repeated: BTreeSet<FrameId>,
     /// Input injected by the host, in order.
     pub injected: Vec<(InputSeq, InputEvent)>,
     /// Times at which the host released all input.
     pub released: Vec<Instant>,
-    /// Times at which key repeat of held keys was disabled (`false`) and enabled.
+    /// Times at which the repeat of held keys was disabled (`false`) or enabled (`true`).
     pub repeats: Vec<(bool, Instant)>,
     /// Ended sessions.
     pub ended: Vec<(SessionId, Ending, Instant)>,
-    /// Role changes from player to observer.
+    /// Role changes: the session, and its new role.
     pub role_changes: Vec<(SessionId, Role)>,
 }
 
@@ -101,7 +101,7 @@ impl World {
         World::with_observers(seed, second_player, 2)
     }
 
-    /// The same world with another limit of observers.
+    /// The same world with another maximum number of observers.
     #[must_use]
     pub fn with_observers(seed: u64, second_player: SecondPlayer, max_observers: usize) -> World {
         World {
@@ -152,8 +152,8 @@ impl World {
         self.views = vec![view];
     }
 
-    /// Adapts the bitrate to the link within `range`. Pictures that take `complexity` bits at quantiser 0 are coded as the
-    /// rate control requests. Call it before clients connect.
+    /// Adapts the bitrate to the link within `range`. A picture takes `complexity` bits at quantiser 0, and is coded at
+    /// the quantiser that the rate control requests. Call it before clients connect.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
         let settings = Settings {
             policy: PolicySettings {
@@ -202,10 +202,10 @@ impl World {
         self.machines[client].down.counters()
     }
 
-    /// Names the next step. The name is printed if the run fails.
+    /// Names the next step of the test. The name is printed if the run fails.
     #[expect(
         clippy::print_stderr,
-        reason = "a test's own words, which its harness keeps"
+        reason = "output of a test, which the harness captures"
     )]
     pub fn step(&self, what: &str) {
         eprintln!("{:9.3} s  {what}", (self.now.0 as f64) / 1e9);
@@ -237,7 +237,7 @@ impl World {
         client
     }
 
-    /// Runs for `span` with motion: one frame each [`FRAME_INTERVAL`].
+    /// Runs for `span` with motion: one frame per [`FRAME_INTERVAL`].
     pub fn play(&mut self, span: Duration) {
         let now = self.now;
         (self.views.iter_mut()).for_each(|view| view.source.next = Some(now));
@@ -297,7 +297,7 @@ impl World {
         self.machines[client].dead = dead;
     }
 
-    /// Drops everything from the host to a client, or stops dropping.
+    /// Starts or stops dropping all datagrams from the host to a client.
     pub fn set_downstream_lost(&mut self, client: usize, deaf: bool) {
         self.machines[client].deaf = deaf;
     }
@@ -327,7 +327,7 @@ impl World {
                 break;
             } else {
                 stuck += 1;
-                assert!(stuck < 1000, "a timer does not move on: {}", self.why());
+                assert!(stuck < 1000, "a timer does not advance: {}", self.why());
             }
         }
     }
@@ -409,13 +409,13 @@ impl World {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The frames of the first view captured while a client subscribed, in order.
+    /// The frames of the first view that were captured while a client was subscribed, in order.
     #[must_use]
     pub fn captured_for(&self, client: usize) -> &[FrameId] {
         self.captured_of(client, ViewId::FIRST)
     }
 
-    /// The frames of any view captured while a client subscribed, in order.
+    /// The frames of `view` that were captured while a client was subscribed, in order.
     #[must_use]
     pub fn captured_of(&self, client: usize, view: ViewId) -> &[FrameId] {
         let captured = self.captured.get(&(self.session(client).0, view));
@@ -430,7 +430,7 @@ impl World {
         tone.map_or(0, Tone::payloads)
     }
 
-    /// Panics unless each frame captured while a client subscribed has exactly one outcome.
+    /// Panics unless each frame that was captured while a client was subscribed has exactly one outcome.
     pub fn check_conservation(&self, client: usize) {
         let session = self.session(client).0;
         let of_it = self.captured.iter().filter(|((of, _), _)| *of == session);
@@ -448,7 +448,8 @@ impl World {
             };
             let (endless, unknown) = (odd(&captured, &ended), odd(&ended, &captured));
             panic!(
-                "client {client}: no end {endless:?}, never captured {unknown:?}, {} ends of {}",
+                "client {client}: frames without an end {endless:?}, ends of unknown frames {unknown:?}; {} ends for \
+                 {} frames",
                 ended.len(),
                 captured.len()
             );

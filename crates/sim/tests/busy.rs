@@ -1,5 +1,5 @@
-//! Rate control on busy machines: threads with high wake-up latency on a link with headroom, while a game sends frames that
-//! take a tenth of it. Bitrate and pictures must not suffer.
+//! Rate control on busy machines: threads with high wake-up latency on a link with headroom. A game sends frames that
+//! take a fifth of the link's rate or less. Neither the bitrate nor the pictures may suffer.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -15,12 +15,12 @@ use openuvr_sim::world::{Device, Stall, Wakeups, World};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-/// A real-time loop on each core: no CPU time for 40 ms, ten times a second.
+/// A real-time loop on each core: other threads get no CPU time for 40 ms, ten times a second.
 const FORTY: Stall = Stall {
     every: Duration::from_millis(100),
     lasts: Duration::from_millis(40),
 };
-/// No CPU time for 100 ms, twice a second.
+/// Other threads get no CPU time for 100 ms, twice a second.
 const HUNDRED: Stall = Stall {
     every: Duration::from_millis(500),
     lasts: Duration::from_millis(100),
@@ -55,7 +55,7 @@ enum Busy {
 struct Run {
     /// Mean quantiser. A step of one is about 1 dB.
     qp: f64,
-    /// Mean quantiser from a second after the end of the load.
+    /// Mean quantiser during two seconds that begin a second after the end of the load.
     qp_later: f64,
     cuts: Vec<ControlEvent>,
 }
@@ -69,7 +69,7 @@ struct Game {
     mbps: u64,
 }
 
-/// Runs ten seconds on a link of 100 Mb/s, eight of them busy, then three more.
+/// Runs 13 seconds on a link of 100 Mb/s. The machines are busy from 2 s to 10 s.
 fn run(game: Game, busy: Busy, stalls: &[Stall], stamps: bool) -> Run {
     let link = Impairment {
         delay: MS(1),
@@ -162,8 +162,8 @@ fn a_busy_machine_is_not_mistaken_for_a_narrow_link() {
     }
 }
 
-/// Without kernel receive timestamps, or with an older client, arrival times include the machine's
-/// scheduling latency. The cost is below 1 dB, and zero a second later.
+/// Without kernel receive timestamps, or with an older client, arrival times include the machine's scheduling latency.
+/// The mean quantiser may rise by 1 (about 1 dB), and by 0.5 from a second after the load.
 #[test]
 fn a_client_without_stamps_costs_little() {
     for game in GAMES {

@@ -1,4 +1,4 @@
-//! Rate control on a changing link while a game at 20 Mb/s runs: the bitrate after a few seconds of
+//! Rate control on a changing link, for a game at 20 Mb/s. The tests check the bitrate after a few seconds of
 //! adaptation.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
@@ -28,7 +28,7 @@ struct Run {
 fn run(before: &Impairment, after: &Impairment) -> Run {
     let mut world = World::new(78, SecondPlayer::Refuse);
     let max = Bitrate::from_mbps(20);
-    // About quantiser 30 at 20 Mb/s.
+    // The frames need about quantiser 30 at 20 Mb/s.
     world.adapt(
         Range {
             min: Bitrate(500_000),
@@ -81,7 +81,7 @@ fn a_longer_path_costs_no_rate() {
     }
 }
 
-/// A simultaneous drop of the link's rate is followed as usual.
+/// If the link's rate drops at the same time, the bitrate follows it as usual.
 #[test]
 fn a_longer_and_narrower_path_is_followed() {
     for longer in [2, 22, 80] {

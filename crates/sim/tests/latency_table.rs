@@ -1,6 +1,6 @@
-//! Ten seconds of video over each kind of link. The table is compared with `snapshots/latency_table.txt`, so that a change
-//! of behaviour is a readable difference. Rewrite it with `UPDATE_SNAPSHOTS=1 cargo test -p openuvr-sim --test
-//! latency_table`.
+//! Ten seconds of video over each kind of link. The table is compared with `snapshots/latency_table.txt`, so that a
+//! change of behaviour appears as a readable difference. Rewrite the file with `UPDATE_SNAPSHOTS=1 cargo test -p
+//! openuvr-sim --test latency_table`.
 //!
 //! Latency is from capture to display of complete frames, on the world's clock.
 
@@ -22,7 +22,8 @@ const SNAPSHOT: &str = concat!(
     "/tests/snapshots/latency_table.txt"
 );
 
-/// A link, by its name in the table. All but the first add 1 ms each way.
+/// The links, with their names in the table. All but the first have a delay of 1 ms each way, unless the name states
+/// another delay.
 fn links() -> Vec<(&'static str, Impairment)> {
     let near = Impairment {
         delay: ms(1),

@@ -1,5 +1,5 @@
-//! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over each link, with and without
-//! them. The counts are of one seed, and the same run gives the same counts on every machine.
+//! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over each link, with and
+//! without these repairs. The counts are those of one seed, and are the same on every machine.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -30,9 +30,10 @@ fn ms(ms: u64) -> Duration {
 struct Run {
     /// Complete frames.
     whole: u32,
-    /// Longest gap between two of them, once the loss is known: from the second second on.
+    /// Longest gap between two complete frames, counted from one second after the first of them, when the host knows
+    /// the loss.
     longest_gap: Duration,
-    /// Their p99 latency from capture to display.
+    /// The p99 latency of complete frames, from capture to display.
     p99: Duration,
     /// Fragments recovered by FEC, and fragments retransmitted.
     repaired: u32,
@@ -113,8 +114,8 @@ fn one_percent_twenty_milliseconds_away() {
     assert_eq!(run.resent, 0);
 }
 
-/// Twelve frames, then no motion, so only the protocol itself can repair the last of them. One key frame is sent first, and
-/// more only for losses.
+/// Twelve frames are followed by a time without motion, so only the protocol itself can repair the last of them. The
+/// first frame is a key frame. Further key frames are sent only for losses.
 #[test]
 fn bursts_of_frames_are_repaired() {
     for (percent, whole) in [(1, 90), (5, 80), (20, 60)] {
@@ -161,7 +162,7 @@ fn reordering_and_duplication_cost_no_frame() {
     }
 }
 
-/// 2 % in bursts of four, 5–8 ms each way.
+/// 2 % loss in bursts of four datagrams, with a delay of 5–8 ms each way.
 #[test]
 fn two_percent_in_bursts() {
     let link = Impairment {
@@ -179,8 +180,8 @@ fn two_percent_in_bursts() {
     assert!(run.p99 <= ms(8 + 20), "{run:?}");
 }
 
-/// Ten percent loss in both directions, for a stream with an adaptive bitrate, while keys are pressed. Losses are repaired,
-/// and not mistaken for congestion.
+/// Ten percent loss in both directions, for a stream with an adaptive bitrate, while keys are pressed. The losses are
+/// repaired, and are not mistaken for congestion.
 #[test]
 fn ten_percent_both_ways_cost_no_rate_and_no_frame() {
     for seed in 1..=6 {

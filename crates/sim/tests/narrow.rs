@@ -16,7 +16,7 @@ const SETTLED: u32 = 5;
 const SECONDS: u32 = 20;
 const COUNTED: u32 = SECONDS - SETTLED;
 
-/// Results of a run, once settled.
+/// Results of a run, from the time at which the bitrate has settled.
 #[derive(Debug)]
 struct Run {
     /// Complete frames per second.
@@ -36,7 +36,7 @@ fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
     };
     let mut world = World::new(77, SecondPlayer::Refuse);
     let max = Bitrate::from_mbps(3);
-    // About quantiser 40 at 3 Mb/s.
+    // The frames need about quantiser 40 at 3 Mb/s.
     world.adapt(
         Range {
             min: Bitrate(500_000),

@@ -1,5 +1,5 @@
-//! Losses answered by intra refreshes. Exactly the frames after a recovery point count as complete. FEC and retransmission
-//! are disabled, so that losses occur.
+//! Losses that the host answers with intra refreshes. Exactly the frames from a recovery point to the next loss count
+//! as complete. FEC and retransmission are disabled, so that losses occur.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -15,7 +15,7 @@ use openuvr_proto::trace::Fidelity;
 use openuvr_sim::link::Impairment;
 use openuvr_sim::world::{Device, World};
 
-/// Frames after the first one in which a refresh crosses the picture.
+/// Number of frames after its first one in which a refresh crosses the picture.
 const CLEAN_AFTER: u16 = 29;
 
 fn ms(ms: u64) -> Duration {
@@ -37,7 +37,7 @@ fn whole(world: &World, client: usize) -> Vec<u32> {
     whole.map(|s| s.frame.0).collect()
 }
 
-/// The frames that must be complete, from the losses and the refreshes' starts.
+/// The frames that must be complete, computed from the losses and the starts of the refreshes.
 fn expected(world: &World, client: usize) -> Vec<u32> {
     let machine = world.machine(client);
     let captured = world.captured_for(client).iter();
@@ -83,7 +83,8 @@ fn frames_after_a_recovery_point_are_complete() {
     let [(begin, after)] = world.refreshes_sent[..] else {
         panic!("one loss, one refresh: {:?}", world.refreshes_sent);
     };
-    // The loss is detected when the next frame arrives without its reference, and known to the host half a round trip later.
+    // The client detects the loss when the next frame arrives without its reference. The host learns of it half a round
+    // trip later.
     assert!((33..=37).contains(&begin.0), "{begin:?}");
     let clean = begin.0 + u32::from(after);
     let lost = whole(&world, player)
@@ -96,7 +97,7 @@ fn frames_after_a_recovery_point_are_complete() {
     assert!(!world.machine(player).is_broken());
 }
 
-/// Half a minute over a link with this loss.
+/// Streams for half a minute over a link with this loss.
 fn half_a_minute(mut world: World, loss: f64) -> (World, usize) {
     world.parity = false;
     world.resend = false;
@@ -129,7 +130,7 @@ fn frames_are_complete_exactly_after_recovery_points() {
             other.key_frames_sent.len()
         );
         assert!(refreshes > 0);
-        // Refreshes complete if losses are rare. Otherwise, key frames are sent.
+        // If losses are rare, each refresh completes before the next loss. Otherwise, key frames are sent.
         assert_eq!(keys == 1, loss < 0.0005, "loss {loss}");
         assert!(
             by_keys > whole.len(),

@@ -1,5 +1,5 @@
-//! The rendition on the virtual clock, with sessions and links: cases in which the host's media
-//! thread and this world once differed, with the correct behaviour.
+//! The rendition on the virtual clock, with sessions and links. Each test checks a behaviour that the host's media
+//! thread and this world must have in common.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;
@@ -51,7 +51,8 @@ fn dropped(world: &World, client: usize, cause: DropCause) -> Vec<FrameId> {
     records.filter(|r| by(r.outcome)).map(|r| r.frame).collect()
 }
 
-/// A picture skipped because of congestion is due even without motion. Otherwise, a client would keep an old one.
+/// A picture skipped because of congestion is sent later, even without motion. Otherwise, a client would keep an older
+/// picture.
 #[test]
 fn the_last_skipped_picture_arrives() {
     let mut held_back_last = 0;
@@ -82,7 +83,7 @@ fn the_last_skipped_picture_arrives() {
     );
 }
 
-/// A frame counts once against the rate, not once per subscriber.
+/// A frame counts only once against the rate, regardless of the number of subscribers.
 #[test]
 fn observers_cost_the_player_no_quality() {
     let coded = |observers: u8| {
@@ -102,7 +103,7 @@ fn observers_cost_the_player_no_quality() {
     assert_eq!(coded(2), alone);
 }
 
-/// A frame that an observer cannot use yet also has an outcome for it.
+/// A frame that an observer cannot use yet also has an outcome for this observer.
 #[test]
 fn frames_before_an_observers_key_frame_are_dropped() {
     let mut world = World::new(3, SecondPlayer::Refuse);
@@ -121,7 +122,7 @@ fn frames_before_an_observers_key_frame_are_dropped() {
     assert_eq!(awaited(player), []);
     assert_eq!(awaited(first), []);
     let awaited = awaited(second);
-    // A second and a half at 60 frames/s.
+    // The observer waits for a second and a half, which is 90 frames at 60 frames/s.
     assert_eq!(awaited.first(), Some(&FrameId(91)));
     assert!((85..=95).contains(&awaited.len()), "{}", awaited.len());
     let began = world.machine(second).shown[0];
@@ -157,7 +158,7 @@ fn a_frame_echoes_input_injected_before_its_capture() {
     }
 }
 
-/// Estimates of one player's link do not apply to the next.
+/// Estimates of one player's link do not apply to the next player.
 #[test]
 fn the_next_players_rate_is_reset() {
     let mut world = adaptive(5, SecondPlayer::Refuse);
@@ -173,7 +174,7 @@ fn the_next_players_rate_is_reset() {
     assert!(sent > 15_000, "{sent} kb in the first second");
 }
 
-/// Datagrams paced for the player's link are paced only for the player.
+/// Datagrams are paced for the link of the player. The datagrams of an observer are not paced.
 #[test]
 fn an_observers_slices_do_not_wait_for_the_players_link() {
     let mut world = adaptive(6, SecondPlayer::Refuse);
@@ -206,8 +207,8 @@ fn an_observers_slices_do_not_wait_for_the_players_link() {
     world.check_conservation(observer);
 }
 
-/// While something moves, the next frame is the requested key frame, because an additional one would fill a link of twice
-/// the rate with key frames.
+/// While something moves, the requested key frame is the next captured frame. An additional frame for each request
+/// would fill a link of twice the rate with key frames.
 #[test]
 fn a_key_frame_replaces_a_moving_frame() {
     let mut world = World::new(7, SecondPlayer::Refuse);

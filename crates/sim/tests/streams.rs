@@ -32,7 +32,7 @@ fn link(delay: u64) -> Impairment {
     }
 }
 
-/// A player with audio, behind `link` in both directions, for ten seconds.
+/// Runs a player with audio behind `link` in both directions for ten seconds.
 fn tone_over(seed: u64, link: &Impairment) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     let mut device = Device::new(1, Role::Player).behind(link);
@@ -42,7 +42,8 @@ fn tone_over(seed: u64, link: &Impairment) -> (World, usize) {
     (world, player)
 }
 
-/// Payloads sent since the client knew the stream that are neither played nor missing.
+/// Number of payloads that were sent after the client learned of the stream, but are neither played nor reported as
+/// missing.
 fn payloads_in_flight(world: &World, client: usize) -> u64 {
     let tone = &world.machine(client).received_tone;
     let known = tone.first.expect("a received sample") + tone.samples + tone.missing;
@@ -56,7 +57,7 @@ fn a_tone_arrives_sample_by_sample_on_a_good_link() {
     assert_eq!(tone.missing, 0);
     assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
     assert!(payloads_in_flight(&world, player) <= 3);
-    // A payload is 2.5 ms long, and then in flight for 3 ms. The first ones wait for the grant.
+    // A payload contains 2.5 ms of audio and is then in flight for 3 ms. The first payloads wait for the grant.
     assert!(
         tone.delays[10..]
             .iter()
@@ -84,7 +85,8 @@ fn a_tone_survives_loss_jitter_and_reordering() {
         };
         let (mut world, player) = tone_over(seed, &bad);
         let tone = &world.machine(player).received_tone;
-        // Each payload is repeated until its residual loss is below 1 in 10 000. Initially, the link's loss is unknown.
+        // Each payload is repeated until its residual loss is below 1 in 10 000. Initially, the loss rate of the link
+        // is unknown.
         let gaps = tone.missing / SAMPLES;
         assert!(gaps <= 8, "seed {seed}: {gaps} payloads are missing");
         assert!(tone.samples > 9 * 48_000, "{}", tone.samples);
@@ -139,11 +141,11 @@ fn sound_delays_no_frame() {
         assert_eq!(world.machine(player).received_tone.missing, 0);
         times(world.machine(player))
     };
-    // On a link with capacity for both, there is no delay at all.
+    // On a link with capacity for both audio and video, audio delays no frame.
     let roomy = link(3);
     assert_eq!(shown(&roomy, true), shown(&roomy, false));
-    // On a link of 30 Mb/s, datagrams share the queue. A frame of 20 kB waits for the three audio datagrams (560 bytes each,
-    // 0.15 ms) that are interleaved with it, and longer next to a key frame.
+    // On a link of 30 Mb/s, audio and video datagrams share the queue. A frame of 20 kB waits for the three audio
+    // datagrams that are interleaved with it (560 bytes each, 0.15 ms). A frame next to a key frame waits longer.
     let narrow = Impairment {
         rate: Some(Bitrate::from_mbps(30)),
         queue: Queue::Bytes(1 << 20),
@@ -159,7 +161,7 @@ fn sound_delays_no_frame() {
     }
 }
 
-/// A player with two views behind `link`, after `frames` of each.
+/// Connects a player with two views behind `link`, and draws `frames` frames of each view.
 fn two_eyes(seed: u64, link: &Impairment, frames: u32) -> (World, usize) {
     let mut world = World::new(seed, SecondPlayer::Refuse);
     world.show_two_views();

@@ -80,7 +80,7 @@ fn an_outage_of_half_a_second_is_repaired() {
     let schedule = ImpairmentSchedule::from(loss(0.0))
         .then(ms(1000), loss(1.0))
         .then(ms(1500), loss(0.0));
-    // The last losses would be requested when the link is restored.
+    // Retransmission is off. Otherwise, the last lost datagrams would be requested when the link is restored.
     world.resend = false;
     let player = world.connect(&Device::new(1, Role::Player).over(schedule));
     let begin = world.now();
@@ -97,7 +97,7 @@ fn an_outage_of_half_a_second_is_repaired() {
         "nothing crosses a dead link"
     );
     let whole = |s: &&openuvr_sim::world::DisplayedFrame| s.fidelity == Fidelity::Complete;
-    // 60 per second; the picture is clean again within 200 ms.
+    // The frame rate is 60 per second. The picture is complete again within 200 ms of the outage's end.
     assert!(between(0, 980).filter(whole).count() >= 55);
     let after: Vec<_> = between(1700, 3000).collect();
     assert!(
@@ -169,7 +169,7 @@ fn observers_cost_one_key_frame_in_two_seconds() {
         );
     }
     assert!(all_whole(world.machine(player)));
-    // Each of their key frames adds at most one frame, between two moving ones.
+    // Each key frame for an observer adds at most one captured frame, between two regular ones.
     let captured = world.captured_for(player).len();
     assert_eq!(world.machine(player).shown.len(), captured);
     assert!(
@@ -256,7 +256,7 @@ fn a_second_player_may_take_over() {
     assert_eq!(world.events_of(second).last(), Some(&ended));
 }
 
-/// Why a client is an observer, for each granted role.
+/// For each role granted to a client: the reason why the client is an observer, if it is one.
 fn watching(world: &World, client: usize) -> Vec<Option<ObserverReason>> {
     let granted = |event: &ClientEvent| match event {
         ClientEvent::Granted {
@@ -500,7 +500,7 @@ fn the_newest_pose_wins_despite_loss_and_reordering() {
             }
         }
         assert!(seen.is_sorted_by_key(|(id, _)| id.0), "never an older one");
-        // One pose per millisecond, so its number is its position.
+        // The x position of each pose is its number minus 1.
         assert!(
             seen.iter()
                 .all(|(id, x)| f64::from(*x) + 1.0 == f64::from(id.0))
@@ -623,7 +623,7 @@ fn motion_to_photon_is_correct_despite_clock_drift() {
         let motion: Vec<_> = motion.collect();
         assert!(motion.len() > 80, "{}", motion.len());
         for (computed, truth) in motion {
-            // A clock that runs fast measures too much, which cannot be corrected.
+            // A clock that runs fast measures too long a time. This error cannot be corrected.
             let drift = truth * 50 / 1_000_000;
             assert!(computed.abs_diff(truth) <= Duration::from_micros(1) + drift);
             assert!(truth >= ms(3), "a link of 3 ms each way was between");
@@ -631,7 +631,7 @@ fn motion_to_photon_is_correct_despite_clock_drift() {
     }
 }
 
-/// Reports take little of the link regardless of the number in flight, and none is lost permanently.
+/// Reports use little of the link's capacity, regardless of the number in flight, and no report is lost permanently.
 #[test]
 fn reports_take_little_at_any_distance() {
     for (delay, lost, most) in [
@@ -709,7 +709,7 @@ fn a_held_key_repeats_over_a_still_picture_and_a_bad_link() {
         assert_eq!(world.repeats, [], "nothing is drawn, and the key repeats");
         world.input(player, key(108, false));
         world.rest(ms(500));
-        // A client without held keys sends no more than before.
+        // Once no key is held, the client sends few datagrams again.
         let holding = world.upstream(player);
         world.rest(ms(3000));
         let idle = world.upstream(player);

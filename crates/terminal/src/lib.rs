@@ -4,11 +4,11 @@
 //! A program imports it with `#[macro_use]`: its `print!`, `println!` and `eprintln!` then replace
 //! those of the standard library, which panic on a closed pipe.
 //!
-//! It is for programs and the crates that are parts of one. A library that is loaded into another program neither prints nor
-//! catches signals.
+//! This crate is for programs, and for crates that are parts of a program. A library that is loaded into another
+//! program neither prints nor catches signals.
 #![forbid(unsafe_code)]
 
-// First, so that its macros are visible from here on.
+// This module comes first, so that its macros are visible in all modules below.
 #[macro_use]
 pub mod out;
 
@@ -26,7 +26,8 @@ pub fn log_to_stderr(level: tracing::Level) {
     use tracing_subscriber::layer::SubscriberExt as _;
     use tracing_subscriber::util::SubscriberInitExt as _;
 
-    // The library of the Wayland display reports its start in several lines.
+    // smithay, the library of the Wayland display, logs several lines when it starts. They are shown only at the levels
+    // `debug` and `trace`.
     let quiet = match level > tracing::Level::INFO {
         true => LevelFilter::from_level(level),
         false => LevelFilter::from_level(level).min(LevelFilter::WARN),

@@ -1,6 +1,6 @@
 //! Foreign text in messages: values, names and reasons from files and peers.
 
-/// The text in one short line. Control characters are escaped, and at most 200 characters remain.
+/// The text as one short line: at most its first 200 characters, with control characters escaped.
 #[must_use]
 pub fn visible(text: &str) -> String {
     const LONGEST: usize = 200;

@@ -63,12 +63,13 @@ pub fn table(rows: Vec<String>) {
     WRITER.put(Job::Table(rows.collect()));
 }
 
-/// Erases the rows of [`table`] permanently.
+/// Erases the rows of [`table`].
 pub fn end_table() {
     WRITER.put(Job::EndTable);
 }
 
-/// Prints optional lines to standard output, and ignores a closed one. Callable from any thread; never blocks.
+/// Prints optional lines to standard output. A closed standard output is not an error. Callable from any thread; never
+/// blocks.
 pub fn print_lines(text: String) {
     WRITER.put(Job::Lines(escape_control_characters(&text)));
 }
@@ -78,7 +79,7 @@ pub fn passthrough(text: String) {
     WRITER.put_blocking(Job::ChildOutput(text));
 }
 
-/// Call this if the caller reports each typed line with [`line_typed`] from now on.
+/// Declares that the caller reports each typed line with [`line_typed`] from now on.
 pub fn track_typed_lines() {
     WRITER.put(Job::TrackTypedLines);
 }
@@ -134,7 +135,7 @@ pub fn guarded(program: impl FnOnce() -> ExitCode) -> ExitCode {
     code.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The exit code after a write error on standard output. Other panics are passed on.
+/// The exit code after a write error on standard output. Any other panic is returned as the error.
 fn exit_code(unwound: Box<dyn Any + Send>) -> Result<ExitCode, Box<dyn Any + Send>> {
     let error = unwound.downcast::<OutputError>()?;
     if error.0.kind() == ErrorKind::BrokenPipe {
@@ -147,7 +148,8 @@ fn exit_code(unwound: Box<dyn Any + Send>) -> Result<ExitCode, Box<dyn Any + Sen
     Ok(ExitCode::FAILURE)
 }
 
-/// The log writer. Log lines are messages. Levels that the user requests (`--log debug`, `trace`) are not rate-limited.
+/// The log writer. Log lines are messages. The rate limit does not apply to the levels `debug` and `trace`, which users
+/// request with `--log`.
 pub struct Log;
 
 /// One line of a log.

@@ -8,7 +8,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// The exit status that a shell reports for a program killed by SIGINT (2).
 pub const INTERRUPTED: i32 = 128 + 2;
 
-/// A flag that SIGINT and SIGTERM raise. A second signal ends the program at once.
+/// A flag that SIGINT and SIGTERM raise, and also SIGHUP unless it is ignored. A second signal ends the program at
+/// once.
 ///
 /// # Errors
 /// Returns an error if a signal handler cannot be installed.
@@ -23,8 +24,9 @@ pub fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Like [`stop_on_signals`], but later signals are ignored. For a supervised program that must stop its children, because
-/// the kernel may send the parent-death signal once per thread of the parent (prctl(2)).
+/// Like [`stop_on_signals`], but later signals have no effect, and SIGHUP always raises the flag. For a supervised
+/// program that must stop its children: it may receive the parent-death signal several times, because the kernel may
+/// send it once per thread of the parent (prctl(2)).
 ///
 /// # Errors
 /// Returns an error if a signal handler cannot be installed.

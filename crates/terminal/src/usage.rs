@@ -34,7 +34,7 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Fails with `line` unless `right`.
+/// Returns an error with the text `line` if `right` is false.
 ///
 /// # Errors
 /// [`UsageError`] with `line` if `right` is false.
@@ -121,8 +121,8 @@ struct NormalizedArgs {
     renamed: Option<String>,
 }
 
-/// Options and configuration keys that were renamed before the first release: old and new name. They are refused with
-/// the new name.
+/// Options and configuration keys that were renamed before the first release: old and new name. The error message for
+/// an old name contains the new name.
 const RENAMED_OPTIONS: [(&str, &str); 16] = [
     ("door", "capture"),
     ("each-its-own", "encoder-per-client"),
@@ -150,11 +150,12 @@ pub fn renamed(name: &str) -> Option<&'static str> {
         .find_map(|(old, new)| (*old == name).then_some(*new))
 }
 
-/// Old and new name. Durations were seconds in some commands, and values with a unit in others.
+/// Old and new name of an option that is still accepted. With the old name, a duration was a number of seconds. With
+/// the new name, it has a unit.
 const RENAMED_OPTION: (&str, &str) = ("seconds", "duration");
 
-/// Joins an option and its negative value, because clap would take the value for an unknown option. Replaces the
-/// [`RENAMED_OPTION`].
+/// Joins an option and its negative value with `=`, because clap would mistake the value for an unknown option.
+/// Replaces the [`RENAMED_OPTION`].
 fn normalize(command: &Command, words: impl Iterator<Item = OsString>) -> NormalizedArgs {
     let mut command = command;
     let mut renamed = None;
@@ -199,7 +200,7 @@ fn normalize(command: &Command, words: impl Iterator<Item = OsString>) -> Normal
     }
 }
 
-/// The value of the [`RENAMED_OPTION`], if this command has only its new name.
+/// The value given to the old name of [`RENAMED_OPTION`], if this command has only the new name.
 fn renamed_option_value(
     command: &Command,
     name: &str,

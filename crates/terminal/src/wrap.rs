@@ -1,6 +1,6 @@
-//! Word wrap. It breaks at spaces, without hyphenation and wide characters.
+//! Word wrap at spaces. It does not hyphenate, and counts every character as one column.
 
-/// Lines of at most `width` characters. A word that is longer has its own line.
+/// Lines of at most `width` characters. A longer word gets a line of its own.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

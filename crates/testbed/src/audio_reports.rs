@@ -10,13 +10,13 @@ use crate::stats::Summary;
 /// A client's audio reports, as recorded by the host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SoundFigures {
-    /// From capture to playback, ms: each report's median.
+    /// Latency from capture to playback, ms: the median of each report.
     pub latencies: Vec<f64>,
     /// Target playout delay, ms, from the last report.
     pub delay: f64,
     /// Number of concealed sample frames since the start.
     pub concealed: u64,
-    /// The longest gap between payloads in sample frames, whether concealed or silent.
+    /// The longest gap between payloads, in sample frames. It may have been concealed or silent.
     pub longest: u64,
     /// Late payloads.
     pub discarded: u64,
@@ -51,7 +51,7 @@ impl SoundFigures {
             let sums = [concealed?, longest?, discarded?, underruns?];
             Some((number(latency), delay?, sums))
         });
-        // Many rows repeat one report.
+        // Many consecutive rows contain the same report.
         let mut reports: Vec<(Option<u64>, u64, [u64; 4])> = report.collect();
         reports.dedup();
         let (_, delay, [concealed, longest, discarded, underruns]) = *reports.last()?;

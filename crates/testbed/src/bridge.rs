@@ -1,9 +1,9 @@
 //! A link emulator as a bridge between two network interfaces. It forwards every frame from each to the other, whatever its
 //! EtherType. The link model delays or drops frames.
 //!
-//! It needs its own network namespace with one end of each of two cables in it, without addresses. One thread handles both
-//! directions and records its own lateness. Frames are forwarded as on a cable: work left to the network card is done here
-//! (see `offload`), and GRO is switched off while the bridge runs.
+//! It needs its own network namespace, which contains one end of each of two cables, without addresses. One thread
+//! handles both directions and records its own lateness. Frames are forwarded as on a cable: work that was left to the
+//! network card is done here (see `offload`), and GRO is switched off while the bridge runs.
 //!
 //! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a frame starting at the
 //! Ethernet header, without the checksum.
@@ -82,7 +82,7 @@ struct BridgePath {
 struct Port {
     name: String,
     socket: OwnedFd,
-    /// Whether GRO must be enabled again.
+    /// Whether GRO must be enabled again when the port is dropped.
     joined: bool,
 }
 
@@ -92,10 +92,10 @@ const READS_PER_TURN: usize = 64;
 /// Requested receive buffer in bytes: bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// The header of an Ethernet frame, which is not sent over a shared medium.
+/// Length of an Ethernet header, which a shared medium does not transmit.
 const ETHERNET: usize = 14;
 
-/// Size of one read: the largest frame of segmentation offload with its headers.
+/// Size of one read: the largest frame that segmentation offload creates, with its headers.
 const LARGEST: usize = HEADER_LEN + (1 << 16) + 256;
 
 impl Bridge {
@@ -134,7 +134,7 @@ impl Bridge {
         })
     }
 
-    /// Replaces the link: the client becomes the first station of this medium. Call it before [`Bridge::run`].
+    /// Replaces the link by this medium. The client becomes its first station. Call this method before [`Bridge::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
     }
@@ -145,7 +145,7 @@ impl Bridge {
         self.stop.clone()
     }
 
-    /// Bridges until it is stopped. Frames in flight are then discarded. The schedules start now.
+    /// Forwards frames until it is stopped, and then discards the frames in flight. The schedules start with this call.
     ///
     /// # Errors
     /// Returns an error if an interface disappears or goes down.
@@ -188,7 +188,7 @@ impl Bridge {
         }
     }
 
-    /// Waits for the next release, a frame or the end. Returns whether it is the end.
+    /// Waits for the next release, a frame or a stop request. Returns whether the run must end.
     fn wait(&mut self, now: Instant) -> Result<bool, HopError> {
         let medium = self.medium.as_mut();
         let shared = medium.and_then(|medium| medium.next_timeout());
@@ -250,8 +250,7 @@ impl BridgePath {
                 Ok((_, len)) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // A kind of offload that the kernel can't describe (packet(7) gives EINVAL); the
-                // frame is lost.
+                // The kernel cannot describe this kind of offload (packet(7) gives EINVAL); the frame is lost.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     report.unreadable += 1;
                     continue;
@@ -303,10 +302,10 @@ impl Port {
             ))));
         }
         if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-            // A smaller buffer is only lossy in bursts.
+            // A smaller buffer loses frames only in bursts.
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
         }
-        // Without the privilege to switch it off, merged frames are segmented again on arrival.
+        // Without the privilege to switch GRO off, frames arrive merged and are segmented again here.
         let joined = sys::is_gro_enabled(&socket, name).unwrap_or(false)
             && sys::set_gro(&socket, name, false).is_ok();
         Ok(Port {

@@ -1,6 +1,7 @@
-//! Two network namespaces with a cable between them: one machine that appears as two, on which every link type is available.
+//! Two network namespaces with a cable between them: one machine that appears as two. Every link type is available on
+//! the cable.
 //!
-//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay, and packets of segmentation offload pass
+//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay. Packets of segmentation offload pass
 //! it unsegmented, which makes offload look better than it is.
 
 use std::net::Ipv4Addr;
@@ -51,12 +52,12 @@ impl Cable {
         Ok(cable)
     }
 
-    /// The command in the host's namespace. Only its program and arguments are used.
+    /// A command that runs in the host's namespace. It has only the program and the arguments of `command`.
     pub fn at_host(&self, command: &Command) -> Command {
         at(&self.host, command)
     }
 
-    /// The command in the client's namespace. Only its program and arguments are used.
+    /// A command that runs in the client's namespace. It has only the program and the arguments of `command`.
     pub fn at_client(&self, command: &Command) -> Command {
         at(&self.client, command)
     }

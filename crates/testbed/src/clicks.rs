@@ -1,8 +1,8 @@
 //! Clicks and flashes that the scene emits together: when each click was played at either end, and the delay of sound
 //! relative to the picture (A/V offset).
 //!
-//! This process records both sinks as a host does. A click's time is that of its first loud sample. The picture's times come
-//! from the bar code that counts the flash.
+//! This process records both sinks in the same way as a host. The time of a click is the time of its first loud sample.
+//! The times of a flash come from the bar code, which counts the flashes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,10 +26,10 @@ const LOUD: f32 = 0.1;
 /// Minimum silence before an onset, in sample frames: half of the interval between two clicks.
 const QUIET: usize = RATE as usize / 7;
 
-/// Maximum delay of a click. Later ones belong to another flash.
+/// Maximum delay of a click. A later click belongs to another flash.
 const LATEST: Duration = Duration::from_millis(200);
 
-/// Maximum distance between a flash and its click: a frame, and a sound server's buffer.
+/// Maximum time between a flash and its click: a frame interval plus the sound server's buffer.
 const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Detects onsets of clicks.
@@ -39,7 +39,7 @@ struct Onsets {
 }
 
 impl Onsets {
-    /// The sample frames of `block` with a click's onset.
+    /// The indexes of the sample frames in `block` at which a click starts.
     fn look(&mut self, block: &[f32]) -> Vec<usize> {
         let mut found = Vec::new();
         for (n, frame) in block.chunks_exact(CHANNELS).enumerate() {
@@ -111,18 +111,20 @@ impl ClickRecorder {
 /// Delays of a stream's clicks and flashes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Lateness {
-    /// From the host's sink to the client's, ms.
+    /// The delay of each click from the host's sink to the client's sink, ms.
     pub sound_ms: Vec<f64>,
-    /// The same delay minus the flash's latency from drawing to the client's window. Above 0, the sound is later.
+    /// The same delay minus the latency of the flash from drawing to the client's window, ms. If it is positive, the
+    /// sound is later than the picture.
     pub offset_ms: Vec<f64>,
-    /// From a flash's drawing to its click at the host's sink, which is the scene's own offset.
+    /// The delay from the drawing of a flash to its click at the host's sink, ms. This is the scene's own offset.
     pub made_ms: Vec<f64>,
-    /// Number of clicks of the host's sink without a counterpart at the client's.
+    /// Number of clicks at the host's sink without a counterpart at the client's sink.
     pub unheard: usize,
 }
 
 impl Lateness {
-    /// Computes the delays from the clicks at both sinks within `window`, and the sightings.
+    /// Computes the delays from the clicks at both sinks and the sightings. Only clicks at the host's sink within
+    /// `window` count.
     pub fn of(
         host: &[Instant],
         client: &[Instant],
@@ -132,7 +134,7 @@ impl Lateness {
         let mut lateness = Lateness::default();
         let flashes = flashes(seen);
         let [from, to] = window;
-        // Leave the last click time to arrive.
+        // The last click must have enough time to arrive.
         let measured = |at: &&Instant| (from..to).contains(*at) && to.since(**at) >= LATEST;
         for made in host.iter().filter(measured) {
             let click = client.iter().find(|click| **click > *made);
@@ -155,7 +157,7 @@ impl Lateness {
         lateness
     }
 
-    /// Appends those of another stream.
+    /// Appends the results of another stream.
     pub fn extend(&mut self, other: &Lateness) {
         self.sound_ms.extend(&other.sound_ms);
         self.offset_ms.extend(&other.offset_ms);
@@ -188,8 +190,8 @@ impl std::fmt::Display for Lateness {
     }
 }
 
-/// The first sighting of each flash whose preceding frame was seen, too. This ensures that it is the frame that was drawn
-/// with the flash.
+/// The first sighting of each flash, if the preceding frame was seen, too. This ensures that the sighted frame is the
+/// first frame with this flash.
 fn flashes(seen: &[Sighting]) -> Vec<Sighting> {
     let pairs = seen.windows(2);
     let flashed = pairs.filter(|pair| pair[0].inputs != pair[1].inputs);

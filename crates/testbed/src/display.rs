@@ -18,14 +18,15 @@ pub struct VirtualDisplay {
 }
 
 impl VirtualDisplay {
-    /// Starts one with a single screen of `size` and 24 bit colour, with OpenGL in software.
+    /// Starts a display with a single screen of `size` and 24 bit colour, and with OpenGL in software.
     ///
-    /// It selects a free display number, so that any number of displays can run concurrently.
+    /// The server selects a free display number, so that any number of displays can run concurrently.
     pub fn start(size: Size) -> Result<VirtualDisplay> {
         let authority = Authority::make_in(&std::env::temp_dir())?;
         let server = Xvfb::start(size, Some(authority), &[], own_child)?;
         if let Some(authority) = server.authority() {
-            // A measurement connects to several displays at once, including the user's.
+            // A measurement connects to several displays at once, including the user's, and their cookies are in
+            // different files.
             admit_own_user(&server.display, authority).map_err(|why| {
                 anyhow!(
                     "the virtual display {} does not answer: {why}",
@@ -47,7 +48,7 @@ impl VirtualDisplay {
     }
 }
 
-/// A display for a test, or `None` (with a message) if Xvfb is not installed. In CI, this is a failure.
+/// A display for a test, or `None` (with a message) if Xvfb is not installed. In CI, a missing Xvfb is a failure.
 ///
 /// # Panics
 /// Panics in CI if Xvfb is not installed.

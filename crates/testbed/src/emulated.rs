@@ -27,8 +27,9 @@ pub struct Emulated {
 const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Emulated {
-    /// Starts to carry datagrams to the host at `to` and back, each direction (from clients, to clients) on its own
-    /// schedule, or over `medium`. With `real_time`, its thread has real-time scheduling if this is permitted.
+    /// Starts a link that carries datagrams to the host at `to` and back. `directions` contains the schedules for
+    /// datagrams from clients and to clients; a `medium` replaces them. With `real_time`, the link's thread has
+    /// real-time scheduling if this is permitted.
     ///
     /// # Errors
     /// Returns an error if no port is free, or if the thread cannot be started.

@@ -1,13 +1,13 @@
 //! A link emulator as a UDP relay: clients connect to it as if it were the host. It needs no
 //! privileges and no kernel module.
 //!
-//! Each client has its own link, which consists of two [`LinkModel`]s with seeds derived from its order of arrival, or is a
-//! station of one shared [`Medium`], such as a Wi-Fi network. One thread handles all of them and records its own lateness,
-//! because a late relay measures itself, and such a run must be discarded. On a busy machine, give that thread real-time
-//! scheduling.
+//! Each client has its own link, or is a station of one shared [`Medium`], such as a Wi-Fi network. A link consists of
+//! two [`LinkModel`]s with seeds derived from the client's order of arrival. One thread handles all clients and records
+//! its own lateness: if the relay is late, a run measures the relay and must be discarded. On a busy machine, give this
+//! thread real-time scheduling.
 //!
-//! It is not a router, and has no shared medium of its own. It relays datagrams, not Ethernet frames, which
-//! [`bridge`](crate::bridge) forwards.
+//! It is not a router, and has no shared medium of its own. It relays datagrams; Ethernet frames are forwarded by
+//! [`bridge`](crate::bridge).
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -65,7 +65,7 @@ pub struct Meter(Arc<[Tally; 2]>);
 struct Tally(AtomicU64, AtomicU64);
 
 impl Meter {
-    /// Datagrams and bytes from clients, and to clients, until now.
+    /// Number of datagrams and bytes until now: from clients, and to clients.
     #[must_use]
     pub fn read(&self) -> [(u64, u64); 2] {
         let read = |Tally(datagrams, bytes): &Tally| {
@@ -89,7 +89,7 @@ impl Tally {
 #[derive(Debug, Clone)]
 pub struct Stopper(Arc<OwnedFd>);
 
-/// Stalls a relay. While the result of [`Gate::hold`] lives, no datagram passes, and those sent meanwhile wait in the
+/// Stalls a relay. No datagram passes while the result of [`Gate::hold`] lives. Datagrams sent meanwhile wait in the
 /// system's buffers.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<Mutex<()>>);
@@ -120,7 +120,7 @@ pub struct Report {
     pub down: Counters,
     /// Number of clients.
     pub flows: u64,
-    /// Number of datagrams from clients beyond the limit.
+    /// Number of datagrams that were refused because they came from clients beyond the limit.
     pub refused: u64,
     /// Number of datagrams that have left a link model but could not be sent.
     pub unsent: u64,
@@ -128,7 +128,7 @@ pub struct Report {
     pub lateness: Lateness,
     /// Number of datagrams that are missing in the observer's record.
     pub uncaptured: u64,
-    /// With a shared medium: delays of datagrams to clients in the model.
+    /// Delays of datagrams to clients in the model of the shared medium; `None` without one.
     pub crossing: Option<Lateness>,
 }
 
@@ -137,7 +137,7 @@ pub trait Observer: fmt::Debug + Send {
     /// The relay's clock starts now.
     fn start_clock(&mut self);
 
-    /// A client's datagram enters or leaves the link at `end`, at this time of the relay's clock.
+    /// A datagram from or to `client` enters or leaves the link at `end`. `at` is a time on the relay's clock.
     fn record(
         &mut self,
         at: Instant,
@@ -157,9 +157,9 @@ pub trait Observer: fmt::Debug + Send {
 /// An end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The end of the target.
+    /// The target's end.
     Host,
-    /// The end of the client.
+    /// The client's end.
     Client,
 }
 
@@ -171,8 +171,8 @@ pub struct HopError {
     source: io::Error,
 }
 
-/// Maximum number of concurrent clients. Beyond it, a new client replaces the one that has been silent longest, if that is
-/// longer than [`IDLE`].
+/// Maximum number of concurrent clients. At the limit, a new client replaces the client that has been silent longest,
+/// provided that its silence has lasted at least [`IDLE`].
 pub const MAX_FLOWS: usize = 64;
 
 /// Silence after which a client may be replaced.
@@ -264,7 +264,8 @@ impl Hop {
         self.meter.clone()
     }
 
-    /// Replaces the clients' links: clients become the stations of this medium. Call it before [`Hop::run`].
+    /// Replaces the clients' links by this medium. The clients become its stations. Call this method before
+    /// [`Hop::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
     }
@@ -274,8 +275,8 @@ impl Hop {
         self.observer = Some(observer);
     }
 
-    /// Relays until it is stopped. Datagrams in flight are then discarded. The schedules start now, even for clients that
-    /// connect later.
+    /// Relays datagrams until it is stopped, and then discards the datagrams in flight. All schedules start with this
+    /// call, even those of clients that connect later.
     ///
     /// # Errors
     /// Returns an error if the clients' socket fails. An unreachable target is not an error.
@@ -367,7 +368,7 @@ impl Hop {
         }
     }
 
-    /// Waits for the next release, a datagram or the end.
+    /// Waits for the next release, a datagram or a stop request.
     fn wait(&mut self) -> io::Result<Ready> {
         let medium = self.medium.as_mut();
         let shared = medium.and_then(|medium| medium.next_timeout());
@@ -602,7 +603,7 @@ impl Stopper {
 
     /// Ends the run, now or as soon as it starts.
     pub fn stop(&self) {
-        // Fails only if the counter overflows, and then it is set.
+        // The write fails only if the counter would overflow. In this case, a stop was already requested.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }
@@ -654,7 +655,7 @@ fn has_left(mut send: impl FnMut() -> io::Result<usize>) -> bool {
     }
 }
 
-/// Whether the error reports the rejection of an earlier datagram (ICMP), or a signal.
+/// Whether the error reports the rejection of an earlier datagram (ICMP), or an interruption by a signal.
 fn is_harmless(error: &io::Error) -> bool {
     matches!(
         error.kind(),

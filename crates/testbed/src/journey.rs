@@ -1,7 +1,8 @@
 //! The host's record of each frame, joined with the sightings.
 //!
-//! A bar code has the application's frame number, and the stream has its own numbers, so the two are joined by time (one
-//! clock on one machine): the window shows the picture that was submitted last, which was captured after it was drawn.
+//! A bar code contains the application's frame number, and the stream has its own numbers. The two are therefore joined
+//! by time (one clock on one machine): the window shows the picture that was submitted last, and a picture is captured
+//! after it is drawn.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +23,11 @@ pub struct Row {
     pub subscriber: Option<SubscriberId>,
     /// The stream's own number of the frame.
     pub frame: u32,
-    /// `whole`, `concealed`, `tainted`, or `dropped` with the location and the reason.
+    /// `complete`, `concealed`, `tainted`, `sent_unacknowledged`, or `dropped` with the stage and the reason.
     pub outcome: String,
-    /// Nanoseconds of `CLOCK_MONOTONIC` of the measured stages.
+    /// The time of each measured stage, in nanoseconds of `CLOCK_MONOTONIC`.
     at: BTreeMap<String, i64>,
-    /// Bytes on the wire: its datagrams with IPv4 and UDP headers (20 + 8 each).
+    /// Bytes on the wire: the frame's datagrams with their IPv4 and UDP headers (20 + 8 bytes per datagram).
     pub wire_bytes: u64,
     /// Bound of the error of the client's clock relative to the host's, in nanoseconds.
     clock_bound: Option<i64>,
@@ -35,7 +36,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// When it passed a stage, nanoseconds of `CLOCK_MONOTONIC`.
+    /// When the frame passed a stage, in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn at(&self, stage: &str) -> Option<i64> {
         self.at.get(stage).copied()
     }
@@ -45,8 +46,8 @@ impl Row {
         self.outcome == "complete"
     }
 
-    /// Converts its client timestamps to this machine's clock. `began` is the time at which the client's clock was 0. An
-    /// OpenUVR client on this machine uses the same clock.
+    /// Converts the client's timestamps to this machine's clock. `began` is the time at which the client's clock was 0.
+    /// For an OpenUVR client on this machine, no conversion is needed.
     pub fn convert_to_our_clock(&mut self, began: Instant) {
         for stage in ["FirstReceived", "Recoverable", "Decoded", "Submitted"] {
             if let Some(at) = self.at.get_mut(stage) {
@@ -55,14 +56,14 @@ impl Row {
         }
     }
 
-    /// Whether it belongs to an OpenUVR client, not to a browser or a video player.
+    /// Whether the row belongs to an OpenUVR client, not to a browser or a video player.
     pub fn belongs_to_session(&self) -> bool {
         self.subscriber.is_none_or(|id| id.session().is_some())
     }
 }
 
-/// The steps of the journey. The names between `drawn` and `visible` are stages. Some steps overlap: slices travel while
-/// later ones are encoded.
+/// The steps of a frame to an OpenUVR client. The names other than `drawn` and `visible` are stages. Some steps
+/// overlap: the first slices are in transit while later slices are encoded.
 pub const STEPS: [(&str, &str); 13] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
@@ -79,7 +80,8 @@ pub const STEPS: [(&str, &str); 13] = [
     ("Submitted", "visible"),
 ];
 
-/// The steps of a frame to a browser's window. A page that draws pictures itself does not report Recoverable.
+/// The steps of a frame to a browser's window. A page that draws the pictures with its own script does not report
+/// Recoverable.
 pub const WINDOW_STEPS: [(&str, &str); 6] = [
     ("drawn", "Captured"),
     ("Captured", "LastSent"),
@@ -112,12 +114,13 @@ const EYES_STEPS: [(&str, &str); 7] = [
     ("Submitted", "visible"),
 ];
 
-/// Durations of these steps for complete stereo pictures that were read at these times.
+/// Durations of the steps of an OpenXR application's frames, for complete stereo pictures that were read at the times
+/// `seen`.
 pub fn eyes_steps(record: &str, seen: &[Instant]) -> Result<Vec<Step>> {
     let rows = parse(record)?;
     let sightings = Vec::from_iter(seen.iter().map(|at| Sighting {
         frame: 0,
-        // Their bar code has the predicted display time, not the drawing time.
+        // The bar code of a stereo picture contains the predicted display time, not the drawing time.
         drawn_us: 0,
         seen_us: barcode::micros(*at),
         inputs: 0,
@@ -133,9 +136,10 @@ pub struct Step {
     pub from: &'static str,
     /// Its second stage.
     pub to: &'static str,
-    /// Zero if the second stage came first, because stages overlap, and two clocks agree only within the bound.
+    /// The duration; 0 if the second stage came first. This can happen because stages overlap, and because two clocks
+    /// agree only within the bound.
     pub ms: Summary,
-    /// For a step between two machines: the mean error bound.
+    /// For a step between two machines: the mean error bound of the clocks.
     pub bound_ms: Option<f64>,
 }
 
@@ -147,14 +151,14 @@ impl Step {
     }
 }
 
-/// The clock of an end of a step, which is that of the stage's side. `drawn` and `visible` are stamped by this machine,
-/// which is also the host's.
+/// The side whose clock stamps an end of a step. It is the side of the stage. `drawn` and `visible` are stamped by this
+/// machine, which is also the host's.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);
     stage.map_or(Side::Host, |stage| stage.side())
 }
 
-/// How far a display's reader can be ahead of the thread that stamps Submitted.
+/// Maximum time by which the reader of a display can be ahead of the thread that stamps Submitted.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
 /// Reads the host's CSV.
@@ -206,8 +210,8 @@ pub fn parse(text: &str) -> Result<Vec<Row>> {
     Ok(rows.collect())
 }
 
-/// From Captured to Submitted, in ms, for the complete frames that a page has shown and that were captured within `window`.
-/// `began` is the time at which the page's clock was 0.
+/// The durations from Captured to Submitted, in ms, for the complete frames that a page has shown and that were
+/// captured within `window`. `began` is the time at which the page's clock was 0.
 pub fn captured_to_submitted(
     record: &str,
     began: Instant,
@@ -238,14 +242,14 @@ pub fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>>
             let seen = nanoseconds(sighting.seen_us) + NOTED_LATE_NS;
             let until = shown.partition_point(|(at, _)| *at <= seen);
             let (_, row) = shown[..until].last()?;
-            // Otherwise the picture precedes the record.
+            // Otherwise, the picture was drawn after this capture, and its own row is missing.
             (row.at("Captured")? >= nanoseconds(sighting.drawn_us)).then_some(*row)
         })
         .collect()
 }
 
-/// Like [`join`], by capture time: if a picture becomes visible only after the next one has been submitted, the last
-/// submitted picture is not the visible one.
+/// Like [`join`], but joins by capture time. It is needed if a picture may become visible only after the next picture
+/// has been submitted: the last submitted picture is then not the visible one.
 pub fn join_by_capture<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>> {
     let captured = rows
         .iter()
@@ -279,7 +283,7 @@ pub fn these_steps(
     steps_of_all(steps, sightings, &Vec::from_iter(complete))
 }
 
-/// Like [`these_steps`], whatever the outcome of the frames, for clients that acknowledge none.
+/// Like [`these_steps`], but for frames with any outcome. It is for clients that acknowledge no frames.
 pub fn steps_of_all(
     steps: &[(&'static str, &'static str)],
     sightings: &[Sighting],
@@ -365,7 +369,7 @@ mod tests {
             sighting(1, 2_000, 9_000),
             sighting(2, 10_000, 16_000),
             sighting(3, 43_000, 50_000),
-            // Read just before the client stamped it.
+            // The picture was read just before the client stamped it.
             sighting(4, 60_000, 66_000),
         ];
         let joined = join(&sightings, &rows);
@@ -407,7 +411,7 @@ mod tests {
         assert_eq!((last.to, last.ms.min, last.ms.max), ("visible", 18.0, 18.0));
     }
 
-    /// A frame that has arrived completely before the encoder's call returns.
+    /// The frame has arrived completely before the encoder's call returns.
     #[test]
     fn a_step_between_two_clocks_has_a_bound_and_is_never_negative() {
         let row = "1,7,complete,,,1000000,1000000,2000000,5000000,2000000,5000000,3000000,4100000,\

@@ -3,11 +3,11 @@
 //!
 //! - Programs: [`child`] is a process that never outlives its parent; [`programs`] finds `openuvr`; [`pair`] starts a host
 //!   and a client, optionally on a [`cable`] between two network namespaces.
-//! - Displays: [`display`] starts a virtual one; [`screen`] reads pixels, [`reader`] reads the bar codes of frames, and
-//!   [`picture_match`] compares pictures. [`sound`] is a sound server, and [`clicks`] detects the sound that it plays.
+//! - Displays: [`display`] starts a virtual display; [`screen`] reads pixels, [`reader`] reads the bar codes of frames,
+//!   and [`picture_match`] compares pictures. [`sound`] is a sound server, and [`clicks`] detects clicks in its audio.
 //! - Browsers: [`chromium`]. Virtual machines: [`machine`].
-//! - Links: [`hop`] and [`bridge`] emulate one between real programs; [`emulated`] runs a hop in a thread;
-//!   [`raw_cables`] has packet sockets on its ends.
+//! - Links: [`hop`] and [`bridge`] emulate a link between real programs; [`emulated`] runs a hop in a thread;
+//!   [`raw_cables`] are virtual cables with packet sockets on their ends.
 //! - Results: [`stats`], [`journey`] (a frame's stages) and [`audio_reports`].
 //!
 //! Hosts and clients do not depend on this crate; only tests, studies and `openuvr demo` do.

@@ -1,4 +1,4 @@
-//! A host and a client, processes of the program `openuvr`, as observed by bench and demo.
+//! A host and a client for bench and demo: processes of the program `openuvr`.
 //!
 //! This is the only module that knows their command-line options.
 
@@ -28,11 +28,11 @@ use crate::programs::{openuvr, own};
 pub enum Serve<'a> {
     /// A host that captures the display, or generates the pictures itself.
     Host,
-    /// A host of this program, with parts that can be replaced; see `baseline`.
+    /// A host in this program, with replaceable parts; see `baseline`.
     OwnHost,
-    /// A host that captures the session of a Wayland compositor, with the path of its socket.
+    /// A host that captures the Wayland compositor with this socket path.
     Session(&'a str),
-    /// A host that starts a virtual display, and starts this program with its arguments on it.
+    /// A host that starts a virtual display, and runs `program` on it.
     Virtual {
         /// The kind of the display: a value of the host's `--virtual-with`.
         with: &'a str,
@@ -45,7 +45,7 @@ pub enum Serve<'a> {
     Hook(&'a [String]),
     /// `openuvr xr` with this program and its arguments.
     Xr(&'a [String]),
-    /// The scene with these arguments, which streams itself through the C API.
+    /// The scene with these arguments. It streams itself through the C API.
     Api(&'a [String]),
 }
 
@@ -54,22 +54,23 @@ pub enum Serve<'a> {
 pub struct Options<'a> {
     /// The server.
     pub serve: Serve<'a>,
-    /// X display to capture.
+    /// The X display that the host captures.
     pub host_display: &'a str,
-    /// Display to show on.
+    /// The display on which the client shows the stream.
     pub client_display: &'a str,
     /// Maximum frames per second.
     pub fps: f64,
     /// In the host's syntax, such as `10M`.
     pub bitrate: &'a str,
-    /// Parent of both directories of keys and logs.
+    /// The parent of the directories in which host and client store their keys and logs.
     pub dir: &'a Path,
-    /// File of the host's record of each frame.
+    /// The file into which the host writes its record of each frame.
     pub csv: Option<&'a Path>,
-    /// The sound server of both, in the syntax of `$PULSE_SERVER`; `None` means no sound. This machine's own server would
-    /// play into its own recording.
+    /// The sound server of host and client, in the syntax of `$PULSE_SERVER`; `None` means no sound. On this machine's
+    /// own server, the host would record the client's playback.
     pub sound: Option<&'a str>,
-    /// A folder of pads that the client sees in addition to this machine's pads, like a game under `openuvr run`.
+    /// A folder of pads that the client sees in addition to this machine's pads. The client sees them in the same way
+    /// as a game under `openuvr run`.
     pub pads: Option<&'a Path>,
     /// Passes the host's standard error to the terminal instead of a log.
     pub show_host: bool,
@@ -106,7 +107,7 @@ impl Options<'_> {
             Serve::Virtual { with, size, .. } => {
                 host.args(["--virtual", &size.to_string(), "--virtual-with", with]);
                 if self.sound.is_none() {
-                    // It would create a sink for the application.
+                    // Otherwise, the host would create a sink for the application.
                     host.args(["--sound", "off"]);
                 }
             }
@@ -154,7 +155,7 @@ impl Options<'_> {
             .arg(to.to_string())
             .args(["--display", self.client_display])
             .args(["--pin", pin])
-            // Two tables would overwrite each other; the host's has more information.
+            // The tables of host and client would overwrite each other, and the host's table has more information.
             .args(["--table", "off"])
             .arg("--config-dir")
             .arg(dir);
@@ -177,10 +178,10 @@ impl Options<'_> {
     }
 }
 
-/// Timeout of a process's start until it listens.
+/// How long a process may take from its start until it listens.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running host and client. They are dropped in this order: the client ends first.
+/// A running host and client. The client is dropped first, so it ends first.
 #[derive(Debug)]
 pub struct Pair {
     /// The client.
@@ -208,18 +209,18 @@ impl Host {
         Host::start_at(options, None, false)
     }
 
-    /// The command of such a host.
+    /// The command that starts such a host.
     pub fn command(options: &Options<'_>) -> Result<Command> {
         let at = (Ipv4Addr::LOCALHOST, free_port()?).into();
         let dir = new_directory(options.dir, "host")?;
         options.host(None, at, &Pin::generate()?.to_string(), &dir)
     }
 
-    /// Like [`start`](Self::start). With `met`, host and client are introduced beforehand, so that the PIN, which is valid
-    /// for one device, remains for another.
+    /// Like [`start`](Self::start). With `met`, host and client are introduced beforehand. The PIN, which is valid for
+    /// one device, then remains for another device.
     fn start_at(options: &Options<'_>, cable: Option<&Cable>, met: bool) -> Result<Host> {
         let at = match cable {
-            // The namespace has no other listener.
+            // Nothing else listens in this namespace.
             Some(_) => SocketAddr::from((HOST, 4710)),
             None => (Ipv4Addr::LOCALHOST, free_port()?).into(),
         };
@@ -227,7 +228,7 @@ impl Host {
         if met {
             introduce(&dir, &new_directory(options.dir, "client")?, at)?;
         }
-        // No other user of this machine may pair first.
+        // The PIN is random, so that no other user of this machine can pair first.
         let pin = Pin::generate()?.to_string();
         let log = dir.join("log");
         let log = (!options.show_host).then_some(log.as_path());
@@ -238,12 +239,13 @@ impl Host {
     }
 }
 
-/// Stores the keys of a host at this address and a client as if they had paired, each in its folder, which exists.
+/// Stores the keys of a client and of a host at this address, as if they had paired. The keys are stored in the folders
+/// `host` and `client`, which must exist.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
 pub fn introduce(host: &Path, client: &Path, at: SocketAddr) -> Result<()> {
-    // With the permissions with which the programs create them.
+    // The files get the same permissions as those that the programs create.
     let theirs = load_or_create(host, KeyOwner::Host)?.public();
     let ours = load_or_create(client, KeyOwner::Client)?.public();
     HostStore::open(client)?.remember(&at.to_string(), theirs)?;
@@ -278,10 +280,10 @@ pub fn moonlight_of(host: &mut Child) -> Result<SocketAddr> {
         .with_context(|| format!("{address} is not an address"))
 }
 
-/// Enters the PIN of a Moonlight client at the host with this folder.
+/// Enters the PIN of a Moonlight client at the host whose folder is `host`.
 ///
 /// # Errors
-/// Returns an error, with the host's message, if the host refuses it or no client is waiting.
+/// Returns an error, with the host's message, if the host refuses the PIN or no client is waiting.
 pub fn enter_moonlight_pin(host: &Path, pin: &str) -> Result<()> {
     let mut command = openuvr("devices")?;
     command.args(["pair", "--moonlight", pin]);
@@ -291,18 +293,17 @@ pub fn enter_moonlight_pin(host: &Path, pin: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for `words` in a child's log, with the same timeout as for listening. Returns the text after them.
+/// Waits for `words` in a child's log, for [`LISTEN_TIMEOUT`] at most. Returns the text after them.
 fn wait_for_log(child: &mut Child, words: &str) -> Result<String> {
     wait_for(child, &format!("print {words:?}"), |child| {
         child.log_value(words)
     })
 }
 
-/// Waits until `look` returns a value, with the same timeout as for listening. `what` completes "the child did not …" in the
-/// error.
+/// Waits until `look` returns a value, for 30 seconds at most. `what` completes "the child did not …" in the error.
 ///
 /// # Errors
-/// Returns an error of one line, and the child's last lines, if the child has ended or the timeout has passed.
+/// Returns an error, with the last lines of the child's log, if the child has ended or the timeout has passed.
 pub fn wait_for<T>(
     child: &mut Child,
     what: &str,
@@ -328,7 +329,7 @@ impl Pair {
         Pair::start_over(options, Ok)
     }
 
-    /// Like [`start`](Self::start), each in its own network namespace with a cable between them.
+    /// Like [`start`](Self::start), but host and client have their own network namespaces with `cable` between them.
     pub fn start_on(options: &Options<'_>, cable: &Cable) -> Result<Pair> {
         Pair::start_at(options, Some(cable), false, Ok)
     }
@@ -338,8 +339,8 @@ impl Pair {
         Pair::start_at(options, None, true, Ok)
     }
 
-    /// Like [`start`](Self::start), with a link between them: `link` gets the host's address, and returns the address for
-    /// the client.
+    /// Like [`start`](Self::start), with a link between host and client: `link` gets the host's address, and returns
+    /// the address to which the client connects.
     pub fn start_over(
         options: &Options<'_>,
         link: impl FnOnce(SocketAddr) -> Result<SocketAddr>,
@@ -369,7 +370,7 @@ impl Pair {
         self.client.log_value(VIDEO_TRANSPORT)
     }
 
-    /// Returns an error, with its last lines, if one of them has ended.
+    /// Returns an error, with the last lines of its log, if the host or the client has ended.
     pub fn check(&mut self) -> Result<()> {
         self.host.check()?;
         self.client.check()
@@ -382,7 +383,7 @@ const API_LIBRARY: &str = "libopenuvr.so";
 /// The library that provides pads to a program.
 const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 
-/// An OpenUVR library, next to this program or in its installed folder.
+/// An OpenUVR library. It is next to this program or in the folder of an installation.
 fn library(name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't find the path of this executable")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
@@ -409,7 +410,8 @@ pub fn scene(words: &[String]) -> Result<Child> {
     Child::start("scene", command, Some(null))
 }
 
-/// Starts the scene with these arguments; it flashes by itself, and clicks through this sink of the sound server at `server`.
+/// Starts the scene with these arguments. It flashes by itself, and plays its clicks into this sink of the sound server
+/// at `server`.
 pub fn clicking_scene(words: &[String], server: &str, sink: &str) -> Result<Child> {
     let mut command = openuvr("scene")?;
     command
@@ -425,7 +427,7 @@ pub fn scene_words(display: &str, size: Size, fps: f64) -> Vec<String> {
     scene_words_on(&["--display", display], size, fps)
 }
 
-/// The scene's arguments for a display that `display` selects.
+/// The scene's arguments. `display` contains the arguments that select the display.
 pub fn scene_words_on(display: &[&str], size: Size, fps: f64) -> Vec<String> {
     let (size, fps) = (size.to_string(), fps.to_string());
     let words = [display, &["--size", &size, "--fps", &fps]].concat();
@@ -444,7 +446,7 @@ pub fn free_tcp_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// The tables of a protocol's ports in `/proc/[pid]/net` (proc(5)).
+/// The tables of a protocol's sockets in `/proc/[pid]/net` (proc(5)).
 pub type Tables = [&'static str; 2];
 /// The tables of UDP.
 pub const UDP: Tables = ["udp", "udp6"];
@@ -458,7 +460,7 @@ pub fn wait_until_bound(child: &mut Child, port: u16, tables: &Tables) -> Result
     })
 }
 
-/// Whether any process of the network namespace of process `id` has bound the port.
+/// Whether any process in the network namespace of process `id` has bound the port.
 fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
     tables.iter().any(|table| {
         std::fs::read_to_string(format!("/proc/{id}/net/{table}")).is_ok_and(|table| {
@@ -479,7 +481,7 @@ fn is_bound(id: u32, port: u16, tables: &Tables) -> bool {
 pub struct TemporaryDir(TempDir);
 
 impl TemporaryDir {
-    /// Creates one with private permissions.
+    /// Creates a directory with private permissions.
     pub fn new() -> Result<TemporaryDir> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = std::fs::Permissions::from_mode(0o700);

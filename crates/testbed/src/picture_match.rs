@@ -1,4 +1,4 @@
-//! Similarity of pictures: luma PSNR, and a display's newest pictures for comparison.
+//! Similarity of pictures: luma PSNR, and a history of the newest pictures of a display for comparison.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -38,18 +38,18 @@ impl Shot {
         })
     }
 
-    /// Whether it is blank: hardly any contrast.
+    /// Whether the picture is blank: it has hardly any contrast.
     pub fn is_blank(&self) -> bool {
         let all = luma(&self.pixels);
         let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
         let spread = all.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        // A standard deviation of 4 of 255: below that the picture appears as one flat colour.
+        // The standard deviation is below 4 of 255: such a picture appears as one flat colour.
         spread / (all.len().max(1) as f64) < 16.0
     }
 }
 
-/// Peak signal-to-noise ratio of the luma of two pictures of the same size in decibels; 100 if they are equal, `None` if
-/// their sizes differ.
+/// Peak signal-to-noise ratio of the luma of two pictures, in decibels; 100 if they are equal, `None` if their sizes
+/// differ.
 pub fn psnr(one: &Shot, other: &Shot) -> Option<f64> {
     if one.size != other.size || one.pixels.is_empty() {
         return None;
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_ratio_is_that_of_the_definition() {
         let (flat, other) = (shot(|_| 100), shot(|_| 110));
-        // A difference of 10 everywhere: 10·log10(255²/100) = 28.13 dB.
+        // All pixels differ by 10: 10·log10(255²/100) = 28.13 dB.
         assert!((psnr(&flat, &other).unwrap() - 28.1308).abs() < 0.001);
         assert_eq!(psnr(&flat, &flat), Some(100.0));
         let small = Shot {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-/// A subcommand of this program.
+/// A command that runs a subcommand of this program.
 pub fn own(command: &str) -> Result<Command> {
     let program = std::env::current_exe().context("can't find the path of this executable")?;
     let mut own = Command::new(program);
@@ -13,17 +13,17 @@ pub fn own(command: &str) -> Result<Command> {
     Ok(own)
 }
 
-/// A subcommand of `openuvr`.
+/// A command that runs a subcommand of `openuvr`.
 pub fn openuvr(command: &str) -> Result<Command> {
     let mut openuvr = Command::new(program()?);
     openuvr.arg(command);
     Ok(openuvr)
 }
 
-/// The program `openuvr`, next to this one or otherwise on `$PATH`.
+/// The path of the program `openuvr`, next to this program or otherwise on `$PATH`.
 ///
 /// # Errors
-/// Returns an error if it is in neither place.
+/// Returns an error if the program is in neither place.
 pub fn program() -> Result<PathBuf> {
     let own = std::env::current_exe().context("can't find the path of this executable")?;
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Reads the bar codes that appear on a display: the instrument of every measurement.
 //!
-//! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. This time
-//! is never early, and late by the duration of the reading (a fraction of a millisecond, the same for the floor as for the
-//! stream).
+//! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. This
+//! time is never early. It is late by the duration of the reading (a fraction of a millisecond, the same for the floor
+//! as for the stream).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,14 +32,14 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// Drawn to visible in milliseconds.
+    /// The latency from drawn to visible, in milliseconds.
     pub fn latency_ms(&self) -> f64 {
         (self.seen_us as f64 - self.drawn_us as f64) / 1000.0
     }
 }
 
-/// A picture of the display, identified by the codes in its first and its last rows. While one frame replaces the other, the
-/// codes are those of two frames.
+/// A picture of the display, identified by the codes in its first and its last rows. While a new frame replaces the
+/// previous one, the two codes belong to different frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BothEnds {
     /// When it was read from the display, in µs of `CLOCK_MONOTONIC`.
@@ -84,8 +84,8 @@ impl Reader {
         Reader::start_reading(display, sched, Codes::Top)
     }
 
-    /// Like [`start_as`](Self::start_as), for pictures with a second code in their last rows. [`Reader::both_ends`] returns
-    /// both.
+    /// Like [`start_as`](Self::start_as), for pictures with a second code in their last rows. [`Reader::both_ends`]
+    /// returns both codes.
     pub fn start_at_both_ends(display: &str, sched: Sched) -> Result<Reader> {
         Reader::start_reading(display, sched, Codes::BothEnds)
     }
@@ -108,7 +108,8 @@ impl Reader {
         })
     }
 
-    /// Waits for a sighting, after the first `skip` ones, that satisfies `wanted`.
+    /// Waits for a sighting that satisfies `wanted`. The first `skip` sightings are ignored. Returns `None` after the
+    /// timeout.
     pub fn wait(
         &self,
         skip: usize,
@@ -156,7 +157,7 @@ impl Reader {
             .to_vec()
     }
 
-    /// The pictures in which both codes were read, without repetitions.
+    /// The pictures in which both codes were read. Consecutive pictures with the same codes are returned once.
     pub fn both_ends(&self) -> Vec<BothEnds> {
         lock(&self.shared.0).both_ends.clone()
     }
@@ -177,9 +178,9 @@ impl Reader {
     }
 }
 
-/// Interval of checking for the stop request.
+/// The interval between checks for the stop request.
 const IDLE: Duration = Duration::from_millis(50);
-/// Interval of searching for the code's window, which takes many requests.
+/// The minimum interval between searches for the window with the code. A search takes many requests.
 const SEARCH_EVERY: Duration = Duration::from_millis(100);
 
 fn read(

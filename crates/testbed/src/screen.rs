@@ -1,7 +1,8 @@
 //! Reading of a display's pixels through shared memory, with change notification.
 //!
-//! It is for the instruments (bench, demo), which observe displays from outside, as a camera would. Memory is shared as a
-//! file descriptor and read with `pread`, so that nothing here is `unsafe` and two displays can share one segment.
+//! It is for the instruments (bench, demo), which observe displays from outside, as a camera would. The server shares
+//! memory as a file descriptor, which is read with `pread`. Nothing here is therefore `unsafe`, and two displays can
+//! share one segment.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub struct Screen {
     pub depth: u8,
     /// In pixels.
     pub size: Size,
-    /// Shared memory for one picture, and its file.
+    /// The shared memory for one picture, as known to the X server.
     pub segment: shm::Seg,
     /// The file of the shared memory.
     pub memory: OwnedFd,
@@ -51,7 +52,7 @@ pub struct Area {
 }
 
 impl Screen {
-    /// Connects to `display` and shares memory for a whole picture of it.
+    /// Connects to `display`, and creates shared memory for a picture of the whole display.
     pub fn open(display: &str) -> Result<Screen> {
         let (conn, number) = x11rb::connect(Some(display))
             .with_context(|| format!("can't open the X display {display}: is it running?"))?;
@@ -110,8 +111,8 @@ impl Screen {
 
     /// Waits at most `timeout` for a change since the last call. Returns whether there was one.
     ///
-    /// It acknowledges the reported changes before it returns, so that a subsequent read includes them, and any later change
-    /// is reported again.
+    /// It acknowledges the reported changes before it returns. A subsequent read therefore includes them, and any later
+    /// change is reported again.
     pub fn changed(&self, timeout: Duration) -> Result<bool> {
         if !self.take_damage()? {
             let wait = Timespec::try_from(timeout)?;
@@ -147,7 +148,8 @@ impl Screen {
         Ok(())
     }
 
-    /// Like [`fetch`](Self::fetch), starting at a byte of the shared memory, and without waiting for the server.
+    /// Like [`fetch`](Self::fetch), but the picture starts at byte `offset` of the shared memory, and the call does not
+    /// wait for the server.
     fn request(
         &self,
         area: Area,
@@ -168,13 +170,13 @@ impl Screen {
         )?)
     }
 
-    /// Reads the pixels of `area`, BGRX, into `pixels`.
+    /// Reads the pixels of `area` into `pixels`, as BGRX.
     pub fn grab(&self, area: Area, pixels: &mut Vec<u8>) -> Result<()> {
         self.fetch(area)?;
         self.copy(area.size.pixels() * 4, pixels)
     }
 
-    /// Copies the shared memory's first bytes into `pixels`.
+    /// Copies the first `bytes` bytes of the shared memory into `pixels`.
     fn copy(&self, bytes: usize, pixels: &mut Vec<u8>) -> Result<()> {
         pixels.resize(bytes, 0);
         let mut done = 0;
@@ -210,7 +212,7 @@ impl Screen {
         )))
     }
 
-    /// Reads the bar codes in the first and the last rows of `area`, both from the same picture.
+    /// Reads the bar codes in the first and the last rows of `area`. Both are from the same picture.
     pub fn stamps(&self, area: Area, pixels: &mut Vec<u8>) -> Result<[Option<Stamp>; 2]> {
         let Size { width, height } = area.size;
         let rows = barcode::height(width);
@@ -240,11 +242,11 @@ impl Screen {
         Ok([stamp(first), stamp(second)])
     }
 
-    /// The fully visible windows on the screen, largest first, and the screen itself.
+    /// The windows that lie completely on the screen, largest first, and then the screen itself.
     pub fn windows(&self) -> Result<Vec<Area>> {
         let mut areas = Vec::new();
         let mut parents = vec![(self.root, 0_i16, 0_i16)];
-        // Window managers add one or two frame windows.
+        // A window manager adds one or two frame windows around an application's window.
         for _ in 0..3 {
             let mut next = Vec::new();
             for (parent, x, y) in parents {
@@ -303,7 +305,7 @@ impl Screen {
     }
 }
 
-/// A side for the X protocol. Sizes come from X, so they fit.
+/// A width or height for the X protocol. Sizes come from X, so they fit.
 pub fn side(pixels: u32) -> u16 {
     u16::try_from(pixels).unwrap_or(u16::MAX)
 }

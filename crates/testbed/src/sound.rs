@@ -14,7 +14,7 @@ use openuvr_media::audio::{CHANNELS, RATE};
 
 use crate::child::Child;
 
-/// The sink that the host captures.
+/// The sink whose audio the host captures.
 pub const HOST_SINK: &str = "host";
 /// The sink into which the client plays.
 pub const CLIENT_SINK: &str = "client";
@@ -42,7 +42,7 @@ pub struct SoundServer {
 }
 
 impl SoundServer {
-    /// Starts one with its socket and log in `dir`.
+    /// Starts a server with its socket and log in `dir`.
     pub fn start(dir: &Path) -> Result<SoundServer> {
         let dir = dir.join("sound");
         std::fs::create_dir_all(&dir)
@@ -100,7 +100,8 @@ impl SoundServer {
         command
     }
 
-    /// Makes `pacat`, an independent program, play a beep twice a second into the host's sink until it is dropped.
+    /// Makes `pacat`, an independent program, play a beep twice a second into the host's sink until the result is
+    /// dropped.
     pub fn beep(&self) -> Result<Child> {
         let mut command = self.tool("pacat", HOST_SINK);
         command.args(["--raw", "--format=float32le", "--latency-msec=50"]);
@@ -110,12 +111,12 @@ impl SoundServer {
         let mut samples = vec![0.0_f32; EVERY * CHANNELS];
         Sine::new(PITCH, LEVEL).fill(&mut samples[..BEEP * CHANNELS]);
         let beep: Vec<u8> = samples.iter().flat_map(|s| s.to_le_bytes()).collect();
-        // Ends with the player.
+        // This thread ends with the player.
         std::thread::spawn(move || while input.write_all(&beep).is_ok() {});
         Ok(player)
     }
 
-    /// Records the client's sink to a WAV file, until it is stopped.
+    /// Records the client's sink to a WAV file until the result is dropped.
     pub fn record(&self, file: &Path) -> Result<Child> {
         let mut command = self.tool("parec", &format!("{CLIENT_SINK}.monitor"));
         command.args(["--format=s16le", "--file-format=wav"]);
@@ -125,7 +126,7 @@ impl SoundServer {
     }
 }
 
-/// The sound options of an end of the pair.
+/// The sound options of a host or client that uses this sink.
 pub fn sound_words(sink: &str) -> [String; 2] {
     ["--sound".to_owned(), format!("pulse:{sink}")]
 }
@@ -139,7 +140,7 @@ pub fn samples_of(file: &Path) -> Result<Vec<f32>> {
     Ok(samples.collect())
 }
 
-/// Counts the host's beeps, which are onsets of the frequency in blocks of a fifth of a beep.
+/// Counts the host's beeps. A beep begins when its frequency appears in a block; a block is a fifth of a beep.
 pub fn beeps(samples: &[f32]) -> usize {
     let parts = samples.chunks_exact(BEEP / 5 * CHANNELS);
     let received: Vec<bool> = parts

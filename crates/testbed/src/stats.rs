@@ -1,7 +1,8 @@
-//! Order statistics of measured spans. This is a value, without a clock or files.
+//! Order statistics of measured durations. The module uses no clock and no files.
 //!
-//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all samples are not greater.
-//! It is always a measured value and never interpolated, and the 99th percentile of fewer than 100 samples is their maximum.
+//! The p-th percentile is the nearest rank: the smallest sample such that at least p percent of all samples are less
+//! than or equal to it. It is always a measured value and never interpolated. The 99th percentile of fewer than 100
+//! samples is their maximum.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -50,7 +51,7 @@ pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     at_share(sorted, percent / 100.0)
 }
 
-/// Repeated measurements: the value of each, in order, and their median and range.
+/// Repeated measurements: the value of each one, in order, and the median and range of all.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Range {
     /// The median.
@@ -64,8 +65,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// `None` if there are no samples. NaN samples are ignored. If their number is even, the median is the mean of the
-    /// middle two.
+    /// `None` if there are no samples. NaN samples are ignored. If the number of samples is even, the median is the
+    /// mean of the middle two.
     pub fn of(samples: &[f64]) -> Option<Range> {
         let values: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
         let mut sorted = values.clone();
@@ -85,12 +86,12 @@ impl Range {
     }
 }
 
-/// The share of `part` in `of`, 0 to 1; `None` if `of` is 0.
+/// The ratio of `part` to `of`, 0 to 1; `None` if `of` is 0.
 pub fn share(part: usize, of: usize) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
-/// Frames of a run, counted by their numbers.
+/// Counts of the frames of a run, which are identified by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Frames {
     /// Frames that should become visible.
@@ -102,8 +103,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// From the numbers of the frames seen, in any order; repeats are allowed. All frames from the first to the last of them
-    /// count as drawn, so frames missing at the end are not counted.
+    /// Counts from the numbers of the frames seen, in any order; repeats are allowed. All frames from the first to the
+    /// last frame seen count as drawn, so frames missing at the end are not counted.
     pub fn of(numbers: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = numbers.into_iter().collect();
         match (seen.first(), seen.last()) {
@@ -112,7 +113,7 @@ impl Frames {
         }
     }
 
-    /// From the numbers of the frames drawn, and of those seen. Numbers outside `drawn` are ignored.
+    /// Counts from the numbers of the frames drawn and of the frames seen. Numbers outside `drawn` are ignored.
     pub fn drawn(drawn: RangeInclusive<u32>, seen: impl IntoIterator<Item = u32>) -> Frames {
         let seen: BTreeSet<u32> = (seen.into_iter())
             .filter(|number| drawn.contains(number))

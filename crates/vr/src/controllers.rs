@@ -1,4 +1,4 @@
-//! The two controllers: their poses, and one button each, which makes them vibrate.
+//! The two controllers: their poses, and one button each. Pressing the button makes the controller vibrate.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use openxr as xr;
 use crate::error::VrError;
 use crate::session::Session;
 
-/// The vibration of a press.
+/// The duration and amplitude of the vibration after a press.
 const VIBRATION: Duration = Duration::from_millis(40);
 const AMPLITUDE: f32 = 0.5;
 
@@ -86,8 +86,8 @@ impl Controllers {
         })
     }
 
-    /// The poses at `time` of the tracked controllers, and whether their button is pressed. A new press makes the controller
-    /// vibrate.
+    /// The pose of each tracked controller at `time`, and whether its button is pressed. A new press makes the
+    /// controller vibrate.
     pub(crate) fn states_at(
         &mut self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! Errors of the OpenXR applications, in one line.
+//! Errors of the OpenXR applications. Each message is one line.
 
 /// A fatal error: the failed operation, and a remedy if known.
 #[derive(Debug, thiserror::Error)]

@@ -32,9 +32,9 @@ pub(crate) struct Session {
     waiter: xr::FrameWaiter,
     stream: xr::FrameStream<xr::Vulkan>,
     blend: xr::EnvironmentBlendMode,
-    /// Whether the runtime provides its time.
+    /// Whether the runtime provides its current time.
     has_clock: bool,
-    /// Whether the runtime provides its display's refresh rate.
+    /// Whether the runtime provides the refresh rate of its display.
     has_refresh_rate: bool,
     running: bool,
     focused: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Session {
 pub(crate) enum Step {
     /// Draw a frame, and end it with [`Session::end`].
     Frame(Frame),
-    /// Call again, because no frame is requested.
+    /// Call [`Session::step`] again, because no frame is requested yet.
     Wait,
     /// The session has ended.
     Ended,
@@ -138,8 +138,8 @@ impl Session {
         })
     }
 
-    /// Processes events, and waits for the next frame if the runtime requests one. `stop` requests the end of the session.
-    /// It ends when the runtime confirms this, or after [`EXIT_TIMEOUT`].
+    /// Processes events, and waits for the next frame if the runtime requests one. `stop` requests the end of the
+    /// session. The session ends when the runtime confirms the request, or after [`EXIT_TIMEOUT`].
     pub(crate) fn step(&mut self, stop: bool) -> Result<Step, VrError> {
         if self.poll_events()? {
             return Ok(Step::Ended);
@@ -178,7 +178,7 @@ impl Session {
         rate?.ok().filter(|rate| *rate > 0.0)
     }
 
-    /// The runtime's current time, or the frame's display time if the runtime does not provide its time.
+    /// The runtime's current time, or the frame's display time if the runtime does not provide its current time.
     pub(crate) fn now(&self, frame: Frame) -> Result<xr::Time, VrError> {
         match self.has_clock {
             true => (self.instance.now()).map_err(VrError::openxr("read the clock of the runtime")),
@@ -186,7 +186,8 @@ impl Session {
         }
     }
 
-    /// The time from `now` to the display of the frame, in nanoseconds, if the runtime provides its time.
+    /// The time from `now` to the display of the frame, in nanoseconds; `None` if the runtime does not provide its
+    /// current time.
     pub(crate) fn time_to_display(&self, frame: Frame, now: xr::Time) -> Option<i64> {
         let until = frame.display.as_nanos().checked_sub(now.as_nanos())?;
         self.has_clock.then_some(until)

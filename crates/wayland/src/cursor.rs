@@ -1,8 +1,8 @@
-//! The pointer of a Wayland compositor with `ext-image-copy-capture-v1`. Other compositors can only draw it into the
-//! picture.
+//! The pointer of a Wayland compositor with `ext-image-copy-capture-v1`. Other compositors can only draw the pointer
+//! into the picture.
 //!
-//! Position and image are events; nothing is polled. Whether an application has locked the pointer is
-//! not announced.
+//! Position and image arrive as events; nothing is polled. The compositor does not announce whether an application has
+//! locked the pointer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
 use openuvr_media::capture::{CaptureError, Waker};
 use openuvr_media::cursor::Cursor;
 
-/// Watches the pointer of an output over its own connection; owned by one thread.
+/// Watches the pointer of an output over its own connection. It is owned by one thread.
 pub struct WaylandCursor {
     watch: PointerWatch,
     waker: Waker,
@@ -24,8 +24,8 @@ pub struct WaylandCursor {
 
 impl WaylandCursor {
     /// Watches the pointer on the output with this name (`None`: the first one) of `display` (`None`: the environment
-    /// variable `WAYLAND_DISPLAY`). Returns `None` if its compositor only draws the pointer into the picture, or if the
-    /// output is rotated.
+    /// variable `WAYLAND_DISPLAY`). Returns `None` if the compositor can only draw the pointer into the picture, or if
+    /// the output is rotated.
     ///
     /// # Errors
     /// [`CaptureError`], in one line, if the display cannot be reached.

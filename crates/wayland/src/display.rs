@@ -10,11 +10,11 @@ use wayland_client::protocol::wl_output::{self, WlOutput};
 use wayland_client::protocol::wl_registry::{self, WlRegistry};
 use wayland_client::{Connection, Dispatch, Proxy as _, QueueHandle, WEnum};
 
-/// Connects to the display `name` in `XDG_RUNTIME_DIR`, or to the socket at an absolute path. Without a name, connects to
-/// the display of the environment variable `WAYLAND_DISPLAY`, otherwise to `wayland-0`.
+/// Connects to the display `name` in `XDG_RUNTIME_DIR`, or to the socket at an absolute path. Without a name, connects
+/// to the display in the environment variable `WAYLAND_DISPLAY`, or to `wayland-0` if it is not set.
 ///
 /// # Errors
-/// Returns the problem and its remedy.
+/// Returns a message with the problem and its remedy.
 pub fn connect(name: Option<&str>) -> Result<Connection, String> {
     let path = socket(name)?;
     let failed = |cause: io::Error| {
@@ -27,7 +27,7 @@ pub fn connect(name: Option<&str>) -> Result<Connection, String> {
     Connection::from_socket(stream).map_err(|cause| failed(io::Error::other(cause)))
 }
 
-/// The name of the display: `name`, otherwise that of the environment, otherwise the default.
+/// The name of the display: `name`, or otherwise the environment variable `WAYLAND_DISPLAY`, or otherwise `wayland-0`.
 #[must_use]
 pub fn name_or_default(name: Option<&str>) -> String {
     let environment = || std::env::var("WAYLAND_DISPLAY").ok();
@@ -45,15 +45,15 @@ fn socket(name: Option<&str>) -> Result<PathBuf, String> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
     let runtime = runtime.ok_or_else(|| {
         format!(
-            "the Wayland display {name} can't be found: XDG_RUNTIME_DIR is not set; run the program in its session, or \
-             specify the path of the socket"
+            "the Wayland display {name} can't be found: XDG_RUNTIME_DIR is not set; run the program in the display's \
+             session, or specify the path of the socket"
         )
     })?;
     Ok(PathBuf::from(runtime).join(name))
 }
 
-/// The highest refresh rate in Hz of the current modes of the compositor's outputs; `None` if it is unknown, for example on
-/// a virtual display. Waits for the compositor's answer.
+/// The highest refresh rate in Hz among the current modes of the compositor's outputs; `None` if it is unknown, for
+/// example on a virtual display. Waits for the compositor's answer.
 #[must_use]
 pub fn highest_refresh_rate(conn: &Connection) -> Option<f64> {
     let (globals, mut queue) = registry_queue_init::<RefreshRates>(conn).ok()?;
@@ -67,7 +67,7 @@ pub fn highest_refresh_rate(conn: &Connection) -> Option<f64> {
     }
     let mut rates = RefreshRates(0);
     queue.roundtrip(&mut rates).ok()?;
-    // In mHz; 0 is unknown (`wl_output.mode`).
+    // The unit is mHz; 0 means unknown (`wl_output.mode`).
     (rates.0 > 0).then(|| f64::from(rates.0) / 1e3)
 }
 

@@ -1,7 +1,8 @@
 //! Devices of a Wayland session: a host's capture, pointer, input and clipboard, and a client's window.
 //!
-//! They implement the traits of `openuvr-media`, in folders with the same names. This is a separate crate, because the
-//! libraries that are loaded into applications must not contain it: cargo would unify a feature into them.
+//! They implement the traits of `openuvr-media`, in folders with the same names. This crate is separate, because the
+//! libraries that are loaded into applications must not contain it. If it were a feature of `openuvr-media`, cargo
+//! would unify features and thereby add it to these libraries.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The sizes of a compositor's outputs: in pixels, and in the units in which it places windows and pointer.
+//! The sizes of a compositor's outputs, both in pixels and in the compositor's units for the positions of windows and
+//! pointer.
 //!
 //! Spec: Wayland 1.21 (`wl_output`), `xdg-output-unstable-v1`.
 
@@ -15,17 +16,18 @@ use wayland_protocols::xdg::xdg_output::zv1::client::zxdg_output_v1::{self, Zxdg
 pub struct OutputSize {
     /// In its pixels.
     pub pixels: Size,
-    /// In units of the compositor: pixels divided by the scale.
+    /// In the compositor's units: pixels divided by the scale.
     pub logical: Size,
 }
 
-/// The outputs of a compositor, in its order. Empty if it does not state their sizes. Waits for its answer.
+/// The sizes of a compositor's outputs, in the compositor's order; empty if it does not state them. Waits for the
+/// compositor's answer.
 #[must_use]
 pub fn output_sizes(conn: &Connection) -> Vec<OutputSize> {
     listed(conn).unwrap_or_default()
 }
 
-/// The announced sizes of an output, before it is turned.
+/// The announced sizes of an output. `mode` is the size before the rotation.
 #[derive(Clone, Copy, Default)]
 struct Announced {
     mode: Option<Size>,

@@ -1,4 +1,4 @@
-//! The keyboard of a Wayland session, for a program that presses its keys other than through Wayland.
+//! The keyboard of a Wayland session, for a program that injects its keys by other means than Wayland.
 
 use std::os::fd::OwnedFd;
 
@@ -12,12 +12,12 @@ use openuvr_media::keyboard::XkbKeyboard;
 
 use crate::{display as wayland_display, xkbcommon};
 
-/// The map of a session without a keyboard, as compositors create one. Its layout is that of the environment variable
-/// `XKB_DEFAULT_LAYOUT`, otherwise `us`.
+/// The environment variable with the layout of a session without a keyboard. Compositors use it in the same way.
+/// Without it, the layout is `us`.
 const LAYOUT: &str = "XKB_DEFAULT_LAYOUT";
 
-/// The keyboard of `display` (`None`: the environment variable `WAYLAND_DISPLAY`), or the default one if its session has no
-/// keyboard.
+/// The keyboard of `display` (`None`: the environment variable `WAYLAND_DISPLAY`). If the session has no keyboard,
+/// returns the default keyboard.
 ///
 /// # Errors
 /// Returns a one-line error if the display cannot be reached or libxkbcommon is missing.
@@ -31,7 +31,7 @@ pub fn keyboard(display: Option<&str>) -> Result<XkbKeyboard, String> {
     let seat: WlSeat = globals.bind(&handle, 1..=5, ()).map_err(|e| failed(&e))?;
     queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
     if state.has_keyboard {
-        // A map is sent even without the focus.
+        // The compositor sends the map even without the focus.
         let _keyboard = seat.get_keyboard(&handle, ());
         queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
     }
@@ -41,7 +41,7 @@ pub fn keyboard(display: Option<&str>) -> Result<XkbKeyboard, String> {
     }
 }
 
-/// The keyboard of a layout in the files of xkb-data, such as `de`.
+/// The keyboard of a layout, such as `de`, from the files of xkb-data.
 ///
 /// # Errors
 /// Returns a one-line error if there is no such layout or libxkbcommon is missing.
@@ -49,8 +49,8 @@ pub fn layout(name: &str) -> Result<XkbKeyboard, String> {
     xkbcommon::compile(map_of(name).as_bytes())
 }
 
-/// The keyboard with these names of rules, model, layouts, variants and options (xkeyboard-config(7)), for a program without
-/// a session. libxkbcommon has a default for each `None`.
+/// The keyboard for these names of rules, model, layouts, variants and options (xkeyboard-config(7)). It is for a
+/// program without a session. For each `None`, libxkbcommon has a default.
 ///
 /// # Errors
 /// Returns a one-line error if there is no such layout or libxkbcommon is missing.
@@ -58,7 +58,7 @@ pub fn named(names: [Option<&str>; 5]) -> Result<XkbKeyboard, String> {
     xkbcommon::compile_names(names)
 }
 
-/// The text of the map of a session without a keyboard.
+/// The text of the key map for a session without a keyboard.
 pub(crate) fn default_map() -> String {
     let named = std::env::var(LAYOUT).ok();
     let plain = |name: &String| {
@@ -80,7 +80,7 @@ fn map_of(layout: &str) -> String {
     )
 }
 
-/// What the compositor has announced.
+/// The compositor's announcements.
 #[derive(Default)]
 struct State {
     has_keyboard: bool,

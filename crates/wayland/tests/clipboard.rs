@@ -13,7 +13,7 @@ use openuvr_proto::units::Size;
 use openuvr_wayland::clipboard::WaylandClipboard;
 use openuvr_xserver::sway::Sway;
 
-/// Copies with another program, which runs until something else is copied.
+/// Copies `content` with another program. This program runs until a different text is copied.
 fn copy(sway: &Sway, kind: &str, content: &[u8]) {
     let mut program = sway
         .command("wl-copy")
@@ -42,7 +42,7 @@ fn copied_text_arrives_and_offered_text_is_pasted() {
     let mut clipboard = open(&sway, WatchMode::Everything, 100_000);
     let copied = |text: &str| ClipboardEvent::Copied(Arc::from(text));
     assert_eq!(clipboard.next_event().unwrap(), copied("Grüße"));
-    // Longer than a pipe's buffer.
+    // This text is longer than the buffer of a pipe.
     let long = "мир ".repeat(10_000);
     copy(&sway, "text/plain", long.as_bytes());
     assert_eq!(clipboard.next_event().unwrap(), copied(&long));
@@ -64,7 +64,7 @@ fn copied_text_arrives_and_offered_text_is_pasted() {
         waker.wake();
         pasted
     });
-    // Its own text is not reported as copied.
+    // The clipboard does not report its own text as copied.
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
     let pasted = pasted.join().unwrap();
     assert!(
@@ -89,7 +89,7 @@ fn text_is_read_only_as_wanted() {
     copy(&sway, "text/plain", b"before");
     let mut changes = open(&sway, WatchMode::Changes, 100);
     let mut nothing = open(&sway, WatchMode::Nothing, 100);
-    // The state at the start is known before anything is copied.
+    // One second is enough to handle the initial state before the next text is copied.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(1);
     let waker = changes.waker();
     let started = std::thread::spawn(move || {

@@ -26,7 +26,7 @@ use devices::Devices;
 
 const SCREEN: Size = Size::new(640, 360);
 
-/// Limit of each wait for the compositor, on a busy machine.
+/// Time limit of each wait for the compositor; it is long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A window whose events a separate thread reads.
@@ -68,7 +68,7 @@ impl Window {
         }
     }
 
-    /// The events up to the first one that is `wanted`.
+    /// Waits for the first `wanted` event. Returns all events up to it.
     fn until(&mut self, wanted: impl Fn(&SourceEvent) -> bool) -> Vec<SourceEvent> {
         let end = Instant::now() + PATIENCE;
         let mut events = std::mem::take(&mut self.seen);
@@ -92,12 +92,12 @@ impl Window {
         events.into_iter().filter_map(input).collect()
     }
 
-    /// The source's error, when it has ended.
+    /// Waits for the end of the input source, and returns its error.
     fn end(mut self) -> Option<String> {
         self.reader.take().unwrap().join().unwrap()
     }
 
-    /// Creates devices that the window can use: a press of F13 has arrived.
+    /// Creates devices, and waits until a press of F13 has reached the window. From then on, the window can use them.
     fn devices(&mut self, sway: &Sway) -> Devices {
         let mut devices = Devices::connect(&sway.socket());
         let f13 = |event: &SourceEvent| {
@@ -151,7 +151,7 @@ fn input(event: SourceEvent) -> Option<InputEvent> {
     }
 }
 
-/// A picture with a bar code and a pattern that has no period.
+/// A picture with a bar code and a non-periodic pattern.
 fn picture(id: u32, size: Size) -> Vec<u8> {
     let row = usize::try_from(size.width).unwrap() * 4;
     let mut pixels: Vec<u8> = (0..size.pixels())
@@ -172,13 +172,13 @@ fn picture(id: u32, size: Size) -> Vec<u8> {
     pixels
 }
 
-/// BGRX as a screenshot has it.
+/// Converts BGRX to RGB, the format of screenshots.
 fn rgb(bgrx: &[u8]) -> Vec<u8> {
     let pixels = bgrx.chunks_exact(4);
     pixels.flat_map(|p| [p[2], p[1], p[0]]).collect()
 }
 
-/// The frame number in the bar code of a screenshot's part.
+/// The frame number in the bar code of a screenshot, or of a part of it.
 fn frame_in(size: Size, rgb: &[u8]) -> Option<u32> {
     let pixels = rgb.chunks_exact(3);
     let bgrx: Vec<u8> = pixels.flat_map(|p| [p[2], p[1], p[0], 0]).collect();
@@ -186,7 +186,8 @@ fn frame_in(size: Size, rgb: &[u8]) -> Option<u32> {
     barcode::read(&Picture::bgrx(size, &bgrx, row)).map(|stamp| stamp.frame)
 }
 
-/// Takes screenshots until one satisfies the condition. Returns the last one.
+/// Takes screenshots until one satisfies the condition, or until the time limit. Returns the last one; `None` if no
+/// screenshot can be taken.
 fn screen_until(sway: &Sway, wanted: impl Fn(Size, &[u8]) -> bool) -> Option<(Size, Vec<u8>)> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -221,7 +222,7 @@ fn the_screen_has_the_presented_pixels() {
     }
     assert_eq!(window.presenter.skipped(), 0);
 
-    // Only a band of the next picture is painted; the others keep the previous one.
+    // Only one band of the next picture is painted. The other bands keep the contents of the previous picture.
     let mut wanted = picture(3, SCREEN);
     let other = picture(9, SCREEN);
     let row = 640 * 4;
@@ -245,7 +246,7 @@ fn the_screen_has_the_presented_pixels() {
 
 #[test]
 fn presentation_times_follow_their_pictures() {
-    // Without a screen, sway 1.7 reports replaced pictures only, and weston 10 no visible one.
+    // Without a screen, sway 1.7 reports only pictures that were replaced, and weston 10 reports no picture as visible.
     let Some(xvfb) = openuvr_xserver::fixture::xvfb("1280x800", &[]) else {
         return;
     };
@@ -255,7 +256,8 @@ fn presentation_times_follow_their_pictures() {
     let mut window = Window::open(&sway, config(SCREEN));
     let end = Instant::now() + PATIENCE;
     let (mut reports, mut submitted) = (Vec::new(), Vec::new());
-    // Pictures come faster than refreshes: some are replaced. A compositor may report the last one with the next.
+    // Pictures are shown faster than the display refreshes, so some are replaced. A compositor may report the last
+    // picture only together with the next one.
     let visible = |reports: &[(FrameId, Option<_>)]| {
         reports.iter().filter(|(_, at)| at.is_some()).count() >= 3
     };
@@ -310,7 +312,7 @@ fn a_picture_of_another_shape_has_black_bars() {
     assert!(seen == wanted);
     window.until(|event| *event == SourceEvent::Resized(screen));
 
-    // As a floating window, it has the picture's size, even when that changes.
+    // A floating window has the picture's size, and follows its changes.
     sway.msg(&["floating", "enable"]);
     sway.msg(&["resize", "set", "500", "400"]);
     window.until(|event| *event == SourceEvent::Resized(Size::new(500, 400)));
@@ -359,7 +361,7 @@ fn text_and_pointer_are_drawn_over_the_picture() {
         .all(|(now, before)| *now <= before);
     assert!(darker, "{ground:?}");
 
-    // Without text and pointer the picture is whole again.
+    // Without text and pointer, the whole picture is visible again.
     window.presenter.panel(&[]).unwrap();
     window
         .presenter
@@ -395,7 +397,7 @@ fn a_scaled_output_shows_the_picture_at_its_size() {
         return;
     };
     assert_eq!(frame_in(size, &pixels), Some(2), "at {size}");
-    // The whole screen is the picture: its last row and column are not black.
+    // The picture covers the whole screen: its last row and its last column are not black.
     let row = usize::try_from(size.width).unwrap() * 3;
     let last = &pixels[pixels.len() - row..];
     assert!(last.iter().any(|byte| *byte != 0), "the last row is black");
@@ -411,7 +413,8 @@ fn typed_text_arrives_letter_by_letter() {
     };
     let mut window = Window::open(&sway, config(SCREEN));
     window.show(1, SCREEN);
-    // The seat keeps its keyboard. A program that types at the moment when the keyboard appears is too early.
+    // The seat must have a keyboard before `wtype` starts. If the keyboard appeared only with `wtype`, the window would
+    // miss the first keys.
     let _devices = window.devices(&sway);
     let text = "Grüße, мир! 10 €";
     let typed = sway.command("wtype").arg(text).status().unwrap();
@@ -426,7 +429,7 @@ fn typed_text_arrives_letter_by_letter() {
     });
     assert_eq!(letters.collect::<String>(), text);
 
-    // Keys without a character have no usual name in the program's key map, either.
+    // In the key map of `wtype`, keys without a character do not have their usual names, either.
     let pressed = sway
         .command("wtype")
         .args(["-k", "Return", "-k", "F5"])
@@ -482,7 +485,7 @@ fn keys_have_positions_and_text_and_shortcuts_stay_here() {
             key(42, None, false)
         ]
     );
-    // Ctrl+Alt+Shift+L and F: neither reaches the host.
+    // Ctrl+Alt+Shift+L and Ctrl+Alt+Shift+F are shortcuts, which do not reach the host.
     devices.modifiers(0b1101);
     devices.key(38, true);
     devices.key(38, false);
@@ -495,7 +498,7 @@ fn keys_have_positions_and_text_and_shortcuts_stay_here() {
     while !is_full_screen(&sway) {
         assert!(Instant::now() < end, "no full screen");
     }
-    // A key that is down when the focus goes is released.
+    // A key that is down when the window loses the focus is released.
     devices.key(30, true);
     window.until_input(key(30, Some('a'), true));
     sway.msg(&["fullscreen", "disable"]);
@@ -509,7 +512,7 @@ fn keys_have_positions_and_text_and_shortcuts_stay_here() {
 fn is_full_screen(sway: &Sway) -> bool {
     let tree = sway.msg(&["-t", "get_tree"]);
     let tree: String = tree.split_whitespace().collect();
-    // The window's own mode is the last one before its application's name.
+    // The mode of the window is the last one before the name of its application.
     let window = tree.find("\"app_id\":\"openuvr\"").expect("a window");
     let mode = tree[..window]
         .rfind("\"fullscreen_mode\":")
@@ -519,7 +522,7 @@ fn is_full_screen(sway: &Sway) -> bool {
 
 #[test]
 fn the_pointer_moves_clicks_turns_and_is_locked_on_request() {
-    // Without a setting of the seat, sway locks no pointer.
+    // Without this setting of the seat, sway locks no pointer.
     let Some(sway) = Sway::start_with(SCREEN, "seat * pointer_constraint enable") else {
         return;
     };
@@ -546,7 +549,7 @@ fn the_pointer_moves_clicks_turns_and_is_locked_on_request() {
     devices.wheel(-1);
     window.until_input(InputEvent::Wheel { dx: 0, dy: 120 });
 
-    // The host's application hides its pointer.
+    // The host's application requests relative motion.
     window.presenter.relative_mouse(true).unwrap();
     window.until(|event| *event == SourceEvent::Grabbed(true));
     devices.move_by(7.0, -3.0);
@@ -588,7 +591,7 @@ fn a_stopped_compositor_costs_pictures_and_a_dead_one_is_named() {
         "a stopped one takes no pictures"
     );
     sway.freeze(false);
-    // The newest picture wins when it runs again.
+    // When the compositor runs again, it shows the newest picture.
     let end = Instant::now() + PATIENCE;
     let before = window.presenter.skipped();
     let mut id = 10;
@@ -639,7 +642,7 @@ fn a_missing_compositor_is_named_in_one_line() {
     );
     assert_eq!(why.lines().count(), 1, "{why}");
 
-    // Something else listens there, and sends nothing, or closes the connection.
+    // A program that is no compositor listens on the socket. It closes the connection without an answer.
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let other = std::thread::spawn(move || drop(listener.accept()));
     let why = open(&config).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! The client's window in Weston, which has stricter rules for a configuration than sway.
+//! The client's window in Weston. Weston is stricter than sway about the configuration of a window.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 #[path = "../../media/tests/skip/mod.rs"]
@@ -22,10 +22,11 @@ use tempfile::TempDir;
 
 const SCREEN: Size = Size::new(640, 360);
 
-/// The window's size before it fills the screen. It covers the middle of the screen wherever it opens.
+/// The window's size before it fills the screen. At this size, the window covers the middle of the screen regardless of
+/// its position.
 const SMALL: Size = Size::new(560, 315);
 
-/// Limit of each wait for the compositor, on a busy machine.
+/// Time limit of each wait for the compositor; it is long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Key codes of X11: Ctrl, Alt, Shift, F.
@@ -45,7 +46,7 @@ impl Weston {
     /// Starts Weston in a window that covers an X display.
     fn start(display: &str) -> Weston {
         let version = Command::new("weston").arg("--version").output().unwrap();
-        // Among Debian's releases, weston 10 is the last that takes the module's file name.
+        // Weston 10 is the last version in a Debian release that expects the file name of the module.
         let backend = match version.stdout.starts_with(b"weston 10.") {
             true => ["--backend=x11-backend.so", "--use-pixman"],
             false => ["--backend=x11", "--renderer=pixman"],
@@ -118,7 +119,7 @@ fn a_window_fills_the_screen_of_weston_on_request() {
                 }
             }
         });
-        // This stops it even if an assertion fails.
+        // This stops the thread even if an assertion fails.
         let _stop = Stop(&stop);
         let white = vec![0xff; SMALL.pixels() * 4];
         let picture = Picture::bgrx(SMALL, &white, SMALL.width as usize * 4);
@@ -134,12 +135,12 @@ fn a_window_fills_the_screen_of_weston_on_request() {
             let white = screen.chunks_exact(4).filter(|p| p[..3] == [0xff; 3]);
             white.count()
         };
-        // The panel may cover a part of it.
+        // Weston's panel may cover a part of the picture.
         until("the small picture is shown", || {
             white() > SMALL.pixels() / 2
         });
         assert!(white() < SCREEN.pixels() - 1000);
-        // Weston has the X display's keys after its window has been clicked.
+        // Weston receives the keys of the X display once its window has been clicked.
         let middle = (all.0.cast_signed() / 2, all.1.cast_signed() / 2);
         fake(&conn, MOTION, 0, middle.0, middle.1);
         for kind in BUTTON {
@@ -151,7 +152,7 @@ fn a_window_fills_the_screen_of_weston_on_request() {
         for key in FULL_SCREEN.into_iter().rev() {
             fake(&conn, KEY[1], key, 0, 0);
         }
-        // Except for the pointer.
+        // The picture fills the screen, except for the area of the pointer.
         until("the picture fills the screen", || {
             white() > SCREEN.pixels() - 1000
         });

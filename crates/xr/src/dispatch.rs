@@ -20,7 +20,7 @@ enum Availability {
     Always,
     /// Requires an instance.
     Instance,
-    /// Requires an instance with one of these extensions enabled.
+    /// Requires an instance with at least one of these extensions enabled.
     AnyOf(&'static [Extension]),
     /// Requires an instance of OpenXR 1.1.
     OpenXr11,
@@ -33,7 +33,7 @@ macro_rules! table {
             match name.to_bytes() {
                 $($name => {
                     let typed: pfn::$kind = $function;
-                    // SAFETY: all function pointers have the same size. The caller casts it back to the type
+                    // SAFETY: all function pointers have the same size. The caller casts the pointer back to the type
                     // that belongs to the name.
                     let plain = unsafe { std::mem::transmute::<pfn::$kind, pfn::VoidFunction>(typed) };
                     Some(($availability, plain))

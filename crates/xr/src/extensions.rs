@@ -4,8 +4,8 @@ use openxr_sys as xr;
 
 use crate::ffi::Outcome;
 
-/// Environment variable. The value `1` makes `XR_EXT_conformance_automation` available, with which the Khronos conformance
-/// suite simulates input devices.
+/// An environment variable. The value `1` makes `XR_EXT_conformance_automation` available. The Khronos conformance
+/// suite simulates input devices with this extension.
 const AUTOMATION: &str = "OPENUVR_XR_AUTOMATION";
 
 /// The newest supported version of OpenXR.
@@ -136,7 +136,7 @@ impl Enabled {
         })
     }
 
-    /// Whether the version is at least OpenXR 1.1, which has several 1.0 extensions in its core.
+    /// Whether the version is at least OpenXR 1.1. Its core contains several extensions of OpenXR 1.0.
     pub(crate) fn is_1_1(self) -> bool {
         self.is_1_1
     }

@@ -1,5 +1,5 @@
-//! Reports failed calls to `openuvr xr` if no session can exist without them. At that point there is no host yet, and most
-//! applications exit with little explanation.
+//! Reports to `openuvr xr` the failures of those calls that every session requires. There is no host yet at that point,
+//! and most applications exit with little explanation.
 
 use std::ffi::CStr;
 use std::sync::Mutex;
@@ -13,10 +13,10 @@ use crate::settings::{self, Source};
 /// The calls that a session requires.
 const NEEDED: [&CStr; 3] = [c"xrCreateInstance", c"xrGetSystem", c"xrCreateSession"];
 
-/// Reports that this process has sent, because applications repeat failed calls.
+/// The reports that this process has sent. They are not repeated, because applications repeat failed calls.
 static REPORTED: Mutex<Vec<(&CStr, &CStr)>> = Mutex::new(Vec::new());
 
-/// Reports a failed call once if a session requires it.
+/// Reports a failed call if every session requires this call. Each failure is reported once.
 pub(crate) fn report(function: &CStr, message: &'static CStr, error: &'static CStr) {
     let Some(needed) = NEEDED.into_iter().find(|needed| *needed == function) else {
         return;

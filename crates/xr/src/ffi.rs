@@ -1,8 +1,8 @@
-//! FFI boundary to the application. It catches panics, rejects calls in forked children, and validates the structures that
-//! the application passes.
+//! The FFI boundary to the application. It catches panics, rejects calls in forked children, and validates the
+//! structures that the application passes.
 //!
-//! The runtime cannot check that a non-null pointer points to memory of the declared type. Each function of OpenXR makes
-//! this the application's responsibility; the comments `SAFETY: the application's` refer to it.
+//! The runtime cannot check that a non-null pointer points to memory of the declared type. The OpenXR specification
+//! makes this the application's responsibility. The comments `SAFETY: the application's` refer to this rule.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ static HOME: OnceLock<u32> = OnceLock::new();
 pub(crate) fn call(name: &CStr, body: impl FnOnce() -> Outcome) -> xr::Result {
     let here = std::process::id();
     if *HOME.get_or_init(|| here) != here {
-        // In a forked child, threads that do not exist there may hold the runtime's locks.
+        // The runtime's locks may be held by threads that do not exist in the forked child.
         return xr::Result::ERROR_RUNTIME_FAILURE;
     }
     debug::start_call();
@@ -57,7 +57,7 @@ pub(crate) unsafe trait Structure {
 macro_rules! structures {
     ($($name:ident),* $(,)?) => {
         $(
-            // SAFETY: true of all structures of OpenXR.
+            // SAFETY: every structure of OpenXR meets this requirement.
             unsafe impl Structure for xr::$name {
                 const TYPE: xr::StructureType = xr::$name::TYPE;
             }
@@ -159,7 +159,7 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
 /// Returns a structure that the application provides for output.
 ///
 /// # Safety
-/// As for [`input`], without other references to the structure.
+/// As for [`input`]. In addition, there must be no other reference to the structure.
 pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
     // SAFETY: the caller's duty.
     unsafe {
@@ -216,11 +216,11 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Out
     }
 }
 
-/// Implements the two-call idiom: returns the number of elements, then fills the application's array. `put`
-/// writes one element.
+/// Implements the two-call idiom: the first call returns the number of elements, and the second call fills the
+/// application's array. `put` writes one element.
 ///
 /// # Safety
-/// `count` and `out` are null or the application's; `out` has room for `capacity` elements.
+/// `count` and `out` must each be null or the application's, and `out` must have room for `capacity` elements.
 pub(crate) unsafe fn list<I, T>(
     items: &[I],
     capacity: u32,
@@ -272,11 +272,11 @@ pub(crate) unsafe fn values<T: Copy>(
 /// As for [`list`].
 pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut c_char) -> Outcome {
     let bytes: Vec<u8> = text.bytes().chain([0]).collect();
-    // SAFETY: the caller's duty; both are bytes.
+    // SAFETY: the caller's duty. Both element types are bytes.
     unsafe { values(&bytes, capacity, count, out.cast()) }
 }
 
-/// Writes a string to a fixed-size field, truncated if necessary.
+/// Writes a string to a fixed-size field. The string is truncated if necessary.
 pub(crate) fn field<const N: usize>(field: &mut [c_char; N], text: &str) {
     let mut fits = text.len().min(N - 1);
     while !text.is_char_boundary(fits) {
@@ -322,7 +322,7 @@ mod tests {
     fn a_list_returns_its_length_first() {
         let query = |capacity, room: &mut [u8]| {
             let mut count = 0;
-            // SAFETY: both are valid, and the capacity fits.
+            // SAFETY: both pointers are valid, and the capacity is not larger than `room`.
             let result = unsafe { values(&[7, 8, 9], capacity, &mut count, room.as_mut_ptr()) };
             (result, count)
         };
@@ -355,7 +355,7 @@ mod tests {
         };
         head.next = &raw const head;
         let next = (&raw const head).cast();
-        // SAFETY: it is valid, and has the header of every structure.
+        // SAFETY: the structure is valid, and has the common header of all structures.
         let (other, same) = unsafe {
             let other = chained::<xr::FrameBeginInfo>(next);
             (other, chained::<xr::FrameWaitInfo>(next))

@@ -29,7 +29,7 @@ pub(crate) enum SwapchainImages {
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: SwapchainImages,
-    /// Index of the image, and array layer in it.
+    /// The index of the image, and the array layer in this image.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
@@ -69,7 +69,7 @@ impl Graphics {
         ))
     }
 
-    /// Prepares for the application to acquire one of these images.
+    /// Makes these images ready for use before the application acquires one of them.
     ///
     /// # Errors
     /// Returns an error if the device is lost.
@@ -91,7 +91,7 @@ impl Graphics {
             (Graphics::OpenGl(gl), SwapchainImages::OpenGl(swapchain_images)) => {
                 gl.destroy_images(swapchain_images);
             }
-            // Images always belong to the graphics API of their session.
+            // This does not happen: images always belong to the graphics API of their session.
             _ => {}
         }
     }
@@ -122,7 +122,7 @@ impl Graphics {
         }
     }
 
-    /// Frees the session's resources except swapchain images. No frame is submitted afterwards.
+    /// Frees the session's resources except the images of swapchains. No frame is submitted afterwards.
     pub(crate) fn close(&self) {
         match self {
             Graphics::Vulkan(vulkan) => vulkan.close(),
@@ -171,7 +171,7 @@ impl SwapchainImages {
         }
     }
 
-    /// Whether the images have colour, rather than depth.
+    /// Whether the images contain colour, not depth.
     pub(crate) fn is_colour(&self) -> bool {
         match self {
             SwapchainImages::Vulkan(swapchain_images) => swapchain_images.is_colour(),
@@ -187,10 +187,10 @@ impl SwapchainImages {
         }
     }
 
-    /// Writes an image's handle to the `index`th structure of the array `out`.
+    /// Writes the handle of an image to the structure number `index` of the array `out`.
     ///
     /// # Errors
-    /// `XR_ERROR_VALIDATION_FAILURE` if the structure has another type.
+    /// `XR_ERROR_VALIDATION_FAILURE` if the structure does not have the type for this graphics API.
     ///
     /// # Safety
     /// `out` is an array of the application with more than `index` elements.
@@ -199,7 +199,7 @@ impl SwapchainImages {
         index: usize,
         out: *mut xr::SwapchainImageBaseHeader,
     ) -> Outcome<()> {
-        // SAFETY: the caller's duty; the type is checked.
+        // SAFETY: the caller's duty. The type of the structure is checked.
         unsafe {
             match self {
                 SwapchainImages::Vulkan(swapchain_images) => {

@@ -17,7 +17,7 @@ use crate::ffi::Outcome;
 /// Maximum number of live handles (guess: this stops an application with leaks before memory runs out).
 const MAX_HANDLES: usize = 1 << 16;
 
-/// All handles of this process, because the functions of OpenXR get no other context.
+/// All handles of this process. The table is global, because OpenXR passes no context to its functions besides handles.
 static HANDLES: Mutex<Handles> = Mutex::new(Handles::new());
 
 /// An object that has a handle.
@@ -130,7 +130,7 @@ impl Handles {
     }
 }
 
-/// The lower and the upper half.
+/// The lower and upper 32 bits of a handle.
 fn halves(handle: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = handle.to_le_bytes();
     [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
@@ -140,7 +140,7 @@ fn handles() -> MutexGuard<'static, Handles> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates a handle for a child of `parent`, which is a handle or 0.
+/// Creates a handle for `object`, as a child of the handle `parent`. If `parent` is 0, the new handle has no parent.
 ///
 /// # Errors
 /// Returns an error if the table is full.
@@ -174,7 +174,7 @@ pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     get::<T>(handle)?;
     let mut removed = Vec::new();
     handles().remove(handle.into_raw(), &mut removed);
-    // This is outside the lock, because `destroyed` may wait for threads that look up handles.
+    // Called without the lock, because `destroyed` may wait for threads that look up handles.
     for (handle, object) in &removed {
         debug::annotate(|annotations| annotations.remove_object(object.kind(), *handle));
         object.destroyed();

@@ -42,12 +42,12 @@ impl Instance {
     }
 }
 
-/// The newest session, as its instance uses it.
+/// The operations that an instance needs from its session.
 pub(crate) trait InstanceSession: Send + Sync {
-    /// Updates the audience, and queues events for changes.
+    /// Updates the audience and the refresh rate, and queues events for changes.
     fn update(&self);
 
-    /// Whether its handle has been destroyed.
+    /// Whether the session's handle has been destroyed.
     fn is_destroyed(&self) -> bool;
 }
 

@@ -11,9 +11,9 @@
 //!                                    ▼
 //!                                stream: host in this process (runtime::guest) ─► clients
 //! ```
-//! The library runs inside the application: it prints nothing, does nothing in a forked child, turns a panic
-//! into `XR_ERROR_RUNTIME_FAILURE`, and keeps the application running if the stream fails. Handles are looked
-//! up in a table; the runtime never dereferences them.
+//! The library runs inside the application. It prints nothing, does nothing in a forked child, turns a panic into
+//! `XR_ERROR_RUNTIME_FAILURE`, and keeps the application running if the stream fails. Handles are looked up in a table;
+//! the runtime never dereferences them.
 //!
 //! `docs/openxr.md` lists the implemented parts of the specification.
 

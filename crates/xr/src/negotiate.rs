@@ -1,4 +1,5 @@
-//! The only exported symbol. The OpenXR loader gets `xrGetInstanceProcAddr` from it, and all other functions through that.
+//! The only exported symbol. Through it, the OpenXR loader gets `xrGetInstanceProcAddr`, and through that all other
+//! functions.
 
 use openxr_sys as xr;
 
@@ -12,14 +13,14 @@ const INTERFACE: u32 = 1;
 /// `xrNegotiateLoaderRuntimeInterface`.
 ///
 /// # Safety
-/// Both pointers are null or the loader's structures.
+/// Each pointer is null or points to a structure of the loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
     loader: *const xr::NegotiateLoaderInfo,
     request: *mut xr::NegotiateRuntimeRequest,
 ) -> xr::Result {
-    // The console belongs to the application, so a panic is reported by its result code. This sets the hook of the standard
-    // library that is linked into this library; a Rust application has its own copy.
+    // The console belongs to the application, so a panic prints nothing and is reported by its result code. The hook is
+    // set in the copy of the standard library that is linked into this library. A Rust application has its own copy.
     #[cfg(not(test))]
     std::panic::set_hook(Box::new(|_| {}));
     call(c"xrNegotiateLoaderRuntimeInterface", || {
@@ -27,7 +28,7 @@ pub unsafe extern "system" fn xrNegotiateLoaderRuntimeInterface(
         if loader.is_null() || request.is_null() {
             return Err(failed);
         }
-        // SAFETY: not null; the loader's structures start with their type and size.
+        // SAFETY: the pointers are not null, and the loader's structures start with their type and size.
         let (loader, request) = unsafe { (&*loader, &mut *request) };
         let known = loader.struct_type == xr::NegotiateLoaderInfo::TYPE
             && loader.struct_version == xr::NegotiateLoaderInfo::VERSION

@@ -36,22 +36,22 @@ use crate::logic::views::Headset;
 use crate::settings::{self, DEFAULT_FPS};
 use crate::stream::{FrameSink, Stream};
 
-/// Interval at which a thread in `xrWaitFrame` checks that its session still exists (guess).
+/// Interval at which a thread that waits in `xrWaitFrame` checks whether its session still exists (guess).
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Latency from the start of a frame's slot to the display of its picture before it has been measured, in periods: one to
-/// render, one to encode and send, one in the display (guess).
+/// Default latency, in periods, until it has been measured: from the start of a frame's slot to the display of its
+/// picture. One period is for rendering, one for encoding and sending, one for the display (guess).
 const DEFAULT_DELAY_PERIODS: u32 = 3;
 
-/// Number of located frames for which the pose is stored.
+/// Number of frames for which the located views are stored.
 const MAX_LOCATED: usize = 8;
 
 /// State of an `XrSession`.
 pub(crate) struct Session {
     pub(crate) instance: Arc<Instance>,
-    /// The session's own handle, once it is known.
+    /// The session's own handle, once it has been created.
     handle: OnceLock<xr::Session>,
-    /// The graphics; `None` for a headless session.
+    /// The graphics device and swapchains; `None` for a headless session.
     pub(crate) graphics: Option<Graphics>,
     stream: Option<Stream>,
     pub(crate) input: Mutex<Input>,
@@ -69,10 +69,10 @@ struct State {
     head: HeadTracker,
     newest_pose: Option<ReceivedPose>,
     pose_timing: PoseTiming,
-    /// Located views, by display time.
+    /// Head poses of located views, one for each display time.
     located: VecDeque<LocatedViews>,
     begun: Option<Instant>,
-    /// Refresh rate that was last reported to the application.
+    /// The refresh rate that was last reported to the application.
     refresh: f32,
     /// `shouldRender` of the newest frame.
     should_render: bool,
@@ -81,13 +81,13 @@ struct State {
     destroyed: bool,
 }
 
-/// The head pose with which views were located.
+/// The head pose from which the views of a frame were computed.
 #[derive(Clone, Copy)]
 struct LocatedViews {
     /// The frame's predicted display time.
     display: Instant,
     head: HeadState,
-    /// The client's pose from which the prediction started.
+    /// The client's pose on which the prediction is based.
     posed: Option<ReceivedPose>,
     /// The time at which the prediction was made.
     predicted: Instant,
@@ -149,13 +149,14 @@ impl Session {
         }
     }
 
-    /// Whether it has no graphics.
+    /// Whether the session has no graphics.
     pub(crate) fn is_headless(&self) -> bool {
         self.graphics.is_none()
     }
 
     fn audience(&self) -> Audience {
-        // A session without a stream never gets a client, so it does not wait for one.
+        // A session without a stream never gets a client. It counts as a session with a player, so that the application
+        // does not wait for one.
         self.stream
             .as_ref()
             .map_or(Audience::Player, Stream::audience)
@@ -264,15 +265,15 @@ impl Session {
         measured.unwrap_or(Delay::uniform(period * DEFAULT_DELAY_PERIODS))
     }
 
-    /// A refresh time of the player's display, if it is known precisely enough for synchronisation.
+    /// A refresh time of the player's display; `None` if it is not known precisely enough for synchronisation.
     fn phase(&self, period: Duration) -> Option<Instant> {
         let refresh = self.stream.as_ref()?.display()?.refresh?;
         // An error bound above a quarter of the period makes the phase meaningless.
         let known = refresh.phase.bound <= period / 4;
-        // At another frame rate the frames would not match refreshes one to one.
+        // If the display's period differs, frames and refreshes do not match one to one.
         let apart = refresh.period.abs_diff(period);
         (known && apart < period / 50).then(|| {
-            // A small period difference accumulates over many refreshes: use the next refresh from now.
+            // A small difference of the periods accumulates over many refreshes, so use the next refresh from now on.
             let display_period = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
             let (at, now) = (refresh.phase.at.0, clock::now().0);
             Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(display_period)))
@@ -299,7 +300,7 @@ impl Session {
         self.running()?.frames.may_end()
     }
 
-    /// `xrEndFrame`, after its layers have been validated.
+    /// `xrEndFrame`, after the layers of the frame have been validated.
     pub(crate) fn end_frame(&self) {
         let audience = self.audience();
         let mut state = self.state();
@@ -309,8 +310,8 @@ impl Session {
         self.push_events(&mut state);
     }
 
-    /// Per-eye resolution for a frame that does not define it, which is that of the previous frame. `None` if the frame is
-    /// empty because `shouldRender` was false.
+    /// The per-eye resolution of the previous picture, for a frame that does not define its own resolution. `None` if
+    /// the frame is empty because `shouldRender` was false.
     pub(crate) fn eye_size(&self, empty: bool) -> Option<Size> {
         let state = self.state();
         (state.should_render || !empty).then_some(state.eye_size)
@@ -321,8 +322,8 @@ impl Session {
         self.state().eye_size = eye;
     }
 
-    /// The sink for a picture rendered for `display` with these eyes, and the picture's metadata. `None` if
-    /// no picture is needed.
+    /// The sink for a picture, and the picture's metadata. The picture was rendered for the display time `display` with
+    /// these eyes. `None` if no picture is needed.
     pub(crate) fn sink(&self, display: Instant, eyes: &[Eye]) -> Option<(FrameSink, RenderInfo)> {
         let sink = self.stream.as_ref()?.sink()?;
         let mut state = self.state();
@@ -358,7 +359,8 @@ impl Session {
         state.head.predict(clock::now(), at)
     }
 
-    /// Like [`Session::head`], for the views of the frame that is displayed at `at`.
+    /// Like [`Session::head`], for the views of the frame that will be displayed at `at`. Stores the head state for
+    /// [`Session::rendered_head`].
     pub(crate) fn head_for_frame(&self, at: Instant) -> HeadState {
         let head = self.head(at);
         let mut state = self.state();
@@ -377,7 +379,7 @@ impl Session {
         head
     }
 
-    /// The head state with which the frame that is displayed at `at` was rendered.
+    /// The head state from which the views of the frame with the display time `at` were computed.
     pub(crate) fn rendered_head(&self, at: Instant) -> HeadState {
         let located = self
             .state()
@@ -408,7 +410,7 @@ impl Session {
         }
     }
 
-    /// `xrSyncActions`. It has been checked that the action sets are attached and the session is focused.
+    /// `xrSyncActions`. The caller has checked that the action sets are attached and that the session is focused.
     pub(crate) fn sync(&self, active: &[ActiveSet]) {
         let attached = self.state().attached.clone().unwrap_or_default();
         let now = clock::now();
@@ -505,7 +507,7 @@ impl Object for Session {
     }
 }
 
-/// The player's poses at a time.
+/// The player's poses at a given time.
 pub(crate) struct Player<'a> {
     pub(crate) session: &'a Session,
     pub(crate) head: HeadState,

@@ -6,10 +6,10 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::launch_protocol::{EYE, LaunchSettings, SOCKET, XR_SETTINGS};
 use openuvr_runtime::store;
 
-/// Default frame rate, which is that of most headsets.
+/// Default frame rate, the refresh rate of most headsets.
 pub(crate) const DEFAULT_FPS: f64 = 90.0;
 
-/// Default per-eye resolution, which a machine without a GPU can render and encode at 90 Hz.
+/// Default per-eye resolution. A machine without a GPU can render and encode it at 90 Hz.
 const DEFAULT_EYE_SIZE: Size = Size::new(640, 640);
 
 /// The recommended per-eye resolution.
@@ -30,9 +30,9 @@ fn fits(eye: Size) -> bool {
 
 /// Source of the host's configuration. Without it, no host starts.
 pub(crate) enum Source {
-    /// The program that has started this application.
+    /// The launcher, which has started this application.
     Launcher,
-    /// A file, for users that use this runtime for all applications.
+    /// A file, for users who use this runtime for all applications.
     File(PathBuf),
 }
 

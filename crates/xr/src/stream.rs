@@ -1,8 +1,8 @@
 //! The host in the application's process: clients, the player's poses, and submission of pictures.
 //!
-//! A background thread starts the host. It gets the configuration from `openuvr xr` through the same socket that `openuvr
-//! run` uses, or from a file, for users that use this runtime for all applications. Until the host runs, there is no client.
-//! If the host fails, the application continues without clients.
+//! A background thread starts the host. The configuration comes from `openuvr xr`, through the same socket that
+//! `openuvr run` uses, or from a file, for users who use this runtime for all applications. No client can connect
+//! before the host runs. If the host fails, the application continues without clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -31,11 +31,10 @@ use crate::logic::delay::{Delay, DelayEstimate};
 use crate::logic::lifecycle::Audience;
 use crate::settings::{self, Source};
 
-/// Limit for joining the stream's thread at the end of a session (guess: it ends within some tenths of a
-/// second).
+/// Time limit for the stream's thread to end when the session ends (guess: it ends within some tenths of a second).
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The live streams of this process, which `atexit` ends.
+/// The live streams of this process. An `atexit` handler ends them.
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 /// Sink for finished pictures.
@@ -54,12 +53,12 @@ struct Shared {
     delay: Mutex<DelayEstimate>,
     stop: AtomicBool,
     waker: Waker,
-    /// Carries no messages. It disconnects when the thread ends.
+    /// A channel without messages. It disconnects when the thread ends.
     ended: Mutex<Option<Receiver<()>>>,
 }
 
 impl Stream {
-    /// Starts the stream, with pictures of `size` at first. `None` if no host is configured.
+    /// Starts the stream; the first pictures have this `size`. `None` if no host is configured.
     pub(crate) fn start(size: Size) -> Option<Stream> {
         let source = settings::source()?;
         let (alive, ended) = sync_channel(0);
@@ -73,7 +72,7 @@ impl Stream {
             ended: Mutex::new(Some(ended)),
         });
         let in_thread = shared.clone();
-        // Signals are for the application, so the thread blocks all of them.
+        // The application handles signals, so the thread blocks all of them.
         let thread = Scheduler::ordinary().spawn(ThreadRole::Background, "ouvr-xr", move || {
             let _alive = alive;
             if let Err(why) = in_thread.run(&source, size) {
@@ -125,7 +124,7 @@ impl Stream {
         self.shared.guest()?.display()
     }
 
-    /// Frame rate that the clients can display.
+    /// Maximum frame rate that the clients can display.
     pub(crate) fn fps(&self) -> Option<f64> {
         self.shared.guest()?.frames().fps()
     }
@@ -135,7 +134,7 @@ impl Stream {
         lock(&self.shared.delay).expected()
     }
 
-    /// The sink for a picture finished now. `None` if no picture is needed.
+    /// The sink for a picture that is finished now. `None` if no picture is needed.
     pub(crate) fn sink(&self) -> Option<FrameSink> {
         let frames = self.shared.guest()?.frames().clone();
         frames.wants(clock::now()).then_some(frames)
@@ -174,7 +173,7 @@ impl Shared {
             size,
             endpoint: guest.endpoint().to_owned(),
         });
-        // A PIN from the configuration is known to the user.
+        // Report only a generated PIN: the user already knows a PIN from the configuration.
         if let Some(pin) = guest.pin().filter(|_| settings.host.pin.is_none()) {
             self.send(&LaunchReport::Invitation {
                 pin: pin.to_string(),
@@ -206,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a message of the launcher or the end of the session.
+    /// Waits for a message from the launcher or for the end of the session.
     fn wait(&self) -> WakeReason {
         let launcher = lock(&self.launcher).clone();
         let woken = match launcher {
@@ -222,7 +221,7 @@ impl Shared {
         }
     }
 
-    /// Handles a notice of the host.
+    /// Handles a notice from the host.
     fn on_notice(&self, notice: Notice) {
         let mut clients = lock(&self.clients);
         match &notice {
@@ -264,7 +263,7 @@ impl Shared {
     /// Ends the host and discards its clients.
     fn release_host(&self) {
         let guest = lock(&self.guest).take();
-        // A frame submission in progress holds another reference for a moment.
+        // While a frame is being submitted, its thread briefly holds another reference.
         drop(guest);
         lock(&self.clients).clear();
     }
@@ -273,13 +272,14 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         if let Some(ended) = lock(&self.ended).take() {
-            // Returns when the thread has ended: nothing is ever sent.
+            // Returns when the thread has ended, because the channel then disconnects. No message is ever sent.
             let _ = ended.recv_timeout(TIMEOUT);
         }
     }
 }
 
-/// Latency from the start of a frame until the client has displayed it, as far as the client can measure it.
+/// Latency from the start of a frame to its display by the client. If the client does not report when the frame was
+/// presented, the latency ends at its submission to the display.
 fn display_latency(record: &FrameRecord) -> Option<Duration> {
     let begun = record.host.at(Stage::RenderBegun)?;
     let stages = [Stage::Presented, Stage::Submitted];
@@ -289,8 +289,8 @@ fn display_latency(record: &FrameRecord) -> Option<Duration> {
     Some(last?.at.since(begun)).filter(|_| record.outcome.is_complete())
 }
 
-/// Registers the stream to be ended at process exit (`exit` or return from `main`), so that clients are
-/// notified even if the application does not destroy its session.
+/// Registers the stream, so that it ends at process exit (`exit` or return from `main`). Clients are then notified even
+/// if the application does not destroy its session.
 fn register(shared: &Arc<Shared>) {
     let mut live = lock(&LIVE);
     live.retain(|stream| stream.strong_count() > 0);

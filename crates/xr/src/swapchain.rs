@@ -18,7 +18,7 @@ pub(crate) struct Swapchain {
 }
 
 impl Swapchain {
-    /// Prepares for the application to acquire an image.
+    /// Prepares the swapchain's images before the application acquires one.
     ///
     /// # Errors
     /// Returns an error if the device is lost.

@@ -1,10 +1,10 @@
 //! The access cookie of a server.
 //!
-//! Xvfb admits every user of the machine unless it has an authority file. It gets one with a random cookie (Xsecurity(7),
-//! MIT-MAGIC-COOKIE-1). Only a program that can read the file can then connect, through the socket in the file system or the
-//! abstract socket, which is visible to sandboxes and containers with the host's network. The abstract socket stays enabled,
-//! because Xvfb 21.1 uses it to find free display numbers (`-displayfd`). Without it, two servers would take the same
-//! number.
+//! Xvfb admits every user of the machine unless it has an authority file. This module gives it one with a random cookie
+//! (Xsecurity(7), MIT-MAGIC-COOKIE-1). Then only programs that can read the file can connect, through the socket in the
+//! file system or through the abstract socket. The abstract socket is visible to sandboxes and containers with the
+//! host's network. It stays enabled, because Xvfb 21.1 uses it to find free display numbers (`-displayfd`). Without it,
+//! two servers would take the same number.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -22,7 +22,7 @@ pub struct Authority {
 }
 
 impl fmt::Debug for Authority {
-    /// Omits the cookie, which is a secret.
+    /// Omits the cookie, because it is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority")
             .field("file", &self.file)
@@ -31,7 +31,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// The protocol's name in an authority file.
+    /// The name of the authorization protocol in an authority file.
     pub const PROTOCOL: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
     /// Creates a cookie in a new `file`, readable only by this user.
@@ -52,7 +52,7 @@ impl Authority {
         Ok(Authority { file, cookie })
     }
 
-    /// Creates a cookie in a new file of `folder`, which may be shared with other users.
+    /// Creates a cookie in a new file in `folder`. Other users may have access to the folder.
     ///
     /// # Errors
     /// As [`Authority::make`].
@@ -69,7 +69,7 @@ impl Authority {
         &self.file
     }
 
-    /// The cookie, which authorises a program to connect to the server.
+    /// The cookie. A program that has it may connect to the server.
     #[must_use]
     pub fn cookie(&self) -> &[u8] {
         &self.cookie

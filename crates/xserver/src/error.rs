@@ -14,12 +14,12 @@ pub enum StartError {
     /// Xvfb can't be executed.
     #[error("can't start Xvfb: {0}; apt install xvfb")]
     NotInstalled(io::Error),
-    /// Xvfb has ended, or has printed no number.
+    /// Xvfb has ended, or has not printed a display number.
     #[error(
         "Xvfb ended without a display of {0}: run `Xvfb -displayfd 1 -screen 0 {0}x24` to see why"
     )]
     Ended(Size),
-    /// Xvfb has not reported its number in time.
+    /// Xvfb has not reported its display number in time.
     #[error(
         "Xvfb did not start within {} s: run `Xvfb :99` to see why",
         START_SECONDS

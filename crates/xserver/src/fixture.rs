@@ -1,4 +1,5 @@
-//! X servers for tests and benches. Each test or bench has its own server, which ends with it. Failures end the test.
+//! X servers for tests and benches. Each test or bench has its own server, which ends with the test or bench. A failure
+//! ends the test.
 
 #[path = "../../media/tests/skip/mod.rs"]
 mod skip;
@@ -24,10 +25,10 @@ use crate::server::Xvfb;
 pub(crate) use skip::has_program;
 use skip::skip;
 
-/// Whether Xvfb is installed; otherwise the test is skipped, with a message.
+/// Whether Xvfb is installed. If not, prints that the test is skipped.
 ///
 /// # Panics
-/// Panics if Xvfb is not installed and the variable `CI` is `true`.
+/// Panics if Xvfb is not installed and the environment variable `CI` is `true`.
 #[must_use]
 pub fn has_xvfb() -> bool {
     let installed = Xvfb::is_installed();
@@ -37,8 +38,8 @@ pub fn has_xvfb() -> bool {
     installed
 }
 
-/// A server with a screen of `size`, such as `640x360`, for all users of this machine; `None`, with a message, if Xvfb is
-/// not installed. Additional `arguments` take precedence.
+/// A server with a screen of `size`, such as `640x360`. All users of this machine can connect to it. `arguments` follow
+/// the default arguments and take precedence. Returns `None`, with a message, if Xvfb is not installed.
 ///
 /// # Panics
 /// Panics if the server does not start.
@@ -55,8 +56,9 @@ pub fn xvfb(size: &str, arguments: &[&str]) -> Option<Xvfb> {
     }
 }
 
-/// Makes a server with the cookie in the file `authority` admit all processes of this user by their peer credentials,
-/// because they connect to several displays at once, whose cookies are in other files.
+/// Makes a server admit all processes of this user by their peer credentials. The server's cookie is in the file
+/// `authority`. The processes need this because they connect to several displays at once, and the cookies of the other
+/// displays are in other files.
 ///
 /// # Errors
 /// Returns an error if the server does not respond or has a different cookie.
@@ -72,17 +74,17 @@ pub fn admit_own_user(display: &str, authority: &Path) -> Result<(), Box<dyn Err
     admit(&conn, geteuid().as_raw())
 }
 
-/// Makes a server that admits this process also admit all processes of a different user.
+/// Makes a server also admit all processes of a different user. The server must admit this process.
 ///
 /// # Errors
-/// Returns an error if the server does not respond or refuses.
+/// Returns an error if the server does not respond or refuses the request.
 pub(crate) fn admit_user(display: &str, user: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (conn, _) = x11rb::connect(Some(display))?;
     admit(&conn, user)
 }
 
 fn admit(conn: &RustConnection, user: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
-    // X.Org's server: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
+    // Servers of X.Org support this: Xsecurity(7), "SERVER INTERPRETED ACCESS TYPES".
     let user = format!("localuser\0#{user}");
     let (mode, family) = (HostMode::INSERT, Family::SERVER_INTERPRETED);
     conn.change_hosts(mode, family, user.as_bytes())?.check()?;
@@ -127,7 +129,7 @@ impl Xvfb {
         }
     }
 
-    /// Stops the server like an overloaded machine, or resumes it.
+    /// Stops the server, as if the machine were overloaded, or resumes it.
     pub fn freeze(&self, freeze: bool) {
         let signal = if freeze { Signal::STOP } else { Signal::CONT };
         let id = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
@@ -135,7 +137,7 @@ impl Xvfb {
     }
 }
 
-/// Injects a raw XTEST event, like a device.
+/// Injects a raw XTEST event, as if it came from an input device.
 pub fn fake(conn: &RustConnection, kind: u8, detail: u8, x: i16, y: i16) {
     conn.xtest_fake_input(kind, detail, 0, x11rb::NONE, x, y, 0)
         .expect("XTEST is available");
@@ -180,7 +182,7 @@ impl Painter {
         id
     }
 
-    /// Like [`Painter::window`], but mapped and drawn when this returns.
+    /// Like [`Painter::window`], but the window is mapped and drawn when this returns.
     pub fn shown(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Window {
         let id = self.window(x, y, width, height, colour);
         self.conn.map_window(id).expect("the server runs");
@@ -202,7 +204,7 @@ impl Painter {
         self.sync();
     }
 
-    /// Fills a rectangle and flushes, without waiting.
+    /// Fills a rectangle and flushes the connection, without waiting for the server.
     pub fn fill(&self, window: Window, x: i16, y: i16, width: u16, height: u16, colour: u32) {
         let aux = ChangeGCAux::new().foreground(colour);
         let area = Rectangle {

@@ -1,4 +1,4 @@
-//! A running server: its command, its start and its end.
+//! Starts, runs and ends a server.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ use crate::error::{START_SECONDS, StartError};
 /// Time for the server to report its display number.
 const START_TIMEOUT: Timespec = seconds(START_SECONDS);
 
-/// Time for the server to end, with its socket and its lock file, before it is killed (guess).
+/// Time for the server to end and to remove its socket and its lock file. After that, it is killed (guess).
 const END_TIMEOUT: Timespec = seconds(2);
 
 /// Maximum number of digits of a display number, which the server prints as an `int`.
@@ -29,7 +29,7 @@ const fn seconds(seconds: i64) -> Timespec {
     }
 }
 
-/// A running server. On drop, it is ended and its access cookie is removed.
+/// A running server. Dropping this value ends the server and removes its access cookie.
 #[derive(Debug)]
 pub struct Xvfb {
     /// The display's name, such as `:7`.
@@ -40,9 +40,9 @@ pub struct Xvfb {
 }
 
 impl Xvfb {
-    /// Starts a server with a screen of `size`, 24 bits deep, and OpenGL in software. Without an `authority`, all users of
-    /// this machine can connect. `arguments` of Xvfb(1) follow the default ones, and take precedence. `prepare` may change
-    /// the command, for example to join a different process group.
+    /// Starts a server with a screen of `size`, a depth of 24 bits, and OpenGL in software. Without an `authority`, all
+    /// users of this machine can connect. `arguments` of Xvfb(1) follow the default arguments and take precedence.
+    /// `prepare` may change the command, for example to join a different process group.
     ///
     /// Returns when the server accepts connections.
     ///
@@ -73,7 +73,7 @@ impl Xvfb {
             server,
             authority,
         };
-        // The server writes its number when it is ready, or closes the pipe when it ends.
+        // The server writes its display number when it is ready. If it ends before, the pipe is closed.
         let number = output.map(display_number).transpose()?;
         let number = number.filter(|number| !number.is_empty());
         xvfb.display = format!(":{}", number.ok_or(StartError::Ended(size))?);
@@ -92,7 +92,7 @@ impl Xvfb {
         self.server.id()
     }
 
-    /// The file with its cookie, for `XAUTHORITY`.
+    /// The file with the server's cookie, for `XAUTHORITY`.
     #[must_use]
     pub fn authority(&self) -> Option<&Path> {
         self.authority.as_ref().map(Authority::file)
@@ -129,11 +129,12 @@ fn wait(descriptor: &impl AsFd, timeout: &Timespec) -> Result<bool, Errno> {
     }
 }
 
-/// The number in the first line of a server's output; empty if the output ends or has something else.
+/// The number in the first line of a server's output. Empty if the output ends before the line, or if the line is not a
+/// number.
 fn display_number(mut output: impl Read + AsFd) -> Result<String, StartError> {
     let failed = |why| StartError::System("can't read the output of Xvfb".to_owned(), why);
     let mut number = String::new();
-    // The server writes the line at once, so only the first wait takes time.
+    // The server writes the whole line at once, so only the first wait takes time.
     while number.len() <= MAX_DIGITS {
         match wait(&output, &START_TIMEOUT) {
             Ok(true) => {}

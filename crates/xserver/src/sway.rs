@@ -1,6 +1,7 @@
-//! Wayland compositors for tests and benches: sway without a screen. Each ends with its [`Sway`]. Failures end the test.
+//! Wayland compositors for tests and benches: sway without a screen. Dropping a [`Sway`] ends its compositor. A failure
+//! ends the test.
 //!
-//! A process of the superuser starts sway as an unprivileged user, because sway refuses to run with the privileges of the
+//! If this process runs as the superuser, it starts sway as an unprivileged user, because sway refuses to run as the
 //! superuser.
 
 use std::ffi::OsString;
@@ -18,13 +19,13 @@ use tempfile::TempDir;
 
 use crate::fixture::{admit_user, has_program};
 
-/// User and group without privileges, the same on every Linux: the kernel's overflow id.
+/// User id and group id without privileges: the kernel's overflow id, which is the same on every Linux.
 const UNPRIVILEGED: u32 = 65_534;
 
 /// Time for sway to start, in seconds (guess: a fifth of a second on an idle machine).
 const START_SECONDS: i64 = 20;
 
-/// A running sway with one output, `HEADLESS-1`. On drop, it is killed and its runtime folder is removed.
+/// A running sway with one output. Dropping this value kills sway and removes its runtime folder.
 #[derive(Debug)]
 pub struct Sway {
     server: Child,
@@ -32,13 +33,13 @@ pub struct Sway {
     /// Name of the display in the runtime folder, such as `wayland-1`.
     display: String,
     control: String,
-    /// Name of the display of its Xwayland, if it has one.
+    /// Name of sway's X display (Xwayland), if it has one.
     x_display: Option<String>,
 }
 
 impl Sway {
-    /// Starts sway with an output of `size`, windows without borders and without Xwayland; `None`, with a message, if
-    /// sway or swaymsg is not installed.
+    /// Starts sway with an output `HEADLESS-1` of `size`, with borderless windows and without Xwayland. Returns `None`,
+    /// with a message, if sway or swaymsg is not installed.
     ///
     /// # Panics
     /// Panics if sway does not start.
@@ -57,8 +58,8 @@ impl Sway {
         Sway::run(&configuration, None, false)
     }
 
-    /// Starts sway in a window of an X display, on an output `X11-1`. Unlike sway without a screen, it reports when pictures
-    /// become visible.
+    /// Starts sway in a window on an X display, with an output `X11-1`. Unlike sway without a screen, it reports when
+    /// pictures become visible.
     ///
     /// # Panics
     /// Panics if sway does not start.
@@ -67,9 +68,9 @@ impl Sway {
         Sway::run("", Some(display), false)
     }
 
-    /// Like [`Sway::start_in`], with an output of `size`, and with Xwayland for X11 programs
-    /// ([`x_display`](Sway::x_display)). Also returns `None`, with a message, if Xwayland or, for the superuser, xhost is
-    /// not installed.
+    /// Like [`Sway::start_in`], but with an output of `size`, and with Xwayland for X11 programs
+    /// ([`x_display`](Sway::x_display)). Also returns `None`, with a message, if Xwayland is not installed, or if this
+    /// process runs as the superuser and xhost is not installed.
     ///
     /// # Panics
     /// Panics if sway does not start.
@@ -89,7 +90,7 @@ impl Sway {
         Some(sway)
     }
 
-    /// Makes its Xwayland, which admits only its own user, also admit the superuser.
+    /// Makes Xwayland also admit the superuser. By default, it admits only sway's user.
     fn admit_superuser(&self) {
         let mut command = self.command("xhost");
         command
@@ -112,8 +113,9 @@ impl Sway {
              exec echo \"$WAYLAND_DISPLAY $SWAYSOCK $DISPLAY\"\n",
             if xwayland { "enable" } else { "disable" }
         );
-        std::fs::write(&config, text).expect("the folder is ours");
-        let log = File::create(runtime.path().join("log")).expect("the folder is ours");
+        std::fs::write(&config, text).expect("this process created the folder");
+        let log =
+            File::create(runtime.path().join("log")).expect("this process created the folder");
         let mut command = Command::new("sway");
         command
             .arg("-c")
@@ -147,7 +149,7 @@ impl Sway {
             control: String::new(),
             x_display: None,
         };
-        // sway writes its line when it is ready, or closes the pipe when it ends.
+        // sway writes its line when it is ready. If it ends before, the pipe is closed.
         let timeout = Timespec {
             tv_sec: START_SECONDS,
             tv_nsec: 0,
@@ -168,7 +170,7 @@ impl Sway {
         Some(sway)
     }
 
-    /// The path of the display's socket; a value for `WAYLAND_DISPLAY` without `XDG_RUNTIME_DIR`.
+    /// The path of the display's socket. Programs without `XDG_RUNTIME_DIR` need this path in `WAYLAND_DISPLAY`.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.runtime.path().join(&self.display)
@@ -180,7 +182,7 @@ impl Sway {
         &self.display
     }
 
-    /// The name of its X display (Xwayland), such as `:3`.
+    /// The name of sway's X display (Xwayland), such as `:3`.
     #[must_use]
     pub fn x_display(&self) -> Option<&str> {
         self.x_display.as_deref()
@@ -192,13 +194,13 @@ impl Sway {
         self.server.id()
     }
 
-    /// The folder for `XDG_RUNTIME_DIR`.
+    /// Sway's runtime folder, for `XDG_RUNTIME_DIR`.
     #[must_use]
     pub fn runtime_dir(&self) -> &Path {
         self.runtime.path()
     }
 
-    /// The variables with which programs find it.
+    /// The environment variables that programs need to find this compositor.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, OsString); 4] {
         [
@@ -209,7 +211,7 @@ impl Sway {
         ]
     }
 
-    /// A command in its session, without an X display.
+    /// A command that runs in sway's session, without an X display.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -217,8 +219,8 @@ impl Sway {
         command
     }
 
-    /// Executes a command of sway(5), such as `["output", "HEADLESS-1", "scale", "1.5"]`, and returns its reply in JSON.
-    /// `["-t", "get_tree"]` and similar commands request the state.
+    /// Executes a command of sway(5), such as `["output", "HEADLESS-1", "scale", "1.5"]`, and returns sway's reply in
+    /// JSON. `["-t", "get_tree"]` and similar arguments query sway's state.
     ///
     /// # Panics
     /// Panics if sway refuses the command.
@@ -234,11 +236,11 @@ impl Sway {
         text
     }
 
-    /// The pixels of all outputs, read with `grim`: their size, and packed RGB. `None`, with a message, if grim is not
-    /// installed.
+    /// Captures all outputs with `grim`. Returns the size, and the pixels as packed RGB; `None`, with a message, if
+    /// grim is not installed.
     ///
     /// # Panics
-    /// Panics if the output is off.
+    /// Panics if grim cannot capture, for example because the output is off.
     #[must_use]
     pub fn screenshot(&self) -> Option<(Size, Vec<u8>)> {
         if !has_program("grim", "grim") {
@@ -247,7 +249,7 @@ impl Sway {
         let output = self.command("grim").args(["-t", "ppm", "-"]).output();
         let output = output.expect("grim is installed");
         assert!(output.status.success(), "grim: {output:?}");
-        // "P6", width and height, 255, each in a line.
+        // The header has three lines: `P6`, then width and height, then `255`.
         let mut parts = output.stdout.splitn(4, |byte| *byte == b'\n');
         assert_eq!(parts.next(), Some(b"P6".as_slice()));
         let size = String::from_utf8_lossy(parts.next().expect("a size")).replace(' ', "x");
@@ -261,13 +263,13 @@ impl Sway {
         std::fs::read_to_string(self.runtime.path().join("log")).unwrap_or_default()
     }
 
-    /// Kills it, as a crash would.
+    /// Kills sway, as a crash would.
     pub fn kill(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
 
-    /// Stops it like an overloaded machine, or resumes it.
+    /// Stops sway, as if the machine were overloaded, or resumes it.
     pub fn freeze(&self, freeze: bool) {
         let signal = if freeze { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(&self.server), signal).expect("a child process");

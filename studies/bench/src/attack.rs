@@ -1,7 +1,6 @@
 //! `openuvr lab attack`: tries network attacks on one's own host while an honest client streams.
 //!
-//! Crate `lab` implements the attacks; this module has the victims, the measurements and the
-//! verdict.
+//! Crate `lab` implements the attacks. This module contains the attacked programs, the measurements and the verdict.
 
 mod browsers;
 mod core_use;
@@ -38,25 +37,23 @@ use openuvr_clock as clock;
 
 /// Attack your own host and portal, and report which attacks they withstood.
 ///
-/// Starts a host and an honest client on the loopback of this machine, with an on-path attacker
-/// between them that sees and replays datagrams, and tries one attack after the other. For each it
-/// prints the complete frames per second that the client still received, the host's CPU and memory
-/// use, and the attack's own criterion: bytes sent to an address that never answered, PINs guessed,
-/// whether a client reconnected.
-/// With --host, it attacks a running host without an honest client, and judges only the host's answers. The address must
-/// belong to this machine (to the network namespace of this process); any other is refused. No attack needs a key, except
+/// Starts a host and an honest client on the loopback interface of this machine, with an on-path attacker between them
+/// that sees and replays datagrams. Then tries one attack after the other. For each attack, it prints the complete
+/// frames per second that the client still received, the host's CPU and memory use, and the attack's own criterion:
+/// bytes sent to an address that never answered, accepted PINs, or whether a client reconnected. With --host, it
+/// attacks a running host without an honest client, and judges only the host's answers. The address must belong to this
+/// machine (to the network namespace of this process); any other address is refused. No attack needs a key, except
 /// probes, which only an admitted observer can send.
 ///
-/// The attacks on a portal start one, and request the list of sessions 20 times a second where an
-/// attack could prevent that. The attack on displays starts sessions, which need Xvfb; without Xvfb
-/// it is skipped.
+/// The attacks on a portal start a portal. If an attack could prevent it from serving users, the list of sessions is
+/// requested 20 times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it is skipped.
 ///
-/// An attack is withstood if the client received at least 95 % of the complete frames of the run
-/// without attack, memory grew by less than 20 MB, and nothing was disclosed; on a portal, if each
-/// list arrived within 200 ms and the account's owner could log in (portal-bodies may take 67 MB:
-/// 32 KiB for each of 2,048 connections); where something must be unreachable, if no attempt reached
-/// it and the control attempt, which should succeed, did. Exit status: 0 if all attacks were
-/// withstood, 1 if not, or if the run was interrupted.
+/// An attack is withstood if memory grew by less than 20 MB, nothing was disclosed, and the client, if there is one,
+/// received at least 95 % of the complete frames of the run without attack. On a portal, each list must also have
+/// arrived within 200 ms, and the account's owner must have been able to log in; portal-bodies may take 67 MB: 32 KiB
+/// for each of 2,048 connections. If an attack tries to reach something that must be unreachable, no attempt may
+/// succeed, and the control attempt must succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run
+/// was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -134,7 +131,7 @@ impl Kind {
         !without && self.own_target().is_none()
     }
 
-    /// The other target, if the attack does not target a host.
+    /// The target that the attack starts itself; `None` if it attacks a host.
     fn own_target(self) -> Option<OwnTarget> {
         match self {
             Kind::PortalBodies => Some(OwnTarget::Portal(PortalAttack::SlowBodies)),
@@ -167,23 +164,23 @@ impl OwnTarget {
     }
 }
 
-/// Handshakes per second of [`Kind::Begins`], over all claimed keys.
+/// Handshakes per second of [`Kind::Begins`], for all claimed keys together.
 const BEGINS: u32 = 3000;
 
 /// Probes per second of [`Kind::Probes`].
 const PROBES: u32 = 1000;
 
-/// How long the client's link is interrupted before the client has to reconnect. The client detects the interruption after 2
-/// s.
+/// How long the client's link is interrupted, so that the client has to reconnect. The client detects the interruption
+/// after 2 s.
 const CUT: Duration = Duration::from_millis(2500);
 
-/// Deadline of the reconnection.
+/// Time within which the client must reconnect.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the attacks and prints the verdicts.
 ///
 /// # Errors
-/// Returns an error if the host is not on this machine, or if host or client cannot be started.
+/// Returns an error if the host is not on this machine, or if the host or the client cannot be started.
 pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     let kinds = chosen(args)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;
@@ -215,7 +212,7 @@ pub(crate) fn attack(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// The attacks on a host, preceded by a run without attack.
+/// Runs the attacks on a host, after a run without attack.
 fn attack_host(
     args: &Args,
     kinds: &[Kind],
@@ -255,7 +252,7 @@ fn attack_host(
     Ok(rows)
 }
 
-/// The selected attacks. The target must be on this machine.
+/// The selected attacks. Returns an error if the target is not on this machine.
 fn chosen(args: &Args) -> Result<Vec<Kind>> {
     let kinds: Vec<Kind> = Kind::value_variants()
         .iter()
@@ -308,7 +305,7 @@ impl Target<'_> {
         Ok(figures.end("(none)".to_owned(), 0, Some(honest.host_use()?), judged))
     }
 
-    /// Waits, until a signal interrupts.
+    /// Waits for this time, or until a signal interrupts the program.
     fn wait(&self, span: Duration, honest: &mut Honest) -> Result<()> {
         let until = clock::now() + span;
         while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
@@ -318,7 +315,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Source addresses on this machine for unknown senders.
+    /// Source addresses on this machine for senders that the host does not know.
     fn strangers(&self) -> Vec<IpAddr> {
         match self.host.ip() {
             IpAddr::V4(v4) if v4.is_loopback() => (11..19)
@@ -343,7 +340,8 @@ impl Target<'_> {
         Ok(row)
     }
 
-    /// Makes an attack. Returns the number of strikes, and the verdict's own criterion if frames are not the only one.
+    /// Makes an attack. Returns the number of strikes, and the attack's own criterion; `None` if only the frames are
+    /// judged.
     fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         match kind {
             Kind::Garbage => {
@@ -365,7 +363,7 @@ impl Target<'_> {
             | Kind::PortalGuesses
             | Kind::PortalFiles
             | Kind::PortalEnvironment
-            | Kind::Displays => bail!("it is not an attack on a host"),
+            | Kind::Displays => bail!("this attack is not on a host"),
         }
     }
 
@@ -381,7 +379,7 @@ impl Target<'_> {
         Ok((struck, None))
     }
 
-    /// Datagrams with a source address that never answers.
+    /// Gives datagrams of the client a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (sends, receives) = silent_sockets(self.strangers()[0])?;
         honest.tap.divert(Some(sends));
@@ -400,14 +398,14 @@ impl Target<'_> {
         Ok((0, Some(judged)))
     }
 
-    /// Bursts requested by an observer.
+    /// An observer requests bursts.
     fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (identity, trust) = honest.observer();
         let probing = Probing::join(self.host, identity, trust)
             .context("the host does not let the observer in")?;
         let (requested, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
         let bursts = done.pop().map_or(0, |probing| probing.bursts());
-        // 12 within 2 s, and those that straddle two windows.
+        // The host permits 12 bursts within 2 s. The attack may also overlap two further windows in part.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
             words: format!("{requested} probes caused {bursts} bursts"),
@@ -427,7 +425,7 @@ impl Target<'_> {
         Ok((tried, Some(judged)))
     }
 
-    /// Unfinished handshakes, while a client has to reconnect.
+    /// Starts handshakes without finishing them, while a client has to reconnect.
     fn begins(&self, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         let mut claims = vec![Claim::Pairing, Claim::Stranger];
         claims.extend(
@@ -466,7 +464,10 @@ impl Target<'_> {
         Ok((
             struck,
             Some(Judged {
-                words: format!("back {:.1} s after its link was", took.as_secs_f64()),
+                words: format!(
+                    "reconnected {:.1} s after its link returned",
+                    took.as_secs_f64()
+                ),
                 held: took < RECONNECT_TIMEOUT && honest.sessions() > before,
             }),
         ))
@@ -487,7 +488,7 @@ impl Target<'_> {
     }
 }
 
-/// Running attacks, one thread each.
+/// Running attacks, each in its own thread.
 struct Attackers<A> {
     stop: Arc<AtomicBool>,
     struck: Arc<AtomicU64>,
@@ -518,7 +519,7 @@ impl<A: Attack + 'static> Attackers<A> {
     fn stop(mut self) -> (u64, Vec<A>) {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut self.threads);
-        // A panic has been reported already.
+        // If a thread panicked, this has already been reported.
         let done = threads.into_iter().filter_map(|t| t.join().ok()).collect();
         (self.struck.load(Ordering::Relaxed), done)
     }

@@ -1,8 +1,8 @@
-//! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of most streaming programs.
-//! The value of our own parts is measured against these.
+//! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of most streaming
+//! programs. They are the baseline for measuring OpenUVR's own parts.
 //!
-//! It is the same code with the same options and the same record, run by this program. `bench ablation` starts it for all of
-//! its configurations, so that they differ in nothing else.
+//! This program runs the same host code, with the same options and the same record. `bench ablation` starts it for all
+//! of its configurations, so that they differ in nothing else.
 
 mod links;
 mod polled;
@@ -28,18 +28,18 @@ use self::swscale::Swscale;
 /// A replacement for a part of the host, as other programs implement it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Baseline {
-    /// A display is captured at a fixed rate.
+    /// The host captures a display at a fixed rate.
     Poll,
     /// libswscale converts colours.
     Swscale,
-    /// Datagrams are sent in batches.
+    /// The host sends datagrams in batches.
     Batches,
-    /// One system call per datagram.
+    /// The host makes one system call per datagram.
     Single,
 }
 
 impl Baseline {
-    /// Its value of `--baseline`.
+    /// The value of `--baseline` that selects this baseline.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Baseline::Poll => "capture=poll",
@@ -56,8 +56,8 @@ impl Baseline {
             }
             Baseline::Swscale => "Convert colours with FFmpeg's libswscale, if it is installed",
             Baseline::Batches => {
-                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as measured of a cloud \
-                 renderer on WebRTC; LastSent is then the time of queueing"
+                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as measured for a cloud renderer with \
+                 WebRTC; LastSent is then the time of queueing"
             }
             Baseline::Single => "Send each datagram in its own system call",
         }
@@ -82,10 +82,10 @@ impl ValueEnum for Baseline {
 /// The option that selects baselines.
 pub(crate) const OPTION: &str = "--baseline";
 
-/// Its name in clap.
+/// The name of the option in clap.
 const KEY: &str = "baseline";
 
-/// The host subcommands of this program: those of `openuvr`, with [`OPTION`] added.
+/// The host subcommands of this program: the host subcommands of `openuvr`, with [`OPTION`] added to `host`.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     let option = Arg::new(KEY)
         .long(KEY)
@@ -93,7 +93,7 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
         .action(ArgAction::Append)
         .value_delimiter(',')
         .value_parser(EnumValueParser::<Baseline>::new())
-        .help("Replace parts of the host by techniques of other programs, separated by commas");
+        .help("Techniques of other programs that replace parts of the host, separated by commas");
     host::commands().into_iter().map(move |command| {
         let command = command.hide(true);
         match command.get_name() {
@@ -109,15 +109,15 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
 /// Runs the subcommand of [`commands`] with this name.
 ///
 /// # Errors
-/// As for `openuvr host`. Also returns an error if a prerequisite of a baseline is missing.
+/// The errors of `openuvr host`. Also returns an error if a prerequisite of a baseline is missing.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
-    // The hidden subcommand has no such option.
+    // Only the subcommand `host` has this option.
     let asked = matches.try_get_many::<Baseline>(KEY).ok().flatten();
     let baselines = Baselines(asked.into_iter().flatten().copied().collect());
     host::run(name, matches, &baselines)
 }
 
-/// The parts of a host, with these baselines instead of our own.
+/// The parts of a host: these baselines, and OpenUVR's own parts otherwise.
 struct Baselines(Vec<Baseline>);
 
 impl Baselines {

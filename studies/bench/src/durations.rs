@@ -2,7 +2,7 @@
 
 use openuvr_sim::script;
 
-/// Reads `5s` or `1.5m`.
+/// Parses a duration such as `5s` or `1.5m`.
 ///
 /// # Errors
 /// As for [`script::time`].
@@ -10,10 +10,10 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     script::time(text).map(|time| time.as_secs_f64())
 }
 
-/// Reads `5s` or `2m`, but no fractions of a second.
+/// Parses a duration such as `5s` or `2m`, without fractions of a second.
 ///
 /// # Errors
-/// As for [`script::time`]. Also returns an error for a fraction of a second.
+/// As for [`script::time`]. Also returns an error if the duration has a fraction of a second.
 pub(crate) fn whole_seconds(text: &str) -> Result<u32, String> {
     let time = script::time(text)?;
     let seconds = u32::try_from(time.as_secs()).ok();

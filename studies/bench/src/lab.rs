@@ -25,7 +25,7 @@ use openuvr_sim::script;
 use openuvr_testbed::bridge::{self, Bridge};
 use openuvr_testbed::hop::{self, Hop, HopError, Stopper};
 
-/// Interval of checking for a signal.
+/// Interval at which the program checks for a signal.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Studies: links, Wi-Fi, latency jitter, captured traffic, attacks, and soak tests.
@@ -39,14 +39,13 @@ pub(crate) struct LabArgs {
 enum Study {
     /// Emulate a link, as a UDP relay or as an Ethernet bridge.
     ///
-    /// With --to, it is a relay: clients connect to the --listen address as if it were the host, and
-    /// each has its own link. With --bridge, it forwards every Ethernet frame between two network
-    /// interfaces; run it as root in a network namespace with one end of two cables, without
-    /// addresses.
+    /// With --to, the link is a relay: clients connect to the --listen address as if it were the host, and each has its
+    /// own link. With --bridge, the program forwards every Ethernet frame between two network interfaces. Run it as
+    /// root in a network namespace that has one end of each of two virtual cables (veth). Give these ends no addresses.
     ///
-    /// It reports its own lateness: a run on a machine too busy to keep the schedule (see
-    /// --punctual and --max-late), or one without traffic, prints so and exits with code 3, so that
-    /// its figures are not used. Its thread runs as SCHED_FIFO 60 where permitted.
+    /// The program reports how late it releases datagrams. If the machine is too busy to keep the schedule (see
+    /// --punctual and --max-late), or if there is no traffic, the run is invalid: the program reports this and exits
+    /// with code 3, so that the figures are not used. The link's thread runs as SCHED_FIFO 60 where permitted.
     #[command(after_help = HOP_HELP)]
     Hop(Box<HopArgs>),
     Wifi(wifi::WifiArgs),
@@ -81,27 +80,27 @@ Four viewers on one Wi-Fi channel with a competing upload:
 
 #[derive(Args, Debug)]
 struct HopArgs {
-    /// Address for clients (port 0: chosen by the system)
+    /// Address to which clients connect; the system chooses the port if it is 0
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001", value_parser = parse_address)]
     listen: SocketAddr,
     /// The host
     #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge", value_parser = parse_address)]
     to: Option<SocketAddr>,
-    /// Bridge two interfaces instead: the client's side, the host's side
+    /// Bridge two interfaces instead of relaying: first the client's side, then the host's side
     #[arg(long, value_name = "CLIENT-SIDE,HOST-SIDE", value_parser = parse_sides,
         conflicts_with_all = ["to", "listen"])]
     bridge: Option<(String, String)>,
-    /// One-way delay of every datagram: 5ms, 200us, 1s
+    /// One-way delay of every datagram, such as 5ms, 200us or 1s
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
     delay: Duration,
-    /// Maximum additional random delay; the order is preserved
+    /// Maximum additional random delay; datagrams stay in order
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = script::time)]
     jitter: Duration,
-    /// Independent datagram loss: 1% or 0.01
+    /// Share of datagrams lost independently of each other, such as 1% or 0.01
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     loss: f64,
-    /// Burst loss (Gilbert-Elliott): per datagram, the probability that a burst starts, that it
-    /// ends, and of loss in it (default 100%). 1%,25% gives bursts of 4 on average
+    /// Burst loss (Gilbert-Elliott): for each datagram, the probability that a burst begins, the probability that a
+    /// burst ends, and the loss within a burst (default 100%). 1%,25% gives bursts of 4 datagrams on average
     #[arg(long, value_name = "BEGIN,END[,LOSS]", value_parser = script::burst)]
     burst_loss: Option<BurstLoss>,
     /// Share of datagrams delayed so that later ones overtake them
@@ -113,28 +112,29 @@ struct HopArgs {
     /// Share of duplicated datagrams
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = script::share)]
     duplicate: f64,
-    /// Bottleneck rate in bits per second: 50M, 800k (default: unlimited)
+    /// Bottleneck rate in bits per second, such as 50M or 800k (default: unlimited)
     #[arg(long, value_name = "BITS", value_parser = script::rate)]
     rate: Option<Bitrate>,
-    /// Limit of the bottleneck's queue, in bytes (k: 1024) or time (50ms); tail drop beyond it
+    /// Limit of the bottleneck's queue, in bytes (k: 1024) or as a time (50ms). Datagrams beyond it are dropped
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
-    /// A script for the direction from the host; without a value: the options above apply only there
+    /// A script for the direction from the host. Without a value, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
-    /// A script for the direction to the host; without a value: the options above apply only there
+    /// A script for the direction to the host. Without a value, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
-    /// A Wi-Fi network instead of such a link: NAME=VALUE, see `openuvr lab wifi --help`. Clients
-    /// are its stations and share its channel; of its own traffic only the background is generated
+    /// Emulate a Wi-Fi network instead of such a link, configured by NAME=VALUE pairs; see `openuvr lab wifi --help`.
+    /// Clients are stations of the network and share its channel. Only the background traffic of the network is
+    /// generated
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
         default_missing_value = "", conflicts_with_all = [
             "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",
             "queue", "down", "up",
         ])]
     wifi: Option<Scenario>,
-    /// Capture the relayed traffic at both ends of the link: host.pcapng and client.pcapng in this
-    /// folder, for `openuvr lab traffic`
+    /// Capture the relayed traffic at both ends of the link for `openuvr lab traffic`. The files host.pcapng and
+    /// client.pcapng are written to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "bridge")]
     capture: Option<std::path::PathBuf>,
     /// Seed of all random decisions
@@ -155,7 +155,7 @@ struct HopArgs {
 /// Runs a study until its end or a signal. The exit code is 3 if its figures are invalid.
 ///
 /// # Errors
-/// Returns the failure, in one line.
+/// Returns a one-line error if the study fails.
 pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
     match &args.study {
         Study::Hop(hop) => run_hop(hop),

@@ -1,4 +1,4 @@
-"""The claims of the papers, in their order; one more paper is one more file and one more line."""
+"""The claims of the papers, in their order. A further paper needs a file and a line here."""
 
 from . import gaminganywhere, openuvr, searis, unity
 

@@ -55,7 +55,7 @@ COMPONENTS = (
 
 
 def components(results):
-    """Means of the two largest components; the p99 of their parts must fit for a verdict from a single run."""
+    """Means of the two largest components. A single run reproduces them only if the p99 of their parts fits, too."""
     text, holds, fails = [], True, False
     for case in cases(results):
         steps = {(s["from"], s["to"]): s["ms"] for s in value(case, "stream/steps", [])}
@@ -71,7 +71,7 @@ def components(results):
 
 
 def downlinks(results):
-    """(name, Mb/s, set) of all measured streams on perfect links."""
+    """(name, Mb/s, configured Mb/s) of all measured streams on perfect links."""
     for result in results.of("bench quality"):
         for figure in result.get("figures", []):
             if figure.get("measure") == "bit rate":

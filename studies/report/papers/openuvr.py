@@ -58,13 +58,13 @@ def step(run, *pairs):
 
 
 def steps(ablation, configuration, *pairs):
-    """The same, of each run of a configuration."""
+    """The mean duration of adjacent steps in each run of a configuration, ms."""
     of = [step(run, *pairs) for run in ablation.get("runs", []) if run.get("configuration") == configuration]
     return [ms for ms in of if ms is not None]
 
 
 def burst_rows(ablation):
-    """The names of the cumulative rows before and with the burst, which ends the bench's own pacing."""
+    """The names of two cumulative rows: the last row with the bench's own pacing, and the burst row, which ends it."""
     names = [row.get("name") for row in ablation.get("cumulative", [])]
     if BURST not in names or names.index(BURST) == 0:
         return None
@@ -140,7 +140,7 @@ def visual_latency(results):
         return None
     compared = estimate.ratio(theirs, ours)
     if compared is None:
-        return Verdict(Mark.INCONCLUSIVE, "the wait for the bench's own pacer differs by more than the latency itself")
+        return Verdict(Mark.INCONCLUSIVE, "the wait for the bench's own pacer varies by more than the latency")
     low, times, high = compared
     latency, before = estimate.of(ours), estimate.of(theirs)
     why = f"{latency.text(1, 'ms')} against {before.text(1, 'ms')}: {times:.2f} times"
@@ -190,7 +190,7 @@ def saves(of, paper_ms, what):
             return None
         unavailable, saving = found
         if unavailable:
-            return Verdict(Mark.NOT_TESTABLE, f"it did not run: {unavailable}")
+            return Verdict(Mark.NOT_TESTABLE, f"the configuration did not run: {unavailable}")
         if saving is None:
             return None
         return at_least(saving, paper_ms / 2, f"{what} saves {saving.text(2, 'ms')}")
@@ -199,7 +199,7 @@ def saves(of, paper_ms, what):
 
 
 def _topology(results):
-    """The comparison under the paper's conditions, by row names; and why it decides nothing, if so."""
+    """The comparison under the paper's conditions, by row names; and the reason if the comparison decides nothing."""
     found = (result for result in results.of("lab wifi") if result.get("topology") and not result.get("changes"))
     result = next(found, None)
     if result is None:
@@ -229,8 +229,8 @@ def airtime_halved(results):
     if found is None or "airtime_times" not in found:
         return None
     times = found["airtime_times"].text(2)
-    why = f"simulated: the router takes {times} times the airtime of peers. Chosen: the host sends to the router with "
-    why += "two streams, as the paper's card, and the device receives one"
+    why = f"simulated: a stream over the router takes {times} times the airtime of peers. Chosen: the host sends to "
+    why += "the router with two spatial streams, like the paper's card, and the device receives with one"
     if few:
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
     return at_least(found["airtime_times"], AIRTIME_LEAST, why)
@@ -278,7 +278,7 @@ def similarity(results):
         why = f"mean SSIM {mean.text(3)}, worst batch {min(batches):.3f}, best {max(batches):.3f}"
         judged = at_least(mean, SSIM_GOOD, why)
         if seconds < SSIM_SECONDS or mbps < SSIM_MBPS or height < SSIM_HEIGHT:
-            less = f"{seconds:g} s at {mbps:g} Mb/s and {height} lines, the paper has 10 min at 20 Mb/s and 1080"
+            less = f"{seconds:g} s at {mbps:g} Mb/s and {height} lines, not 10 min at 20 Mb/s and 1080 as in the paper"
             return Verdict(Mark.INCONCLUSIVE, f"{why}; {less}")
         return judged
     return None

@@ -18,7 +18,7 @@ def figures(results, varied):
 
 
 def ends(results, varied, constant=None, lossy=None):
-    """(measure, name, change) from the least to the most of a quantity, of each line."""
+    """For each line, (measure, name, change, first and last mean) from the least to the most of a quantity."""
     for figure in figures(results, varied):
         for series in figure.get("series", []):
             if constant is not None and bool(series.get("constant_rate")) != constant:
@@ -43,7 +43,7 @@ def _text(lines):
 
 
 def _bounds(change):
-    """The interval of a change; of single batches the change itself."""
+    """The interval of a change; for single batches, the change itself."""
     return (change.low, change.high) if change.half is not None else (change.mean, change.mean)
 
 
@@ -82,7 +82,7 @@ def bandwidth(results):
         adaptive = list(ends(results, "bandwidth", constant=False))
         if not adaptive:
             return None
-        return Verdict(Mark.INCONCLUSIVE, f"only measured with a rate that follows the link: {_text(adaptive)}")
+        return Verdict(Mark.INCONCLUSIVE, f"measured only with an adaptive rate: {_text(adaptive)}")
     holds = all(_bounds(change)[0] > DROP[measure] for measure, _, change, *_ in lines)
     fails = any(_bounds(change)[1] < DROP[measure] for measure, _, change, *_ in lines)
     return decide(holds, fails, f"at a constant rate, from the least to the most bandwidth: {_text(lines)}")
@@ -100,7 +100,7 @@ def gop(results):
 
 
 def best_batches(result):
-    """SSIM of each batch of frames on a perfect link, of all contents."""
+    """The SSIM of each batch of frames on a perfect link, for all contents."""
     for figure in result.get("figures", []):
         if figure.get("measure") == "SSIM" and figure.get("varied") in ("delay", "loss"):
             points = [

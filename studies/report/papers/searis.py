@@ -27,7 +27,7 @@ COLLECTORS = tuple(LONGEST_MS)
 
 
 def cell(results, name, real_time_kernel=None):
-    """A complete cell, of a kernel with or without the RT patch, or of any."""
+    """A complete cell, measured on a kernel with the RT patch (True), without it (False), or on any kernel (None)."""
     for result in results.of("lab jitter"):
         for one in result.get("cells", []):
             kernel = bool(value(one, "conditions/real_time_kernel", False))
@@ -47,7 +47,7 @@ def micros(one, what):
 
 
 def decided(mark, why, cells):
-    """The mark, unless the cells do not suffice."""
+    """A verdict with this mark, or an inconclusive verdict if the cells do not suffice."""
     if any(value(one, "analysis/sent/count", 0) < ENOUGH for one in cells):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; fewer than {ENOUGH:,} samples")
     if any(one.get("quick") for one in cells):
@@ -96,8 +96,8 @@ def akka(results):
     why = f"Pekko: {text}; Java threads {native:.1f} µs, ping-pong"
     support = {us >= 1000 and us > native for us in found.values()}
     if len(support) > 1 or len(found) < 2:
-        reason = "the two patterns disagree" if len(support) > 1 else "one pattern of two"
-        return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}, and the slides do not name theirs")
+        reason = "the two patterns disagree" if len(support) > 1 else "only one of the two patterns was measured"
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}, and the slides do not name their pattern")
     return decided(holds(support.pop()), why, [java, *(one for one in patterns.values() if one)])
 
 
@@ -153,7 +153,7 @@ def round_robin(results):
 
 
 def collections(results):
-    """Outliers in pauses are more than chance would have it, under both policies."""
+    """More outliers lie in pauses than by chance, under both policies."""
     text, beyond, cells = [], 0, []
     for policy in ("other", "rr"):
         for collector in COLLECTORS:
@@ -227,7 +227,7 @@ CLAIMS = (
     Claim(
         "collectors",
         "Garbage collection is a dominant source of latency spikes, not the only one.",
-        "in three of four cells, pauses hold a tenth of the outliers and twice what chance would have it",
+        "in three of four cells, pauses hold a tenth of the outliers and twice the share expected by chance",
         SOURCE,
         collections,
         is_by_cell=True,

@@ -77,7 +77,7 @@ def video(one):
 
 
 def nominal_rate(result):
-    """The study's frame rate that the sender was set to; None if it was not stated, or is another."""
+    """The sender's frame rate, if it is one of the study's; None for another or an unknown rate."""
     return next((rate for rate in RATES if abs(result.get("nominal_fps", 0) - rate) < 0.5), None)
 
 
@@ -106,7 +106,7 @@ def _scaled(one, path, scale):
 
 
 def compare(result):
-    """All that can be compared; a capture at one end says nothing of the other."""
+    """All figures that can be compared. A capture at one end contains no figures of the other end."""
     rows = []
     rate = nominal_rate(result)
     per_rate = RATES.get(rate, {})
@@ -155,20 +155,20 @@ def compare(result):
 
 
 def doubt(result):
-    """Why a capture decides nothing, if so."""
+    """The reason if a capture decides nothing, otherwise None."""
     captures = result.get("captures", [])
     if any(one.get("generated") for one in captures):
-        return "the capture was generated: it shows that the analysis is right, and nothing of a network"
+        return "the capture was generated: it shows that the analysis is right, but nothing about a network"
     if any(one.get("broken") for one in captures):
         return "the capture is corrupt"
     shortest = min((one.get("seconds", 0) for one in captures), default=0)
     if shortest < SECONDS * 0.9:
-        return f"{shortest:.0f} s of capture, the study has {SECONDS:.0f}"
+        return f"{shortest:.0f} s of capture, but {SECONDS:.0f} s in the study"
     return None
 
 
 def captured(place, needs_wifi=False):
-    """Judges the rows of a place; the study's is by Wi-Fi, where a claim is about that."""
+    """Judges the rows of a section or figure. With `needs_wifi`, only a capture over Wi-Fi decides."""
 
     def judge(results):
         result = results.first("lab traffic")
@@ -195,7 +195,7 @@ def _simulated(results):
 
 def too_little(result):
     if result.get("runs", 0) < RUNS or result.get("seconds", 0) < RUN_SECONDS:
-        return f"{result.get('runs')} runs of {result.get('seconds'):g} s, the paper has {RUNS} of {RUN_SECONDS:g} s"
+        return f"{result.get('runs')} runs of {result.get('seconds'):g} s, but {RUNS} of {RUN_SECONDS:g} s in the paper"
     return None
 
 
@@ -243,7 +243,7 @@ def airtime(results):
     low, high = both
     times, paper = high.mean / low.mean, AIRTIME_PERCENT[90] / AIRTIME_PERCENT[30]
     why = f"{low.text(1, '%')} and {high.text(1, '%')}, both ways: {times:.2f} times, in the paper {paper:.1f} times; "
-    why += "packets of an A-MPDU and batches per second, as the paper has them, allow no more"
+    why += "the paper's packets per A-MPDU and batches per second allow no more"
     few = too_little(result)
     if few:
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
@@ -301,7 +301,7 @@ CLAIMS = (
     ),
     _capture_claim(
         "figure 10",
-        "Frames come at their rate; they have 77, 99 and 201 kB at 90, 60 and 30 frames/s.",
+        "Frames come at the set rate; they have 77, 99 and 201 kB at 90, 60 and 30 frames/s.",
         "the interval within 5 %, the size within 15 %",
     ),
     _capture_claim("section 6.3", f"Batches are sent every {INTERVAL_MS} ms at each frame rate.", name="figure 11"),
@@ -327,15 +327,15 @@ CLAIMS = (
         "each within 5 %",
         simulated(
             "fig. 19",
-            "Chosen: delays count from the access point's queue; a guard interval of 3200 ns, where its testbed has 800 ns, "
-            "with which 60 frames/s is 6 % off",
+            "Chosen: delays count from the access point's queue; the guard interval is 3200 ns (with the 800 ns of the "
+            "paper's testbed, 60 frames/s is 6 % off)",
         ),
     ),
     _model_claim(
         "figure 20",
         "An A-MPDU has 13, 12 and 11 packets at 30, 60 and 90 frames/s.",
         "each within one packet",
-        simulated("fig. 20", "Chosen: delivered packets count"),
+        simulated("fig. 20", "Chosen: only delivered packets count"),
     ),
     _model_claim(
         "section 8.2.1, buffer",
@@ -357,10 +357,10 @@ CLAIMS = (
     ),
     _model_claim(
         "figure 22",
-        "Frames take 3.10 to 8.18 ms, the longer the farther their batches are apart.",
+        "Frames take 3.10 to 8.18 ms, rising with the interval of their batches.",
         "each within 4 %",
         simulated(
-            "fig. 22", "Chosen: 1 to 3 batches at every interval; the paper's rule gives up to 10, and longer frames"
+            "fig. 22", "Chosen: 1 to 3 batches at every interval; the paper's rule gives up to 10 batches, and longer frames"
         ),
     ),
     _model_claim(

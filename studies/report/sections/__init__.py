@@ -1,4 +1,4 @@
-"""A section for each bench and study; one more is one more function here."""
+"""A section for each bench and study. A further section is a further function here."""
 
 from . import ablation, browsers, comparisons, jitter, latency, link, quality, smaller, traffic, wifi
 

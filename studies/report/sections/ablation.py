@@ -8,7 +8,7 @@ from .latency import stages
 
 GROUPS = (
     ("Cumulative", "cumulative"),
-    ("Ours, leaving one out", "leave_one_out"),
+    ("Ours, without one optimisation", "leave_one_out"),
     ("Ours, with an alternative", "alternatives"),
     ("Ours, over a virtual cable", "links"),
     ("Every core busy", "busy"),

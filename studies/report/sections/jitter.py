@@ -46,7 +46,7 @@ def _row(cell):
 
 
 def _slides(results):
-    """The slides' runtimes, and ours for each pattern that may be theirs."""
+    """The slides' runtimes, and our cells for both patterns that the slides may have used."""
     for key, paper in searis.RUNTIMES_US.items():
         rt, vanilla = zip(*(paper[what] for what in ("max", "mean", "median")), strict=True)
         yield [paper["name"], "slides, vanilla", *(f"{us:g}" for us in vanilla)]

@@ -42,7 +42,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Whether it may be part of a block of this width and, if it is the block's primary channel, be used as such.
+    /// Whether the channel may be part of this block, as its primary channel or as another one.
     #[must_use]
     pub fn permits(&self, block: &Block) -> bool {
         // Each channel of the block is the lower or the upper one of a pair.
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Vec<Channel> {
                 channel.permits_access_points = false;
             }
             "Radar detection" => {
-                // This applies until the line with the time follows.
+                // A default, which the line with the time replaces.
                 channel.radar_check = Some(Duration::from_secs(60));
             }
             _ if let Some(widths) = line.strip_prefix("Channel widths:") => {

@@ -34,7 +34,7 @@ pub struct Phy {
     pub protects_management: bool,
     /// The widths in which it detects radar.
     pub radar_widths: Vec<Width>,
-    /// The abilities in each band that it has.
+    /// The abilities of the card in each band that it supports.
     pub bands: BTreeMap<Band, Abilities>,
 }
 
@@ -67,7 +67,7 @@ enum Section {
 pub fn parse(text: &str) -> Phy {
     let mut phy = Phy::default();
     let mut section = Section::Other;
-    // 802.11ac repeats words of 802.11n.
+    // Whether the lines describe 802.11ac, which repeats words of 802.11n.
     let mut vht = false;
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();

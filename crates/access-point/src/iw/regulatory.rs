@@ -78,7 +78,7 @@ impl Domain {
     }
 }
 
-/// Reads the rules, those of all cards first.
+/// Reads the rules, in the order of the output: the global rules first.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Domain> {
     let mut domains: Vec<Domain> = Vec::new();

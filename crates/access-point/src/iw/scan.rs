@@ -38,7 +38,7 @@ pub struct Network {
     pub signal: i32,
     /// Its lower and upper edges in MHz.
     pub edges: (u32, u32),
-    /// The use of its primary channel that it reports, in 1/255 of the time (IEEE 802.11-2020, 9.4.2.27).
+    /// The use of its primary channel, as the network reports it, in 1/255 of the time (IEEE 802.11-2020, 9.4.2.27).
     pub utilisation: Option<u8>,
 }
 
@@ -61,7 +61,7 @@ impl Network {
     }
 }
 
-/// The edges of a network with this primary channel, which need not be one of the standard.
+/// The edges of a network with this primary channel. The standard need not define the channel.
 fn edges(primary: Frequency, width: Width) -> (u32, u32) {
     match Block::new(primary, width) {
         Some(block) => block.edges(),
@@ -80,7 +80,7 @@ struct Lines {
     frequency: Option<Frequency>,
     signal: Option<i32>,
     ssid: Option<Ssid>,
-    /// Whether the neighbour of the primary channel is above it.
+    /// Whether the secondary channel is above the primary channel; `None` if there is no secondary channel.
     pair_above: Option<bool>,
     /// The width of 802.11ac: 1 means 80 MHz, and 2 and 3 are deprecated forms of 160 and 80 + 80 MHz.
     vht_width: Option<u32>,
@@ -94,7 +94,7 @@ impl Lines {
             self.frequency = self.frequency.or_else(|| frequency(mhz));
         } else if let Some(dbm) = word_behind(line, "signal: ") {
             let whole = dbm.split('.').next().and_then(|dbm| dbm.parse().ok());
-            // `57/100` is in units of the driver.
+            // A value such as `57/100` is ignored, because its unit depends on the driver.
             self.signal = self.signal.or(whole);
         } else if let Some(name) = line.strip_prefix("SSID: ") {
             self.ssid = self.ssid.take().or_else(|| ssid(name));
@@ -117,7 +117,7 @@ impl Lines {
     fn network(self) -> Option<Network> {
         let frequency = self.frequency?;
         let band = frequency.band()?;
-        // A driver that reports no dBm. The signal is assumed to be at the threshold of a busy channel.
+        // Some drivers report no dBm. The signal is then assumed to be at the threshold of a busy channel.
         let signal = self.signal.unwrap_or(CCA_THRESHOLD);
         let mut network = Network::new(frequency, signal, self.ssid);
         let pair = |above| if above { 10_i64 } else { -10 };
@@ -149,7 +149,7 @@ pub fn parse(text: &str) -> Vec<Network> {
                 return networks;
             }
         } else if let Some(lines) = &mut lines {
-            // Spaces at the end do not belong to a name, because `iw` writes those as \x20.
+            // Trailing spaces do not belong to a name, because `iw` writes a name's own trailing spaces as \x20.
             lines.add(line.trim());
         }
     }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_hostile_network_is_one_of_many_and_no_more() {
-        // Texts of WPS are printed as they are.
+        // `iw` prints the texts of WPS unchanged.
         let hostile = "BSS 02:00:00:00:04:00(on wlan0)\n\tfreq: 5180\n\tsignal: 99999999999.0 dBm\n\tSSID: a\n\
             \tWPS:\t * Version: 1.0\n\t\t * Manufacturer: x\nBSS 00:00:00:00:00:00(on wlan0)\n\tfreq: 4294967295\n\
             \tsignal: 2000.00 dBm\n";
@@ -260,7 +260,7 @@ mod tests {
 
         #[test]
         fn names_of_iw_are_those_of_the_network(bytes in prop::collection::vec(any::<u8>(), 1..=32)) {
-            // As `print_ssid_escaped` writes them.
+            // Escapes the name like `print_ssid_escaped` of `iw`.
             let last = bytes.len() - 1;
             let written: String = bytes.iter().enumerate().map(|(n, byte)| match byte {
                 b' ' if n != 0 && n != last => " ".to_owned(),

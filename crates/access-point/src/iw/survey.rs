@@ -17,7 +17,7 @@ use crate::channel::Frequency;
 /// Maximum number of channels that are read.
 const MAX_CHANNELS: usize = 256;
 
-/// Minimum duration of a measurement that is used, in ms. A scan stays for at least 20 ms (guess).
+/// Minimum duration of a measurement that is used, in ms. A scan stays on a channel for at least 20 ms (guess).
 const SHORTEST: u64 = 10;
 
 /// The measurement of a channel.

@@ -21,7 +21,7 @@ pub(super) fn entries(places: &Places, all: bool) -> Vec<Application> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for root in roots {
-        // The search has canonical paths.
+        // The search returns canonical paths.
         let Ok(folder) = root.join("applications").canonicalize() else {
             continue;
         };
@@ -54,7 +54,7 @@ fn of(places: &Places, entry: &DesktopEntry, locales: &[String], all: bool) -> O
     }
     let is_there = |program: &str| {
         let there = |folder: &PathBuf| folder.join(program).exists();
-        // An absolute path replaces the folder.
+        // Joining an absolute path replaces the folder.
         places.programs.iter().any(there)
     };
     if entry.try_exec().is_some_and(|program| !is_there(program)) {
@@ -67,7 +67,8 @@ fn of(places: &Places, entry: &DesktopEntry, locales: &[String], all: bool) -> O
     })
 }
 
-/// The PNG file of an icon, which is a path or a name in the theme on which all others are based (Icon Theme Specification).
+/// The PNG file of an icon. `icon` is a path, or a name in the theme on which all others are based (Icon Theme
+/// Specification).
 fn find_icon(places: &Places, icon: &str) -> Option<PathBuf> {
     let path = Path::new(icon);
     if path.is_absolute() {
@@ -138,7 +139,7 @@ mod tests {
             .collect();
         let (_root, places) = machine(&files);
         assert!(entries(&places, true).is_empty());
-        // A user hides the machine's.
+        // A user's entry hides the machine's entry.
         let (_root, places) = machine(&[
             ("usr/share/applications/a.desktop", &entry("")),
             (

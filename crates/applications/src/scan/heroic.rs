@@ -40,7 +40,7 @@ pub(super) fn games(places: &Places) -> Vec<Application> {
     all.collect()
 }
 
-/// Name and title of each game of Epic's store. They are in one object, by name.
+/// Name and title of each game of Epic's store. Both are in one JSON object, whose keys are the names.
 fn epic(root: &Path) -> Vec<(String, String)> {
     let list = json(&root.join("legendaryConfig/legendary/installed.json"));
     let games = list
@@ -83,7 +83,7 @@ fn entries<'a>(document: Option<&'a Value>, name: &str) -> impl Iterator<Item = 
     list.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A game with a title, whose name is safe in a URL.
+/// The name and title of a game; `None` if it has no title, or if its name is not safe in a URL.
 fn pair(name: &str, title: &Value) -> Option<(String, String)> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let usable = !name.is_empty() && name.chars().all(plain);

@@ -10,7 +10,7 @@ pub(super) struct Pair {
     pub(super) value: String,
 }
 
-/// All strings of a text, in order; `None` if it does not have that form.
+/// All strings of a text, in order; `None` if the text is malformed.
 pub(super) fn parse(text: &str) -> Option<Vec<Pair>> {
     let mut tokens = Tokens(text);
     let (mut keys, mut pairs) = (Vec::new(), Vec::new());

@@ -1,12 +1,12 @@
-//! Games of Lutris. Each has a YAML file named SLUG-TIME.yml. Only two lines at the outer level of these files matter, which
-//! Lutris writes as plain scalars. The file's name has the same slug.
+//! Games of Lutris. Each has a YAML file named SLUG-TIME.yml. Only two lines at the outer level of these files matter:
+//! `name` and `game_slug`. Lutris writes them as plain scalars. The slug in the file's name is the same.
 
 use super::{Places, files};
 use crate::{Application, read_text};
 
 /// The games.
 pub(super) fn games(places: &Places) -> Vec<Application> {
-    // The folder moved from one to the other.
+    // Versions of Lutris use different folders.
     let folders = [&places.config, &places.data].map(|root| root.join("lutris/games"));
     let paths = folders.iter().flat_map(|folder| files(folder, ".yml"));
     let found = paths.filter_map(|path| {

@@ -27,7 +27,7 @@ pub struct Places {
     pub shared: Vec<PathBuf>,
     /// The language for names, such as `de_DE`.
     pub locale: Option<String>,
-    /// `$PATH`, for programs that an entry states as its requirement.
+    /// `$PATH`, for the programs that desktop entries require.
     pub programs: Vec<PathBuf>,
 }
 

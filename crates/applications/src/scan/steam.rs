@@ -10,7 +10,7 @@ use crate::{Application, read_text};
 /// The bit of `StateFlags` that marks a completely installed application.
 const INSTALLED: u32 = 4;
 
-/// Prefixes of the names of parts that are not games.
+/// Name prefixes of Steam components that are not games.
 const PARTS: [&str; 3] = ["Proton ", "Steam Linux Runtime", "Steamworks Common"];
 
 /// A way to start Steam.
@@ -33,7 +33,7 @@ pub(super) fn games(places: &Places) -> Vec<Application> {
     let mut found = Vec::new();
     for (root, start) in roots {
         for library in libraries(&root) {
-            // One folder has several names.
+            // Several names can refer to one folder.
             let Ok(library) = library.canonicalize() else {
                 continue;
             };
@@ -71,7 +71,8 @@ pub fn paths(text: &str) -> Vec<PathBuf> {
     found.map(|pair| PathBuf::from(pair.value)).collect()
 }
 
-/// The game of a manifest, if it is a game and installed. `start` has the words that start Steam.
+/// The game of a manifest; `None` if the application is not a game, or not installed. `start` is the command that
+/// starts Steam.
 #[must_use]
 pub fn game(text: &str, start: &[&str]) -> Option<Application> {
     let pairs = parse(text)?;

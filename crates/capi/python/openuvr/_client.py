@@ -56,7 +56,7 @@ class Client(Context):
         self._call(lib.openuvr_send_input, event)
 
     def send_pose(self, position, orientation, *, linear=None, angular=None):
-        """Sends the head pose: metres; a quaternion x, y, z, w; metres and radians per second."""
+        """Sends the head pose: metres; a quaternion (x, y, z, w); velocities in metres and radians per second."""
         pose = structure("openuvr_pose")
         pose.position, pose.orientation = list(position), list(orientation)
         if linear is not None:
@@ -66,7 +66,7 @@ class Client(Context):
         return self._call(lib.openuvr_send_pose, pose)
 
     def send_controllers(self, left=None, right=None):
-        """Sends the controller states: the fields of `struct openuvr_controller` by name, 0 by default; None: no controller."""
+        """Sends each controller as a dictionary of `struct openuvr_controller` (defaults 0), or None if absent."""
         held = structure("openuvr_controllers")
         for hand, controller in enumerate((left, right)):
             if controller is not None:

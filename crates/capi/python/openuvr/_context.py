@@ -43,7 +43,7 @@ class Context:
         if code < 0:
             raise Error(code, text_of(why))
         del buffers
-        # Also at exit: a thread of the library must not call into an interpreter that has ended.
+        # The context is also closed at exit: a thread of the library must not call into an interpreter that has ended.
         close = getattr(lib, self._close)
         self._closing = weakref.finalize(self, close, self._handle)
         try:
@@ -93,7 +93,7 @@ def _check(code):
 
 
 def _fill(config, settings, name):
-    """Writes `settings` into the structure; returns the buffers to keep until it was read."""
+    """Writes `settings` into the structure. Returns buffers that must live until the library has read the structure."""
     fields = dict(ffi.typeof(config[0]).fields)
     buffers = []
     for key, value in settings.items():

@@ -72,7 +72,7 @@ class Host(Context):
             yield Input(kind=kind, text=chr(text) if text else "", **fields)
 
     def pose(self):
-        """Where the player's head was last, the fields of `struct openuvr_pose`; None if unknown."""
+        """Returns the last pose of the player's head, as the fields of `struct openuvr_pose`; None if unknown."""
         pose = structure("openuvr_pose")
         if self._call(lib.openuvr_last_pose, pose) == 0:
             return None

@@ -23,7 +23,7 @@ def _header():
 
 
 def _declarations(header):
-    """Returns `header` without preprocessor lines, and without the parts for C++ or the paper's names."""
+    """Returns `header` without preprocessor lines, the parts for C++, and the paper's names."""
     lines, optional = [], 0
     for line in header.splitlines():
         if re.match(r"#\s*if(def)?\b", line):
@@ -33,7 +33,7 @@ def _declarations(header):
         elif not optional and not line.startswith("#") and not line.endswith("\\"):
             lines.append(line)
     text = "\n".join(lines)
-    # The rest of the only macro with several lines.
+    # The remaining lines of the only macro that has several lines.
     return re.sub(r"^    \(OPENUVR_VERSION_MAJOR.*$", "", text, flags=re.M)
 
 
@@ -43,7 +43,7 @@ def _open():
     own = _HERE / "libopenuvr.so"
     path = named or (str(own) if own.is_file() else ctypes.util.find_library("openuvr"))
     if path is None:
-        raise ImportError("libopenuvr is not installed; OPENUVR_LIBRARY may be its path")
+        raise ImportError("libopenuvr is not installed: install it, or set OPENUVR_LIBRARY to its path")
     try:
         return ffi.dlopen(path)
     except OSError as error:
@@ -56,7 +56,7 @@ lib = _open()
 
 
 def _enum(name, c_name, prefix):
-    """Converts the C enum to a Python one, its names without `prefix`."""
+    """Converts the C enum to a Python enum, and removes `prefix` from the names."""
     constants = ffi.typeof(f"enum {c_name}").relements
     members = {constant[len(prefix) :]: value for constant, value in constants.items()}
     return enum.IntEnum(name, members, module="openuvr")

@@ -104,7 +104,7 @@ def main():
                 "POINTER": {"x": 65535, "y": 1},
                 "MOTION": {"x": -3, "y": 4},
                 "WHEEL": {"x": -120, "y": 240},
-                # An axis: events of other types are passed unchanged.
+                # An axis event (`EV_ABS`). Its fields are passed unchanged.
                 "DEVICE": {"code": 2, "value": -7, "x": 3},
                 "RELEASE_ALL": {},
             }

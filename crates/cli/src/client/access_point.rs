@@ -15,14 +15,14 @@ use openuvr_terminal::signals::INTERRUPTED;
 
 use crate::config::{ClientConfig, ViaAp};
 
-/// The interval of checks for signals.
+/// The interval of checks whether `stop` is set.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The use of an access point by this client.
 pub(super) enum Use {
     /// None is configured.
     None,
-    /// It is left when this value is dropped.
+    /// The client has joined the access point. Dropping this value leaves it.
     Joined(Box<Association>),
     /// A signal has arrived meanwhile.
     Stopped,
@@ -62,7 +62,9 @@ fn from_file(file: &Path) -> Result<Passphrase> {
 
 fn typed() -> Result<Passphrase> {
     if !std::io::stdin().is_terminal() {
-        bail!("the access point has a key: use --ap-key-file FILE, or the text of its QR code");
+        bail!(
+            "the access point requires a key: use --ap-key-file FILE, or --via-ap with the text of its QR code"
+        );
     }
     out::prompt(format_args!("Key shown by the access point: "));
     let mut line = String::new();
@@ -103,7 +105,7 @@ impl Use {
     }
 }
 
-/// Ends the watch, even after a panic.
+/// Sets the flag that ends the watching thread, even after a panic.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {

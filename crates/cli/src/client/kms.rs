@@ -57,7 +57,9 @@ mod built_in {
         _: Option<f64>,
         _: WindowSpec,
     ) -> Result<(OpenSurface, Option<f64>)> {
-        bail!("this program was built without kms: build it with the feature kms of openuvr-cli")
+        bail!(
+            "this program was built without --present kms: build openuvr-cli with the feature kms"
+        )
     }
 
     pub(crate) fn commands() -> Option<Command> {
@@ -72,7 +74,7 @@ mod built_in {
 /// The surface, and the highest refresh rate of the display.
 ///
 /// # Errors
-/// Returns an error if there is no card or no display, or if this program was built without them.
+/// Returns an error if there is no card or no display, or if this program was built without `openuvr-kms`.
 pub(super) fn open(
     display: &str,
     refresh: Option<f64>,

@@ -15,7 +15,7 @@ pub(super) fn database(config: &ClientConfig) -> Result<Option<Database>> {
         let shown = file.display().to_string();
         let bytes =
             std::fs::read(file).with_context(|| format!("can't read the pad database {shown}"))?;
-        // Names in it may use any encoding.
+        // Names in the file may use any encoding.
         database.add(&String::from_utf8_lossy(&bytes), &shown, &mut complaints);
     }
     if let Ok(text) = std::env::var(SDL_PADS) {

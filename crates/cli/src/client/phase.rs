@@ -1,4 +1,4 @@
-//! Refresh times of the display, for the host, whose application renders for them.
+//! Reports the refresh times of the display to the host. The host's application renders for these times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn measure(name: &str, mut reporter: DisplayReporter, client: &ClientRuntime, ov
                 }
             }
             Ok(None) => {}
-            // If its display is gone, the client ends anyway.
+            // If the display is gone, the client ends anyway.
             Err(why) => return tracing::debug!("{why}"),
         }
     }

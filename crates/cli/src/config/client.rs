@@ -40,7 +40,7 @@ use super::{
 };
 
 /// The message if there is no output folder for pictures.
-const MISSING_FOLDER: &str = "present headless requires a folder: use --output FOLDER";
+const MISSING_FOLDER: &str = "--present headless requires a folder: use --output FOLDER";
 
 settings! {
     /// The configuration of a client.
@@ -94,9 +94,9 @@ Examples:
             /// Force a transport.
             /// By default, the best transport that works is used and reported: `udp-gso`, UDP with segmentation offload;
             /// `raw`, Ethernet without IP, if host and client are on one segment and both have the capability CAP_NET_RAW;
-            /// `udp`, each datagram separately. `raw-ring` (`raw` through memory-mapped rings on this side) and `xdp` (`raw`
-            /// through AF_XDP, if built in) are used only on request.
-            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best that works");
+            /// `udp`, each datagram separately. `raw-ring` (`raw` through memory-mapped rings at the client) and `xdp`
+            /// (`raw` through AF_XDP, if built in) are used only on request.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best transport that works");
             /// Reconnect when the link fails.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
             /// Name of this client, as shown at the host.
@@ -118,7 +118,7 @@ Examples:
                 Default::Unset("from the QR code, otherwise prompt");
             /// Wireless interface for the access point.
             ap_interface: Option<String> = "ap-interface", optional(interface()),
-                Default::Unset("the only free one");
+                Default::Unset("the only free interface");
         }
         "Portal" {
             /// Play an application offered by the portal at this address.
@@ -137,7 +137,7 @@ Examples:
             stop_session: bool = "stop-session", flag(), Default::Is("false");
             /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
-                Default::Unset("the last one, otherwise prompt");
+                Default::Unset("the last account, otherwise prompt");
             /// File with the account's password in its first line.
             /// For scripts; by default, the client prompts for it. The variable OPENUVR_PORTAL_PASSWORD_FILE can also
             /// specify the file.
@@ -147,7 +147,7 @@ Examples:
             /// SHA-256, as printed by `openssl x509 -noout -sha256 -fingerprint`. It is kept with the log-in, and
             /// later certificates must match it.
             portal_fingerprint: Option<CertificateHash> = "portal-fingerprint", optional(fingerprint()),
-                Default::OnlyFlag(&Default::Unset("trust as the system does"));
+                Default::OnlyFlag(&Default::Unset("only certificates that the system trusts"));
         }
         "Picture" {
             /// Picture output.
@@ -163,8 +163,8 @@ Examples:
             /// libavcodec, which start when a picture is complete. An unavailable decoder is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// Accept only this codec.
-            /// A host with several encoders uses the first whose codec the client can decode. Select, for example, `jpeg`
-            /// for a fast network although the host prefers H.264.
+            /// A host with several encoders uses the first whose codec the client can decode. For example, select `jpeg` on
+            /// a fast network if the host prefers H.264.
             codec: Option<CodecName> = "codec", optional(choice()),
                 Default::Unset("the host's first choice");
             /// X display for the `x11` window.
@@ -173,7 +173,7 @@ Examples:
             /// Initial size of the window; with `kms`, of the display's mode.
             /// The picture is scaled to it. By default, the window follows the picture's size until you resize it;
             /// it is never larger than the screen.
-            size: Option<Size> = "size", optional(size()), Default::Unset("the picture's");
+            size: Option<Size> = "size", optional(size()), Default::Unset("the picture's size");
             /// Maximum picture size.
             /// The host scales larger pictures down before encoding, keeping the aspect ratio: for a slow link or
             /// a small screen. Only for the player; observers see the player's picture.
@@ -201,19 +201,19 @@ Examples:
             /// Write every Nth picture of `headless`.
             /// The last picture is always written, as last.png.
             every: Option<u32> = "every", optional(count(1..=1_000_000, "pictures")),
-                Default::Unset("only the last");
+                Default::Unset("only the last picture");
         }
         "Virtual reality" {
             /// Head-pose source for OpenXR applications.
-            /// `none`. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G), it turns the head;
-            /// W A S D or the arrow keys and Page Up and Page Down move, Q and E lean. `script:FILE`: lines
-            /// seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack` or
-            /// `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242. `iio` or
+            /// `none`: no head poses. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G), the
+            /// mouse turns the head; W A S D or the arrow keys and Page Up and Page Down move it, and Q and E lean it.
+            /// `script:FILE`: a file with lines seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack`
+            /// or `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242. `iio` or
             /// `iio:FOLDER`: a gyroscope and an accelerometer of this machine, by default those in
             /// /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction straight ahead.
             head: HeadSpec = "head-pose", head(), Default::Is("none");
             /// Which eyes of a stereo picture to show.
-            /// `both`: side by side. `left` or `right`. `anaglyph`: for glasses with a red filter on the left and a
+            /// `both`: side by side. `left` or `right`: one eye. `anaglyph`: for glasses with a red filter on the left and a
             /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
             view: EyeView = "view", choice(), Default::Is("both");
             /// Reproject pictures to the current head pose.
@@ -295,9 +295,9 @@ Examples:
             /// only while the window has the focus. Ctrl+Alt+Shift+C recentres: it undoes all of this motion of the mouse,
             /// and returns the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
-            /// Angles that move the mouse or stick right and down, in this order.
-            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none; a - inverts one. Examples:
-            /// `-yaw,pitch`, `pitch,yaw`, `roll,none`.
+            /// Head angles that move the mouse or stick: first right, then down.
+            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none. A - before an angle inverts
+            /// it. Examples: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
             /// Set it so that a quarter turn of the head is a quarter turn in the game, whose own sensitivity scales it
@@ -307,8 +307,9 @@ Examples:
             /// Head angle at which the stick is fully deflected.
             motion_range: Option<f64> = "motion-range", optional(number(1.0..=180.0, "degrees")),
                 Default::Unset("30");
-            /// Angle without effect.
-            /// For the stick, around the centre; for the mouse, after each change of direction, against tremor.
+            /// Head rotation that has no effect.
+            /// The stick ignores this angle around its centre. The mouse ignores it after each change of direction, against
+            /// tremor.
             motion_dead_zone: Option<f64> = "motion-dead-zone", optional(number(0.0..=45.0, "degrees")),
                 Default::Unset("0 for the mouse, 2 for the stick");
         }
@@ -327,7 +328,7 @@ Examples:
             /// `auto`: used if permitted. Without real-time scheduling, a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
-            /// At least as many cores as decoder threads; applications should run on others.
+            /// Use at least as many cores as decoder threads. Applications should run on other cores.
             pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// Log level.
             log: Level = "log", choice(), Default::Is("info");
@@ -405,7 +406,7 @@ impl ClientConfig {
         }
         let examples = <ClientConfig as Settings>::EXAMPLES;
         <ClientConfig as Settings>::command()
-            // A - inverts an axis.
+            // A `-` before an axis inverts it, so the value may begin with a hyphen.
             .mut_arg("motion-axes", |arg| arg.allow_hyphen_values(true))
             .after_help(format!("{end}\n{examples}"))
     }
@@ -473,7 +474,7 @@ impl ClientConfig {
                     Ok(Box::new(opened))
                 })
             }
-            // A text console has no clipboard.
+            // Only the displays of window systems have a clipboard.
             PresentKind::Kms(_) | PresentKind::Xr | PresentKind::Headless | PresentKind::Null => {
                 return None;
             }
@@ -516,7 +517,10 @@ impl ClientConfig {
     /// How stereo pictures are presented on a display with this refresh rate, if it is known.
     pub(crate) fn eyes(&self, refresh: Option<f64>) -> StereoSettings {
         let usual = StereoSettings::default();
-        #[expect(clippy::cast_possible_truncation, reason = "it is a few degrees")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "an f32 suffices for a few degrees"
+        )]
         let overscan = self.overscan.to_radians() as f32;
         StereoSettings {
             view: self.view,
@@ -543,22 +547,23 @@ impl ClientConfig {
         let stereo = StereoOptions {
             view: self.view,
             reproject: self.reproject,
-            // Poses that move a game are not sent.
+            // Poses are not sent if they are mapped to input.
             has_head: self.head != HeadSpec(None) && self.motion == MotionKind::Off,
         };
         match self.present {
             _ if !self.present_slices => None,
             PresentKind::X11 | PresentKind::Kms(_) if stereo.draws() => Some(
-                "present-slices is not for stereo pictures: leave out view, reproject and head-pose, or use reproject off",
+                "--present-slices does not support stereo pictures: leave out --view, --reproject and --head-pose, or \
+                 use --reproject off",
             ),
             PresentKind::X11 => None,
             PresentKind::Kms(_) => self.tearing.then_some(
-                "tearing and present-slices are mutually exclusive: slices are shown without waiting for a refresh",
+                "--tearing and --present-slices are mutually exclusive: slices are shown without waiting for a refresh",
             ),
             PresentKind::Wayland(_) => {
-                Some("present-slices requires present x11 or kms: a Wayland compositor takes whole pictures")
+                Some("--present-slices requires --present x11 or kms: a Wayland compositor takes whole pictures")
             }
-            _ => Some("present-slices requires present x11 or kms"),
+            _ => Some("--present-slices requires --present x11 or kms"),
         }
     }
 
@@ -571,29 +576,30 @@ impl ClientConfig {
         let words = match () {
             () if files && self.output.is_none() => MISSING_FOLDER,
             () if self.observe && (self.bitrate.is_some() || self.max_size.is_some()) => {
-                "bitrate and max-size are for the player: an observer sees the player's picture"
+                "--bitrate and --max-size are for the player: an observer sees the player's picture"
             }
             () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
                 "a portal selects the host and needs no PIN: use either HOST or --portal"
             }
             () if self.portal.is_some() && self.via_ap.is_some() => {
-                "a portal selects the host, so via-ap has no use: use either --via-ap or --portal"
+                "a portal selects the host, so --via-ap has no use: use either --via-ap or --portal"
             }
             () if self.via_ap.is_none()
                 && (self.ap_key_file.is_some() || self.ap_interface.is_some()) =>
             {
-                "ap-key-file and ap-interface require via-ap"
+                "--ap-key-file and --ap-interface require --via-ap"
             }
             () if matches!(self.via_ap, Some(ViaAp::Credentials(_)))
                 && self.ap_key_file.is_some() =>
             {
-                "the text of a QR code contains the key: leave out ap-key-file, or set via-ap to the name of the network"
+                "the text of a QR code contains the key: leave out --ap-key-file, or set --via-ap to the name of the \
+                 network"
             }
             () if self.portal.is_none() && self.application.is_some() => {
-                "application requires portal: use --portal URL"
+                "--application requires --portal URL"
             }
             () if self.observe && self.take_over => {
-                "observe and take-over are mutually exclusive: use one of them"
+                "--observe and --take-over are mutually exclusive: use one of them"
             }
             () if !window
                 && (self.size.is_some()
@@ -602,30 +608,31 @@ impl ClientConfig {
                     || self.keys.is_some()
                     || self.overlay) =>
             {
-                "size, full-screen, grab, key-mapping and overlay require a window: present x11, wayland or kms"
+                "--size, --full-screen, --grab, --key-mapping and --overlay require a window: use --present x11, \
+                 wayland or kms"
             }
             () if !window && self.head == HeadSpec(Some("mouse".to_owned())) => {
-                "head-pose mouse requires a window: present x11, wayland or kms"
+                "--head-pose mouse requires a window: use --present x11, wayland or kms"
             }
             () if self.observe && self.head != HeadSpec(None) => {
-                "head-pose is for the player: an observer sees the player's view"
+                "--head-pose is for the player: an observer sees the player's view"
             }
             () if !files && (self.output.is_some() || self.every.is_some()) => {
-                "output and every require present headless"
+                "--output and --every require --present headless"
             }
             () if !window && self.input == Some(InputKind::Window) => {
-                "input window requires a window: present x11, wayland or kms"
+                "--input window requires a window: use --present x11, wayland or kms"
             }
             () if self.tearing
                 && !matches!(self.present, PresentKind::Wayland(_) | PresentKind::Kms(_)) =>
             {
-                "tearing requires present wayland or kms"
+                "--tearing requires --present wayland or kms"
             }
             () if scripted && self.input_script.is_none() => {
-                "input script requires a file: use --input-script FILE"
+                "--input script requires a file: use --input-script FILE"
             }
             () if !scripted && self.input.is_some() && self.input_script.is_some() => {
-                "input-script cannot be combined with an input setting other than script"
+                "--input-script can only be combined with --input script: leave out --input"
             }
             () => {
                 let motion = self.motion_options().contradiction(&self.head);

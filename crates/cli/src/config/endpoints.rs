@@ -121,7 +121,7 @@ pub(super) fn input() -> Kind<InputKind> {
         allowed: "one of window, none, script, evdev:DEVICES".to_owned(),
         form: Form::Text,
         parse: Box::new(|text| match text {
-            // `x11` was its name when all windows were on an X display.
+            // `x11` is an older name of `window`.
             "window" | "x11" => Some(InputKind::Window),
             "none" => Some(InputKind::None),
             "script" => Some(InputKind::Script),

@@ -59,7 +59,7 @@ pub(super) fn read(
             let instead = text.get(span).unwrap_or_default().lines().next();
             setting.refused(&origin, &format!("`{}`", instead.unwrap_or_default()))
         })?;
-        // Treated like an absent setting.
+        // An empty optional setting counts as absent.
         if setting.optional && text.is_empty() {
             continue;
         }
@@ -84,7 +84,7 @@ pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
     Ok(path)
 }
 
-/// The value as the text of a flag, if its form is right.
+/// The value as the text of a flag; `None` if its form is wrong.
 fn words(value: &DeValue<'_>, form: Form, file: &Path) -> Option<String> {
     match (value, form) {
         (DeValue::Boolean(yes), Form::Flag) => Some(yes.to_string()),

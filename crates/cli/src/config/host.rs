@@ -86,7 +86,7 @@ Examples:
                 Default::UnlessGiven(["display", "source"], &Default::From("$WAYLAND_DISPLAY", |s| s.wayland.clone()));
             /// Output of the Wayland display, such as DP-1.
             output: Option<String> = "output", optional(text("NAME", 255)),
-                Default::Unset("the first one");
+                Default::Unset("the first output");
             /// Start a virtual display of this size and stream it.
             /// Replaces --display: an X server without a screen (Xvfb), for a headless machine or to leave an
             /// existing display untouched. The command after `--` is started on it, and the host ends when the
@@ -221,9 +221,9 @@ Examples:
             /// By default, each client gets the best transport that works, which is reported when the client joins.
             /// `udp-gso`: UDP with segmentation offload. `udp`: UDP, each datagram separately. `raw`: Ethernet without IP,
             /// for clients on the same segment; it needs the capability CAP_NET_RAW, and the host is then unreachable over
-            /// IP. `raw-ring`: `raw` through memory-mapped rings on this side. `xdp`: `raw` through AF_XDP, if built in;
-            /// with several interfaces it needs `--bind` with an address of the one to use.
-            link: Option<LinkName> = "link", optional(choice()), Default::Unset("all that are available");
+            /// IP. `raw-ring`: `raw` through memory-mapped rings at the host. `xdp`: `raw` through AF_XDP, if built in;
+            /// with several interfaces, it needs `--bind` with an address of the interface to use.
+            link: Option<LinkName> = "link", optional(choice()), Default::Unset("all available transports");
             /// Open pairing with this PIN.
             /// Other users of this machine may see it in the process list; `--pair` avoids that.
             pin: Option<Pin> = "pin", optional(pin()), Default::Unset("a random PIN when pairing opens");
@@ -319,7 +319,7 @@ Examples:
             /// Origins of the page behind a reverse proxy, https://NAME[:PORT].
             /// As the browser's address bar shows them, separated by commas. By default, the origin must match the
             /// request's Host header. docs/clients.md has configurations for nginx and Caddy.
-            web_origin: Vec<WebOrigin> = "web-origin", web_origins(), Default::Unset("that of the Host header");
+            web_origin: Vec<WebOrigin> = "web-origin", web_origins(), Default::Unset("the origin of the Host header");
             /// Trusted reverse proxies in front of the page, IP[/BITS].
             /// Their X-Forwarded-For header identifies the browser in the limits of log-ins and wrong PINs.
             /// Separated by commas.
@@ -394,7 +394,7 @@ Examples:
             /// `auto`: used if permitted. Without real-time scheduling, a busy machine adds milliseconds of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
-            /// At least as many cores as encoder threads; the application should run on others.
+            /// Use at least as many cores as encoder threads. The application should run on other cores.
             pin_cores: BTreeSet<usize> = "pin-cores", cores(), Default::Is("off");
             /// Log level.
             log: Level = "log", choice(), Default::Is("info");
@@ -449,18 +449,21 @@ impl HostConfig {
     /// The configuration, and the application's command line, which is empty if there is no application.
     ///
     /// # Errors
-    /// See [`Settings::from_matches`]. Also returns an error if an application is given without a virtual display.
+    /// See [`Settings::from_matches`]. Also returns an error if an application is given without a virtual display, or
+    /// in addition to configured applications.
     pub(crate) fn with_application(
         matches: &ArgMatches,
     ) -> anyhow::Result<(Effective<HostConfig>, Vec<OsString>)> {
         let words = app_args::command_line(matches);
         let effective = HostConfig::from_matches(matches)?;
         if !words.is_empty() && effective.config.virtual_display.is_none() {
-            let why = "an application needs a virtual display: use --virtual 1920x1080, or start it with `openuvr run`";
+            let why = "an application after -- needs a virtual display: use --virtual 1920x1080, or start it with \
+                       `openuvr run`";
             return Err(ConfigError(why.to_owned()).into());
         }
         if !words.is_empty() && effective.config.applications.is_some() {
-            let why = "an application after -- cannot be combined with those of the settings: use --applications ''";
+            let why = "an application after -- cannot be combined with the list of applications in the settings: add \
+                       --applications ''";
             return Err(ConfigError(why.to_owned()).into());
         }
         Ok((effective, words))
@@ -492,7 +495,7 @@ impl HostConfig {
         }
     }
 
-    /// The target video bitrate in bits per second. If there are several encoders, the lowest of their defaults.
+    /// The target video bitrate in bits per second. If it is not set, the lowest default of the encoders.
     pub(crate) fn bitrate(&self) -> Bitrate {
         let usual = self.encoders.iter().map(|name| default_bitrate(name.0));
         self.bitrate.or(usual.min()).unwrap_or_default()
@@ -513,8 +516,8 @@ impl HostConfig {
         self.virtual_display.is_some() && self.virtual_with == DisplayKind::Wayland
     }
 
-    /// Whether the display takes the size of the player's window. Moonlight clients choose a mode, which a virtual
-    /// display can have.
+    /// Whether the display takes the size of the player's window. By default, it does so only for Moonlight clients,
+    /// which choose a mode that a virtual display can have.
     pub(crate) fn fits(&self) -> bool {
         let modes = self.virtual_display.is_some() && self.moonlight.is_some();
         let part = self.window.is_some() || self.region.is_some();
@@ -544,52 +547,54 @@ impl HostConfig {
         let portal = source == SourceKind::Portal;
         let words = match () {
             () if self.window.is_some() && self.region.is_some() => {
-                "window and region are mutually exclusive: use one of them"
+                "--window and --region are mutually exclusive: use one of them"
             }
-            () if !x11 && self.region.is_some() => "region requires source x11",
+            () if !x11 && self.region.is_some() => "--region requires --source x11",
             () if !x11 && !session && self.window.is_some() => {
-                "window requires source x11 or wayland"
+                "--window requires --source x11 or --source wayland"
             }
             () if session && matches!(self.window, Some(WindowName::Id(_))) => {
-                "window with an id is a window of an X display: it requires source x11"
+                "--window with an id selects a window of an X display: it requires --source x11"
             }
             () if session && self.window.is_some() && self.injects() => {
-                "window with source wayland can only be watched: add --input none"
+                "--window with --source wayland supports no input: add --input none"
             }
             () if clip != self.clip.is_some() => {
-                "source clip and clip require each other: use --source clip --clip FILE"
+                "--source clip and --clip require each other: use --source clip --clip FILE"
             }
             () if (x11 || session || portal || clip) && self.size.is_some() => {
-                "size requires source pattern or scene: displays and windows have their own size"
+                "--size requires --source pattern or --source scene: displays and windows have their own size"
             }
             () if !x11 && self.virtual_display.is_some() => {
-                "virtual starts an X display: it requires source x11"
+                "--virtual requires --source x11: the virtual display is the source"
             }
             () if self.virtual_with == DisplayKind::Wayland && self.virtual_display.is_none() => {
-                "virtual-with is the kind of the virtual display: it requires virtual"
+                "--virtual-with sets the kind of the virtual display: it requires --virtual"
             }
             () if self.is_wayland() && self.subject() != Subject::Display => {
-                "virtual-with wayland streams the whole display: leave out window and region"
+                "--virtual-with wayland streams the whole display: leave out --window and --region"
             }
             () if self.applications.is_some()
                 && (self.virtual_display.is_none() || self.moonlight.is_none()) =>
             {
-                "applications requires virtual and moonlight: Moonlight clients start them on a display of their own"
+                "--applications requires --virtual and --moonlight: Moonlight clients start the applications on a \
+                 virtual display"
             }
             () if self.output.is_some() && !session => {
-                "output names an output of a Wayland session: it requires source wayland"
+                "--output selects an output of a Wayland session: it requires --source wayland"
             }
             () if (session || portal) && self.fits() => {
-                "fit resizes an X display: it cannot be combined with source wayland or portal"
+                "--fit resizes an X display: it cannot be combined with --source wayland or --source portal"
             }
             () if self.fits() && self.subject() != Subject::Display => {
-                "fit resizes the whole display: it cannot be combined with window, region or other sources"
+                "--fit resizes the whole display: it cannot be combined with --window, --region or a --source other \
+                 than x11"
             }
             () if matches!(self.pads, PadsKind::Seats(_)) => {
-                "pads 0 to 4 are for openuvr run: use auto, uinput or off"
+                "--pads with a number is for openuvr run: use --pads auto, uinput or off"
             }
             () if !scene && (self.submit.is_some() || self.scene_fps.is_some()) => {
-                "submit and scene-fps require source scene"
+                "--submit and --scene-fps require --source scene"
             }
             () => {
                 self.check_gateways()?;
@@ -603,39 +608,39 @@ impl HostConfig {
     pub(super) fn check_gateways(&self) -> Result<(), ConfigError> {
         let words = match () {
             () if self.ticket_key.is_some() != self.ticket_session.is_some() => {
-                "ticket-key and ticket-session require each other: use both"
+                "--ticket-key and --ticket-session require each other: use both"
             }
             () if self.lease.is_some() && (self.ticket_key.is_none() || self.web.is_none()) => {
-                "lease requires web, ticket-key and ticket-session: a portal renews it over HTTPS"
+                "--lease requires --web, --ticket-key and --ticket-session: a portal renews the lease over HTTPS"
             }
             () if (self.portal_only || self.portal_socket.is_some()) && self.lease.is_none() => {
-                "portal-only and portal-socket are for portal sessions: they require lease"
+                "--portal-only and --portal-socket are for portal sessions: they require --lease"
             }
             () if self.web_cert.is_some() != self.web_key.is_some() => {
-                "web-cert and web-key require each other: use both"
+                "--web-cert and --web-key require each other: use both"
             }
             () if self.web.is_none() && self.web_cert.is_some() => {
-                "web-cert and web-key require web"
+                "--web-cert and --web-key require --web"
             }
             () if self.web.is_none() && !self.ice_servers.is_empty() => {
-                "ice-servers is for browsers: it requires web"
+                "--ice-servers is for browsers: it requires --web"
             }
             () if self.web.is_none() && self.ice_servers_file.is_some() => {
-                "ice-servers-file is for browsers: it requires web"
+                "--ice-servers-file is for browsers: it requires --web"
             }
             () if self.web.is_none() && !self.public_address.is_empty() => {
-                "public-address is for browsers: it requires web"
+                "--public-address is for browsers: it requires --web"
             }
             () if self.web.is_none()
                 && !(self.web_origin.is_empty() && self.web_proxy.is_empty()) =>
             {
-                "web-origin and web-proxy are for browsers: they require web"
+                "--web-origin and --web-proxy are for browsers: they require --web"
             }
             () if self.record.is_none() && self.record_overwrite => {
-                "record-overwrite requires record"
+                "--record-overwrite requires --record"
             }
             () if self.rtsp.is_none() && self.rtsp_token.is_some() => {
-                "rtsp-token is for video players: it requires rtsp"
+                "--rtsp-token is for video players: it requires --rtsp"
             }
             () => return Ok(()),
         };
@@ -683,16 +688,16 @@ impl HostConfig {
         let backends = backends.map_err(|e| ConfigError(format!("encoder: {e}")))?;
         let words = match () {
             () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
-                "min-bitrate and start-bitrate require rate adaptive"
+                "--min-bitrate and --start-bitrate require --rate adaptive"
             }
             () if above(min) || above(start) => {
-                "min-bitrate and start-bitrate must not be above bitrate"
+                "--min-bitrate and --start-bitrate must not be above --bitrate"
             }
             () if refresh && !backends.iter().all(|backend| backend.refreshes) => {
-                "the encoder does not support intra refresh: choose x264, or another recovery"
+                "the encoder does not support intra refresh: choose --encoder x264, or another --recovery"
             }
             () if !refresh && self.refresh_interval.is_some() => {
-                "refresh-interval is the period of intra refresh: it requires recovery intra-refresh"
+                "--refresh-interval sets the period of intra refresh: it requires --recovery intra-refresh"
             }
             () => return Ok(()),
         };

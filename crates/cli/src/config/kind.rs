@@ -32,7 +32,7 @@ pub(crate) struct Kind<T> {
     pub(super) allowed: String,
     pub(super) form: Form,
     pub(super) parse: Parse<T>,
-    /// The value if the text is absent, if that is allowed.
+    /// The value of an absent setting; `None` if the setting is required.
     pub(super) absent: Option<fn() -> T>,
 }
 
@@ -42,7 +42,7 @@ type Parse<T> = Box<dyn Fn(&str) -> Option<T>>;
 /// The representation of a value in TOML.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// `true` or `false`. As a flag, its name without a value means `true`.
+    /// `true` or `false`. A flag without a value means `true`.
     Flag,
     /// A number without quotes.
     Number,
@@ -50,9 +50,10 @@ pub(super) enum Form {
     Text,
     /// A number without quotes, or a string.
     NumberOrText,
-    /// A string, the path of a file. In the settings file it may also be a list of tables, which replaces that file.
+    /// A string that contains the path of a file with a list of tables. The settings file may contain the list itself
+    /// instead.
     TextOrTables,
-    /// A string. As a flag, its name without a value means this string.
+    /// A string. A flag without a value means this string.
     TextOr(&'static str),
 }
 
@@ -127,7 +128,7 @@ pub(super) fn choice<T: Choice>() -> Kind<T> {
         placeholder: "WORD",
         range: words.join(", "),
         allowed: format!("one of {}", words.join(", ")),
-        // Without quotes in TOML, too.
+        // If a word is a number, TOML may contain it without quotes.
         form: match words.iter().any(|word| word.parse::<u32>().is_ok()) {
             true => Form::NumberOrText,
             false => Form::Text,
@@ -514,7 +515,7 @@ pub(super) fn path(placeholder: &'static str) -> Kind<PathBuf> {
     }
 }
 
-/// A file with a list of tables, or the list in the settings file.
+/// The path of a file that contains a list of TOML tables. The settings file may contain the list itself instead.
 pub(super) fn list(placeholder: &'static str) -> Kind<PathBuf> {
     Kind {
         form: Form::TextOrTables,

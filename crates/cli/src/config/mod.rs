@@ -93,10 +93,10 @@ pub(crate) trait Settings: Sized {
                         Self::ROLE
                     ))
                     .long_help(format!(
-                        "A TOML file with settings, named like the flags without `--`.\n\n\
+                        "A TOML file with settings. Their names are those of the flags without `--`.\n\n\
                          Flags override the file, and the file overrides the defaults. Without this flag, the file is \
                          $XDG_CONFIG_HOME/openuvr/{0}.toml or ~/.config/openuvr/{0}.toml, if it exists; \
-                         `--config /dev/null` reads none. `--save` writes the file.",
+                         `--config /dev/null` reads no file. `--save` writes the file.",
                         Self::ROLE
                     )),
             )
@@ -113,9 +113,9 @@ pub(crate) trait Settings: Sized {
                     .conflicts_with("print-config")
                     .help("Write the settings of file and flags into the file, and exit")
                     .long_help(
-                        "Write the settings of file and flags into the file, and exit.\n\nThe file is that of --config, \
-                         created if necessary. It is rewritten completely: unset settings appear in it as comments, and \
-                         your comments are lost.",
+                        "Write the settings of file and flags into the file, and exit.\n\nWrites the file that \
+                         --config selects. The file is created if necessary and rewritten completely: unset settings \
+                         become comments, and your comments are lost.",
                     ),
             )
             .args(all)
@@ -164,7 +164,7 @@ pub(crate) trait Settings: Sized {
             };
             let in_file = in_file.remove(setting.key);
             let value = match flag {
-                // Treated as if it had never been set.
+                // An empty text unsets the setting.
                 Some(text) if setting.optional && text.is_empty() => None,
                 Some(text) => Some(setting.flag(text)?),
                 None => in_file,
@@ -214,7 +214,7 @@ pub(crate) trait Settings: Sized {
 pub(crate) struct Effective<C> {
     /// The settings.
     pub(crate) config: C,
-    /// With `--print-config` or `--save`: the text to print, after which the command ends.
+    /// The text to print for `--print-config` or `--save`. The command ends after printing it.
     pub(crate) printed: Option<String>,
 }
 
@@ -233,7 +233,7 @@ pub(crate) struct Setting {
     /// Whether the value may be absent.
     optional: bool,
     positional: bool,
-    /// Whether the setting always has its default, without a flag.
+    /// Whether the setting has no flag and always keeps its default.
     fixed: bool,
 }
 
@@ -267,7 +267,7 @@ impl Setting {
         }
     }
 
-    /// The same setting in the table of another role, which fixes it to its default.
+    /// The same setting for the table of another role, where it is fixed to its default.
     fn fixed(self) -> Setting {
         Setting {
             fixed: true,
@@ -275,7 +275,7 @@ impl Setting {
         }
     }
 
-    /// The same setting in the table of another role, with another default.
+    /// The same setting with another default, for the table of another role.
     fn with_default(self, default: Default) -> Setting {
         Setting { default, ..self }
     }
@@ -361,14 +361,14 @@ enum Default {
     Is(&'static str),
     /// A value from the environment, and its description.
     From(&'static str, fn(&Environment) -> Option<String>),
-    /// No value, and a description of the effect.
+    /// No value. The text describes the effect.
     Unset(&'static str),
     /// A required value; the only positional argument.
     Argument,
-    /// No value if a flag or the file sets the first of these settings and not the second; otherwise the same as the other
-    /// default. Both precede this setting in the table.
+    /// No value if a flag or the file sets the first of these two settings but not the second; otherwise the inner
+    /// default. The table lists both settings before this one.
     UnlessGiven([&'static str; 2], &'static Default),
-    /// The same as the other default, but a settings file neither contains nor keeps the setting: it applies to one run.
+    /// The inner default, for a setting that applies to one run and is never in a settings file.
     OnlyFlag(&'static Default),
 }
 
@@ -395,7 +395,8 @@ impl Default {
     }
 }
 
-/// The value without user names and secrets of servers (`turn:USER:SECRET@HOST`) and access points, for messages.
+/// The value for messages, without the user names and secrets of servers (`turn:USER:SECRET@HOST`) and without the keys
+/// of access points.
 fn without_secret(text: &str) -> String {
     if let Some(text) = via_ap::without_key(text) {
         return text;
@@ -474,8 +475,8 @@ const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: use --wayland-dis
 pub(crate) struct ConfigError(String);
 
 impl ConfigError {
-    /// Whether the command line or the settings are wrong on any machine. A missing display depends on the machine, so it is
-    /// not a usage error.
+    /// Whether the command line or the settings would be wrong on every machine. A missing display depends on the
+    /// machine, so it is not a usage error.
     pub(crate) fn is_usage_error(&self) -> bool {
         !self.0.starts_with(NO_DISPLAY) && !self.0.starts_with(NO_WAYLAND_DISPLAY)
     }
@@ -517,7 +518,7 @@ impl Environment {
     /// The environment of this process.
     pub(crate) fn of_process() -> Environment {
         let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
-        // Relative paths are invalid there (XDG Base Directory Specification 0.8).
+        // Relative paths are invalid in these variables (XDG Base Directory Specification 0.8).
         let absolute = |name| {
             variable(name)
                 .map(PathBuf::from)
@@ -527,7 +528,7 @@ impl Environment {
             .or_else(|| absolute("HOME").map(|home| home.join(".config")));
         Environment {
             display: variable("DISPLAY"),
-            // An X session may have inherited the name of another session's display.
+            // An X11 session may have inherited this variable from another session.
             wayland: variable("WAYLAND_DISPLAY")
                 .filter(|_| variable("XDG_SESSION_TYPE").as_deref() != Some("x11")),
             config_dir: config.map(|dir| dir.join("openuvr")),
@@ -535,7 +536,7 @@ impl Environment {
         }
     }
 
-    /// The client's window, of the kind that fits the session.
+    /// The kind of client window that fits the session: `wayland` or `x11`.
     fn present_text(&self) -> Option<String> {
         let text = if self.wayland.is_some() {
             "wayland"
@@ -554,7 +555,7 @@ impl Environment {
     }
 }
 
-/// Checks that no two settings contain the same file: one would overwrite the other.
+/// Checks that no two settings name the same file: one would overwrite the other.
 fn check_distinct(files: &[(&str, Option<&Path>)]) -> Result<(), ConfigError> {
     let mut seen: Vec<(&str, FileIdentity)> = Vec::new();
     for (key, path) in files {
@@ -596,8 +597,8 @@ impl FileIdentity {
     }
 }
 
-/// Declares a role's configuration. For each setting, it has the field and its type, the key, the kind, the default, and the
-/// help as documentation: the short help in the first line, more help below.
+/// Declares a role's configuration. Each setting has a field with its type, a key, a kind, a default, and its help as a
+/// doc comment. The first line of the doc comment is the short help.
 macro_rules! settings {
     ($(#[$outer:meta])* $config:ident is $role:literal {
         about: $about:expr;

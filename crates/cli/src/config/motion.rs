@@ -29,7 +29,7 @@ pub(super) fn axes() -> Kind<Axes> {
     Kind {
         placeholder: "AXIS,AXIS",
         range: "yaw, pitch, roll, none".to_owned(),
-        allowed: "two of yaw, pitch, roll and none separated by a comma, with a - in front of inverted ones, \
+        allowed: "two of yaw, pitch, roll and none separated by a comma, each with a - in front if it is inverted, \
                   such as yaw,-pitch"
             .to_owned(),
         form: Form::Text,
@@ -81,19 +81,19 @@ impl MotionOptions {
         });
         Some(match () {
             () if settings.is_some() && *head == HeadSpec(None) => {
-                "motion requires a sensor: use --head-pose iio, opentrack or script:FILE"
+                "--motion requires a sensor: use --head-pose iio, opentrack or script:FILE"
             }
             () if settings.is_some() && *head == HeadSpec(Some("mouse".to_owned())) => {
-                "motion requires a sensor: with head mouse the mouse moves the head, not the game"
+                "--motion requires a sensor: with --head-pose mouse, the mouse moves the head, not the game"
             }
             () if self.gain.is_some() && self.motion != MotionKind::Mouse => {
-                "motion-gain requires motion mouse"
+                "--motion-gain requires --motion mouse"
             }
-            () if self.range.is_some() && !pad => "motion-range requires motion pad",
+            () if self.range.is_some() && !pad => "--motion-range requires --motion pad",
             () if self.dead_zone.is_some() && settings.is_none() => {
-                "motion-dead-zone requires motion mouse or pad"
+                "--motion-dead-zone requires --motion mouse or --motion pad"
             }
-            () if narrow => "motion-dead-zone must be smaller than motion-range",
+            () if narrow => "--motion-dead-zone must be smaller than --motion-range",
             () => return None,
         })
     }

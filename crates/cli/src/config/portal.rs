@@ -62,7 +62,7 @@ impl From<PortalLink> for HostTarget {
     }
 }
 
-/// A host, or a portal's link to one.
+/// A host, or a portal's link to a host.
 pub(super) fn host_target() -> Kind<HostTarget> {
     let by_name = target();
     Kind {

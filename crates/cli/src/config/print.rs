@@ -16,7 +16,7 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
     };
     let mut out = format!(
         "# openuvr {role}: the settings in effect{place}.\n\
-          # A line `# name = value` is a default; without the # it is set. The file is read from\n\
+          # A line `# name = value` shows a default; remove the # to set the value. The file is read from\n\
           # $XDG_CONFIG_HOME/openuvr/{role}.toml (or ~/.config/openuvr/{role}.toml), or from\n\
           # --config FILE. Each setting is also a flag; flags override the file.\n"
     );

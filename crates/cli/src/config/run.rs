@@ -92,11 +92,11 @@ impl Settings for RunConfig {
 
     fn check_consistency(&self) -> Result<(), ConfigError> {
         if self.host.pads == PadsKind::Uinput {
-            let words = "pads uinput is for openuvr host: use auto or off";
+            let words = "--pads uinput is for openuvr host: use --pads auto, 0 to 4, or off";
             return Err(ConfigError(words.to_owned()));
         }
         if self.api && (self.window.is_some() || self.hook.is_some()) {
-            let words = "api cannot be combined with window or hook: no library is loaded into the application";
+            let words = "--api cannot be combined with --window or --hook: no library is loaded into the application";
             return Err(ConfigError(words.to_owned()));
         }
         self.host.check_gateways()?;

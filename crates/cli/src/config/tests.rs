@@ -544,7 +544,7 @@ fn an_empty_text_unsets_a_saved_value() {
     assert_eq!(config.csv.as_deref(), Some(Path::new("a.csv")));
     let config = host_file("unset-file", "window = \"\"\n", &[]).unwrap();
     assert_eq!(config.window, None);
-    // After it has been saved, it stays unset.
+    // A setting that is unset with `--save` is no longer in the file.
     let folder = tempfile::tempdir().unwrap();
     let around = environment(folder.path());
     let save = |words: &[&str]| effective::<HostConfig>(words, &around).map(drop);
@@ -688,10 +688,10 @@ fn slices_are_shown_where_rows_can_be() {
         (&["--present", "wayland"][..], "takes whole pictures"),
         (
             &["--present", "headless", "--output", "a"],
-            "requires present x11 or kms",
+            "requires --present x11 or kms",
         ),
-        (&["--present", "null"], "requires present x11 or kms"),
-        (&["--present", "xr"], "requires present x11 or kms"),
+        (&["--present", "null"], "requires --present x11 or kms"),
+        (&["--present", "xr"], "requires --present x11 or kms"),
         (&["--present", "kms", "--tearing"], "mutually exclusive"),
         (&["--view", "left"], "stereo"),
         (&["--reproject", "on"], "stereo"),
@@ -904,7 +904,7 @@ fn applications_are_in_the_settings_file_or_in_another() {
     assert_eq!(config(&[]).unwrap().applications, Some(file));
     let contradictory = config(&["--moonlight", ""]).unwrap_err().to_string();
     assert!(
-        contradictory.contains("requires virtual and moonlight"),
+        contradictory.contains("requires --virtual and --moonlight"),
         "{contradictory}"
     );
 }
@@ -954,7 +954,7 @@ fn settings_are_saved_into_the_file_that_they_came_from() {
     };
     let later: Effective<HostConfig> = effective(&[], &later).unwrap();
     assert_eq!(later.config.display.as_deref(), Some(":9"));
-    // A link is kept, and an error leaves the file unchanged.
+    // A symbolic link is kept, and an error leaves the file unchanged.
     let link = folder.path().join("link.toml");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     saved(&["--config", link.to_str().unwrap(), "--fps", "31"]);

@@ -40,7 +40,8 @@ configure the runtime wherever it is loaded; only paired devices may connect the
     }
 }
 
-/// Settings that OpenXR applications do not use: no X display shows them, and their controllers are the client's input.
+/// Settings that OpenXR applications do not use: they appear on no X display, and the client provides their
+/// controllers.
 const DISPLAY_SETTINGS: [&str; 7] = [
     "fit",
     "cursor",
@@ -58,7 +59,7 @@ pub(crate) struct XrConfig {
     pub(crate) eye: Option<Size>,
     /// The runtime library.
     pub(crate) runtime: Option<PathBuf>,
-    /// The host inside the application.
+    /// The settings of the host inside the application.
     pub(crate) host: HostConfig,
 }
 

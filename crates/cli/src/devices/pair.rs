@@ -10,10 +10,11 @@ use openuvr_runtime::trust_store::{MAX_WINDOW, PairingRequest};
 
 use crate::config::parse_time;
 
-/// The time limit for the first host. Each host checks four times per second, and the machine may be busy.
+/// The time limit for the first host to open pairing. Each host checks for requests four times per second, and the
+/// machine may be busy.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time limit for other hosts after the first.
+/// The time limit for further hosts, after the first host has opened pairing.
 const FURTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval of checks.
@@ -75,8 +76,8 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
     let seconds = lasting.as_secs();
     match opened.len() {
         0 => bail!(
-            "no running host uses the folder {}: start one (openuvr host), or specify the configuration folder of one \
-             (--config-dir FOLDER)",
+            "no running host uses the folder {}: start a host (openuvr host), or specify the configuration folder of a \
+             running host (--config-dir FOLDER)",
             dir.display()
         ),
         1 => Ok(format!(

@@ -14,8 +14,8 @@ use crate::config::HostConfig;
 use crate::launches::LaunchDesk;
 
 /// The error message of each use.
-const ABSENT: &str =
-    "web, rtsp, record and moonlight: this program was built without the gateway; use ./dev build";
+const ABSENT: &str = "--web, --rtsp, --record and --moonlight: this program was built without the gateway; build it \
+                      with ./dev build";
 
 /// No gateways.
 pub(crate) struct Gateways(());

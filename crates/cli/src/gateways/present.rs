@@ -32,7 +32,7 @@ use crate::launches::LaunchDesk;
 
 /// The configured gateways. They keep the host alive.
 pub(crate) struct Gateways {
-    /// The subcommand, the prefix of each line.
+    /// The name of the subcommand, printed before each message.
     subcommand: &'static str,
     gateway: Option<Gateway>,
     players: Option<rtsp::Players>,
@@ -86,7 +86,8 @@ impl Gateways {
         })
     }
 
-    /// Opens the gateways, if any are configured, for the host in an application that listens at this socket now or later.
+    /// Opens the configured gateways, if any, for the host inside an application. That host may start listening at
+    /// `socket` later.
     ///
     /// # Errors
     /// Returns an error with a one-line message if a gateway cannot be opened.
@@ -98,7 +99,7 @@ impl Gateways {
         if !are_configured(config) {
             return Ok(None);
         }
-        // The gateways' files are in the folder of an application's host, which may not have started.
+        // The gateways share their folder with the application's host, which may not have started and created it yet.
         ensure_dir(&config.config_dir)?;
         // The application has priority.
         let scheduler = Scheduler::ordinary();
@@ -111,7 +112,7 @@ impl Gateways {
         Ok(Some(gateways))
     }
 
-    /// Starts recording. The host is streaming now.
+    /// Starts recording; the host must already be streaming.
     ///
     /// # Errors
     /// Returns an error with a one-line message if recording cannot start.

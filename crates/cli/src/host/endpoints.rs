@@ -34,7 +34,7 @@ use crate::release::Release;
 /// The maximum wait for a window that is missing because its application is still starting.
 const WINDOW_WAIT: Duration = Duration::from_secs(15);
 
-/// The endpoints of a display: its picture, and what the player sends to it.
+/// The endpoints of a display: its pictures, and the targets of the player's input and clipboard.
 pub(super) struct DisplayEndpoints {
     pub(super) source: Source,
     pub(super) input: Box<dyn InputSink>,
@@ -89,7 +89,7 @@ fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> 
     })
 }
 
-/// Opens the Wayland display of this process. Its pressed keys need no release, because they end with it.
+/// Opens the Wayland display of this process. Pressed keys need no release, because they end with the display.
 fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<DisplayEndpoints> {
     let capture = Box::new(display.capture()?);
     let cursor = config.cursor.then(|| display.cursor()).transpose()?;
@@ -117,7 +117,8 @@ fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<Display
     })
 }
 
-/// Opens the session of another Wayland compositor. If the host is killed, the compositor itself releases its keys.
+/// Opens the session of another Wayland compositor. If the host is killed, the compositor itself releases the pressed
+/// keys.
 fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     let display = config.wayland_display.clone();
     let window = match config.subject() {
@@ -132,7 +133,7 @@ fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoin
         display: display.clone(),
         output: config.output.clone(),
         window,
-        // Needed where the pointer is not captured separately.
+        // If the pointer is not captured separately, the picture must contain it.
         pointer: config.cursor && cursor.is_none(),
     };
     let until = Instant::now() + window_wait(config);
@@ -217,7 +218,7 @@ fn open_source(config: &HostConfig, stop: &AtomicBool) -> Result<Source> {
     open_display(config, what, stop)
 }
 
-/// The maximum wait for a window, which is limited by the host's time limit.
+/// The maximum wait for a window: [`WINDOW_WAIT`], or the host's time limit if that is shorter.
 fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }

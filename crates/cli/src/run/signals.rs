@@ -1,4 +1,4 @@
-//! The signals that end programs, which are forwarded to the game.
+//! The signals that would end this program. They are forwarded to the game instead.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
-/// The time after a signal at which a game that still runs is reported with the command that kills it (guess: the
-/// grace period of `openuvr host --virtual`).
+/// If the game still runs this long after a signal, the command that kills it is printed (guess: the grace period of
+/// `openuvr host --virtual`).
 pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
 /// The caught signals.
@@ -26,7 +26,7 @@ impl Signals {
         ))
     }
 
-    /// The pending signals. A signal typed at the terminal goes to all programs started there.
+    /// The pending signals. A signal typed at the terminal reaches all programs started there.
     pub(super) fn pending(&mut self) -> Vec<ForwardedSignal> {
         let pending = self.0.pending();
         let sent = pending.filter_map(|info| {
@@ -39,8 +39,8 @@ impl Signals {
     }
 }
 
-/// Detects a game that is still running after a signal. It is reported and not killed, because a shell or a debugger handles
-/// Ctrl-C itself, and a game may ask whether to save.
+/// Detects a game that is still running after a signal. The game is not killed, only reported: a shell or a debugger
+/// handles Ctrl-C itself, and a game may ask whether to save.
 #[derive(Default)]
 pub(super) struct GracePeriod {
     signalled_at: Option<Instant>,

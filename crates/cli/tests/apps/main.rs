@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use rig::Trial;
 use table::{APPS, App, CaptureMethod, Check, Kind};
 
-/// Reason for the newest failed check, for the table.
+/// The reason for the most recent failed check, for the table.
 static REASON: Mutex<String> = Mutex::new(String::new());
 
 fn main() -> ExitCode {
@@ -91,7 +91,7 @@ fn try_it(app: &App, method: CaptureMethod) -> (Vec<String>, u32) {
             reason.clone()
         });
         if let Some(trial) = &trial {
-            // A display that has ended has no picture.
+            // Saving fails if the display has already ended.
             let _ = catch_unwind(AssertUnwindSafe(|| trial.save(&name)));
         }
         let known = app

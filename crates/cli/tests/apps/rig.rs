@@ -20,7 +20,8 @@ use crate::xtest::XTest;
 
 const SCREEN: &str = "1280x800";
 
-/// The client's screen: larger, so that its window has the picture's size.
+/// The size of the client's screen. It is larger than the host's, so that the client's window can have the picture's
+/// size.
 const LARGER: &str = "1600x1000";
 
 /// The X key code of the letter A on every PC keyboard. No program quits when it is pressed.
@@ -28,15 +29,16 @@ const A: u8 = 30 + 8;
 
 const ESCAPE: u8 = 1 + 8;
 
-/// Minimum PSNR in dB of two pictures of the same scene, which motion and encoding reduce. Different scenes have 10 to 15 dB
-/// unless both are dark, in which case they do not correlate.
+/// Minimum PSNR in dB of two pictures of the same scene, after motion and encoding. Pictures of different scenes have
+/// 10 to 15 dB. If both are dark, they have more, but do not correlate.
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 
-/// A picture in which fewer pixels differ from the first is an empty window: a prompt has more.
+/// If fewer pixels than this differ from the first pixel, the picture shows an empty window. A prompt has more such
+/// pixels.
 const PAINTED: usize = 40;
 
-/// Time limit for a program to load, such as a prefix of wine, or a game's textures on software drivers.
+/// Time limit for a program to load. Wine first creates a prefix, and games load textures with software drivers.
 const LOADING: Duration = Duration::from_secs(180);
 
 /// Windows with fewer pixels are not menus: toolkits use windows of one pixel for grabs.
@@ -229,7 +231,7 @@ impl Trial {
         );
     }
 
-    /// A program whose pictures are streamed to a client.
+    /// Clicks the middle of the window at the client, and checks that the click arrives in this program.
     pub(crate) fn click(&self) {
         let watch = Watch::open(&self.here);
         self.move_to(0.5);
@@ -271,7 +273,8 @@ impl Trial {
         assert!(there, "the pointer is at {position:?}, not at {:?}", at().1);
     }
 
-    /// Moves the pointer over the window, and compares its shape at both ends; returns whether it is visible.
+    /// Moves the pointer over the window, and compares the pointer's shape at both ends. Returns whether the pointer is
+    /// visible.
     pub(crate) fn pointer(&self) -> &'static str {
         let (xtest, here) = (XTest::open(&self.there), XTest::open(&self.here));
         for part in [0.2, 0.7] {
@@ -286,7 +289,7 @@ impl Trial {
         shown
     }
 
-    /// Opens a menu or a dialog, and waits until the client shows it. Returns the PSNR in dB there. Escape closes it.
+    /// Opens a menu or a dialog, waits until the client shows it, and closes it with Escape. Returns its PSNR in dB.
     pub(crate) fn opens(&self, with: Opens, name: &str) -> f64 {
         let xtest = XTest::open(&self.there);
         let (here, there) = (
@@ -315,11 +318,11 @@ impl Trial {
                 Some(())
             });
             eventually("the same in front of it at both ends", || {
-                // A window manager may have reparented it meanwhile.
+                // A window manager may have reparented the new window meanwhile.
                 let (window, area) = self.companions().into_iter().find(is_new)?;
                 opened = window;
                 let now = here.region_at(area.position(), area.size());
-                // It is mapped before it is painted.
+                // The window is mapped before it is painted.
                 let painted = pictures::differing(
                     &now,
                     &pictures::region(&screen, area.position(), area.size()),
@@ -330,7 +333,7 @@ impl Trial {
         }));
         self.save(name);
         if let Opens::Held(keys, number) = with {
-            // Not on one of its items.
+            // The button is released in the window's corner, not on an item of the menu.
             let (_, size) = self.geometry();
             let corner = |side: u32| i16::try_from(side - 1).expect("a side");
             xtest.move_to(corner(size.width), corner(size.height));
@@ -345,7 +348,7 @@ impl Trial {
                     .iter()
                     .all(|(window, _)| *window != opened)
             }) {
-                // On Windows the menu's title is still active.
+                // In Windows programs, the menu's title is still active after the menu has closed.
                 xtest.chord(&[ESCAPE]);
                 return alike;
             }
@@ -353,7 +356,7 @@ impl Trial {
         panic!("Escape did not close it");
     }
 
-    /// Visible windows in front of the window, with the area in which they overlap it.
+    /// The visible windows in front of the program's window, each with the area of that window that it covers.
     fn companions(&self) -> Vec<(Window, Area)> {
         let xtest = XTest::open(&self.here);
         let capture = ScreenCapture::open(&self.here);
@@ -435,7 +438,7 @@ impl Trial {
 }
 
 impl Drop for Trial {
-    /// Programs that the program has started end with their display.
+    /// Child processes of the program end with their display.
     fn drop(&mut self) {
         self.client.kill();
         self.host.kill_group();
@@ -452,7 +455,7 @@ pub(crate) fn path() -> String {
 
 fn isolated(mut command: Command, display: &Display, folder: &Folder) -> Command {
     command
-        // Child processes end with it.
+        // The program leads its own process group, so that its child processes end with it.
         .process_group(0)
         .current_dir(folder.path())
         .env("DISPLAY", &display.name)
@@ -565,7 +568,7 @@ fn poll_for(longest: Duration, mut condition: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The child of the root that contains a window.
+/// The top-level window that contains `window`: a child of the root window.
 fn top(xtest: &XTest, mut window: Window) -> Window {
     loop {
         let tree = xtest.conn.query_tree(window).expect("sent").reply();

@@ -32,7 +32,8 @@ pub(crate) enum Check {
 }
 
 impl Check {
-    /// In the order of execution: menus take the keyboard, and a grab ends the rest.
+    /// The checks in the order of execution: menus take the keyboard, and no other check is possible after the mouse
+    /// grab.
     pub(crate) const ALL: [Check; 8] = [
         Check::Starts,
         Check::Picture,
@@ -77,7 +78,7 @@ pub(crate) enum Opens {
     Held(&'static [u8], u8),
 }
 
-/// A known failure and its reason. The check must fail as long as it is listed.
+/// A known failure and its reason. As long as the failure is listed, the check must fail.
 pub(crate) struct KnownFailure {
     pub(crate) method: CaptureMethod,
     pub(crate) check: Check,
@@ -91,7 +92,7 @@ pub(crate) struct App {
     pub(crate) package: &'static str,
     pub(crate) methods: &'static [CaptureMethod],
     pub(crate) kind: Kind,
-    /// A command to run to its end first.
+    /// A shell command that runs to its end before the program starts.
     pub(crate) before: &'static str,
     pub(crate) menu: Option<Opens>,
     pub(crate) dialog: Option<Opens>,
@@ -117,7 +118,7 @@ impl App {
         self
     }
 
-    /// A shell command, run to its end before the program starts.
+    /// Sets a shell command that runs to its end before the program starts.
     const fn before(mut self, line: &'static str) -> App {
         self.before = line;
         self
@@ -167,7 +168,7 @@ const NO_WELCOME: &str = r#"mkdir "$XDG_CONFIG_HOME/inkscape" && cat > "$XDG_CON
 <inkscape version="1"><group id="options"><group id="boot" enabled="0"/></group></inkscape>
 END"#;
 
-/// Each is started on its own display with a window manager, an empty home and no sound.
+/// The programs to test. Each is started on its own display with a window manager, an empty home and no sound.
 pub(crate) const APPS: &[App] = &[
     desktop(&["xterm"], "xterm").menu(Opens::Held(&[CONTROL], 1)),
     desktop(&["gtk3-demo-application"], "gtk-3-examples").menu(Opens::Keys(&[F10])),

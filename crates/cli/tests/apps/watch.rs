@@ -40,7 +40,7 @@ impl Watch {
         self.keys_and(&mut |_| ())
     }
 
-    /// The keys. Motion before them is passed to `moved`.
+    /// The keys that have been pressed since the last call. Each motion since then is passed to `moved`.
     pub(crate) fn keys_and(&self, moved: &mut dyn FnMut((i64, i64))) -> Vec<u32> {
         let mut keys = Vec::new();
         for event in self.events() {

@@ -1,4 +1,4 @@
-//! The program for 64-bit ARM next to this machine's own program: one stream, the same pictures.
+//! The program for 64-bit ARM and this machine's own program: two clients of one stream must show the same pictures.
 //!
 //! This is a separate tier, because the program is cross-compiled and runs under qemu's user emulation: `./dev test-arm`.
 //! The path of the program is in the variable `OPENUVR_AARCH64_PROGRAM`; `cross/aarch64 run` starts it. Nothing here
@@ -26,7 +26,7 @@ const RATE: &str = "5";
 /// The number of pictures that both clients must have shown.
 const PICTURES: usize = 40;
 
-/// The variable with the program for ARM.
+/// The environment variable with the path of the program for ARM.
 const PROGRAM: &str = "OPENUVR_AARCH64_PROGRAM";
 
 /// Whether the program for ARM is available. If not, a message states the missing part.
@@ -57,7 +57,7 @@ fn on_arm(command: Command) -> Command {
     emulated
 }
 
-/// A client that writes every picture into the folder with its name.
+/// A client that writes every picture into a folder named after the client.
 struct Writer {
     program: Program,
     pictures: PathBuf,

@@ -48,10 +48,10 @@ fn types_beside(load: Load) {
             "key KEY_{letter} down\n{HELD}key KEY_{letter} up\n{PAUSE}"
         );
     }
-    // The last key arrives before the client ends.
+    // The last key must arrive before the client ends.
     text += "wait 1s\n";
     std::fs::write(&script, text).expect("a temporary file");
-    // Without a window manager, the pointer's window has the keyboard.
+    // Without a window manager, the window under the pointer has the keyboard focus.
     let args = [&PIN[..], &["--input-script", &script]].concat();
     let mut client = host.client("client", &there, &args);
     let Some(running) = load.start() else { return };

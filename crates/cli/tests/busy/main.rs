@@ -1,9 +1,9 @@
-//! The whole program on a busy machine: while busy loops run at ordinary priority, while a real-time loop on each core
-//! blocks it for 40 ms ten times a second or for 100 ms twice a second, and while a build runs.
+//! The whole program on a busy machine. There are four loads: busy loops at ordinary priority, a build, and a real-time
+//! loop on each core that blocks the core for 40 ms ten times a second or for 100 ms twice a second.
 //!
-//! The tests require that nothing is lost, repeated or degraded, and that everything is as before one second after the load
-//! has ended. Latency depends on the machine and is not checked. `./dev test-busy` runs all of them; tests that are not
-//! ignored also run with all others.
+//! The tests require that nothing is lost, repeated or degraded. One second after the end of the load, everything must
+//! be as it was before the load. Latency depends on the machine and is not checked. `./dev test-busy` runs all of these
+//! tests; those that are not ignored also run with all other tests.
 
 #![allow(clippy::print_stdout, reason = "measurements for the user of the tier")]
 

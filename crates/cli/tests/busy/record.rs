@@ -13,7 +13,7 @@ pub(crate) struct Row {
     pub(crate) captured: Option<i64>,
     pub(crate) encoded: Option<i64>,
     pub(crate) key_frame: bool,
-    /// `None` if it was not encoded.
+    /// `None` if the frame was not encoded.
     pub(crate) qp: Option<f64>,
     /// The longest run of missing audio sample frames in the subscriber's newest report.
     pub(crate) longest_concealment: Option<u64>,
@@ -61,7 +61,7 @@ pub(crate) fn assert_accounted(rows: &[Row]) {
 
 /// Number of frames that were encoded for a subscriber, and number of those that it received.
 pub(crate) fn encoded_and_received<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, usize) {
-    // Frames before the first one wait for a key frame and are not losses.
+    // Frames before the first sent frame are not losses: the subscriber waits for a key frame.
     let mut rows: Vec<_> = rows.filter(|row| row.encoded.is_some()).collect();
     rows.sort_by_key(|row| row.frame);
     let first = rows

@@ -14,8 +14,9 @@ const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "640x360", "--fps",
 /// Duration under load.
 const BUSY: Duration = Duration::from_secs(8);
 
-/// The rows of the subscriber that is not a session and stayed the longest. Before a video player joins, a short-lived
-/// subscriber may fetch the description of the stream. The frames of each subscriber are accounted for.
+/// The rows of the subscriber with the most frames, sessions excluded. Before a video player joins, a short-lived
+/// subscriber may fetch the description of the stream. Also checks that each frame of these subscribers has exactly one
+/// outcome.
 fn rows_of_other(rows: &[Row]) -> Vec<Row> {
     let mut others: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for row in rows

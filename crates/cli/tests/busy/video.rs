@@ -13,7 +13,8 @@ use crate::support::{Display, Folder, Host, PIN, ScreenCapture, scene};
 
 const SIZE: &str = "640x360";
 
-/// Durations of the measurements before the load, during the load, and from [`BACK`] after its end.
+/// The duration of the measurement before the load, and of the measurement that starts [`BACK`] after the end of the
+/// load. In between, the load is measured for [`BUSY`].
 const QUIET: Duration = Duration::from_secs(4);
 const BUSY: Duration = Duration::from_secs(8);
 const BACK: Duration = Duration::from_secs(1);
@@ -43,7 +44,8 @@ fn streams_beside(load: Load) {
     ScreenCapture::open(&here).more_frames(1);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
-    // This is twice the rate of the scene at the best quantiser, so that it shows if the rate is halved twice.
+    // This is twice the rate that the scene needs at the best quantiser. If the host halved the rate twice, the
+    // quantiser would rise.
     let rate = ["--fps", "30", "--bitrate", "8M"];
     let own = ["--display", &here.name, "--csv", &csv];
     let mut host = Host::start(&[&PIN[..], &own, &rate].concat());

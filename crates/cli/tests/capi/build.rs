@@ -56,7 +56,7 @@ pub(crate) fn program(folder: &Folder, source: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// A command with its keys in the folder.
+/// A command that runs the program with its keys in the folder.
 pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
     let mut command = Command::new(program);
     command
@@ -64,7 +64,7 @@ pub(crate) fn command(program: &Path, folder: &Folder) -> Command {
         .env_remove("WAYLAND_DISPLAY")
         // Cargo's own path also has the parent folder, which may contain an earlier build.
         .env("LD_LIBRARY_PATH", library().folder)
-        // valgrind checks for leaks in all code.
+        // The sanitizer need not check for leaks: valgrind does so in all code.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         // The library is not instrumented, so the sanitizer does not see its threads and locks. It checks
         // only the program's own accesses.

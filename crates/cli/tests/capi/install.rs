@@ -1,4 +1,4 @@
-//! `make install` of the C library without cargo, into any folders, and its removal.
+//! `make install` of the C library into any folders, without cargo, and `make uninstall`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn output_of(command: &mut Command) -> String {
     text.into_owned()
 }
 
-/// Runs `make` with the files of this test's build, and only the system's programs.
+/// Runs `make` on the files of this test's build. Only the system's programs are on the search path.
 fn make(what: &str, variables: &[(&str, &Path)]) {
     let mut make = Command::new("make");
     make.arg("-C").arg(crates().join("capi")).arg(what);
@@ -102,7 +102,8 @@ fn the_library_is_installed_for_programs_in_c() {
     assert_eq!(files(&prefix), Vec::<PathBuf>::new());
 }
 
-/// A project that finds the package, and one that requires another interface version.
+/// CMake finds the installed package and builds a project with it. If a project requires another interface version,
+/// CMake does not find the package.
 fn with_cmake(folder: &Folder, libraries: &Path) {
     if !is_installed("cmake") {
         skip("cmake is not installed: apt-get install cmake");

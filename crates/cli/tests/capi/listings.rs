@@ -22,7 +22,7 @@ pub(crate) struct Host {
     _display: Display,
 }
 
-/// Compiles it with `more`.
+/// Compiles the host with the flags `more`, and starts it.
 pub(crate) fn start_host(folder: &Folder, args: &[&str], more: &[&str]) -> Option<Host> {
     let display = Display::start("640x368")?;
     let more = [&GL[..], more].concat();
@@ -46,7 +46,7 @@ fn pixel_is(shot: &Shot, (x, y): (usize, usize), colour: [u8; 3]) -> bool {
     pixel.iter().zip(colour).all(|(a, b)| a.abs_diff(b) < 60)
 }
 
-/// Whether the hub is at this position, and upright.
+/// Whether the hub is at position `at` and the picture is upright: the position `not_at` shows the ground.
 pub(crate) fn is_hub_at(
     capture: &ScreenCapture,
     at: (usize, usize),
@@ -77,7 +77,7 @@ pub(crate) fn stop_by_stdin(mut program: Program) {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// Continuous and synchronous mode, and `openuvr client`.
+/// Tests continuous and synchronous mode with `openuvr client`.
 #[test]
 fn a_pixel_buffer_is_shown_and_events_come_back() {
     for mode in [&[][..], &["--synchronous"]] {
@@ -106,7 +106,7 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// A program that follows the paper literally submits no picture. Both ends report it.
+/// A program that follows the paper literally submits no picture. Both ends report that the picture is missing.
 #[test]
 fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();
@@ -149,7 +149,7 @@ pub(crate) fn move_mouse(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     mouse.write_all(&events.concat()).expect("the MUD reads it");
 }
 
-/// Moves the hub to the bottom left corner, wherever it is, and from there by this distance.
+/// Moves the hub from any position to the bottom left corner, and from there by this distance.
 pub(crate) fn move_from_corner(mouse: &mut std::fs::File, dx: i32, dy: i32) {
     move_mouse(mouse, -2000, 2000);
     move_mouse(mouse, dx, dy);
@@ -159,7 +159,7 @@ pub(crate) fn fifo(path: &Path) -> std::fs::File {
     let status = std::process::Command::new("mkfifo").arg(path).status();
     assert!(status.expect("coreutils").success());
     let mut options = std::fs::OpenOptions::new();
-    // Opened for reading and writing, so that it opens before the MUD does.
+    // Opening the FIFO for reading and writing does not block until the MUD opens it.
     let opened = options.read(true).write(true).open(path);
     opened.expect("the FIFO")
 }

@@ -41,7 +41,7 @@ fn under_valgrind(inner: Command, log: &str) -> Option<Command> {
     Some(outer)
 }
 
-/// Waits for its end, and shows the tool's report if there is a finding.
+/// Waits for the program's end. If the tool has found an error, shows its report.
 fn ends_clean(mut program: Program, log: &str) {
     program.close_stdin();
     let (status, text) = program.wait();
@@ -94,7 +94,7 @@ fn the_mud_is_clean_under_valgrind() {
     mud.line("showing 640x368");
     let capture = ScreenCapture::open(&display);
     wait_for_turn(&capture);
-    // A program that is slowed down this much may lose its session meanwhile, together with its input.
+    // Under valgrind, the MUD is so slow that it may lose its session. Input is then lost, too, so it is repeated.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
         std::thread::sleep(Duration::from_secs(1));

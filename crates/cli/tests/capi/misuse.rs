@@ -15,7 +15,7 @@ fn every_mistake_returns_its_error() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// The client reports that the host is silent, and only the client's files remain.
+/// The client reports that the host is silent.
 #[test]
 fn a_client_reports_a_killed_application() {
     let folder = Folder::new();
@@ -37,8 +37,8 @@ fn a_client_reports_a_killed_application() {
     );
 }
 
-/// Pictures, input and poses by polling and by callback, also under the thread sanitizer, which covers the
-/// program and what it shares with the library's threads.
+/// Pictures, input and poses by polling and by callback. The thread sanitizer covers the program and the data that it
+/// shares with the library's threads.
 #[test]
 fn two_hosts_and_their_muds_in_one_process() {
     for more in [&[][..], &["-fsanitize=thread"], &["-fsanitize=address"]] {
@@ -74,7 +74,7 @@ fn callbacks_match_the_header() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// The process ends instead of continuing with a stalled stream.
+/// A callback that throws or exits ends the process, because the stream would stall.
 #[test]
 fn a_callback_that_does_not_return_ends_the_process() {
     for how in ["throw", "exit"] {
@@ -92,7 +92,7 @@ fn a_callback_that_does_not_return_ends_the_process() {
     }
 }
 
-/// Each dropped picture has a reason, even a picture that is returned. An engine's renderer can restart.
+/// Each call that drops a picture returns the reason.
 #[test]
 fn dropped_pictures_have_a_reason() {
     on_a_display("tests/silence.c", &[&GL[..], &["-pthread"]].concat());
@@ -103,8 +103,7 @@ fn a_renderer_restarts_at_the_same_port() {
     on_a_display("tests/renderer.c", &[&GL[..], &["-pthread"]].concat());
 }
 
-/// An application that changes its video mode has another OpenGL context afterwards; input follows a moved
-/// window.
+/// After a change of the video mode, an application has another OpenGL context. Input follows a window that has moved.
 #[test]
 fn contexts_and_windows_may_change_while_streaming() {
     for (source, more) in [

@@ -53,7 +53,7 @@ fn plain_memory_is_shown_and_the_pointer_moves_the_square() {
             (pixel_is(&shot, x, y, SQUARE) && pixel_is(&shot, 320, 20, GROUND)).then_some(())
         });
     };
-    // The position to which the script moves it.
+    // The position to which the script moves the square.
     square(608, 336);
     let first = capture.region(SIZE);
     eventually("the bar moves", || {
@@ -82,7 +82,7 @@ fn a_gateway_records_an_application_that_runs_twice() {
         application.args([PIN[1], "127.0.0.1:0", &socket]);
         let mut application = Program::with_stdin("plain", application);
         application.line("recording to");
-        // The file contains some pictures of it.
+        // The file has grown by some pictures of this run.
         eventually("the file grows", || {
             let length = std::fs::metadata(&file).map_or(0, |there| there.len());
             (length > frames).then_some(())

@@ -28,8 +28,8 @@ fn has(modules: &str) -> bool {
 fn python(folder: &Folder, script: &Path) -> Command {
     let mut python = command(Path::new("env"), folder);
     python
-        // Python keeps Ctrl-C ignored if it was ignored at its start, as in the background of a shell without
-        // job control.
+        // If Ctrl-C was ignored when Python started, Python continues to ignore it. Background processes of a shell
+        // without job control start like this.
         .args(["--default-signal=INT", PYTHON, "-u"])
         .arg(script)
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -94,7 +94,7 @@ fn the_wheel_contains_its_library() {
         return;
     }
     let folder = Folder::new();
-    // Into the folder: setuptools builds inside the sources.
+    // The sources are copied into the folder, because setuptools builds inside them.
     let sources = folder.path().join("capi");
     for part in ["python", "include"] {
         copy(&crates().join("capi").join(part), &sources.join(part));

@@ -33,14 +33,14 @@ fn a_library_application_runs_in_a_portal_session() {
         return;
     }
     let (portal, folder) = (Portal::new(), Folder::new());
-    // The session overrides the application's settings: address and admission.
+    // The session overrides the address and the PIN in the application's settings.
     let script = "sleep 1000 | exec PLAIN 1234 127.0.0.1:1";
     let mut session = start(&portal, &folder, &[], script);
     let at: Value = serde_json::from_str(&session.line("\"web\":")).expect("JSON");
     let host = key_of(at["key"].as_str().expect("a key")).expect("a good one");
     let native = at["native"].as_str().expect("an address");
     assert_ne!(native, "127.0.0.1:1");
-    // A token of another portal is invalid.
+    // A ticket of another portal is invalid.
     let other = Portal {
         session: portal.session,
         ..Portal::new()
@@ -61,7 +61,7 @@ fn a_library_application_runs_in_a_portal_session() {
     let player = client(&folder, "player", &link, &["--present", "null"]);
     player.line("player at");
     player.line("showing 640x368");
-    // Its page requires a token of the portal.
+    // The session's page requires a token of the portal.
     let request = |method: &str, path: &str| {
         let url = format!("{}{path}", at["web"].as_str().expect("an address"));
         let token = format!("Authorization: Bearer {}", portal.token(Actions::ALL));
@@ -112,7 +112,7 @@ fn a_library_application_streams_from_a_sandbox() {
     ]
     .concat();
     let place = folder.path().to_str().expect("UTF-8").to_owned();
-    // The recorder is outside, and like a browser's gateway it gets its pictures from the library inside.
+    // The recorder is outside the sandbox. Like a gateway for browsers, it gets its pictures from the library inside.
     let file = folder.path().join("recording.mp4");
     let record = format!("record={}", file.display());
     let args = [&args[..], &[&*place, "--set", &record]].concat();

@@ -26,13 +26,14 @@ pub(crate) fn loud_parts(samples: &[f32]) -> usize {
         .count()
 }
 
-/// Correlation of the loudness of the recording with that of the played sound, at the best alignment: 1 for the same sound,
-/// about 0 for unrelated sounds, and 0 if less than three seconds are audible.
+/// Correlation of the loudness of the recording with that of the played sound, at the best alignment: 1 for the same
+/// sound, about 0 for unrelated sounds. It is 0 if the recording has no three seconds of which at least half are
+/// audible.
 pub(crate) fn similarity(played: &[f32], recording: &[f32]) -> f64 {
     let (played, recording) = (loudness(played), loudness(recording));
     let mut best: f64 = 0.0;
     for one in recording.windows(PARTS).step_by(PARTS / 3) {
-        // Any two silences match.
+        // Silence would match any other silence.
         if one.iter().filter(|level| **level >= LOUD).count() < PARTS / 2 {
             continue;
         }

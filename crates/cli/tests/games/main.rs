@@ -1,9 +1,10 @@
-//! Third-party games, played by a simulated user at another machine. The client finds the host by its name on the network,
-//! the display takes the size of the user's window, and the client plays the game's sound. The game is played with a pad,
-//! which the game detects at its start.
+//! Third-party games, played by a simulated user on another machine. The client finds the host by its name on the
+//! network, the display takes the size of the user's window, and the client plays the game's sound. The user plays with
+//! a pad, which the game detects at its start.
 //!
-//! This is a separate tier, because of its large packages: `./dev test-games`. Test machines have no pad: the client reads
-//! one from a folder that the test serves through `libopenuvr_pads.so`, as it would read one of the kernel.
+//! This is a separate tier, because of its large packages: `./dev test-games`. Test machines have no pad. Instead, the
+//! test serves a folder with a pad through `libopenuvr_pads.so`, and the client reads this pad like a pad of the
+//! kernel.
 
 mod loudness;
 #[path = "../apps/pictures.rs"]
@@ -30,7 +31,7 @@ const OTHER_VIEW: f64 = 18.0;
 /// A level of SuperTux that loads at once.
 const LEVEL: &str = "/usr/share/games/supertux2/levels/world1/welcome_antarctica.stl";
 
-/// Bindings of a pad's buttons and sticks; one line of output for each press of A.
+/// Bindings of a pad's buttons and sticks. The game prints a line for each press of A.
 const OPENARENA: &str = "bind PAD0_A \"echo the pad's A\"\nbind PAD0_RIGHTSTICK_LEFT \"+left\"\n\
     bind PAD0_RIGHTSTICK_RIGHT \"+right\"\nbind PAD0_RIGHTTRIGGER \"+attack\"\n";
 
@@ -72,7 +73,7 @@ fn openarena_is_played_and_heard() {
         ["+set", "r_customwidth", "640"],
         ["+set", "r_customheight", "480"],
         ["+set", "r_fullscreen", "0"],
-        // Its window takes the size that the window manager sets.
+        // The game's window takes the size that the window manager sets.
         ["+set", "r_allowResize", "1"],
         ["+set", "com_introplayed", "1"],
         ["+set", "in_joystick", "1"],
@@ -92,7 +93,7 @@ fn openarena_is_played_and_heard() {
     table.wait_for_line("entered the game");
     table.fills_the_window();
     table.save("start");
-    // Input is lost while the game recreates its window for the new size, because the game reopens the pad then.
+    // The first input may be lost: while the game recreates its window for the new size, it reopens the pad.
     for _ in 0..3 {
         let before = table.count("the pad's A");
         eventually("a press", || {
@@ -107,7 +108,7 @@ fn openarena_is_played_and_heard() {
     });
     table.send_events(&[(EV_ABS, ABS_RX, 0)]);
     table.save("turned");
-    // It shoots, which is audible.
+    // The player's shots are audible.
     table.send_events(&[(EV_ABS, ABS_RZ, 1023)]);
     table.check_sound();
     table.send_events(&[(EV_ABS, ABS_RZ, 0)]);

@@ -24,14 +24,14 @@ const OWN: &str = "1024x768";
 /// The user's display size.
 const THEIRS: &str = "1280x800";
 
-/// Minimum correlation of recorded and played sound, which the codec, the mixing of two sinks and the delays of a busy
-/// machine reduce.
+/// Minimum correlation of recorded and played sound. The codec, the mixing of two sinks and the delays of a busy
+/// machine reduce the correlation.
 const ALIKE: f64 = 0.9;
 
 /// Number of audible parts of 20 ms: four seconds.
 const MIN_LOUD_PARTS: usize = 200;
 
-/// Rule of the window manager that makes each window fill the screen, without a frame.
+/// Rule with which the window manager makes each window fill the screen, without a frame.
 const MANAGER: &str = r#"<openbox_config xmlns="http://openbox.org/3.4/rc"><applications>
 <application class="*"><decor>no</decor><maximized>yes</maximized></application>
 </applications></openbox_config>"#;
@@ -53,7 +53,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `None`, with a message, if a dependency is missing. `program` is the game's.
+    /// `program` is the game's file name. Returns `None`, with a message, if a dependency is missing.
     pub(crate) fn set_up(program: &'static str, window: Size) -> Option<Table> {
         if !Path::new("/usr/games").join(program).exists() {
             skip(&format!("{program} is not installed: ./dev test-games"));
@@ -141,7 +141,7 @@ impl Table {
         self.run = Some(run);
     }
 
-    /// Starts a client at the other machine, which discovers the host.
+    /// Starts a client on the other machine. The client discovers the host.
     pub(crate) fn join(&mut self) {
         let (dir, wav) = (
             self.folder.join("client"),
@@ -186,8 +186,8 @@ impl Table {
         self.run().count(line)
     }
 
-    /// Waits until the game's window and the picture have the size of the user's window, and both ends show
-    /// the same.
+    /// Waits until the game's window and the picture have the size of the user's window, and both ends show the same
+    /// picture.
     pub(crate) fn fills_the_window(&self) {
         let (here, there) = (
             ScreenCapture::open(&self.here),

@@ -55,7 +55,7 @@ const PICTURE: &str = "(() => { \
     } \
     return painted * 50 > canvas.width * canvas.height ? sum : 0; })()";
 
-/// The page reports the end of the application or of the program, whichever it detects first.
+/// The page reports the end of the application or of the host, whichever it detects first.
 const ENDED: &str =
     "/the application at the host has ended|the host has stopped/.test(document.body.innerText)";
 
@@ -112,7 +112,7 @@ fn the_clipboard_works_both_ways_with_a_browser() {
     let args = ["--web", "127.0.0.1:0", "--clipboard", "both"];
     let run = Run::with(&here, &args, &[], &["glxgears"]);
     let mut browser = Browser::start(program, run.folder.path());
-    // With the permission granted, and the page focused.
+    // The page has the permission for the clipboard, and the focus.
     let permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"];
     browser.call(
         None,
@@ -123,12 +123,12 @@ fn the_clipboard_works_both_ways_with_a_browser() {
     let focused = json!({ "enabled": true });
     browser.call(Some(&tab), "Emulation.setFocusEmulationEnabled", &focused);
     browser.until(&tab, "!document.querySelector('#clipboard').hidden");
-    // In several pieces that split characters.
+    // The text is so long that it is sent in several fragments, whose boundaries split characters.
     let copy = "navigator.clipboard.writeText('Größe ✓ '.repeat(3000)).then(() => true)";
     browser.until(&tab, copy);
     browser.run(&tab, "document.querySelector('#clipboard').click()");
     pasted(&here, &"Größe ✓ ".repeat(3000));
-    // Without a click: the page reads the clipboard when it gets the focus.
+    // No click is needed here: the page reads the clipboard when it gets the focus.
     browser.until(
         &tab,
         "navigator.clipboard.writeText('again').then(() => true)",
@@ -163,7 +163,7 @@ fn a_killed_game_is_reported_to_the_page() {
     run.wait();
 }
 
-/// A simulated pad of the page's browser.
+/// A simulated game pad in the page's browser.
 const PAD: &str = "(() => { \
     const buttons = Array.from({ length: 17 }, () => ({ pressed: false, value: 0 })); \
     const id = 'A Pad (STANDARD GAMEPAD Vendor: 045e Product: 028e)'; \
@@ -214,7 +214,7 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
         browser.run(&tab, &format!("{done}; true"));
         wait_for_note(expected);
     }
-    // The game's rumble is sent repeatedly while it lasts, and ends.
+    // While the game's rumble lasts, it is sent repeatedly. At its end, the page resets the pad.
     let folder = run.folder.path();
     std::fs::write(folder.join("new"), "30000 500 1000").expect("a temporary folder");
     std::fs::rename(folder.join("new"), folder.join("rumble")).expect("the same folder");

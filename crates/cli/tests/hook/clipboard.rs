@@ -32,7 +32,7 @@ fn a_games_clipboard_is_off_by_default() {
     let client = run.client(&there, &[]);
     client.line("showing");
     copy_text(&there, "not for the game");
-    // The clipboard directions are logged after the role, long before the first picture.
+    // A client with a shared clipboard logs its directions after the role, long before the first picture.
     assert!(!client.text().contains("copied here"), "{}", client.text());
     assert_eq!(paste(&here), b"");
 }

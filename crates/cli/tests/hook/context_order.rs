@@ -1,5 +1,5 @@
-//! OpenGL contexts that end in each possible order, in a program under the address sanitizer. The host's copy of the picture
-//! is complete for a client that joins later, wherever it was read from.
+//! OpenGL contexts that end in each possible order, in a program under the address sanitizer. A client that joins later
+//! gets a complete picture, no matter from which context the host has read its copy.
 //!
 //! The sanitizer watches the memory of the program and the driver. Freed memory is overwritten and never reused, and reading
 //! it ends the program.
@@ -40,7 +40,7 @@ fn every_act(api: &str, more: &[&str]) {
     };
     let acts = [&ACTS[..], more].concat();
     let variables = [("ASAN_OPTIONS", OsStr::new(SANITIZER))];
-    // Uncompressed pictures, row by row.
+    // Pictures are sent uncompressed, row by row.
     let raw = ["--encoder", "raw"];
     let mut run = Run::with(
         &here,
@@ -77,7 +77,7 @@ fn glx_contexts_may_end_in_any_order() {
 fn egl_contexts_may_end_in_any_order() {
     let more = [
         "destroy,show,release",
-        // A picture that the driver refuses to show: the window keeps the one before.
+        // The driver refuses to show a picture, so the window keeps the previous one.
         "refused",
         "terminate,show",
         "show,terminate",

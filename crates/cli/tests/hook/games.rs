@@ -23,7 +23,7 @@ fn wait_for_motion(there: &Display, size: Size, pictures: usize) {
         capture.client_window()?;
         let shot = capture.region(size);
         let painted = shot.colours().iter().filter(|c| **c != [0; 3]).count();
-        // A part with more than a few colours is not an empty window.
+        // If more than 2 % of the pixels are painted, the window is not empty.
         if painted > size.pixels() / 50 {
             seen.insert(shot.pixels);
         }
@@ -80,7 +80,7 @@ fn a_game_that_loads_gl_through_sdl_is_streamed() {
 #[ignore = "./dev test-games: OpenArena"]
 fn a_key_at_the_client_turns_the_view_of_openarena() {
     const PROGRAM: &str = "/usr/games/openarena";
-    /// KEY_RIGHT of Linux plus eight (X).
+    /// The X key code: KEY_RIGHT of Linux plus eight.
     const RIGHT: u8 = 106 + 8;
     let size = Size::new(640, 480);
     if !Path::new(PROGRAM).exists() {

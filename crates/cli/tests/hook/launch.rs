@@ -30,7 +30,7 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;
     };
-    // As daemons and launchers of game stores do, with short-lived helpers.
+    // Daemons and launchers of game stores start programs like this, with short-lived helpers.
     let script = format!(
         "(sleep 0 &); (setsid sleep 0 &)
          setsid sh -c 'setsid sh -c \"sleep 0.5; exec {actor}\" & exit 0' & exit 42"
@@ -64,13 +64,13 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
     wait_for_colours(&capture, WHITE, WHITE);
     let window_is_gone = || run.program.text().contains("the welcome was clicked");
     eventually("the click", || {
-        // A client that has just become the player may miss the first one.
+        // A client that has just become the player may miss the first click.
         user.move_to(160, 120);
         user.button(1, true);
         user.button(1, false);
         window_is_gone().then_some(())
     });
-    // Streamed from inside the game, at the same address and to the same client.
+    // Now the game's own process streams, at the same address and to the same client.
     wait_for_colours(&capture, RED, GREEN);
     run.acknowledge("seen");
     let (code, text) = run.wait();

@@ -98,7 +98,7 @@ fn a_killed_stream_does_not_affect_the_program() {
             .any(|p| p[..3] != [0; 3]);
         (!shown).then_some(())
     });
-    // Printed after the end of openuvr run.
+    // The program prints this line after the end of `openuvr run`.
     run.program.line("go-on was played");
 }
 
@@ -113,7 +113,7 @@ fn the_pointer_goes_to_the_same_position_in_the_game() {
     let (game, user) = (XTest::open(&here), XTest::open(&there));
     for (x, y) in [(100, 60), (7, 231)] {
         user.move_to(x, y);
-        // The game's window is 40 pixels from the left edge, the client's in the corner.
+        // The game's window is 40 pixels from the left edge of its display; the client's window is in the corner.
         eventually("the pointer", || {
             (game.pointer() == (x + 40, y)).then_some(())
         });
@@ -141,7 +141,7 @@ fn a_surface_of_a_window_is_found_by_name_and_by_the_pointer() {
 #[test]
 fn a_late_client_sees_an_idle_programs_picture() {
     let Some(actor) = actor() else { return };
-    // Pixels read from the display have its depth.
+    // The hook must read pixels of each colour depth.
     for depth in [24, 30, 16] {
         let (Some(here), Some(there)) = (
             Display::of_depth(SCREEN, depth, &[]),
@@ -171,7 +171,7 @@ fn other_windows_of_a_program_are_streamed() {
     let (capture, user) = (ScreenCapture::open(&there), XTest::open(&there));
     wait_for_colours(&capture, RED, GREEN);
     run.acknowledge("seen");
-    // In the middle of the picture, where the colours are compared.
+    // The dialog is in the middle of the picture, where the colours are compared.
     wait_for_colours(&capture, WHITE, WHITE);
     user.move_to(160, 120);
     let click = || {

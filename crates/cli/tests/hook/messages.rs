@@ -1,5 +1,5 @@
-//! Output of the game and of `openuvr run`. Neither interrupts the other's lines, and both run without a reader of the
-//! output.
+//! Output of the game and of `openuvr run`. Neither interrupts the other's lines, and both continue if their output
+//! cannot be written.
 
 use std::fs::{File, read_to_string};
 use std::process::Stdio;
@@ -67,7 +67,7 @@ fn a_run_with_lost_messages_keeps_streaming() {
         let address = free.local_addr().expect("an address").to_string();
         drop(free);
         let more = ["--csv", &csv, "--bind", &address];
-        // Its own messages go to a readable file.
+        // Only the output of `openuvr run` fails, not that of the game.
         let game = ["sh", "-c", "exec glxgears 2>/dev/null"];
         let mut command = openuvr(&args(&dir, hook, &more, &game));
         command.env("DISPLAY", &here.name);
@@ -81,7 +81,7 @@ fn a_run_with_lost_messages_keeps_streaming() {
         run.assert_running();
         run.signal(rustix::process::Signal::TERM);
         let (status, _) = run.wait();
-        // As a shell reports SIGTERM: the end of the game, not of openuvr.
+        // The game's exit code, as a shell reports SIGTERM. `openuvr run` itself was not killed.
         assert_eq!(status.code(), Some(128 + 15));
     }
 }

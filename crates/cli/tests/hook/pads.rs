@@ -1,7 +1,7 @@
 //! Game pads. A game under `openuvr run` reads the client's pad from its `/dev/input`, and the game's rumble is sent back.
 //!
-//! Test machines have no pad. Like the game, the client reads one from a device folder that the test serves through
-//! `libopenuvr_pads.so`, as it would read one of the kernel.
+//! Test machines have no pad. Instead, the test serves a device folder through `libopenuvr_pads.so`. The client reads a
+//! pad from this folder like a pad of the kernel; the game reads its own pad in the same way.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -24,7 +24,7 @@ const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears; kill $reader";
 
-/// Like [`GAME`], but the program that reads pads starts first: it looks for them before the first picture.
+/// Like [`GAME`], but the program that reads pads starts first. It looks for pads before the first picture.
 const EARLY: &str = "$READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     until grep -q 'event240 is' \"$MARKS/notes\"; do sleep 0.05; done; \
@@ -76,7 +76,7 @@ impl Rig {
         plug(&pads);
         let display = Display::start("320x240")?;
         let variables = [("READER", OsStr::new(reader)), ("HOW", OsStr::new(how))];
-        // Pads are plugged and unplugged, and have the names of the player's pads.
+        // With `--pads 0`, the game's pads appear and disappear with the player's pads, and have the same names.
         let run = Run::with(&display, &["--pads", "0"], &variables, &["sh", "-c", GAME]);
         let client = client(&run, &files, "client", args);
         let rig = Rig {
@@ -141,7 +141,7 @@ impl Rig {
     }
 }
 
-/// A client without a window, with its pads in a folder.
+/// A client without a window, which reads its pads from the folder `files`.
 fn client(run: &Run, files: &Folder, name: &str, args: &[&str]) -> Program {
     let port = port_of(&run.program.line("openuvr run: streaming"));
     let (address, dir) = (format!("127.0.0.1:{port}"), run.folder.join(name));
@@ -185,7 +185,7 @@ fn a_game_reads_the_clients_pad() {
     // This is within the stick's dead zone.
     rig.send(&[(EV_ABS, ABS_X, 100)]);
     rig.wait_for_line("event240 3 0 0");
-    // Unplugged with the button and the d-pad pressed: both are released first.
+    // The pad is unplugged while the button and the d-pad are pressed: both are released first.
     rig.pads.unplug(0);
     rig.wait_for_lines(&[
         "event240 1 304 0",
@@ -199,7 +199,7 @@ fn a_game_reads_the_clients_pad() {
     rig.wait_for_pad("Another");
     rig.send(&[(EV_KEY, BTN_MODE, 1)]);
     rig.wait_for_lines(&["folder - event240", "folder + event240", "event240 1 316 1"]);
-    // The client ends with a pressed button.
+    // The client ends while a button is pressed.
     rig.client.signal(Signal::INT);
     rig.wait_for_lines(&[
         "event240 1 316 1",
@@ -231,14 +231,14 @@ fn a_motion_sensor_deflects_a_stick() {
     let Some(mut rig) = Rig::start("", &motion, |_| {}) else {
         return;
     };
-    // If there is no pad here, a separate one is used.
+    // The client has no pad, so the game gets a separate pad for the motion sensor.
     rig.wait_for_pad("OpenUVR motion sensor");
     sensor.turn_left(0.0);
     sensor.turn_left(-45.0);
     rig.wait_for_line("event240 3 3 32767");
     sensor.turn_left(90.0);
     rig.wait_for_lines(&["event240 3 3 32767", "event240 3 3 -32768"]);
-    // The player's pad replaces it and keeps the deflection.
+    // The player's pad replaces the sensor's pad and keeps its deflection.
     rig.pads.plug(0, xbox("My Pad")).expect("a folder");
     rig.wait_for_pad("My Pad");
     rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_RX, 32_767)]);
@@ -278,7 +278,8 @@ fn a_permanent_pad_exists_without_a_player() {
         files,
         _display: display,
     };
-    // This is as it was read before the host started. The order of the game machine's devices is undefined.
+    // The game has opened its permanent pad once, before the host started. The order of the devices on the game's
+    // machine is undefined.
     let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
     assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
     // The second pad appears as usual, with its own name.
@@ -291,8 +292,8 @@ fn a_permanent_pad_exists_without_a_player() {
         "event240 holds 1 keys x -12345",
     ]);
     rig.wait_for_line("event241 1 305 1");
-    // The pad is unplugged, and then the client ends, each time with a pressed button. The button is released, and the pad
-    // stays.
+    // The player's pad is unplugged, and later the client ends, each time while a button is pressed. The button is
+    // released, and the game keeps its pad.
     rig.pads.unplug(0);
     rig.wait_for_lines(&["event240 1 304 0", "event240 holds 0 keys x 0"]);
     rig.pads.plug(0, xbox("Another")).expect("a folder");
@@ -302,7 +303,7 @@ fn a_permanent_pad_exists_without_a_player() {
     rig.client.signal(Signal::INT);
     rig.wait_for_lines(&["event240 1 316 1", "event240 1 316 0"]);
     rig.wait_for_line("event241 gone No such device");
-    // A new client has the pad at once, and gets the game's rumble.
+    // A new client controls the game's pad at once, and gets the game's rumble.
     rig.client = client(&rig.run, &rig.files, "client", &[]);
     rig.client.line("game pad Another");
     rig.send(&[(EV_KEY, BTN_MODE, 0), (EV_KEY, BTN_START, 1)]);
@@ -337,7 +338,7 @@ fn the_games_rumble_is_sent_to_the_client() {
     };
     assert_eq!(rig.next_request(), Request::Upload(0, effect));
     assert_eq!(rig.next_request(), Request::Play(0, 1));
-    // The effect becomes stronger while it runs, in place of the uploaded effect.
+    // A stronger effect replaces the uploaded effect while it is played.
     rig.play_rumble("65535 65535 0");
     let harder = Effect {
         strong: 65_535,
@@ -347,7 +348,7 @@ fn the_games_rumble_is_sent_to_the_client() {
     assert_eq!(rig.next_request(), Request::Upload(0, harder));
     rig.play_rumble("0 0 0");
     assert_eq!(rig.next_request(), Request::Play(0, 0));
-    // An effect that ends by itself.
+    // The effect ends by itself.
     rig.play_rumble("500 0 60");
     let weaker = Effect {
         strong: 500,
@@ -380,7 +381,7 @@ fn two_pads_and_two_readers_of_each() {
     };
     rig.wait_for_pad("First");
     rig.wait_for_pad("Second");
-    // The second readers print nothing before the first event: wait for them.
+    // Waits for the second readers, which print nothing before their first event.
     eventually("all read", || {
         rig.send_to(0, &[(EV_KEY, BTN_TL, 1)]);
         rig.send_to(3, &[(EV_KEY, BTN_TR, 1)]);
@@ -422,7 +423,7 @@ fn a_database_maps_the_buttons() {
         (EV_ABS, ABS_RX, 4321),
         (EV_ABS, ABS_X, 999),
     ]);
-    // Its first button is mapped to B, and its fourth axis to the left stick.
+    // The database maps the pad's first button to B, and its fourth axis to the left stick.
     rig.wait_for_lines(&["event240 1 305 1", "event240 3 0 4321"]);
 }
 
@@ -434,7 +435,7 @@ fn disabled_pads_do_not_exist() {
         return;
     };
     rig.client.line("openuvr client: player");
-    // The same device again: its session replaces the first, and sends its pads.
+    // A second client with the same key: its session replaces the first session, and sends its pads.
     let other = client(&rig.run, &rig.files, "client", &[]);
     other.line("game pad Pad");
     rig.wait_for_pad("Pad");
@@ -465,7 +466,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
         files,
         _display: display,
     };
-    // SDL's own name for this vendor and product.
+    // The pad's name is not compared: SDL has its own name for this vendor and product.
     rig.wait_for_pad_count(1);
     rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_Y, 32_767)]);
     rig.wait_for_lines(&["0 a 1", "0 lefty 32767"]);
@@ -492,7 +493,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     rig.client.kill();
 }
 
-/// Builds the plain reader; `None`, with a message, without a C compiler.
+/// Builds the plain reader; `None`, with a message, if there is no C compiler.
 fn build_reader() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
@@ -500,7 +501,7 @@ fn build_reader() -> Option<&'static str> {
         .as_deref()
 }
 
-/// Builds the SDL program; `None`, with a message, without SDL's headers.
+/// Builds the SDL program; `None`, with a message, if SDL's headers are missing.
 pub(crate) fn sdl() -> Option<String> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
         crate::support::skip("the headers of SDL 2 are not installed: apt-get install libsdl2-dev");
@@ -517,7 +518,7 @@ impl Rig {
         eventually(line, || enough(self.notes()));
     }
 
-    /// Makes the game play "strong weak milliseconds".
+    /// Makes the game play a rumble, given as "strong weak milliseconds".
     fn play_rumble(&self, strengths: &str) {
         let folder = self.run.folder.path();
         std::fs::write(folder.join("new"), strengths).expect("a temporary folder");

@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-/// Builds the actor; `None`, with a message, without a C compiler.
+/// Builds the actor; `None`, with a message, if there is no C compiler.
 pub(crate) fn actor() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
@@ -113,7 +113,7 @@ pub(crate) fn displays(size: &str) -> Option<(Display, Display)> {
     Some((Display::start(size)?, Display::start(size)?))
 }
 
-/// Colours of the actor: each 0 or 1 for red, green, blue.
+/// Colours of the actor, with one bit each for red, green and blue.
 pub(crate) const BLUE: u8 = 1;
 pub(crate) const GREEN: u8 = 2;
 pub(crate) const RED: u8 = 4;

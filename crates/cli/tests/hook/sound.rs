@@ -15,7 +15,7 @@ use crate::support::{Display, Folder, eventually};
 
 const PITCH: f64 = 500.0;
 
-/// Shows pictures and plays `$TONE`. Both end when this command is ended.
+/// Shows pictures and plays the file `$TONE`. Both end with this command.
 const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!; \
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";
@@ -38,7 +38,7 @@ impl Rig {
         let mut tone = std::fs::File::create(files.join("tone")).expect("a file");
         let second = bytes(&mut Sine::new(PITCH, LEVEL));
         for _ in 0..LENGTH {
-            // This is a whole number of periods per second.
+            // Each second contains a whole number of periods.
             tone.write_all(&second).expect("there is room");
         }
         Some(Rig {
@@ -122,7 +122,7 @@ fn the_next_run_removes_a_killed_runs_sink() {
         Pid::from_raw(text.trim().parse().ok()?)
     });
     first.program.kill();
-    // The game itself continues.
+    // The game has continued without `openuvr run`, and is ended here.
     kill_process(id, Signal::TERM).expect("a child process");
     let left = rig.game_sinks().contains(&before);
     assert!(left, "no process removed it");

@@ -126,9 +126,9 @@ impl App {
         }
     }
 
-    /// The motion that arrives for 100 steps at the client, of (3100, -700) in all. This is far beyond the edges of both
-    /// displays, like the view of a game that keeps turning. Consecutive steps differ, because SDL 2 drops a raw motion that
-    /// equals the previous one within the same millisecond.
+    /// Moves the client's mouse in 100 steps, by (3100, -700) in all, and returns the motion that arrives here. As in a
+    /// game whose view keeps turning, this is far beyond the edges of both displays. Consecutive steps differ, because
+    /// SDL 2 drops a raw motion that equals the previous one within the same millisecond.
     pub(crate) fn turned_by(&mut self, client: &XTest) -> (i64, i64) {
         let before = self.moved;
         for _ in 0..50 {

@@ -4,10 +4,10 @@ use crate::rig::Rig;
 use crate::support::clipboard::{can_copy, copy, copy_text, paste, pasted, xclip};
 use crate::support::{Display, Program};
 
-/// Text that must not reach the other side.
+/// Text that must not reach the peer.
 const SECRET: &str = "not for the other side";
 
-/// Two displays; `None` without a copy program.
+/// Two displays; `None` if no copy program is installed.
 fn rig() -> Option<Rig> {
     match can_copy() {
         true => Rig::new("320x240", "640x480"),
@@ -31,7 +31,8 @@ fn text_goes_both_ways_and_long_text_too() {
         copy_text(there, &back);
         pasted(here, &back);
     }
-    // The newest text wins on either side. Text from the peer is not echoed, because that would replace this text.
+    // The newest text wins, whichever end it comes from. Text from the peer is not echoed: an echo would replace the
+    // newest text.
     copy_text(here, "newer");
     pasted(there, "newer");
     assert_eq!(paste(here), b"newer");
@@ -62,9 +63,9 @@ fn non_text_and_long_text_stay_and_are_reported() {
     copy_text(here, "first");
     pasted(there, "first");
     copy(here, "image/png", b"\x89PNG\r\n\x1a\n");
-    client.line("copied content not sent to the host: it is not text");
+    client.line("copied content not sent to the host: the content is not text");
     copy(here, "UTF8_STRING", &vec![b'x'; 100_000_000]);
-    client.line("copied content not sent to the host: it is too long");
+    client.line("copied content not sent to the host: the content is too long");
     assert_eq!(paste(there), b"first");
     // The rejected content does not block later text.
     copy_text(here, "next");
@@ -77,7 +78,7 @@ fn a_killed_owner_blocks_nothing() {
     let host = rig.host(&["--clipboard", "to-client"]);
     let (here, there) = (&rig.client_side, &rig.host_side);
     let _client = rig.client(&host, "client", &[]);
-    // In the foreground it stays a child of the test.
+    // In the foreground, xclip stays a child of the test.
     let held = rig.folder.path().join("held");
     std::fs::write(&held, "held").expect("a temporary folder");
     let name = held.to_string_lossy().into_owned();
@@ -104,7 +105,8 @@ fn the_clipboard_is_off_by_default() {
     );
     silent.stop();
     drop(off);
-    // The same with a host that shares its clipboard. The marker shows that earlier text would have arrived by now.
+    // Repeats the check with a host that shares its clipboard. Once the marker has arrived, earlier text would have
+    // arrived, too.
     let host = rig.host(&["--clipboard", "to-client"]);
     let client = rig.client(&host, "client", &[]);
     copy_text(here, SECRET);
@@ -134,7 +136,7 @@ fn observers_and_opted_out_clients_get_no_clipboard() {
     copy_text(&watching, SECRET);
     copy_text(here, "again");
     pasted(there, "again");
-    // A player with the clipboard off keeps its own.
+    // A player whose clipboard option is off keeps its own text.
     let taking = rig.host(&["--clipboard", "both", "--bind", "127.0.0.1:0"]);
     let deaf = taking.client("client", &watching, &["--clipboard=false"]);
     deaf.line("openuvr client: showing");

@@ -20,7 +20,7 @@ const B: u8 = 48 + 8;
 const INPUT_BLOCKED: &str = "openuvr host: input is suspended";
 const INPUT_RESUMED: &str = "openuvr host: input is resumed";
 
-/// A streamed window, one that covers it, the host, and a client.
+/// A streamed window, another window that covers it, the host, and a client.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {
     let streamed = App::open(&rig.host_side, "streamed", PLACE);
     let cover = App::open(&rig.host_side, "cover", PLACE);
@@ -29,9 +29,9 @@ fn covered(rig: &Rig) -> (App, App, Host, Program) {
     (streamed, cover, host, client)
 }
 
-/// Waits until the window manager maps windows, because it ignores requests during its start. The first program stays
-/// connected, with its window unmapped. Otherwise, the next window would get the same id, which the window manager may still
-/// use.
+/// Waits until the window manager maps windows: during its start, it ignores requests. Returns the first program, which
+/// stays connected, with its window unmapped. If it disconnected, the next window would get the same id, and the window
+/// manager might still use this id for the first window.
 fn first_window(side: &Display) -> App {
     let first = App::open(side, "first", (0, 0, 10, 10));
     let xtest = XTest::open(side);
@@ -65,7 +65,7 @@ fn send_to_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
 
 /// Raises the cover and gives it the keyboard, as a user at the host would.
 fn raise_cover(rig: &Rig, cover: &App) {
-    // Directly without a window manager, otherwise with a taskbar's request.
+    // Without a window manager, this request raises the cover. With one, the message below does, as if from a taskbar.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     let conn = &cover.conn;
     conn.configure_window(cover.window, &above).expect("sent");
@@ -82,7 +82,7 @@ fn raise_cover(rig: &Rig, cover: &App) {
         } else {
             frame
         };
-        // In the middle of both windows.
+        // This position is in the middle of both windows.
         let at = host
             .conn
             .translate_coordinates(host.root, host.root, 200, 160);
@@ -211,7 +211,8 @@ fn input_for_a_hidden_window_goes_nowhere() {
     xtest.button(1, true);
     xtest.button(1, false);
     host.program.line(INPUT_BLOCKED);
-    // Motion is never blocked. Once it has arrived, the click has been handled, too, and must not reach the window later.
+    // Motion is never blocked. Once this motion has arrived, the host has also handled the click, which must not reach
+    // the window later.
     points(140, 120);
     streamed.conn.map_window(streamed.window).expect("sent");
     streamed.conn.sync().expect("a running X server");

@@ -33,14 +33,14 @@ fn a_keyboard_and_a_mouse_without_the_window() {
         let path = rig.folder.join(name);
         let made = Command::new("mkfifo").arg(&path).status();
         assert!(made.expect("mkfifo is there").success());
-        // Opened for reading and writing: the client may open it at any time.
+        // With the FIFO open for reading and writing here, the client may open it at any time.
         let end = OpenOptions::new().read(true).write(true).open(&path);
         (path, end.expect("the test's FIFO"))
     });
     let [(keyboard, mut keys), (mouse, mut moves)] = devices;
     let input = format!("evdev:{keyboard},9={mouse}");
     let client = rig.client(&host, "client", &["--input", &input]);
-    // Input from the window is not sent in addition.
+    // Input from the client's window is not sent.
     let xtest = XTest::open(&rig.client_side);
     xtest.move_to(10, 10);
     xtest.chord(&[K]);
@@ -66,7 +66,7 @@ fn a_keyboard_and_a_mouse_without_the_window() {
     clicked.retain(|received| !matches!(received, Received::Down(A) | Received::Up(A)));
     assert_eq!(clicked, [Received::ButtonDown(1), Received::ButtonUp(1)]);
     assert_eq!(pointer.pointer(), (130, 80));
-    // The client has ended, and its keys are released.
+    // When the client has ended, the host releases its keys.
     drop(client);
     eventually("the key is up", || {
         pointer.pressed().0.is_empty().then_some(())

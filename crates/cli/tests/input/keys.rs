@@ -75,9 +75,9 @@ pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A program that prints the X library's result for each key, through its input method.
+/// A program that prints the text that Xlib's input method returns for each key.
 fn printer(rig: &Rig) -> Option<Program> {
-    // Without a terminal it would buffer its output.
+    // Without a terminal, xev would buffer its output.
     let mut command = Command::new("stdbuf");
     command
         .args([
@@ -115,7 +115,7 @@ fn printer(rig: &Rig) -> Option<Program> {
     Some(xev)
 }
 
-/// The text that such a program printed.
+/// The typed text, from the output of [`printer`].
 fn printed(text: &str) -> String {
     let bytes = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once("XmbLookupString gives ")?;
@@ -171,8 +171,8 @@ fn russian_and_dead_keys_arrive_in_a_terminal_as_typed() {
     let xtest = XTest::open(&rig.client_side);
     let (_, russian) = LAYOUTS[3];
     let mut all = String::new();
-    // Text is typed word by word. If no key code is free, one is remapped, and the terminal must have handled its keys by
-    // then, as with human typing.
+    // Text is typed word by word. If no key code is free, the host remaps one. Before that, the terminal must have
+    // handled the earlier keys, as with human typing.
     for word in russian.split_inclusive(' ') {
         xtest.type_text(word);
         all += word;
@@ -235,7 +235,7 @@ fn caps_lock_toggled_elsewhere_holds_no_shift_by_position() {
     let mut app = App::open(&rig.host_side, "app", (0, 0, 640, 480));
     let host = rig.host(&[]);
     let xtest = XTest::open(&rig.client_side);
-    // Before the client has a window.
+    // Caps Lock is toggled before the client has a window.
     xtest.chord(&[66]);
     let _client = rig.client(&host, "client", &["--key-mapping", "position"]);
     xtest.chord(&[A]);
@@ -278,7 +278,7 @@ fn the_host_repeats_held_keys() {
     let xtest = XTest::open(&rig.client_side);
     XTest::open(&rig.client_side).set_repeat(true);
     XTest::open(&rig.host_side).set_repeat(false);
-    // The client's window gets repeats, but the host's window system must not.
+    // The client's window gets key repeats, but must not forward them to the host.
     let window = xtest.windows("openuvr").pop().expect("the client's window");
     let aux = x11rb::protocol::xproto::ChangeWindowAttributesAux::new();
     let aux = aux.event_mask(EventMask::KEY_PRESS);
@@ -300,7 +300,7 @@ fn the_host_repeats_held_keys() {
         [Received::Down(A), Received::Up(A)]
     );
 
-    // Now the host repeats until the key is released.
+    // Now the host's X server repeats the key until it is released.
     XTest::open(&rig.host_side).set_repeat(true);
     xtest.key(K, true);
     for _ in 0..4 {
@@ -312,7 +312,7 @@ fn the_host_repeats_held_keys() {
     assert_eq!(tail[tail.len() - 2..], [Received::Up(K), Received::Down(L)]);
 }
 
-/// A client holds two keys and a button. `end` disconnects the client. Checks that all are released.
+/// A client holds two keys and a button, and `end` disconnects it. Checks that the host releases all of them.
 fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;
@@ -410,7 +410,7 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
     let xtest = XTest::open(&rig.client_side);
     let at_host = XTest::open(&rig.host_side);
     at_host.set_repeat(true);
-    // For this application, a repeat is a release and a press. All repeats are over when nothing is pressed.
+    // This application receives a repeat as a release and a press. When nothing is pressed, all repeats are over.
     let all = |app: &mut App| {
         eventually("all keys are up", || {
             at_host.pressed().0.is_empty().then_some(())
@@ -418,7 +418,8 @@ fn a_tap_is_one_press_although_the_link_stalls_meanwhile() {
         app.is_idle();
         app.take()
     };
-    // This is late enough to show on a busy machine that nothing arrives, and before everything is released.
+    // The repeat delay is 900 ms. By then, even a busy host has suppressed the repeats of a silent player, but has not
+    // yet released the player's keys.
     let rate = ["-display", &rig.host_side.name, "r", "rate", "900", "40"];
     let set = Command::new("xset").args(rate).status();
     if !set.is_ok_and(|status| status.success()) {
@@ -486,7 +487,8 @@ fn text_typed_by_a_program_arrives() {
     let host = rig.host(&[]);
     let _client = rig.client(&host, "client", &[]);
     let text = "Grüße €";
-    // xdotool remaps one key code for each character: each has to be handled in time.
+    // xdotool remaps the same key code for each character, so each character must be handled before the next one is
+    // typed.
     let mut typed = String::new();
     for ch in text.chars() {
         let status = Command::new("xdotool")

@@ -7,8 +7,8 @@ use crate::rig::{Rig, poll_until};
 use crate::support::eventually;
 use crate::xtest::XTest;
 
-/// Moves the pointer to positions of the client's display, and waits until the host's pointer is within the
-/// range that `at` returns for each.
+/// Moves the pointer to each of these positions of the client's display. Waits each time until the host's pointer is
+/// within the range that `at` returns.
 fn check_pointer(
     rig: &Rig,
     places: &[(i16, i16)],
@@ -102,7 +102,7 @@ fn the_pointer_follows_a_moved_window() {
     let places = [(0, 0), (319, 239), (17, 200)];
     check_pointer(&rig, &places, |x, y| (x + 40..=x + 40, y + 30..=y + 30));
     XTest::open(&rig.host_side).move_resize(app.window, (200, 100, 320, 240));
-    // A separate event tells the host of the move: earlier positions may be off.
+    // A separate event informs the host that the window has moved. Pointer positions before this event may be off.
     let xtest = XTest::open(&rig.client_side);
     let host = XTest::open(&rig.host_side);
     eventually("the host follows the window", || {
@@ -134,7 +134,7 @@ fn buttons_and_the_wheel_arrive_in_order() {
     xtest.button(3, true);
     xtest.button(1, false);
     xtest.button(3, false);
-    // The end of the sequence.
+    // This key marks the end of the sequence.
     xtest.chord(&[38]);
     let mut expected: Vec<Received> = numbers
         .iter()
@@ -172,7 +172,7 @@ fn a_grabbed_mouse_sends_relative_motion() {
     xtest.button(2, false);
     app.wait_for(Received::ButtonUp(2));
     assert_eq!(app.turned_by(&xtest), (3100, -700));
-    // Absolute positions do not disturb a game that keeps its pointer centred.
+    // A game may keep its pointer centred: the client sends no absolute position that would move it elsewhere.
     app.conn
         .warp_pointer(x11rb::NONE, app.root, 0, 0, 0, 0, 320, 240)
         .expect("sent");

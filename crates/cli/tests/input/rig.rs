@@ -19,14 +19,14 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Starts both displays with a screen of this size (`640x480`) each.
+    /// Starts both displays with screens of these sizes, such as `640x480`.
     pub(crate) fn new(host: &str, client: &str) -> Option<Rig> {
         let rig = Rig {
             host_side: Display::start(host)?,
             client_side: Display::start(client)?,
             folder: Folder::new(),
         };
-        // The number of repeats of a held key depends on the machine's load.
+        // Key repeat is off, because the number of repeats depends on the machine's load.
         for side in [&rig.host_side, &rig.client_side] {
             XTest::open(side).set_repeat(false);
         }
@@ -93,7 +93,7 @@ pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     }
     let mut command = Command::new("openbox");
     command.arg("--sm-disable").env("DISPLAY", &side.name);
-    // The home directory for its files.
+    // The window manager writes its files into the test's folder.
     for home in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
         command.env(home, rig.folder.path());
     }

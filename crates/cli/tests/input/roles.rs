@@ -33,7 +33,7 @@ fn an_observer_only_watches() {
     xtest.button(1, true);
     xtest.button(1, false);
 
-    // A player next to it, with its own window. The pointer is in neither window.
+    // A player on the same display, with its own window. The pointer is in neither window.
     xtest.move_to(600, 450);
     let _player = rig.client(&host, "client", &[]);
     let mine = xtest.windows("openuvr");
@@ -91,7 +91,7 @@ fn a_takeover_releases_keys_and_the_role_returns() {
     );
     assert!(app.is_idle());
 
-    // The title shows the role, which returns when the other client leaves.
+    // The window's title shows the client's role. When the new player leaves, the old one gets its role back.
     let title = |window| xtest.text(window, xproto::AtomEnum::WM_NAME.into());
     assert!(title(old).ends_with(&format!("({})", ObserverReason::TakenOver)));
     let player = title(theirs);

@@ -1,4 +1,5 @@
-//! A recorded inertial sensor of the client moves an application at the host that does not support head poses.
+//! A recorded inertial sensor of the client controls an application at the host. The application does not support head
+//! poses.
 
 use crate::app::{App, Received};
 use crate::rig::{Rig, poll_until};
@@ -22,7 +23,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// Starts a client with these options, whose window has the focus, and centres the sensor.
+    /// Starts a client with these options, gives its window the focus, and centres the sensor.
     fn start(rig: &Rig, host: &crate::support::Host, app: App, options: &[&str]) -> Moved {
         let sensor = Sensor::new();
         let head = sensor.spec();
@@ -39,7 +40,7 @@ impl Moved {
             xtest,
             start: (0, 0),
         };
-        // Behind the motion of the pointer.
+        // The click arrives after the motion of the pointer.
         moved.xtest.button(1, true);
         moved.xtest.button(1, false);
         moved.app.wait_for(Received::ButtonUp(1));
@@ -81,7 +82,7 @@ fn a_turned_sensor_turns_the_view_and_recentring_returns_it() {
     moved.sensor.turn_left(-100.0);
     moved.wait_for(1600);
     moved.xtest.chord(&[CONTROL, ALT, SHIFT, C]);
-    // With the sample after it.
+    // Recentring takes effect with the next sample.
     eventually("the view is ahead again", || {
         moved.sensor.turn_left(0.0);
         (moved.counts().0.abs() <= 1).then_some(())

@@ -14,16 +14,17 @@ use crate::xtest::{CONTROL, XTest};
 
 const ALL: &[&str] = &["us", "de", "fr", "ru"];
 
-/// A program with a text field, which it writes to the file `$1` on each change, or when `saves` is pressed.
+/// A program with a text field. The program writes the field's text to the file `$1` on each change, or when the keys
+/// `saves` are pressed.
 struct Toolkit {
     /// Shell command that succeeds if all dependencies are installed.
     needs: &'static str,
     /// Shell command.
     start: &'static str,
     saves: &'static [u8],
-    /// Whether the text field has the focus when the window has.
+    /// Whether the text field has the focus, given that its window has it.
     is_ready: fn(&Path) -> bool,
-    /// Whether the host uses the client's layout instead of the American one.
+    /// Whether the host uses the client's layout instead of the US layout.
     same_layout: bool,
     layouts: &'static [&'static str],
     /// Characters that the program drops at this typing speed.
@@ -132,8 +133,8 @@ window.mainloop()
     without: &[],
 };
 
-/// A byte order mark at the start of the file marks it as UTF-8. Among the letters that the host's layout lacks, wine
-/// accepted seven here.
+/// A byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout: of the letters that
+/// its own layout lacks, wine accepted only seven here.
 const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,
@@ -142,7 +143,7 @@ const WINE: Toolkit = Toolkit {
     same_layout: true,
     // With only a Russian layout, Ctrl+S did not save.
     layouts: &["us", "de", "fr"],
-    // AltGr is released again before the program handles it.
+    // The program handles these keys only after AltGr has been released.
     without: &['@', '€'],
 };
 
@@ -183,8 +184,8 @@ fn managed_windows(xtest: &XTest) -> Vec<u32> {
     list.value32().into_iter().flatten().collect()
 }
 
-/// Whether one of them has the keyboard focus. The active window is not enough: some programs set the focus
-/// later themselves.
+/// Whether a managed window has the keyboard focus. It is not enough that such a window is active: some programs set
+/// the focus later themselves.
 fn has_keyboard(xtest: &XTest) -> bool {
     let focus = xtest.conn.get_input_focus().expect("sent").reply();
     let mut window = focus.expect("a running X server").focus;
@@ -193,7 +194,7 @@ fn has_keyboard(xtest: &XTest) -> bool {
         let tree = xtest.conn.query_tree(window).expect("sent").reply();
         match tree.map(|tree| tree.parent) {
             Ok(parent) if parent != x11rb::NONE => window = parent,
-            // The root, or no window at all.
+            // The focus is on the root window, or on no window at all.
             _ => return false,
         }
     }
@@ -232,7 +233,8 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
             all.trim_start_matches('\u{feff}').to_owned()
         };
         let x = if *name == "ru" { "ч" } else { "x" };
-        // Wine sets up its keyboard after its window has the focus, and drops new letters meanwhile.
+        // Wine sets up its keyboard only after its window has got the focus. Until then, it drops letters that its
+        // keyboard lacks.
         for (key, left) in [(X, x), (BACK_SPACE, "")] {
             xtest.chord(&[key]);
             xtest.chord(toolkit.saves);
@@ -240,8 +242,8 @@ fn types_letter_for_letter(toolkit: &Toolkit) {
             assert_eq!(typed(), left, "{} under {name}", toolkit.needs);
         }
         let mut all = String::new();
-        // Letters are typed one at a time. If no key code is free, one is remapped, and the program must have handled its
-        // keys by then, as with human typing.
+        // Letters are typed one at a time. If no key code is free, the host remaps one. Before that, the program must
+        // have handled the earlier keys, as with human typing.
         for letter in text.chars().filter(|ch| !toolkit.without.contains(ch)) {
             xtest.type_text(letter.encode_utf8(&mut [0; 4]));
             xtest.chord(toolkit.saves);
@@ -286,7 +288,7 @@ fn notepad_in_wine_gets_the_letters_of_three_layouts() {
     types_letter_for_letter(&WINE);
 }
 
-/// A DOS program that appends each typed character to the file TYPED, which it closes each time.
+/// A DOS program that appends each typed character to the file TYPED, and closes the file each time.
 const TYPED_COM: &[u8] = &[
     0xb4, 0x08, 0xcd, 0x21, // AH=8: a key without echo, into AL
     0xa2, 0x30, 0x01, // to where the last byte is

@@ -79,7 +79,7 @@ impl SessionWindow {
             .expect("sway runs");
     }
 
-    /// Waits until the letter A is pressed or released.
+    /// Waits until the key A is pressed (`wanted`) or released.
     fn until_key(&self, wanted: bool) {
         eventually("the letter", || match self.input.try_recv().ok()? {
             InputEvent::Key {
@@ -109,7 +109,7 @@ fn socket(sway: &Sway) -> String {
     path.to_str().expect("temporary names are text").to_owned()
 }
 
-/// A host of the session.
+/// A host that streams the session.
 fn host(sway: &Sway, args: &[&str]) -> Host {
     let socket = socket(sway);
     let own = ["--source", "wayland", "--wayland-display", &socket];
@@ -136,7 +136,7 @@ fn a_wayland_session_is_streamed_and_typed_into() {
         window.show(id);
         screen.stamp_when("the session's picture", |stamp| stamp.frame == id);
     }
-    // Keys pressed in the client's window arrive in the session's, letter for letter.
+    // Keys pressed in the client's window arrive in the session's window, letter for letter.
     let xtest = XTest::open(&there);
     xtest.move_to(100, 100);
     xtest.chord(&[A]);

@@ -103,12 +103,13 @@ fn window_manager_keys_go_to_the_host_while_grabbed() {
     let received = app.wait_for(Received::Up(ALT));
     assert!(received.contains(&Received::Down(f4)), "{received:?}");
     client.assert_running();
-    // The release combination, after which the window manager has its keys again.
+    // The key combination that releases the grab. The window manager then has its keys again.
     xtest.chord(&[CONTROL, ALT, SHIFT, g]);
     eventually("the keyboard is let go", || {
         xtest.keyboard_is_free().then_some(())
     });
-    // The window manager applies them to the focused window, which gets the focus back a moment later.
+    // The window manager applies its keys to the focused window. The client's window gets the focus back a moment
+    // later.
     eventually("the window is closed", || {
         xtest.chord(&[ALT, f4]);
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -140,14 +141,14 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
     };
     resized(320, 160, (320, 160));
     resized(800, 600, (400, 300));
-    // From now on the user controls its size.
+    // From now on, the user controls the window's size.
     xtest.move_resize(window, (0, 0, 250, 250));
     for height in [200, 210] {
         painter.resize(Size::new(330, height));
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
-    // Otherwise the window would follow the first size before the host received the second.
+    // If the window still followed the picture, it would have the first size before the host reports the second.
     assert_eq!(xtest.geometry(window), (0, 0, 250, 250));
 }
 

@@ -97,8 +97,8 @@ impl XTest {
             .expect("sent")
             .reply()
             .expect("a keyboard map");
-        // The core protocol shows the first group's four levels: columns 2 and 3 are those of the second
-        // group (XKB protocol, section 17.1.3).
+        // The core protocol shows the four levels of the first group in columns 0, 1, 4 and 5. Columns 2 and 3 belong
+        // to the second group (XKB protocol, section 17.1.3).
         let levels: [(usize, &[u8]); 4] = [
             (0, &[]),
             (1, &[SHIFT]),

@@ -31,7 +31,7 @@ pub(crate) struct Moonlight {
     port: u16,
 }
 
-/// The path of the client program, from the variable; `None`, with a message, if it is not set.
+/// The path of the client program, from its environment variable; `None`, with a message, if the variable is not set.
 pub(crate) fn program() -> Option<PathBuf> {
     let named = std::env::var_os("OPENUVR_MOONLIGHT_CLIENT");
     if named.is_none() {
@@ -64,7 +64,7 @@ impl Moonlight {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        // When writing to a pipe, moonlight-embedded would write its lines only at its end.
+        // If its output is a pipe, moonlight-embedded writes its lines only at its end, unless `stdbuf` changes this.
         let mut command = Command::new("stdbuf");
         command.arg("-oL").arg(&self.program).args(args);
         for folder in [
@@ -142,7 +142,7 @@ impl Moonlight {
         String::from_utf8_lossy(&listed.stdout).into_owned()
     }
 
-    /// Starts a stream of 1280x720 in full screen, with the mouse for games.
+    /// Starts a stream of 1280x720 in full screen, with relative mouse motion, as for games.
     pub(crate) fn stream(&self) -> Program {
         let command = match self.kind {
             Kind::Qt => {
@@ -161,8 +161,8 @@ impl Moonlight {
         Program::start("moonlight", command)
     }
 
-    /// Starts the client's command that ends the session at the host. This command of moonlight-qt 6.1.0 does not end by
-    /// itself: it waits for updates from the host, but has stopped polling for them.
+    /// Starts the client's command that ends the session at the host. In moonlight-qt 6.1.0, this command does not end
+    /// by itself: it waits for updates from the host after it has stopped polling for them.
     pub(crate) fn quit(&self) -> Program {
         Program::start("quitting", self.to_host("quit", &[]))
     }

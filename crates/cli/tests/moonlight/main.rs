@@ -40,7 +40,7 @@ const SIZE: &str = "1280x720";
 /// Frames of the scene per second.
 const RATE: u32 = 60;
 
-/// X key codes of Q, which quits together with three modifiers, and of A.
+/// X key codes of A, and of Q, which quits together with three modifiers.
 const Q: u8 = 16 + 8;
 const A: u8 = 30 + 8;
 
@@ -53,7 +53,7 @@ struct Table {
 }
 
 impl Table {
-    /// Returns `None`, with a message, if something is missing.
+    /// Returns `None`, with a message, if a dependency is missing.
     fn set_up(sound: &str) -> Option<Table> {
         let program = client::program()?;
         let rig = Rig::new(SIZE, SIZE)?;
@@ -81,14 +81,14 @@ impl Table {
         self.client.was_paired(&pairing);
     }
 
-    /// A client and a host with this sound, paired.
+    /// A paired client and host, with this sound.
     fn paired_with_sound(sound: &str) -> Option<Table> {
         let table = Table::set_up(sound)?;
         table.pair();
         Some(table)
     }
 
-    /// A client and a host with a tone, paired.
+    /// A paired client and host, with a tone as the sound.
     fn paired() -> Option<Table> {
         Table::paired_with_sound("tone:440")
     }
@@ -103,7 +103,7 @@ impl Table {
     }
 }
 
-/// Quits with the key combination, and returns the client's output.
+/// Ends the client by its key combination, and returns its output.
 fn quit_by_keys(table: &Table, client: &mut Program) -> String {
     XTest::open(&table.rig.client_side).chord(&[CONTROL, ALT, SHIFT, Q]);
     let (_, output) = client.wait();
@@ -158,13 +158,13 @@ fn picture_sound_keys_and_mouse_arrive() {
         ScreenCapture::open(&rig.host_side),
         ScreenCapture::open(&rig.client_side),
     );
-    // The edges in the terminal's picture lose detail in 4:2:0.
+    // The limit is low, because 4:2:0 blurs the edges in the terminal's picture.
     eventually("the same picture at both ends", || {
         (psnr(&here.shot(), &there.shot()) > 30.0).then_some(())
     });
     let xtest = XTest::open(&rig.client_side);
     let text = "The quick brown fox: ~!@#$%^&*()_+`-={}|[]\\:\";'<>?,./ 0123456789 yz YZ";
-    // Letters are typed one by one, because SDL takes a key that is released and pressed within 2 ms for a repeated key.
+    // Letters are typed one by one: if a key is released and pressed again within 2 ms, SDL regards this as a repeat.
     for (start, letter) in text.char_indices() {
         xtest.type_text(letter.encode_utf8(&mut [0; 4]));
         wait_for(rig, &text[..start + letter.len_utf8()]);
@@ -179,7 +179,7 @@ fn picture_sound_keys_and_mouse_arrive() {
     }
     assert_eq!(app.turned_by(&xtest), (3100, -700));
     quit_by_keys(&table, &mut client);
-    // The host has seen the press and release of the keys of the quit combination.
+    // The host has received the press and the release of each key of the quit combination.
     let host = XTest::open(&rig.host_side);
     eventually("all keys are up", || {
         host.pressed().0.is_empty().then_some(())
@@ -203,7 +203,7 @@ fn a_killed_client_holds_no_key_and_comes_back() {
     eventually("no key is down at the host", || {
         there.pressed().0.is_empty().then_some(())
     });
-    // The client is back before the host detects that it is gone, so it resumes.
+    // The client reconnects before the host detects its end, so the session is resumed.
     let (client, _reader) = table.play();
     let quitting = table.client.quit();
     table.host.program.nth_line(2, "foreign left");
@@ -250,7 +250,7 @@ fn a_long_stream_shows_its_frames_in_order() {
         table.client.figures(&output)
     );
     assert!(shortest > Some(0), "a picture went back: {shortest:?}");
-    // A client with one core, with decoder and display in software, shows most frames; a loaded machine shows fewer.
+    // On one core, a client that decodes and displays in software shows most frames. A loaded machine shows fewer.
     assert!(frames.len() * 4 >= drawn as usize, "{}", frames.len());
     assert!(unreadable * 20 <= frames.len(), "{unreadable}");
     assert!(longest < Some(i64::from(10 * RATE)), "{longest:?}");
@@ -330,7 +330,7 @@ fn a_lost_change_of_a_still_picture_is_repaired() {
     );
     let is_same = || (psnr(&here.shot(), &there.shot()) > 40.0).then_some(());
     eventually("the same picture at both ends", is_same);
-    // Counts the packets of a frame. Its repair packets have full length.
+    // This rule counts the packets of a frame: each frame has repair packets of full length.
     iptables("-A INPUT -p udp -m length --length 900:1500");
     iptables("-A INPUT -p udp -j DROP");
     let _after = App::open(&rig.host_side, "after", (640, 0, 640, 720));
@@ -339,10 +339,10 @@ fn a_lost_change_of_a_still_picture_is_repaired() {
         let counted = rules.lines().nth(2)?.split_whitespace().next()?;
         (counted != "0").then_some(())
     });
-    // The picture's refinement ends meanwhile, too.
+    // Meanwhile, the refinement of the still picture also ends.
     std::thread::sleep(OUTAGE);
     assert!(is_same().is_none(), "the change was not lost");
     iptables("-D INPUT -p udp -j DROP");
-    // Nothing changes any more, and the client cannot detect what it has missed.
+    // The picture no longer changes, and the client cannot detect that it has missed a frame.
     eventually("the same picture at both ends again", is_same);
 }

@@ -34,15 +34,14 @@ pub(crate) fn copy(at: &Display, kind: &str, content: &[u8]) {
     assert!(child.wait().expect("a child process").success());
 }
 
-/// As [`copy`], with text, and waits for the ownership: xclip's child takes the selection after xclip has
-/// exited.
+/// Copies text, and waits until it can be pasted: xclip's child becomes the owner only after xclip has exited.
 pub(crate) fn copy_text(at: &Display, text: &str) {
     copy(at, "UTF8_STRING", text.as_bytes());
     pasted(at, text);
 }
 
-/// Pastes. The result is empty if there is no content. If its text is replaced during a long transfer, xclip exits without
-/// notice, and the paste would wait forever.
+/// Pastes. The result is empty if there is no content. The time limit is needed: if the owner's text is replaced during
+/// a long transfer, the owner exits without notice, and the paste would wait forever.
 pub(crate) fn paste(at: &Display) -> Vec<u8> {
     let pastes = xclip(at, &["-out", "-t", "UTF8_STRING"]);
     let mut bounded = Command::new("timeout");

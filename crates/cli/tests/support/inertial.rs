@@ -1,6 +1,6 @@
 //! The files of an inertial sensor as Linux IIO has them, and its samples.
 
-/// Radians a second of a digit: 1000° a second in 16 bits.
+/// The angular velocity of one digit, in radians per second: 16 bits represent ±1000° per second.
 const SCALE: f64 = 1000.0 / 32768.0 / 180.0 * std::f64::consts::PI;
 
 /// Samples a second.
@@ -9,7 +9,7 @@ const RATE: f64 = 200.0;
 /// Nanoseconds between samples.
 pub(crate) const PERIOD: i64 = 5_000_000;
 
-/// The attributes of an upright sensor at rest: the file of each, in the device's folder, and its text.
+/// The attributes of an upright sensor at rest: for each one, its file in the device's folder, and the file's text.
 pub(crate) fn attributes() -> Vec<(String, String)> {
     let mut attributes: Vec<(String, String)> = [
         ("name", "recorded"),
@@ -40,17 +40,17 @@ pub(crate) fn attributes() -> Vec<(String, String)> {
     attributes
 }
 
-/// The angular velocities, in digits, of a turn by these degrees to the left: a sample each.
+/// The samples of a turn by these degrees to the left. Each sample is an angular velocity in digits.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "the angles of the tests are small"
 )]
 pub(crate) fn turn_left(degrees: f64) -> Vec<i16> {
-    // At most 500° a second, with whole digits.
+    // The turn has at most 500° per second. Its angular velocities are whole digits.
     let steps = (degrees.abs() / 500.0 * RATE).ceil().max(1.0);
     let digits = degrees.to_radians() * RATE / steps / SCALE;
-    // The rounding of the digits is that of their sum.
+    // The sums are rounded, not the samples, so that rounding errors do not add up.
     let sum = |step: u32| (digits * f64::from(step)).round();
     (0..steps as u32)
         .map(|step| (sum(step + 1) - sum(step)) as i16)

@@ -16,19 +16,19 @@ pub(crate) struct Machines {
     pub(crate) third: Option<String>,
 }
 
-/// Address of the host on the cable. Its namespace is private, so that tests can run in parallel.
+/// The host's address on the cable. Each test has its own network namespaces, so tests can run in parallel.
 pub(crate) const HOST: &str = "10.77.0.1";
 const CLIENT: &str = "10.77.0.2";
 /// Address of the third machine.
 pub(crate) const THIRD: &str = "10.77.0.3";
 
 impl Machines {
-    /// Two machines with an IP address each; `None`, with a message, without the privilege or the tools.
+    /// Two machines with an IP address each; `None`, with a message, if the privilege or a tool is missing.
     pub(crate) fn with_ip() -> Option<Machines> {
         Machines::without_ip()?.with_addresses()
     }
 
-    /// Two machines with a third one between them, where the cables end as `to-client` and `to-host`.
+    /// Two machines and a third one between them. The interfaces of the third one are `to-client` and `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
         let machines = Machines::unconnected(true, false)?;
         let b = machines.between.as_deref()?;
@@ -50,7 +50,7 @@ impl Machines {
     pub(crate) fn on_a_bridge_with_link_local() -> Option<Machines> {
         let machines = Machines::bridged()?;
         for machine in machines.ends() {
-            // There is no generated address, which would need a waiting time.
+            // No address is generated, because the test would have to wait for it.
             ip(&format!("-n {machine} link set cable addrgenmode none"))?;
             let on = "echo 0 > /proc/sys/net/ipv6/conf/cable/disable_ipv6";
             run("ip", &["netns", "exec", machine, "sh", "-c", on])?;
@@ -151,8 +151,8 @@ impl Machines {
         mac.to_owned()
     }
 
-    /// Drops packets at one end that match one of the classic BPF programs, written as `tc` expects them. A program returns
-    /// 2 (`TC_ACT_SHOT`) to drop a packet. Without programs, nothing is dropped.
+    /// Drops the packets that arrive at this machine and match a classic BPF program. Each program is written as `tc`
+    /// expects it, and returns 2 (`TC_ACT_SHOT`) to drop a packet. Without programs, nothing is dropped.
     pub(crate) fn drop_at(&self, machine: &str, programs: &[&str]) -> Option<()> {
         let tc = |args: &[&str]| run("tc", &[&["-n", machine], args].concat());
         let _ = Command::new("tc")

@@ -75,7 +75,7 @@ pub(crate) fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// A temporary directory whose paths are arguments of command lines.
+/// A temporary directory. Its paths can be used as command-line arguments.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -114,8 +114,8 @@ pub(crate) fn openuvr(args: &[&str]) -> Command {
     command
 }
 
-/// Copies a file in another process. Otherwise, a program that another test starts could inherit the file open for writing
-/// until its own exec, and such a file cannot be executed (`ETXTBSY`).
+/// Copies a file with another process. If this process wrote the copy, a program that another test starts could inherit
+/// the open file until its own exec. A file that is open for writing cannot be executed (`ETXTBSY`).
 pub(crate) fn install(from: &Path, to: &Path, mode: u32) {
     let mut command = Command::new("install");
     command.arg(format!("--mode={mode:o}")).args([from, to]);
@@ -133,7 +133,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts a host at a free port of the loopback, and waits until it streams.
+    /// Starts a host at a free port of the loopback interface, and waits until it streams.
     pub(crate) fn start(args: &[&str]) -> Host {
         Host::start_at(0, args)
     }
@@ -174,7 +174,7 @@ impl Host {
         started
     }
 
-    /// Adds the host under an address to the client's known hosts.
+    /// Adds the host, with this address, to the client's known hosts.
     fn add_known_host(&self, client: &str, address: &str, host: PublicKey) {
         let mut hosts = HostStore::open(&self.folder.path().join(client)).expect("a store");
         hosts
@@ -273,7 +273,7 @@ impl Host {
     }
 }
 
-/// A client of the host at `address` with keys in `folder` under `name`.
+/// A client that connects to the host at `address`. Its keys are in the subfolder `name` of `folder`.
 pub(crate) fn client(folder: &Folder, name: &str, address: &str, args: &[&str]) -> Program {
     let dir = folder.join(name);
     let own = ["client", address, "--config-dir", &dir, "--name", name];
@@ -315,7 +315,7 @@ impl<'a> Quality<'a> {
     /// Nothing is lost or delayed.
     pub(crate) const PERFECT: Quality<'static> = Quality::both("");
 
-    /// The same in both directions.
+    /// The same quality in both directions.
     pub(crate) const fn both(words: &'a str) -> Quality<'a> {
         Quality {
             up: words,
@@ -333,7 +333,7 @@ impl<'a> Quality<'a> {
         }
     }
 
-    /// The same with another seed.
+    /// The same quality with another seed.
     pub(crate) const fn seeded(self, seed: u64) -> Quality<'a> {
         Quality { seed, ..self }
     }
@@ -348,8 +348,8 @@ impl<'a> Quality<'a> {
     }
 }
 
-/// A link of defined quality between a client and a host, in a thread of the test. A busy machine delays it, but its losses
-/// remain those of its seed.
+/// A link of defined quality between a client and a host, in a thread of the test. A busy machine delays the link, but
+/// the losses depend on the seed alone.
 pub(crate) struct Hop {
     link: Option<Emulated>,
     pub(crate) port: u16,

@@ -6,8 +6,8 @@ use openuvr_proto::control::identity::DeviceName;
 use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::trust_store::{DeviceStore, HostStore};
 
-/// Pairs them without a PIN, through their configuration folders: the client as "lap", the host under `address`. Returns the
-/// host's fingerprint.
+/// Pairs a host and a client without a PIN, through their configuration folders. The host knows the client as "lap",
+/// and the client knows the host by `address`. Returns the host's fingerprint.
 pub(crate) fn pair(host: &str, client: &str, address: &str) -> String {
     let (host, client) = (Path::new(host), Path::new(client));
     let key = load_or_create(host, KeyOwner::Host).expect("a key");

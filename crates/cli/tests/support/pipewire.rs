@@ -28,7 +28,7 @@ impl PipeWire {
         let core = pipewire.folder.join("pipewire-0");
         pipewire.run(&["pipewire"])?;
         eventually("PipeWire's socket", || UnixStream::connect(&core).ok());
-        // Without a session manager, no nodes are linked. It requires a bus, which it does not use.
+        // Without a session manager, no nodes are linked. The session manager requires a bus, but does not use it here.
         pipewire.run(&["dbus-run-session", "--", "wireplumber"])?;
         pipewire.run(&["pipewire-pulse"])?;
         eventually("its PulseAudio server", || {
@@ -79,7 +79,7 @@ impl PipeWire {
 impl Drop for PipeWire {
     fn drop(&mut self) {
         for program in self.programs.iter_mut().rev() {
-            // Lets dbus-run-session end its child processes.
+            // SIGTERM lets dbus-run-session end its child processes.
             let id = i32::try_from(program.id()).ok();
             if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
                 let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);

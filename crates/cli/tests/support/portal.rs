@@ -28,7 +28,7 @@ impl Portal {
         self.signer.public()
     }
 
-    /// The command-line arguments that pass the key to a host.
+    /// The command-line arguments that pass the key and the session to a host.
     pub(crate) fn args(&self) -> [String; 2] {
         [
             format!("--ticket-key={}", self.key()),
@@ -36,7 +36,7 @@ impl Portal {
         ]
     }
 
-    /// A ticket that is valid for a minute. Any holder may use it if no key is given.
+    /// A ticket that is valid for a minute. If no key is given, the ticket belongs to the first device that uses it.
     pub(crate) fn ticket(&self, role: Role, holder: Option<&PublicKey>) -> Ticket {
         Ticket {
             session: self.session,
@@ -47,7 +47,7 @@ impl Portal {
         }
     }
 
-    /// The link with such a ticket to the host with this key.
+    /// A link with this ticket to the host that has this address and key.
     pub(crate) fn link(&self, address: &str, host: PublicKey, ticket: &Ticket) -> String {
         let link = PortalLink {
             target: address.parse().expect("an address"),

@@ -1,4 +1,4 @@
-//! Child processes of a test: killed at its end, and their output is shown if it fails.
+//! Child processes of a test. They are killed at the test's end, and their output is shown if the test fails.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) struct Program {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
     readers: Vec<std::thread::JoinHandle<()>>,
-    /// Kept open, as a terminal would.
+    /// Standard input, kept open as by a terminal.
     input: Option<ChildStdin>,
 }
 
@@ -48,8 +48,8 @@ impl Program {
         let args = std::iter::once(command.get_program()).chain(command.get_args());
         let args: Vec<_> = args.map(|word| word.to_string_lossy()).collect();
         let mut script = Command::new("script");
-        // The arguments contain no blanks. Background processes of a shell without job control, as of the
-        // tests on some machines, would ignore Ctrl-C.
+        // The arguments contain no blanks. Some machines run the tests as background processes of a shell without job
+        // control, and such processes ignore Ctrl-C by default.
         script.args([
             "--quiet",
             "--return",
@@ -119,7 +119,7 @@ impl Program {
     pub(crate) fn nth_line(&self, n: usize, part: &str) -> String {
         let started = Instant::now();
         loop {
-            // This is queried before the search, so that all output up to the exit is searched.
+            // The exit is queried before the search, so that the search covers all output up to the exit.
             let over = self
                 .readers
                 .iter()
@@ -149,13 +149,13 @@ impl Program {
         self.child.id()
     }
 
-    /// Fails if it has ended.
+    /// Panics if the process has ended.
     pub(crate) fn assert_running(&mut self) {
         let status = self.child.try_wait().expect("a child process");
         assert!(status.is_none(), "{} has ended: {status:?}", self.name);
     }
 
-    /// Waits for its end; returns its exit status and output.
+    /// Waits for the end of the process; returns its exit status and output.
     pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
         let status = eventually(&format!("the end of {}", self.name), || {
             self.child.try_wait().expect("a child process")
@@ -166,12 +166,12 @@ impl Program {
         (status, self.text())
     }
 
-    /// Waits for its end. It must fail, or report a usage error, with a single line of output.
+    /// Waits for the end of the process. It must fail, or report a usage error, with a single line of output.
     pub(crate) fn fails_in_one_line(&mut self) -> String {
         let (status, text) = self.wait();
         let failed = matches!(status.code(), Some(1 | 2));
         assert!(failed, "{} ended with {status}: {text}", self.name);
-        // Ignores the host's warning of a stall of more than a second.
+        // Ignores the client's warning that the host does not answer yet.
         let wonders = |line: &&str| line.contains("no answer from");
         let lines = text.lines().filter(|line| !wonders(line)).count();
         assert!(
@@ -188,7 +188,7 @@ impl Program {
         kill_process(id, signal).expect("a child process");
     }
 
-    /// Stops it with Ctrl-C and waits; returns its output.
+    /// Stops the process with Ctrl-C, and waits for its end; returns its output.
     pub(crate) fn stop(&mut self) -> String {
         self.signal(Signal::INT);
         let (status, text) = self.wait();
@@ -196,7 +196,7 @@ impl Program {
         text
     }
 
-    /// As [`Program::stop`], for the only child of a wrapper.
+    /// As [`Program::stop`], but sends Ctrl-C to the only child of this process, which is a wrapper.
     pub(crate) fn stop_child(&mut self) {
         let id = self.child.id();
         let path = format!("/proc/{id}/task/{id}/children");
@@ -211,13 +211,13 @@ impl Program {
         );
     }
 
-    /// Kills it, as a power cut would.
+    /// Kills the process, as a power cut would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a child process");
         self.child.wait().expect("a child process");
     }
 
-    /// Kills all processes of the group that it leads.
+    /// Kills all processes of the group that this process leads.
     pub(crate) fn kill_group(&mut self) {
         let id = i32::try_from(self.child.id()).expect("a process id");
         let id = Pid::from_raw(id).expect("not 0");
@@ -274,7 +274,7 @@ impl Drop for Program {
 
 /// An X server for a test.
 pub(crate) struct Display {
-    /// `None`: started by another program.
+    /// `None` if another program has started the server.
     server: Option<Xvfb>,
     /// The argument of `--display`.
     pub(crate) name: String,

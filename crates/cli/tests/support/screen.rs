@@ -1,4 +1,4 @@
-//! A terminal with a program, and the visible text: a private tmux server.
+//! A terminal that runs a program, in a private tmux server, so that the visible text can be read.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Starts `command` in a terminal of this size; `None`, with a message, without tmux.
+    /// Starts `command` in a terminal of this size; `None`, with a message, if tmux is not installed.
     pub(crate) fn start(columns: u16, rows: u16, command: &Command) -> Option<Screen> {
         let folder = Folder::new();
         let socket = folder.join("tmux");
@@ -32,7 +32,7 @@ impl Screen {
         // The shell outlives Ctrl-C and writes down the exit code, which tmux sometimes loses.
         let wrapped = "trap : INT; \"$@\"; echo $? >$0.new; mv $0.new $0";
         tmux.args(["sh", "-c", wrapped, &folder.join("code")]);
-        // Only with the command's environment variables.
+        // `env` sets and removes the command's environment variables.
         tmux.args(["env", "--default-signal=INT"]);
         for (name, value) in command.get_envs() {
             match value {
@@ -115,7 +115,7 @@ impl Screen {
     /// Waits until the program has ended; returns its exit code.
     pub(crate) fn wait(&self) -> i32 {
         self.eventually("the program's end", |_| {
-            // By then, all its output has been read.
+            // When the pane is dead, tmux has read all output of the program.
             let dead = self.tmux(&["list-panes", "-F", "#{pane_dead}"]);
             let code = std::fs::read_to_string(self.folder.join("code")).ok()?;
             code.trim().parse().ok().filter(|_| dead.trim() == "1")

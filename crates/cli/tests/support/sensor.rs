@@ -31,7 +31,7 @@ impl Sensor {
         let fifo = device.join("samples");
         let made = Command::new("mkfifo").arg(&fifo).status();
         assert!(made.expect("mkfifo is there").success());
-        // Opened for reading and writing: the client may open it at any time.
+        // With the FIFO open for reading and writing here, the client may open it at any time.
         let samples = OpenOptions::new().read(true).write(true).open(fifo);
         Sensor {
             folder,
@@ -52,13 +52,14 @@ impl Sensor {
         text.trim().to_owned()
     }
 
-    /// Turns by these degrees to the left, in steps of a sample. Returns when the client has used all samples.
+    /// Turns the sensor by these degrees to the left, one sample at a time. Returns when the client has used all
+    /// samples.
     pub(crate) fn turn_left(&mut self, degrees: f64) {
         for digits in inertial::turn_left(degrees) {
             self.sample(digits);
         }
         self.wait_until_read();
-        // It is read after the others were used, and changes nothing.
+        // When the client has read this sample, it has used the others. The sample itself changes nothing.
         self.sample(0);
         self.wait_until_read();
     }

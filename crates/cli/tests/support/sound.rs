@@ -34,7 +34,7 @@ impl Player {
             .expect("pacat, of the package pulseaudio-utils");
         let mut input = child.stdin.take().expect("piped");
         let mut tone = Sine::new(pitch, LEVEL);
-        // Ends with the player.
+        // The thread ends with the player.
         std::thread::spawn(move || while input.write_all(&bytes(&mut tone)).is_ok() {});
         Player(child)
     }
@@ -47,12 +47,12 @@ impl Drop for Player {
     }
 }
 
-/// Records a sink with `parec` until it is dropped: the best possible capture of a host.
+/// Records a sink with `parec` until it is dropped. A host's capture cannot be better than this.
 pub(crate) struct Recorder(Child);
 
 impl Recorder {
-    /// Records `sink` of the server at `address` into `file`, which [`samples`] reads (all but the first
-    /// eleven samples).
+    /// Records `sink` of the server at `address` into `file`. [`samples`] can read this file, but skips its first
+    /// eleven samples.
     pub(crate) fn start(address: &str, sink: &str, file: &Path) -> Recorder {
         let device = format!("--device={sink}.monitor");
         let file = std::fs::File::create(file).expect("a file");
@@ -106,7 +106,7 @@ pub(crate) fn tenths_at(samples: &[f32], pitch: f64, level: f64) -> usize {
     levels(samples, pitch).iter().filter(right).count()
 }
 
-/// From the first to the last non-silent sample frame.
+/// The samples from the first to the last non-silent sample frame.
 pub(crate) fn from_first_to_last(samples: &[f32]) -> &[f32] {
     let mut frames = samples.chunks_exact(CHANNELS);
     let loud = |frame: &[f32]| frame[0].abs() > 1e-3;

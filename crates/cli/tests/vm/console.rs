@@ -1,4 +1,4 @@
-//! The text console: given back after any end, and switched.
+//! The text console: the client restores it after any end, and the user can switch consoles.
 
 use openuvr_proto::units::Size;
 
@@ -29,7 +29,7 @@ fn a_console_in_use_is_taken_and_given_back_as_found() {
     let Some(mut rig) = Rig::start(DISPLAY) else {
         return;
     };
-    // As from a log-in on the second console.
+    // The client starts as from a login on the second console.
     rig.start_host_of_pattern(VGA);
     rig.start_client("setsid -c", "</dev/tty2 >/dev/tty2 2>/tmp/client.log");
     rig.frames(2);
@@ -114,7 +114,7 @@ fn other_cards_and_used_ones_are_refused_in_one_line() {
         why.contains("HDMI-A-1") && why.contains("Virtual-1"),
         "{why}"
     );
-    // The first opener of a card displays on it.
+    // The first process that opens a card controls its display.
     let holder = "open F, \"+<\", \"/dev/dri/card0\" or die; sleep 1000";
     (rig.machine
         .succeed(&format!("setsid perl -e '{holder}' >/dev/null 2>&1 &")))

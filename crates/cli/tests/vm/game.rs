@@ -1,5 +1,5 @@
-//! The paper's use: a game of the host, carried over a radio link of its own, is displayed by a client without a window
-//! system, and a sensor of the client turns its view.
+//! The paper's use case: a host streams a game over a dedicated radio link to a client without a window system, and a
+//! sensor of the client turns the game's view.
 
 use std::time::{Duration, Instant};
 
@@ -11,25 +11,25 @@ use super::{VGA, inertial};
 /// The folder of the sensor in the machine.
 const SENSOR: &str = "/tmp/sensor/iio:device0";
 
-/// Chocolate Doom with the first map of Freedoom, without monsters: the view changes by the player alone. The mouse turns the
-/// view in proportion.
+/// Chocolate Doom with the first map of Freedoom, without monsters: only the player changes the view. The view turns in
+/// proportion to the mouse motion.
 const GAME: &str = "env DISPLAY=:7 HOME=/tmp/game SDL_RENDER_DRIVER=software SDL_AUDIODRIVER=dummy /usr/games/chocolate-doom \
     -iwad /usr/share/games/doom/freedoom1.wad -warp 1 1 -nomonsters -nosound -window -geometry 640x480 -extraconfig /tmp/game.cfg";
 
 /// How long a change of the view takes at most on an emulated processor.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Maximum part of pixels that differ between two views of the same direction, because the weapon and lights move. Measured:
-/// 0.01.
+/// Maximum fraction of pixels that differ between two views in the same direction: the weapon and the lights move.
+/// Measured: 0.01.
 const SAME: f64 = 0.04;
 
-/// Minimum part of pixels that differ between two directions. Measured: 0.16 for a third of this turn.
+/// Minimum fraction of pixels that differ between views in two directions. Measured: 0.16 for a third of this turn.
 const OTHER: f64 = 0.08;
 
 /// Maximum difference of colour components that JPEG causes.
 const NOISE: u8 = 25;
 
-/// The part of pixels that differ.
+/// The fraction of pixels that differ.
 fn difference(one: &Picture, other: &Picture) -> f64 {
     if one.size != other.size {
         return 1.0;
@@ -60,7 +60,7 @@ impl Radios {
     /// Turns the sensor by these degrees, with time stamps from `stamp` on; returns the time after it.
     fn turn_left(&mut self, degrees: f64, mut stamp: i64) -> i64 {
         let mut samples = Vec::new();
-        // The last one is at rest.
+        // The last sample is at rest.
         for digits in inertial::turn_left(degrees).into_iter().chain([0]) {
             samples.extend(inertial::sample(digits, stamp));
             stamp += inertial::PERIOD;
@@ -73,7 +73,7 @@ impl Radios {
         stamp
     }
 
-    /// Waits until the difference of the displayed view from `reference` fulfils a condition.
+    /// Waits until the displayed view's difference from `reference` meets a condition.
     fn wait_for_view(&mut self, reference: &Picture, condition: impl Fn(f64) -> bool) {
         let (end, mut differences) = (Instant::now() + TIMEOUT, Vec::new());
         loop {
@@ -110,7 +110,7 @@ fn a_sensor_turns_a_game_that_a_radio_link_carries() {
     radios.spawn(1, "client", &format!("{client} {options}"));
     radios.wait_for("client", "showing");
     let stamp = radios.turn_left(0.0, 1_000_000_000);
-    // The game's start is displayed with a transition.
+    // The game starts with a transition, so the loop waits for a still view.
     let mut ahead = radios.rig.machine.picture().unwrap();
     let end = Instant::now() + TIMEOUT;
     loop {

@@ -1,7 +1,7 @@
 //! `./dev test-vm`: the program in a virtual machine with a display and a keyboard of its own.
 //!
-//! Host and client run in the machine, joined by its loopback: pictures are read from the machine's display, keys are pressed on
-//! its keyboard.
+//! Host and client run in the machine, and connect through its loopback interface. Pictures are read from the machine's
+//! display, and keys are pressed on its keyboard.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../support/inertial.rs"]
@@ -23,7 +23,7 @@ use rig::Rig;
 /// The display's preferred mode.
 const DISPLAY: Size = Size::new(1280, 720);
 
-/// Another one of its modes.
+/// Another mode of the display.
 const VGA: Size = Size::new(640, 480);
 
 #[test]
@@ -50,7 +50,7 @@ fn a_picture_without_a_mode_is_centred_in_the_preferred_one() {
     rig.wait_for_client("showing 600x600");
     let shown = rig.machine.picture().unwrap();
     assert_eq!(shown.size, DISPLAY);
-    // 720 x 720 between two bars of 280.
+    // The picture is scaled to 720x720, between two bars of 280 columns.
     let row = &shown.bgrx.as_chunks::<4>().0[400 * 1280..401 * 1280];
     let black = |pixels: &[[u8; 4]]| pixels.iter().all(|pixel| pixel[..3] == [0; 3]);
     assert!(black(&row[..280]) && black(&row[1000..]));
@@ -64,7 +64,8 @@ fn keys_and_pointer_reach_the_hosts_application() {
     };
     rig.stream_events(VGA);
     let machine = &mut rig.machine;
-    // A quarter of the display's sides, and of the window's. The X server's pointer starts in the middle.
+    // This is at a quarter of the display's width and height, and also of the window's. The X server's pointer starts
+    // in the middle.
     machine.qmp().point(8192, 8192).unwrap();
     machine
         .wait_for("grep -q 'MotionNotify' /tmp/events")

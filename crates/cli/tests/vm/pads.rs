@@ -3,7 +3,7 @@
 use super::rig::Rig;
 use super::{DISPLAY, VGA};
 
-/// Prints the event device of the host's pad: its location is the project's.
+/// Prints the event device of the host's pad. Its physical location starts with `openuvr`.
 const FIND: &str = "awk '/^P: Phys=openuvr/ { own = 1 } own && /^H: Handlers=/ { match($0, /event[0-9]+/); \
                     print substr($0, RSTART, RLENGTH); exit }' /proc/bus/input/devices";
 

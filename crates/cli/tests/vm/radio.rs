@@ -1,5 +1,5 @@
-//! Radio links: `openuvr ap` and `openuvr client --via-ap`, with the kernel's simulated radios (mac80211_hwsim), each in a network
-//! namespace of its own, hostapd, wpa_supplicant and dnsmasq.
+//! Radio links: `openuvr ap` and `openuvr client --via-ap`, with hostapd, wpa_supplicant and dnsmasq. The kernel
+//! simulates the radios (mac80211_hwsim), each in its own network namespace.
 
 mod channels;
 mod clean;
@@ -12,13 +12,13 @@ use openuvr_access_point::{Credentials, Passphrase, Security, Ssid, hostapd};
 use super::rig::Rig;
 use super::{DISPLAY, VGA};
 
-/// The country of the tests: its rules have two blocks of 80 MHz without radars.
+/// The country of the tests. Its rules have two blocks of 80 MHz that radars do not use.
 pub(crate) const COUNTRY: &str = "US";
 
-/// How long a step on an emulated processor takes at most.
+/// The maximum duration of a step on an emulated processor.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A machine with radios: `wlan0` and further ones, each in the namespace `r0` and so on.
+/// A machine with the radios `wlan0`, `wlan1` and so on, each in its own namespace: `r0`, `r1` and so on.
 pub(crate) struct Radios {
     pub(crate) rig: Rig,
 }
@@ -48,7 +48,7 @@ impl Radios {
         Some(Radios { rig })
     }
 
-    /// Runs a command beside a radio.
+    /// Runs a command in a radio's namespace.
     pub(crate) fn at(&mut self, radio: usize, command: &str) -> String {
         self.rig
             .machine
@@ -56,10 +56,11 @@ impl Radios {
             .unwrap()
     }
 
-    /// Starts a program beside a radio, with its process in `/tmp/NAME.pid` and its output in `/tmp/NAME.log`.
+    /// Starts a program in a radio's namespace. Its process id is in `/tmp/NAME.pid`, and its output is in
+    /// `/tmp/NAME.log`.
     pub(crate) fn spawn(&mut self, radio: usize, name: &str, command: &str) {
         let script = format!("echo $$ >/tmp/{name}.pid\nexec {command}\n");
-        // Its last output is not that of this run.
+        // The files of an earlier run are removed.
         let write = format!(
             "rm -f /tmp/{name}.log /tmp/{name}.pid; cat >/tmp/{name}.sh <<'END'\n{script}END"
         );
@@ -114,7 +115,7 @@ impl Radios {
         self.spawn(0, "ap", &command);
     }
 
-    /// The command for clients that it shows.
+    /// The client command that the access point prints.
     pub(crate) fn client_command(&mut self) -> String {
         self.wait_for("ap", "is an access point");
         let log = self.log("ap");
@@ -131,7 +132,8 @@ impl Radios {
         self.at(radio, &format!("sh /tmp/state.sh wlan{radio}"))
     }
 
-    /// Waits until everything at a radio is as it was: the kernel changes the country later than it says.
+    /// Waits until everything at a radio is as before: the kernel changes the country only after it has reported the
+    /// change.
     #[track_caller]
     pub(crate) fn expect_state(&mut self, radio: usize, before: &str) {
         let end = Instant::now() + Duration::from_secs(20);
@@ -142,7 +144,7 @@ impl Radios {
     }
 }
 
-/// Prints the state of the interface that is its argument.
+/// Prints the state of the interface `$1`.
 const STATE: &str = r#"
 iw dev | grep -E 'Interface|type|ssid|channel'
 ip -o link show $1 | cut -d ' ' -f 2,3
@@ -183,7 +185,7 @@ fn a_stream_goes_over_the_access_point() {
     );
     let address = radios.at(1, "ip -4 -o address show dev wlan1");
     assert!(address.contains("inet 192.168.71."), "{address}");
-    // Neither a route nor a name server.
+    // There is no route except that of the link itself.
     let routes = radios.at(1, "ip -4 route");
     assert_eq!(routes.lines().count(), 1, "{routes}");
     assert!(radios.log("ap").contains("has joined"));
@@ -204,7 +206,7 @@ fn clients_with_wpa3_alone_and_wpa2_join() {
         let client = radios.client_command();
         assert_eq!(client.contains("T:SAE"), methods == "SAE", "{client}");
         let key = radios.rig.machine.succeed("cat /tmp/key").unwrap();
-        // A client of another program.
+        // The client is another program, wpa_supplicant.
         let network = format!(
             "network={{\nssid=\"the desk\"\nkey_mgmt={methods}\nieee80211w={}\npsk=\"{key}\"\n}}",
             if methods == "SAE" { 2 } else { 0 }
@@ -223,7 +225,7 @@ fn clients_with_wpa3_alone_and_wpa2_join() {
     }
 }
 
-/// hostapd's own parser on all configurations.
+/// Checks all configurations with hostapd's own parser.
 #[test]
 fn each_configuration_is_accepted_by_hostapd() {
     let Some(mut rig) = Rig::start(DISPLAY) else {

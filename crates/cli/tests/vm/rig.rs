@@ -13,7 +13,8 @@ use super::skip::{has_program, skip};
 /// Limit of each wait; an emulated processor is fifty times slower.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The part of the pixels in which two pictures of a text console may differ: the blinking cursor, and a line.
+/// The fraction of the pixels that may differ between two pictures of a text console. The blinking cursor and a line
+/// may differ.
 const DIFFERENT: f64 = 0.02;
 
 pub(crate) struct Rig {
@@ -36,7 +37,7 @@ impl Rig {
         };
         let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
         let mut machine = Machine::start(&image, display, program.parent()?).unwrap();
-        // Faster than from the shared folder.
+        // A copy runs faster than the file in the shared folder.
         machine
             .succeed("cp /host/openuvr /usr/bin/openuvr")
             .unwrap();
@@ -61,7 +62,7 @@ impl Rig {
         self.start_host(&format!("--source pattern --size {size} --fps 5"));
     }
 
-    /// Streams an X display with a program that lists its events in `/tmp/events`.
+    /// Streams an X display. A program on it lists its X events in `/tmp/events`.
     pub(crate) fn stream_events(&mut self, size: Size) {
         let Size { width, height } = size;
         self.start_x_display(size);
@@ -102,7 +103,7 @@ impl Rig {
             .unwrap();
     }
 
-    /// Starts the client with a program in front of it, and these redirections.
+    /// Starts the client through the command `before`, with these redirections.
     pub(crate) fn start_client(&mut self, before: &str, redirections: &str) {
         let command = format!(
             "openuvr client 127.0.0.1 --present kms --sound off --pin 135790 --config-dir /tmp/c {}",
@@ -192,7 +193,7 @@ impl Rig {
             .unwrap()
     }
 
-    /// Waits until the first console is in the foreground, with text.
+    /// Waits until the first console is in the foreground, in text mode.
     pub(crate) fn expect_text_console(&mut self) {
         self.machine
             .wait_for("test $(cat /sys/class/tty/tty0/active) = tty1")

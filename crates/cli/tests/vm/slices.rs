@@ -17,7 +17,7 @@ const FRAMES: usize = 4;
 /// Limit of the comparison; an emulated processor is fifty times slower.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// The pattern of a host, drawn here.
+/// The host's test pattern, generated here.
 struct Expected {
     pattern: Pattern,
     frame: u32,
@@ -29,7 +29,8 @@ impl Expected {
         Expected { pattern, frame: 0 }
     }
 
-    /// The pixels of a frame that is not before the last one, below its code, which contains a time.
+    /// The pixels of a frame below its bar code. The code itself contains a time. Frame numbers must not decrease from
+    /// call to call.
     fn below_code(&mut self, frame: u32, rows: u32) -> Vec<[u8; 3]> {
         while self.frame < frame {
             self.frame += u32::from(self.pattern.next(None).unwrap() == CaptureEvent::Frame);
@@ -52,7 +53,7 @@ fn pictures_are_whole_at_the_end_of_each_frame() {
     let Some(mut rig) = Rig::start(DISPLAY) else {
         return;
     };
-    // Each frame stays long enough to be looked at when it is complete.
+    // Each complete frame stays on the display long enough to be captured.
     rig.host_options = "--fps 1";
     rig.client_options = "--present-slices";
     rig.stream_pattern(VGA);
@@ -65,7 +66,7 @@ fn pictures_are_whole_at_the_end_of_each_frame() {
         let Some(frame) = barcode::read(&view).map(|stamp| stamp.frame) else {
             continue;
         };
-        // The first of two pictures of a frame may have been read before its last rows.
+        // If a frame is captured twice, the first picture may lack the frame's last rows.
         if whole.last() != Some(&frame)
             && colours(&shown.bgrx, shown.size, code) == expected.below_code(frame, code)
         {

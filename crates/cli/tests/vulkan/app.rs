@@ -35,7 +35,7 @@ pub(crate) fn pattern(size: Size, number: u32) -> Shot {
     Shot { size, pixels }
 }
 
-/// The test's side of the application.
+/// The test's connection to the application.
 pub(crate) struct Application {
     pub(crate) program: Program,
     orders: UnixStream,
@@ -43,7 +43,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// Starts it through `openuvr run` with these arguments.
+    /// Starts the application through `openuvr run` with these arguments.
     pub(crate) fn start(folder: &Folder, args: &[&str], variables: &[(&str, &str)]) -> Application {
         let socket = folder.path().join("application");
         let listener = UnixListener::bind(&socket).expect("a new socket");
@@ -86,7 +86,7 @@ impl Application {
     }
 }
 
-/// The application itself; an empty test for the test harness.
+/// The application itself. When the test harness runs this function, it does nothing.
 #[test]
 fn the_application() {
     let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else {

@@ -1,4 +1,4 @@
-//! Vulkan programs streamed by the Vulkan layer: lavapipe, `openuvr run` and `openuvr client` as a user
+//! Vulkan programs on lavapipe, streamed by the Vulkan layer. `openuvr run` and `openuvr client` are used as a user
 //! starts them.
 
 mod app;
@@ -56,7 +56,8 @@ impl Fixture {
         ]
     }
 
-    /// Options of `openuvr run`: all pictures, lossless, without the pointer, which is in the middle of this display.
+    /// Options of `openuvr run`: all pictures, lossless, and without the pointer, because the pointer is in the middle
+    /// of this display.
     fn args(&self) -> Vec<String> {
         let own = ["--bind", "127.0.0.1:0", "--encoder", "raw", "--fps", "240"];
         let more = ["--cursor=false", "--realtime", "off"];
@@ -168,7 +169,7 @@ fn a_click_arrives_at_the_windows_position() {
     application.command("end");
 }
 
-/// Clicks into the client's window until the application gets a click at that position.
+/// Clicks a position of the client's window until the application gets a click, which must have the same position.
 fn clicks_arrive(desk: &Display, application: &mut Application) {
     let capture = ScreenCapture::open(desk);
     eventually("the client's window", || capture.client_window());
@@ -217,7 +218,7 @@ fn input_goes_to_the_display_that_a_surface_is_on() {
     application.command("end");
 }
 
-/// `openuvr run -- vkcube` with these arguments; `None`, with a message, if it is not installed.
+/// `openuvr run -- vkcube` with these arguments; `None`, with a message, if vkcube is not installed.
 fn vkcube(fixture: &Fixture, args: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")

@@ -1,6 +1,7 @@
 //! Xlib and Vulkan calls of the application, through the loader as in games.
 //!
-//! Rendering is minimal: a picture is copied to the swapchain's image, and the program waits for each.
+//! Rendering is minimal: a picture is copied to the swapchain's image, and the program waits until it has been
+//! presented.
 
 use std::ffi::CStr;
 
@@ -23,7 +24,7 @@ pub(crate) struct AppWindow {
 }
 
 impl AppWindow {
-    /// Opens a window on the display of this name, or on that of the environment.
+    /// Opens a window on the display of this name, or on the display of the environment if there is no name.
     pub(crate) fn open(size: Size, on: Option<&CStr>) -> AppWindow {
         let xlib = Xlib::open().expect("libX11, which libvulkan's drivers need too");
         // SAFETY: Xlib's functions on the display and window that it returned.
@@ -150,7 +151,7 @@ impl Gpu {
         gpu
     }
 
-    /// Creates a device for the same window, after the swapchain of the other was destroyed.
+    /// Creates a device for the same window. The swapchain of an earlier device must have been destroyed.
     fn device(base: Base) -> Gpu {
         let instance = &base.instance;
         // SAFETY: see above.

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::support::{Folder, Program, openuvr};
 
-/// Arguments and parts of the error. `@` stands for a folder with an empty file `file`, a folder `folder`, a
-/// FIFO `pipe`, and input scripts, one of them invalid.
+/// Arguments, and texts that the error contains. `@` stands for a folder that contains an empty file `file`, a folder
+/// `folder`, a FIFO `pipe`, and two input scripts, one of them invalid.
 const CASES: &[(&[&str], &[&str])] = &[
     // Addresses that do not belong to a single machine.
     (
@@ -69,7 +69,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         ],
         &["fe80::1%nosuch"],
     ),
-    // Numbers out of range, including negative ones, and including the last of two.
+    // Numbers out of range. Some are negative, and one is the last of two values.
     (
         &["host", "--fps", "-5"],
         &["--fps must be a number of frames/s from 1 to 240, not `-5`"],
@@ -181,7 +181,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["run", "--", "@/file"],
         &["can't start @/file", "ermission denied"],
     ),
-    // Input and pictures of a client, checked before its connection or PIN prompt.
+    // A client's options for input and pictures. They are checked before it connects or prompts for a PIN.
     (
         &[
             "client",

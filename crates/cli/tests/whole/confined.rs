@@ -1,4 +1,4 @@
-//! `openuvr session --sandbox` and `--application-user`: isolation of the application, and what it leaves behind.
+//! `openuvr session --sandbox` and `--application-user`: isolation of the application, its saves, and its end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,7 +54,7 @@ fn a_sandboxed_application_reaches_its_wayland_display() {
     }
     let (portal, folder) = (Portal::new(), Folder::new());
     let saves = folder.join("saves");
-    // A program without a display fails at once. This one is ended after a second.
+    // A program without a display would fail at once. `timeout` ends this program after a second.
     let script = "timeout 1 weston-simple-shm 2>$HOME/messages; echo $? >$HOME/status
 echo ${DISPLAY-none} >$HOME/display
 xdpyinfo 2>&1 | head -n 1 >$HOME/x11";
@@ -123,7 +123,7 @@ SCENE & wait"
     assert!(processes < 8, "{processes} processes");
     session.signal(Signal::TERM);
     session.wait();
-    // It has received a request to end, and had time to handle it.
+    // The script has received a request to end, and had time to handle it.
     assert_eq!(read(&saves, "end"), "in order");
     let mark = format!("OPENUVR_SESSION={}", portal.session);
     eventually("the end of all its processes", || {
@@ -136,7 +136,7 @@ SCENE & wait"
         });
         (of_it.count() == 0).then_some(())
     });
-    // The next session has its saves.
+    // The next session finds the saves of the first one.
     let next = Portal::new();
     let again = "cat $HOME/saved >$HOME/again; SCENE";
     let mut session = start(&next, &["--sandbox", "--save", &saves], again);
@@ -195,8 +195,9 @@ fn an_application_runs_as_another_account() {
     }
 }
 
-/// Attempts to capture and type on a display with no cookie, and with its own cookie. Libraries try the abstract socket
-/// first, which is visible in sandboxes and in containers with the host's network.
+/// Attempts to capture another display and to type on it, once with the cookie of its own display and once without a
+/// cookie. Libraries first try the abstract socket, which is visible in sandboxes and in containers with the host's
+/// network.
 const INTRUDES: &str = "export DISPLAY=OTHER
 for authority in \"$XAUTHORITY\" /nonexistent; do
 XAUTHORITY=$authority xdpyinfo && echo it looks

@@ -33,7 +33,7 @@ fn waits_and_use(thread: &std::path::Path) -> (u64, u64) {
         .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let waits = line.and_then(|number| number.trim().parse().ok());
     let stat = std::fs::read_to_string(thread.join("stat")).expect("it runs");
-    // After the name: state is field 3, the two times are 14 and 15 (proc(5)).
+    // The text after the name starts with field 3, the state. The two times are fields 14 and 15 (proc(5)).
     let behind = stat.rsplit(')').next().expect("fields");
     let fields = behind.split_whitespace().skip(11).take(2);
     let used = fields
@@ -96,7 +96,7 @@ fn a_host_without_descriptors_waits_and_recovers() {
         assert_eq!(host.program.count(&lack), 1, "{}", host.program.text());
         drop(waiting);
         limit(&host, 1000);
-        // It accepts connections again, and closes one that sends garbage.
+        // The host accepts connections again, and answers this request, at least with a TLS alert.
         eventually("it serves again", || {
             use std::io::{Read as _, Write as _};
             let mut stream = TcpStream::connect(at).ok()?;

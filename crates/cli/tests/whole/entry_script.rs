@@ -1,4 +1,4 @@
-//! `./dev`, the entry script: its answers that need no build, and its messages about missing dependencies on a new machine.
+//! `./dev`, the entry script: commands that need no build, and messages about missing dependencies on a new machine.
 //!
 //! The script finds only the programs that a test provides.
 
@@ -46,7 +46,7 @@ impl Machine {
         std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
     }
 
-    /// The script with these arguments.
+    /// The command that runs `./dev` with these arguments.
     fn dev(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.0.path().join("bin/bash"));
         command
@@ -121,7 +121,7 @@ fn the_entry_script_rejects_usage_errors_first() {
         assert!(error.contains(why), "{args:?}: {error}");
         assert_eq!(machine.invocations(), "", "{args:?}");
     }
-    // Later arguments are checked when their command starts.
+    // With valid arguments, the script starts the build.
     let (_, _, error) = output_of(machine.dev(&["demo", "--headless"]));
     assert!(machine.invocations().contains("cargo\n"), "{error}");
 }

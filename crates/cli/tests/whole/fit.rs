@@ -82,7 +82,7 @@ fn the_display_follows_the_window_and_is_restored() {
     let mut client = host.client("client", &there, &args);
     wait_for_size(&here, Size::new(800, 600));
     wait_for_picture(&there, &painter.paint());
-    // Odd, larger, and larger than the server's maximum in one direction.
+    // The window gets an odd size, a larger one, and one that exceeds the server's maximum height.
     for (expected, given) in [
         ((701, 503), (701, 503)),
         ((1000, 700), (1000, 700)),
@@ -119,7 +119,7 @@ fn fit_works_with_window_managers_at_both_ends() {
     let host = Host::start(&[&["--display", &here.name, "--fit"][..], &PIN].concat());
     let args = [&PIN[..], &["--full-screen"]].concat();
     let mut client = host.client("client", &there, &args);
-    // The screen's size, limited to the server's maximum height.
+    // The display gets the size of the client's screen, limited to its server's maximum height.
     wait_for_size(&here, Size::new(1024, 720));
     wait_for_picture_at(&there, (0, 24), &painter.paint());
     client.stop();
@@ -173,7 +173,7 @@ fn without_randr_the_picture_is_scaled() {
     let painted = painter.paint();
     let capture = ScreenCapture::open(&there);
     eventually("a scaled picture", || {
-        // 640x360 in 1000x700 is 1000x562, with bars of 69 rows.
+        // A picture of 640x360 is scaled to 1000x562 in a window of 1000x700, with bars of 69 rows.
         let shot = capture.region_at((0, 69), Size::new(1000, 562));
         (shot.stamp() == painted.stamp()).then_some(())
     });

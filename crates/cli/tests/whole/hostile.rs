@@ -1,5 +1,5 @@
-//! A network attacker sends garbage, and malformed, truncated, altered and replayed datagrams in large numbers to both ends,
-//! while an honest stream runs, some of whose datagrams are duplicated and reordered.
+//! A network attacker sends large numbers of datagrams to both ends: garbage, and malformed, truncated, altered and
+//! replayed datagrams. Meanwhile, an honest stream runs, and some of its datagrams are duplicated and reordered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Display, Folder, Host, ScreenCapture, client, eventually};
 
-/// Number and rate of the datagrams sent to each end, for three seconds.
+/// The number of datagrams that are sent to each end, and their number per second. The attack takes three seconds.
 const THROWN: u64 = 60_000;
 const A_SECOND: u32 = 20_000;
 /// Maximum growth of memory at either end, in kB.
 const GROWTH_KB: u64 = 20_000;
 
-/// A relay between client and host that stores passing datagrams: the first ones, which are the handshake's,
-/// and the newest.
+/// A relay between client and host that stores passing datagrams: the first ones, which belong to the handshake, and
+/// the newest ones.
 struct Relay {
     /// The address that the client connects to.
     front: UdpSocket,
@@ -26,7 +26,7 @@ struct Relay {
     client: Mutex<Option<SocketAddr>>,
     up: Mutex<CapturedDatagrams>,
     down: Mutex<CapturedDatagrams>,
-    /// Whether it duplicates and reorders datagrams.
+    /// Whether the relay duplicates and reorders datagrams.
     disorderly: AtomicBool,
     stop: AtomicBool,
 }
@@ -66,7 +66,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    // Interval at which the relays check for their stop.
+    // The relays check at this interval whether to stop.
     socket
         .set_read_timeout(Some(Duration::from_millis(50)))
         .expect("not zero");
@@ -129,7 +129,8 @@ impl Relay {
         }
     }
 
-    /// Forwards a datagram. In disorder, every third is sent twice, and every fifth after its successor if that has arrived.
+    /// Forwards a datagram. If the relay is disorderly, it sends every third datagram twice. It sends every fifth
+    /// datagram after the next one if the next one has already arrived.
     fn pass(&self, count: &mut u32, from: &UdpSocket, datagram: &[u8], send: impl Fn(&[u8])) {
         *count += 1;
         let disorderly = self.disorderly.load(Ordering::Relaxed);

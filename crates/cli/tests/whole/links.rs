@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Folder, Host, PIN, Program, eventually, openuvr, skip};
 
-/// Drops UDP datagrams larger than an Ethernet frame. Datagrams that the kernel segments late pass a veth unsegmented, so
-/// only such batches are lost, as with a network card with faulty segmentation.
+/// Drops UDP datagrams larger than an Ethernet frame. A veth passes batches on before the kernel segments them, so this
+/// drops only batches, as a network card with faulty segmentation does.
 const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 16,37 0 1 1500,\
                             6 0 0 2,6 0 0 4294967295";
 
@@ -111,14 +111,14 @@ fn a_session_falls_back_from_a_dead_transport() {
     host.line("uses transport raw");
     fixture.more_frames(30);
 
-    // The session is otherwise unaffected.
+    // Only the transport of the session fails.
     fixture.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
     client.line("raw Ethernet failed: back on UDP");
     client.line("video transport: udp-gso");
     host.nth_line(2, "uses transport udp-gso");
     fixture.more_frames(30);
     client.assert_running();
-    // The live table shows it, too.
+    // The live table shows the transport, too.
     host.line("complete frames/s  ");
     let table = host.line("Mb/s  loss");
     assert!(table.contains("raw") || table.contains("udp"), "{table}");
@@ -186,12 +186,18 @@ fn a_forced_absent_transport_is_an_error() {
     no_raw(&fixture.client(&NO_RAW, HOST, &raw).fails_in_one_line());
     let (status, text) = fixture.client(&[], HOST, &["--link", "udp-gso"]).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("no link udp-gso: the host sends"), "{text}");
+    assert!(
+        text.contains("link udp-gso is unavailable: the host sends"),
+        "{text}"
+    );
     let text = fixture.client(&[], "10.77.0.9", &raw).fails_in_one_line();
     assert!(text.contains("Ethernet address of 10.77.0.9"), "{text}");
     let (status, text) = fixture.client(&[], HOST, &raw).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("no link raw: no answer"), "{text}");
+    assert!(
+        text.contains("link raw is unavailable: no answer"),
+        "{text}"
+    );
     host.assert_running();
 }
 
@@ -251,7 +257,7 @@ fn af_xdp_carries_a_session_if_compiled_in() {
         assert!(text.contains("--features xdp"), "{text}");
         return;
     }
-    // At one end, and at both.
+    // AF_XDP is used at one end, and then at both.
     for link in ["raw", "xdp"] {
         let mut host = fixture.host(&[], &["--link", "xdp"]);
         let mut client = fixture.client(&[], HOST, &["--link", link]);
@@ -270,7 +276,7 @@ fn raw_ethernet_works_on_one_machine_too() {
         return;
     }
     let mut host = Host::paired_with(&["ann"], &["--source", "pattern", "--size", "640x480"]);
-    // With only the loopback address, there is no raw Ethernet.
+    // A host that listens only at the loopback address offers no raw Ethernet.
     assert_eq!(host.program.count("raw Ethernet"), 0);
     host.program.stop();
     let (dir, bind) = (host.folder.join("host"), format!("0.0.0.0:{}", host.port));
@@ -309,7 +315,7 @@ fn all_addresses_of_a_name_are_tried() {
     let host = Host::start(&["--source", "pattern", "--pin", PIN[1]]);
     let folder = Folder::new();
     let keys = folder.join("keys");
-    // Most systems also map it to ::1, where no host listens.
+    // Most systems map `localhost` also to ::1, where no host listens.
     let name = format!("localhost:{}", host.port);
     let own = ["client", &name, "--config-dir", &keys, "--present", "null"];
     let args = [&own[..], &PIN, &["--realtime", "off"]].concat();

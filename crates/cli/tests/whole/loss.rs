@@ -19,7 +19,7 @@ const FRUGAL: [&str; 6] = ["--bitrate", "500K", "--slices", "1", "--fps", "30"];
 /// Pause between two pictures of a painter: about 30 a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
-/// A program that is delayed for longer loses frames itself.
+/// If a program is delayed for longer than this, it loses frames itself.
 const STALLED: Duration = Duration::from_millis(10);
 
 /// Minimum PSNR in dB of an undamaged picture at this rate. A picture with a missing slice or a wrong
@@ -107,9 +107,9 @@ struct Row {
     outcome: String,
     held_back: bool,
     key_frame: bool,
-    /// 0 if it was not encoded.
+    /// 0 if the frame was not encoded.
     qp: u32,
-    /// FEC repair packets, and fragments recovered by FEC or retransmission.
+    /// The number of FEC repair packets. `recovered` is the number of fragments recovered by FEC or retransmission.
     parity: u32,
     recovered: u32,
 }
@@ -123,7 +123,7 @@ fn rows(path: &Path) -> Vec<Row> {
     let [parity, repaired, resent] =
         ["fec_datagrams", "fec_recovered", "retransmitted"].map(column);
     let (cause, qp) = (column("cause"), column("qp"));
-    // Frames that were not sent cost nothing.
+    // Frames that were not sent have empty fields, which count as 0.
     let number = |field: &str| field.parse().unwrap_or(0);
     lines
         .map(|line| Row {
@@ -143,16 +143,16 @@ fn count(rows: &[Row], outcome: &str) -> usize {
 }
 
 /// Sends bursts over a link with this loss. The picture is still after each burst, so that only the protocol itself can
-/// repair the last picture. Returns the number of FEC repair packets and of recovered fragments. The deterministic
-/// simulation checks exact counts of complete frames (`crates/sim/tests/losses.rs`); here they also depend on the machine's
-/// load.
+/// repair the last picture. Returns the number of FEC repair packets and of recovered fragments. Exact counts of
+/// complete frames would also depend on the machine's load; the deterministic simulation checks them
+/// (`crates/sim/tests/losses.rs`).
 fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
     let mut chain = LossyStream::start(Quality::both(&format!("loss={loss}")).seeded(7))?;
     for _ in 0..bursts {
         chain.burst(12);
     }
     let rows = chain.end();
-    // Each key frame answers a loss, except the first, which is the start.
+    // The first key frame starts the stream, and each other one answers a loss.
     let keys = rows.iter().filter(|row| row.key_frame).count();
     let broken = rows.len() - count(&rows, "complete");
     assert!(
@@ -260,16 +260,16 @@ fn reordering_and_duplication_do_no_harm() {
     });
 }
 
-/// A frame that is skipped because of congestion must not count as a still picture, because a still picture is encoded again
-/// at higher quality, which would keep the link full.
+/// A frame that is skipped because of congestion must not count as a still picture. A still picture is encoded again at
+/// higher quality, and this would keep the link full.
 #[test]
 fn skipped_frames_do_not_raise_the_quality() {
     let link = Quality::both("rate=200k queue=20000");
-    // The link's rate is the host's minimum. Otherwise, the link would never drain.
+    // The host's minimum bitrate is below the link's rate. Otherwise, the link would never drain.
     let Some(mut chain) = LossyStream::with(link, &["--min-bitrate", "100K"]) else {
         return;
     };
-    // The host's reaction time depends on the machine's load.
+    // There are several bursts, because the host's reaction time depends on the machine's load.
     for _ in 0..3 {
         chain.burst(60);
     }
@@ -280,7 +280,7 @@ fn skipped_frames_do_not_raise_the_quality() {
     let (mut before, mut after_held) = (0, false);
     for row in &rows {
         if row.qp > 0 {
-            // The rate control itself changes by two steps, and slightly for a higher rate.
+            // The rate control itself changes the quantiser by two steps, and lowers it slightly when the rate rises.
             let better = !row.key_frame && row.qp + 4 < before;
             assert!(
                 !(after_held && better),

@@ -21,7 +21,7 @@ fn broken_outputs() -> [(&'static str, Stdio); 2] {
     ]
 }
 
-/// Waits for this many more rows of a CSV with a complete frame.
+/// Waits until a CSV has this many more rows of complete frames.
 fn wait_for_frames(csv: &str, more: usize) {
     let complete = || {
         let text = read_to_string(csv).unwrap_or_default();
@@ -71,7 +71,7 @@ fn a_host_with_lost_messages_keeps_streaming() {
         let mut desk = client(&folder, "desk", &address, &blind);
         desk.line("player at");
         wait_for_frames(&csv, 30);
-        // Each of these prints a message.
+        // The host prints a message for each client that joins or leaves.
         desk.stop();
         for _ in 0..3 {
             let mut desk = client(&folder, "desk", &address, &["--present", "null"]);

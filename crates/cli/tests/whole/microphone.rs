@@ -1,5 +1,5 @@
-//! A client's microphone, recorded by a program of the host's sound server: pitch, level, and sources without
-//! access.
+//! A client's microphone, recorded by a program at the host's sound server: pitch, level, and microphones that must not
+//! be recorded.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ const HOST: [&str; 8] = [
 const PITCH: f64 = 500.0;
 const OTHER: f64 = 800.0;
 
-/// Records samples from a source with `parec` for `seconds`, from when the source delivers samples.
+/// Records `seconds` of samples from a source with `parec`. The recording starts when the source delivers samples.
 fn recorded(server: &PulseServer, source: &str, seconds: usize) -> Vec<f32> {
     let mut child = Command::new("parec")
         .args(["--raw", "--format=float32le", "--rate=48000"])
@@ -62,7 +62,9 @@ fn is_captured(program: &Program) -> bool {
 }
 
 fn source_of(host: &Host) -> String {
-    let line = host.program.line("the microphone is the source");
+    let line = host
+        .program
+        .line("the player's microphone is available as the source");
     let name = line.split_whitespace().last().expect("a name");
     name.to_owned()
 }
@@ -131,7 +133,7 @@ fn nothing_is_captured_for_a_host_without_it() {
     let host = Host::paired_with(&["client"], &HOST);
     let client = join_speaking(&host, "client", PITCH, &[]);
     client.line("showing");
-    // The grant was logged before the first picture.
+    // A grant of the host would have arrived before the first picture.
     assert!(!is_captured(&client));
 }
 

@@ -54,7 +54,7 @@ impl Rig {
         }
     }
 
-    /// Finds its empty display.
+    /// Finds the host's empty display.
     fn with_display(mut self) -> Rig {
         let line = self.host.line("is empty; start an application with");
         let word = |start: &str| line.split(' ').find_map(|word| word.strip_prefix(start));
@@ -107,7 +107,7 @@ impl Rig {
         )
     }
 
-    /// The number of the running application in the description that clients get.
+    /// The number of the running application, from the server information.
     fn running(&self, peer: &Peer) -> String {
         element(
             &peer.get_protected(self.https(), "serverinfo"),
@@ -115,7 +115,7 @@ impl Rig {
         )
     }
 
-    /// Launches with this mode and plays.
+    /// Launches the first application with this display mode, and plays.
     fn play(&self, peer: &Peer, mode: (u32, u32, u32)) -> Streams {
         let (width, height, rate) = mode;
         let launched = self.launch(peer, &format!("mode={width}x{height}x{rate}"));
@@ -128,7 +128,7 @@ impl Rig {
     }
 }
 
-/// Plays after this answer to `launch` or `resume`.
+/// Plays, after a request `launch` or `resume` was answered with `answer`.
 fn plays(answer: &str, (width, height, rate): (u32, u32, u32)) -> Streams {
     let launched = answer;
     let url = element(launched, "sessionUrl0");
@@ -173,7 +173,7 @@ fn a_virtual_display_takes_the_players_mode() {
         let (width, height, rate) = mode;
         let size = Size::new(width, height);
         let streams = rig.play(&one, mode);
-        // Its first packet arrives when the screen has the size. The refresh rate follows.
+        // The first video packet arrives when the display already has the size. The refresh rate follows.
         eventually("video", || streams.packet());
         assert_eq!(rig.shown().0, size);
         eventually("the rate", || (rig.shown() == (size, rate)).then_some(()));
@@ -181,7 +181,7 @@ fn a_virtual_display_takes_the_players_mode() {
         // An observer's mode changes nothing.
         let watches = rig.play(&two, (800, 600, 75));
         eventually("video of an observer", || {
-            // The player must not seem to be gone.
+            // The player's stream must stay active. Otherwise, the player would seem to be gone.
             let _ = streams.packet();
             watches.packet()
         });
@@ -197,7 +197,7 @@ fn a_virtual_display_takes_the_players_mode() {
         assert!(answer.contains("status_code=\"400\""), "{absurd}: {answer}");
         assert_eq!(element(&answer, "gamesession"), "0", "{absurd}");
     }
-    // ANNOUNCE is checked, too.
+    // The mode in an ANNOUNCE request is checked, too.
     let launched = rig.launch(&one, "");
     let url = element(&launched, "sessionUrl0");
     let rtsp = url.strip_prefix("rtspenc://").unwrap().parse().unwrap();
@@ -222,7 +222,7 @@ fn a_display_that_is_not_fitted_keeps_its_size() {
     let one = rig.paired("one");
     let streams = rig.play(&one, (320, 240, 60));
     eventually("video", || streams.packet());
-    // A 16:9 mode within a 4:3 display.
+    // The 16:9 display is scaled to fit into the client's 4:3 mode.
     rig.host.line("is open for 320x180");
     assert_eq!(rig.shown(), before);
 }
@@ -247,7 +247,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     writer.write_image_data(&[9, 8, 7]).unwrap();
     drop(writer);
     let scene = env!("CARGO_BIN_EXE_openuvr");
-    // Each prints its number, its display and the path of the cookie file, in one step.
+    // Each application writes its process number, its display and the path of the cookie file to a file, in one step.
     let tells = |name: &str| {
         let file = at(name);
         format!("echo $$ $DISPLAY $XAUTHORITY >{file}.new; mv {file}.new {file}; exec")
@@ -268,7 +268,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     let launch = |peer: &Peer, number: &str, mode: &str| {
         peer.get_protected(rig.https(), &Peer::launch(number, mode))
     };
-    // The icon's colour is in the middle of its art.
+    // Applications with and without an icon have an image.
     let art = |number: &str| first.get_protected(rig.https(), &format!("appasset?appid={number}"));
     assert!(art(&one).contains("image/png") && art(&two).contains("image/png"));
     let failed = launch(&first, &three, "");
@@ -279,7 +279,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     let told = eventually("it runs", || std::fs::read_to_string(at("one")).ok());
     let words: Vec<&str> = told.split_whitespace().collect();
     let display = Display::of_another(words[1], words[2]);
-    // It has started on a display of its client's mode.
+    // The application has started on a display that already had its client's mode.
     assert_eq!(shown(&display), (Size::new(800, 600), 75));
     let streams = plays(&launched, (800, 600, 75));
     eventually("video", || streams.packet());
@@ -287,7 +287,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
         [rig.running(&first), rig.running(&second)],
         [one.clone(), one.clone()]
     );
-    // Another application has to wait, but this one may be joined.
+    // While this application runs, no other can be started, but another client can join it.
     let busy = launch(&second, &two, "mode=640x480x60");
     assert!(
         busy.contains("status_code=\"400\"") && busy.contains("One already runs"),
@@ -300,7 +300,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     let watches = plays(&resumed, (640, 480, 60));
     eventually("video of the second", || watches.packet());
     assert_eq!(shown(&display), (Size::new(800, 600), 75));
-    // While other clients play, only the client that has started it can quit it.
+    // While other clients play, only the client that has started the application can quit it.
     let refused = second.get_protected(rig.https(), "cancel");
     assert!(refused.contains("status_code=\"599\""), "{refused}");
     assert!(!is_gone(words[0]));
@@ -311,7 +311,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     eventually("the display's own size", || {
         (shown(&display).0 == OWN).then_some(())
     });
-    // Now the other one runs, and ends by itself.
+    // Now the other application is started, and then killed.
     let launched = launch(&second, &two, "mode=1024x768x60");
     assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
     let told = eventually("it runs", || std::fs::read_to_string(at("two")).ok());
@@ -319,7 +319,7 @@ fn clients_start_share_and_quit_the_applications_of_the_list() {
     let pid = told.split_whitespace().next().unwrap().parse().ok();
     kill_process(pid.and_then(Pid::from_raw).unwrap(), Signal::KILL).unwrap();
     eventually("its end", || (rig.running(&second) == "0").then_some(()));
-    // The host is available for the next one.
+    // Then the host can start the next application.
     std::fs::remove_file(at("one")).unwrap();
     let launched = launch(&second, &one, "");
     assert_eq!(element(&launched, "gamesession"), "1", "{launched}");
@@ -331,7 +331,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

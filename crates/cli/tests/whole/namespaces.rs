@@ -1,4 +1,5 @@
-//! Two emulated machines with separate networks, where the client has a different clock, and the two commands of the README.
+//! Two emulated machines with separate networks run the two commands of the README. The client's machine has a
+//! different clock.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -11,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::support::machines::{HOST, Machines, on};
 use crate::support::{Display, Folder, Program, Quality, ScreenCapture, scene};
 
-/// The client's clock is a hundred days ahead. A statistic that mixed both clocks would be off by that.
+/// The client's clock is a hundred days ahead. A statistic that mixed both clocks would be off by a hundred days.
 const AHEAD_S: i64 = 8_640_000;
 const OTHER_CLOCK: [&str; 5] = [
     "unshare",
@@ -64,7 +65,7 @@ fn the_two_commands_of_the_readme_connect_two_machines() {
     first.line("left: it disconnected");
     first.stop();
 
-    // From now on, they are paired.
+    // From now on, host and client are paired.
     let csv = folder.join("host.csv");
     let mut second = host(&["--csv", &csv, "--table", "on"]);
     second.line("streaming");
@@ -130,7 +131,7 @@ fn a_stream_crosses_a_bridge_that_loses_and_delays() {
     assert_eq!((unreadable, unsent), (0, 0));
 }
 
-/// A bridge between the ends `to-client` and `to-host` of a machine, in a thread of the test.
+/// A bridge between the interfaces `to-client` and `to-host` of a machine, in a thread of the test.
 struct RunningBridge {
     stopper: Stopper,
     thread: JoinHandle<Report>,
@@ -165,8 +166,8 @@ impl RunningBridge {
     }
 }
 
-/// Checks the table's maximum one-way latency against the true one, within the printed bound. This test has the exact clock
-/// offset, which the program had to estimate.
+/// Checks the table's maximum one-way latency against the true one, within the printed bound. This test knows the exact
+/// clock offset; the program had to estimate it.
 fn assert_one_way_is_true(table: &str, csv: &str) {
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
@@ -207,7 +208,7 @@ fn assert_one_way_is_true(table: &str, csv: &str) {
     };
     assert!(bound.starts_with('±'), "{row}");
     let (printed, longest) = (printed.parse::<f64>().expect("ms"), longest as f64 / 1e6);
-    // Three digits are printed.
+    // The table prints three digits, so the value may be rounded.
     let allowed = widest as f64 / 1e6 + longest * 0.02 + 0.02;
     assert!(
         (printed - longest).abs() <= allowed,

@@ -34,7 +34,7 @@ fn client(machine: &str, dir: &str, args: &[&str]) -> Command {
     on(machine, &[], Path::new("/"), None, &own)
 }
 
-/// Waits until the output of `openuvr hosts` contains all of these.
+/// Waits until the output of `openuvr hosts` contains all `parts`.
 fn wait_for_hosts(machine: &str, dir: &str, parts: &[&str]) -> String {
     let args = ["hosts", "--config-dir", dir];
     eventually(&format!("hosts {parts:?}"), || {
@@ -127,7 +127,7 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     let known = Path::new(lap).join("hosts.toml");
     let before = std::fs::read_to_string(&known).expect("the client's known hosts");
 
-    // A host with the name of the known host and another key is a new host.
+    // A host that has the name of the known host, but another key, is a new host.
     let mut fake = host(&third, thief, "desk", &["--pin", "135790"]);
     let text = wait_for_hosts(here, lap, &["desk"]);
     assert!(row(&text, "desk").contains("new; pairing"), "{text}");
@@ -139,7 +139,7 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     );
     fake.stop();
 
-    // This holds even with the fingerprint of the known host, which is public.
+    // The client refuses the impostor even if it announces the public fingerprint of the known host.
     let silent = ["--pin", "135790", "--discoverable=false"];
     let _fake = host(&third, thief, "desk", &silent);
     let daemon = std::thread::spawn(move || announce(&third, &fingerprint)).join();
@@ -160,7 +160,7 @@ fn a_forged_answer_is_refused_by_the_handshake() {
     drop(daemon.shutdown());
 }
 
-/// Announces a host with this fingerprint on a machine's network, with a name that contains terminal escapes.
+/// Announces a host on a machine's network. The host has this fingerprint, and a name that contains terminal escapes.
 fn announce(machine: &str, fingerprint: &str) -> ServiceDaemon {
     let space = File::open(format!("/run/netns/{machine}")).expect("the namespace");
     // Applies to this thread and the threads that it starts.
@@ -210,7 +210,7 @@ fn no_network_is_one_error_line() {
             "{text}"
         );
     }
-    // A host there reports the error in one line, or not at all, and runs.
+    // A host without a network reports the error in at most one line, and keeps running.
     let mut host = host(&machines.host, &folder.join("desk"), "desk", &[]);
     host.assert_running();
     host.stop();

@@ -17,7 +17,7 @@ use crate::support::{Display, Folder, Program, eventually, openuvr};
 /// Initial position of new windows.
 const OWN: (i16, i16) = (7, 9);
 
-/// A host with an empty display of 640x360, and the display. `None`, with a message, without Xvfb.
+/// Starts a host with an empty display of 640x360. Returns both, or `None`, with a message, if Xvfb is not installed.
 fn host(folder: &Folder, args: &[&str]) -> Option<(Program, Display)> {
     if !has_xvfb() {
         return None;
@@ -145,7 +145,7 @@ impl Application {
         owner.reply().expect("an answer").owner
     }
 
-    /// Whether it can become the window manager.
+    /// Whether this application can become the window manager.
     fn can_manage(&self) -> bool {
         let mask = EventMask::SUBSTRUCTURE_REDIRECT;
         let attributes = ChangeWindowAttributesAux::new().event_mask(mask);
@@ -224,7 +224,7 @@ fn fixed_size_and_further_windows_are_centred() {
     let second = app.show((300, 100), |_| ());
     app.wait_for_geometry(second, (170, 130), (300, 100));
     app.wait_for_focus(second);
-    // This is the last window, as when a launcher is replaced by a game.
+    // Now the second window is the only one, as when a launcher is replaced by a game.
     app.conn.unmap_window(first).expect("sent");
     app.conn.sync().expect("a running X server");
     app.wait_for_geometry(second, (0, 0), (640, 360));

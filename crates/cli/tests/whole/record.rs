@@ -51,7 +51,8 @@ fn a_killed_host_leaves_a_recording() {
     let Some(frames) = decoded(&file) else {
         return;
     };
-    // The first fragments are half a second each, at 60 frames/s unless something delays them.
+    // Each of the first fragments lasts half a second. At 60 frames/s it has 30 frames, or fewer if something delays
+    // them.
     assert!(frames >= 3, "{frames}");
 }
 
@@ -113,7 +114,7 @@ fn an_impossible_recording_is_an_error_at_start() {
         ),
         (
             vec!["--record-overwrite"],
-            "record-overwrite requires record",
+            "--record-overwrite requires --record",
         ),
         (vec!["--record", &file, "--csv", &file], "are the same file"),
         (

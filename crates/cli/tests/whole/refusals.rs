@@ -39,7 +39,7 @@ fn a_wrong_pin_is_reported_and_tries_are_limited() {
         .headless_client("stranger", &["--pin", "000000"])
         .fails_in_one_line();
     assert_contains(&text, &["the PIN is not the one that the host shows"]);
-    // The host reports it with the address.
+    // The host reports the wrong PIN with the client's address.
     let report = host.program.line("a wrong PIN came from 127.0.0.1:");
     assert_contains(&report, &["2 tries left"]);
     // Each wrong try extends the wait before the next try. A try that comes too early gets an error, and the third wrong try
@@ -180,7 +180,7 @@ fn the_wait_for_a_window_has_a_limit() {
     let args = [&own[..], &window, &["--duration", "2s"]].concat();
     let (status, text) = Program::start("host", openuvr(&args)).wait();
     assert_eq!(status.code(), Some(1), "{text}");
-    // Both messages name the limit, independent of the real time.
+    // Both messages state the limit, not the time that has really passed.
     assert_contains(
         &text,
         &[
@@ -369,7 +369,7 @@ fn a_reconnection_does_not_repeat_a_takeover() {
     let second = host.headless_client("second", &["--take-over"]);
     second.line("player at");
     first.line("observer at");
-    // Both reconnect, in any order.
+    // Both clients reconnect, in any order.
     host.program.stop();
     let host = host.restart();
     host.program.line("first joins as observer");
@@ -389,7 +389,7 @@ fn forbidding_a_device_ends_its_live_session() {
     assert_contains(&text, &["this device is forbidden"]);
     assert!(!status.success(), "an error exit");
     host.program.line("guest left");
-    // It cannot reconnect and gets the reason. A PIN does not bypass this.
+    // The forbidden device cannot reconnect, and gets the reason. A PIN does not bypass this.
     for args in [&[][..], &PIN] {
         let (status, text) = host.headless_client("guest", args).wait();
         assert!(!status.success(), "{text}");
@@ -483,7 +483,7 @@ fn an_unavailable_page_is_reported() {
     );
     assert_contains(
         &with(&["--web", "--web-cert", "/nonexistent.pem"]),
-        &["web-cert and web-key require each other"],
+        &["--web-cert and --web-key require each other"],
     );
     let files = [
         "--web-cert",
@@ -496,7 +496,7 @@ fn an_unavailable_page_is_reported() {
         &with(&[&["--web", free][..], &files].concat()),
         &["/nonexistent.pem", "no such file"],
     );
-    assert_contains(&with(&files), &["web-cert and web-key require web"]);
+    assert_contains(&with(&files), &["--web-cert and --web-key require --web"]);
     assert_contains(
         &with(&["--web", free, "--ice-servers", "turn:relay.example"]),
         &["ice-servers", "turn:USER:SECRET@HOST"],
@@ -505,7 +505,7 @@ fn an_unavailable_page_is_reported() {
     assert_contains(&printed, &["ice-servers", "turn:…@relay:70000"]);
     assert_contains(
         &with(&["--ice-servers", "stun:relay.example"]),
-        &["ice-servers is for browsers: it requires web"],
+        &["--ice-servers is for browsers: it requires --web"],
     );
     for bad in ["desk", "203.0.113.7:0", "0.0.0.0", "203.0.113.7,224.0.0.1"] {
         assert_contains(
@@ -515,6 +515,6 @@ fn an_unavailable_page_is_reported() {
     }
     assert_contains(
         &with(&["--public-address", "203.0.113.7"]),
-        &["public-address is for browsers: it requires web"],
+        &["--public-address is for browsers: it requires --web"],
     );
 }

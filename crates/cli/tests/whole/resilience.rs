@@ -15,11 +15,11 @@ const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
 const SLOW: [&str; 2] = ["--fps", "30"];
 
-/// Paints until the client shows it, as a running application does.
+/// Paints new pictures, as a running application does, until the client shows the newest one.
 fn paint_until_shown(painter: &mut Painter, capture: &ScreenCapture) {
     let mut wait = 0;
     eventually("a picture painted just now", || {
-        // One picture per 50 ms of polling.
+        // Every tenth poll paints a picture, about every 50 ms.
         if wait == 0 {
             painter.paint();
         }
@@ -48,7 +48,7 @@ fn a_killed_host_is_found_again() {
     let last = capture.shot();
     client.line("no more packets received; reconnecting");
     client.assert_running();
-    // The client reports it over the picture, until new pictures arrive.
+    // The client shows a message over the picture until new pictures arrive.
     eventually("text over it", || (capture.shot() != last).then_some(()));
     let host = host.restart();
     client.nth_line(2, "connected to the host");
@@ -59,7 +59,7 @@ fn a_killed_host_is_found_again() {
         (likeness > 30.0).then_some(())
     });
     host.program.line("client joins as player");
-    // The window is kept.
+    // The client has kept its window.
     assert!(capture.client_window().is_some());
     assert_eq!(client.count("showing"), 1, "{}", client.text());
 }
@@ -124,11 +124,11 @@ fn a_cut_link_recovers() {
     let mut client = client(&host.folder, "client", &hop.address(), &args);
     let capture = ScreenCapture::open(&there);
     paint_until_shown(&mut painter, &capture);
-    // The interruption is too short to be noticed: the same session continues from another port.
+    // The interruption is too short to be noticed: the same session continues, from another port.
     drop(hop);
     let hop = Hop::start(&host, port, Quality::PERFECT);
     paint_until_shown(&mut painter, &capture);
-    // The interruption is long enough that both sides give up the session.
+    // The interruption is so long that both ends give up the session.
     drop(hop);
     client.line("reconnecting");
     host.program.line("client left");
@@ -280,12 +280,12 @@ fn a_host_reports_the_end_of_its_display() {
     let (status, text) = host.program.wait();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(lines_before).collect();
-    // The reason, the disconnected clients, and possibly failures of pointer and input.
+    // These lines contain the reason, the disconnected clients, and possibly failures of pointer and input.
     let reasons = more.iter().filter(|line| line.starts_with("openuvr: "));
     assert_eq!(reasons.count(), 1, "{text}");
     assert!(text.contains("capture failed: X display"), "{text}");
     assert!(more.len() <= 4, "{text}");
-    // The host can be started again.
+    // The client waits for a new start of the host.
     client.line("it failed; reconnecting");
     client.assert_running();
 }
@@ -304,7 +304,7 @@ fn a_client_ends_with_its_display() {
     let (status, text) = client.wait();
     assert_eq!(status.code(), Some(1), "{text}");
     let more: Vec<&str> = text.lines().skip(lines_before).collect();
-    // The summary at the end, followed by the reason.
+    // These lines contain the summary of the session, and then the reason.
     let reasons: Vec<&&str> = more.iter().filter(|l| l.starts_with("openuvr: ")).collect();
     assert_eq!(reasons.len(), 1, "one line: {text}");
     assert!(reasons[0].contains("display"), "{text}");

@@ -21,7 +21,7 @@ fn start(portal: &Portal, args: &[&str], application: &[&str]) -> Program {
     start_with(portal, args, application, |command| command)
 }
 
-/// As [`start`], with the command that `by` returns.
+/// As [`start`], but runs the command that `by` derives from the usual one.
 fn start_with(
     portal: &Portal,
     args: &[&str],
@@ -31,7 +31,7 @@ fn start_with(
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);
     let own = ["session", &key, &id, "--size=320x200"];
-    // On a busy machine, the first connection takes a while.
+    // The lease is long, because the first connection takes a while on a busy machine.
     let more = ["--lease=600", "--set=realtime=off", "--set=sound=off"];
     let scene = [
         env!("CARGO_BIN_EXE_openuvr"),
@@ -55,7 +55,7 @@ fn running(session: &Program) -> Value {
     serde_json::from_str(&line).expect("a line of JSON")
 }
 
-/// The reported end. Also checks that nothing remains.
+/// The reported end. Also checks that no process remains.
 fn end(session: &mut Program, portal: &Portal) -> Value {
     let (_, text) = session.wait();
     let line = text.lines().find(|line| line.contains("\"why\":"));
@@ -132,7 +132,7 @@ fn a_session_is_played_and_stopped_by_its_portal() {
             .contains("save folder in use by another session"),
         "{why}"
     );
-    // No other token may control it.
+    // No other token may control the session.
     let less = portal.token(Actions::of(&[Action::Status]));
     assert_eq!(request(&at, "POST", "/session/stop", &less).0, "403");
     let (status, body) = request(&at, "POST", "/session/stop", &second.token(Actions::ALL));
@@ -259,7 +259,7 @@ fn an_application_inherits_no_descriptors() {
             "--first-picture=600",
             &format!("--capture={method}"),
         ];
-        // A descriptor that the session's parent has left open.
+        // The session's parent has left descriptor 9 open.
         let mut session = start_with(&portal, &args, &["sh", "-c", lists], |command| {
             let inner = "exec 9</dev/zero; exec \"$0\" \"$@\"";
             let mut outer = Command::new("sh");
@@ -279,7 +279,7 @@ fn an_application_inherits_no_descriptors() {
         let descriptors = list.lines().filter_map(|line| line.split_once(" -> "));
         for (number, leads_to) in descriptors {
             let number = number.rsplit(' ').next().expect("a word");
-            // ls itself has opened the last one.
+            // `ls` itself has opened the folder `fd`.
             let usual = ["0", "1", "2"].contains(&number) || leads_to.ends_with("/fd");
             assert!(usual, "{method}: {list}");
         }
@@ -294,7 +294,7 @@ fn no_process_is_orphaned_by_a_kill() {
     if !has_xvfb() {
         return;
     }
-    // A process that leaves its group and its parent.
+    // The application starts a process that leaves its group and its parent.
     let hides = "setsid sh -c 'sleep 1000 & sleep 1000' & exec openuvr-scene";
     let scene = format!(
         "{} scene --size=320x200 --fps=10",
@@ -313,7 +313,7 @@ fn no_process_is_orphaned_by_a_kill() {
     nothing_left(&first);
     other.assert_running();
     assert!(processes(&second).len() >= 4);
-    // This time the host is ended, its only child.
+    // This time, the host is killed. It is the only child of the session's process.
     let id = other.id();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
     let host: i32 = children

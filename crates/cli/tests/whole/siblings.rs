@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use crate::support::{Folder, install};
 
-/// Copies `openuvr` to an empty folder. A symbolic link would still be next to the other programs, because /proc/self/exe
-/// resolves it.
+/// Copies `openuvr` to an empty folder. With a symbolic link, the program would still find the others: /proc/self/exe
+/// resolves the link.
 fn alone(folder: &Folder) -> PathBuf {
     let alone = folder.path().join("openuvr");
     install(Path::new(env!("CARGO_BIN_EXE_openuvr")), &alone, 0o755);
@@ -44,7 +44,8 @@ fn a_missing_program_is_one_line_with_a_remedy() {
         assert_eq!(
             text(&out.stderr),
             format!(
-                "openuvr: `openuvr {name}` requires the program {file}, which is neither next to this one nor on $PATH; \
+                "openuvr: `openuvr {name}` requires the program {file}, which is neither next to this program nor on \
+                 $PATH; \
                  install it with `./dev install {option}`\n"
             )
         );

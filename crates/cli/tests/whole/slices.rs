@@ -30,7 +30,7 @@ fn pictures_end_as_those_of_a_client_that_shows_whole_ones() {
         for _ in 0..15 {
             painter.paint();
             let painted = *painter.painted.last().expect("painted");
-            // With slices, the code is displayed before the rows below it.
+            // With slices, the bar code is displayed before the rows below it.
             eventually("the same picture in both windows", || {
                 let [one, other] = captures.each_ref().map(ScreenCapture::shot);
                 let both = [&one, &other].map(|shot| shot.stamp() == Some(painted));
@@ -56,11 +56,11 @@ fn surfaces_that_take_whole_pictures_are_refused_in_one_line() {
         ),
         (
             &["headless", "--output", &shots],
-            "requires present x11 or kms",
+            "requires --present x11 or kms",
         ),
         (
             &["x11", "--display", ":1", "--view", "left"],
-            "not for stereo pictures",
+            "does not support stereo pictures",
         ),
     ] {
         let own = ["client", "127.0.0.1", "--config-dir", &dir];

@@ -1,4 +1,4 @@
-//! Sound from a player at the host's sound server to a client's output: pitch, level, and where it must be absent.
+//! Sound from a player at the host's sound server to a client's output: pitch, level, and cases without sound.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::sound::{
 use crate::support::stalls::measured_without_stalls;
 use crate::support::{Folder, Hop, Host, NO_SOUND, Program, Quality, client, eventually, openuvr};
 
-/// A longer stall inserts silence whose cause a test cannot determine.
+/// A longer stall of the machine inserts silence, and the test cannot determine the cause of the silence.
 const STALLED: Duration = Duration::from_millis(250);
 
 const PICTURE: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "30"];
@@ -90,8 +90,8 @@ fn last_sum(csv: &std::path::Path, column: &str) -> usize {
     last.expect("a report of the client")
 }
 
-/// At least four of five 0.1 s windows contain [`PITCH`] as played. Each reported underrun of a client that did not get
-/// enough processor time may spoil one more.
+/// Checks that at least four of five 0.1 s windows contain [`PITCH`] at the played level. A client that gets too little
+/// processor time reports underruns, and each of them may spoil one more window.
 fn check_tone(tone: &[f32], csv: &std::path::Path) -> Result<(), String> {
     let (right, tenths) = (tenths_at(tone, PITCH, LEVEL), levels(tone, PITCH).len());
     let dry = last_sum(csv, "audio_underruns");
@@ -147,7 +147,7 @@ fn hears_a_program(server: &PulseServer, host: &Host) -> Result<(), String> {
     let player = Player::start(&server.address, "usual", PITCH);
     client.wait_for_tone(PITCH, LEVEL, 40);
     drop((player, recorder));
-    // By then, all concealment within the tone has been reported.
+    // After this report, all concealment within the tone is known.
     client.wait_for_report();
     let output = client.program.stop();
     let all = samples(&client.recording);
@@ -240,7 +240,7 @@ fn a_missing_sound_server_fails_only_if_required() {
     let client = host.headless_client("client", &["--sound", "auto", "--csv", &csv]);
     client.line("showing");
     wait_for_frames(csv.as_ref());
-    // Recording works, so playback would, too.
+    // By default, a client on the host's own machine plays no sound.
     let here = "the host is this machine";
     assert_eq!(client.count(here), 1, "{}", client.text());
 
@@ -329,7 +329,7 @@ fn hears_through_losses(server: &PulseServer, host: &Host) -> Result<(), String>
     assert!(output.contains("sound p50"), "{output}");
     check_tone(tone, &client.csv)?;
     let made_up = concealed(&client.csv);
-    // A lost payload is repeated in the next one: 10 % of loss leaves 1 %, not 5 %.
+    // Each payload is repeated in the next packet, so that 10 % of loss leaves 1 %. The limit is 5 %.
     match made_up * 40 < all.len() {
         true => Ok(()),
         false => Err(format!("{made_up} of {} concealed", all.len() / 2)),

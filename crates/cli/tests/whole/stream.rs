@@ -25,7 +25,7 @@ const PIXELS: Size = Size::new(640, 360);
 /// Pause between two pictures of a painter: about 30 a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
-/// Polls a display's bar code: all distinct ones, in order.
+/// Polls a display, and records its distinct bar codes in order.
 struct StampRecorder {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Stamp>>,
@@ -129,7 +129,7 @@ fn each_encoder_shows_the_rendered_frames() {
         let mut host = Host::start(&[&PIN[..], &pattern, way].concat());
         let mut client = host.client("client", &there, &PIN);
         client.line("showing 640x360");
-        // Each has a bar code that was read from the window.
+        // Each of these frames has a bar code that was read from the window.
         ScreenCapture::open(&there).more_frames(5);
         host.program.assert_running();
         client.assert_running();
@@ -210,13 +210,13 @@ fn pictures_of_a_moving_scene_are_alike_at_both_ends() {
             && let Some(drawn) = drawn.get(&stamp.frame)
         {
             let alike = psnr(drawn, &shown);
-            // A still picture may be refined.
+            // A still picture may be refined later, so the best result counts.
             let best = compared.entry(stamp.frame).or_insert(alike);
             *best = best.max(alike);
         }
         (compared.len() >= 6).then_some(())
     });
-    // The newest may be compared with a partly painted source.
+    // The newest frame does not count: the source may have been captured while it was painting.
     for (frame, alike) in compared.iter().take(5) {
         assert!(*alike >= 28.0, "frame {frame}: {alike:.1} dB");
     }
@@ -252,7 +252,7 @@ fn raw_pixels_arrive_exactly_in_a_window() {
     }
 }
 
-/// Paints grey noise below a flat area over a whole display.
+/// Paints a whole display: a flat area, and grey noise below it.
 fn paint_noise(capture: &ScreenCapture) {
     let mut seed = 5u32;
     let pixels: Vec<u8> = (0..PIXELS.height)
@@ -315,7 +315,7 @@ fn a_still_picture_becomes_exact_at_no_further_cost() {
         before = frames();
         (calm >= 200).then_some(())
     });
-    // Flat areas are exact to one level.
+    // Flat areas are exact to two levels.
     let shown = capture.region(Size::new(PIXELS.width, PIXELS.height / 2 - 8));
     let worst = |pixels: &[u8]| (0..3).map(|n| pixels[n].abs_diff(93)).max();
     let worst = shown.pixels.chunks_exact(4).filter_map(worst).max();
@@ -403,7 +403,7 @@ fn raw_pictures_of_a_headless_client_are_exact() {
     }
 }
 
-/// The last column of each row of a host's CSV, keyed by its first column.
+/// The column `rendition` of each row of a host's CSV, keyed by the row's first column.
 fn renditions(csv: &str) -> BTreeMap<String, String> {
     let mut rows = csv.lines().map(|row| row.split(','));
     let mut names = rows.next().expect("the columns' names");
@@ -486,7 +486,7 @@ fn a_player_and_two_observers_see_the_same() {
     player.line("player at");
     let (mut observer, b) = writer(&host, "observer", &["--observe"]);
     observer.line("observer at");
-    // A second client becomes an observer by default.
+    // A further client becomes an observer by default.
     let (mut second, c) = writer(&host, "second", &[]);
     second.line("observer at");
     let folders = [&a, &b, &c];

@@ -13,7 +13,7 @@ struct Host {
 }
 
 impl Host {
-    /// Starts a host in a terminal; `None` without tmux.
+    /// Starts a host in a terminal; `None` if tmux is not installed.
     fn start(columns: u16, rows: u16) -> Option<Host> {
         let folder = Folder::new();
         let free = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -118,7 +118,7 @@ fn a_terminal_of_another_size_has_one_table() {
     host.screen.row("desk (player)");
     for columns in [50, 30, 72, 120] {
         host.screen.resize(columns, 40);
-        // A message that wraps in a narrow terminal.
+        // This command prints a message that wraps in a narrow terminal.
         host.screen.type_text(&["b", "Enter"]);
         host.wait_for_redraw();
         host.wait_for_redraw();

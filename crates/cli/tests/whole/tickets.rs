@@ -21,7 +21,7 @@ fn host(portal: &Portal) -> (Host, PublicKey) {
     (host, key.expect("it has one").public())
 }
 
-/// Starts a new client with a link that contains this ticket.
+/// Starts a new client with this link.
 fn open_link(folder: &Folder, name: &str, link: &str) -> Program {
     client(folder, name, link, &["--present", "null"])
 }
@@ -62,7 +62,7 @@ fn a_client_reconnects_without_a_ticket() {
     let (host, key) = host(&portal);
     let ours = key_of(&host.folder, "player");
     let mut ticket = portal.ticket(Role::Player, Some(&ours));
-    // Within the tolerated clock skew.
+    // The ticket has expired, but within the tolerated clock skew.
     ticket.not_after = UnixTime(now().0 - 5);
     let hop = Hop::start(&host, 0, Quality::PERFECT);
     let link = portal.link(&hop.address(), key, &ticket);
@@ -140,7 +140,7 @@ fn a_host_without_a_portal_rejects_tickets() {
     assert!(printed.contains("accepts no tickets"), "{printed}");
 }
 
-/// A link is followed in a browser: xdg-open finds the handler and starts a client.
+/// A link is opened as by a browser: xdg-open finds the handler and starts a client.
 #[test]
 fn the_desktop_opens_a_link_with_a_client() {
     let has = Command::new("xdg-open").arg("--version").output().is_ok();
@@ -159,7 +159,7 @@ fn the_desktop_opens_a_link_with_a_client() {
     std::fs::write(settings.join("client.toml"), client_settings).expect("a writable folder");
     let surround = |command: &mut Command| {
         command
-            // Without DISPLAY, xdg-open only tries browsers; no program connects to it.
+            // Without DISPLAY, xdg-open only tries browsers. No program connects to this display.
             .env("DISPLAY", ":nowhere")
             .env_remove("WAYLAND_DISPLAY")
             .env_remove("XDG_CURRENT_DESKTOP")
@@ -185,7 +185,7 @@ fn the_desktop_opens_a_link_with_a_client() {
         printed.contains("the link's host is not allowed") && !refused.status.success(),
         "{printed}"
     );
-    // It ends with the client.
+    // Without the host, the client ends, and xdg-open with it.
     drop(host);
     opened.wait();
     let mut uninstall = openuvr(&["link", "uninstall"]);

@@ -1,4 +1,4 @@
-//! Trust of clients and hosts when another machine takes the place of either.
+//! Trust between clients and hosts when another machine poses as one of them.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ fn now(since: Instant) -> Virtual {
     Virtual(i64::try_from(since.elapsed().as_nanos()).expect("a short test"))
 }
 
-/// An impostor that answers like a host, but with another key, and collects the data that a client reveals to a host that
-/// pairs.
+/// An impostor that answers and pairs like a host, but with another key. It collects the data that a client reveals
+/// when it pairs.
 struct FakeHost {
     /// Number of Hellos; each attempt of the client sends one or more.
     greeted: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl FakeHost {
                     continue;
                 };
                 let now = now(began);
-                // A new guess each time.
+                // The impostor opens pairing again for each guess.
                 let guess = Pin::parse("000000").expect("digits");
                 if host.next_timeout().is_none() {
                     host.open_pairing(now, guess, Duration::from_secs(3600));
@@ -103,7 +103,8 @@ fn a_known_host_is_not_replaced_by_an_impostor() {
     let before = std::fs::read_to_string(&known).expect("the client's known hosts");
     host.program.stop();
     let fake = FakeHost::start(&address);
-    // The PIN is on its command line, as in a script. It is never revealed to a host without the key.
+    // The PIN is on the client's command line, as in a script. It must never be revealed to a host without the known
+    // key.
     for _ in 0..3 {
         let args = [&["--present", "null"][..], &PIN].concat();
         let (status, text) = client(folder, "client", &address, &args).wait();
@@ -134,7 +135,7 @@ fn after_a_session_no_pin_is_revealed() {
     eventually("the client looks for its host", || {
         (fake.greeted.load(Ordering::Relaxed) >= 1).then_some(())
     });
-    // It ends, or continues to look for the known key.
+    // The client ends, or continues to look for the known key.
     eventually("an answer has been judged", || {
         let again = fake.greeted.load(Ordering::Relaxed) >= 4;
         (again || client.count("does not know this device") > 0).then_some(())
@@ -168,7 +169,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
     );
     paired.line("player at");
     drop(paired);
-    // From now on it is known by that key.
+    // From now on, the client knows the host by its new key.
     let known = client(&old.folder, "client", &address, &present);
     let line = known.line("connected to the host");
     assert!(!line.contains(&before), "{line}");
@@ -214,7 +215,7 @@ fn an_honest_client_pairs_while_others_guess() {
             std::thread::spawn(move || guess_pins(&format!("127.0.0.{n}:0"), at, &stop))
         })
         .collect();
-    // All of them have used their tries, and the host continues.
+    // All attackers have used their tries, and the host continues.
     host.program
         .nth_line(4 * 3, "a wrong PIN came from 127.0.0.");
     let honest = host.headless_client("honest", &PIN);
@@ -263,7 +264,7 @@ fn devices_pair_opens_a_window_at_a_running_host() {
         .line("pairing is closed: no device paired in time");
     let pin = pin_of(&host.devices(&["pair"]));
     host.program.line("pairing is open for 120 s");
-    // With blanks, as pasted.
+    // The PIN has blanks, as if it were pasted.
     let blanks = format!(" {} {}\u{a0}", &pin[..3], &pin[3..]);
     let client = host.headless_client("second", &["--pin", &blanks]);
     client.line("paired with the host");
@@ -307,7 +308,7 @@ fn the_printed_authority_signed_the_page() {
         String::from_utf8(out.stdout).expect("PEM is text")
     };
     let printed = print();
-    // The certificate for browsers, not the signing key.
+    // The output is the certificate for browsers, without the signing key.
     assert!(
         printed.starts_with("-----BEGIN CERTIFICATE-----\n")
             && printed.ends_with("-----END CERTIFICATE-----\n"),

@@ -23,7 +23,7 @@ const OWN: [&str; 6] = [
 fn host(folder: &Folder, args: &[&str]) -> Command {
     let dir = folder.join("host");
     let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], args].concat());
-    // As in a Wayland session with its own display.
+    // The environment names displays of another session, which must not be used.
     command
         .env("WAYLAND_DISPLAY", "wayland-7")
         .env("DISPLAY", ":4096");
@@ -109,7 +109,7 @@ fn a_launchers_children_are_streamed_until_their_end() {
     let folder = Folder::new();
     let pids = folder.join("pids");
     let scene = env!("CARGO_BIN_EXE_openuvr");
-    // Like a daemon, it leaves its parent, its process group and its session.
+    // Like a daemon, the game leaves its parent, its process group and its session.
     let script = format!(
         "setsid sh -c 'echo $PPID $$ >{pids}.new; mv {pids}.new {pids}; exec {scene} scene --size 640x360 --fps 20' &
          until test -e {pids}; do sleep 0.05; done"
@@ -171,7 +171,7 @@ fn ctrl_c_ends_the_application_and_the_display() {
     }
     let folder = Folder::new();
     let pids = folder.join("pids");
-    // An application that ignores SIGTERM, with a child.
+    // The application ignores SIGTERM and has a child.
     let script = format!(
         "trap '' TERM INT; sleep 1000 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; while :; do wait; \
          sleep 0.1; done"
@@ -241,7 +241,7 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
     let line = host.line("is empty; start an application with");
     let display = display_of(&line);
     host.line("streaming 640x360");
-    // The printed shell assignment.
+    // The printed command assigns the path of the cookie file to `XAUTHORITY`.
     let (_, authority) = line.split_once("XAUTHORITY=").expect("the cookie's file");
     let authority = authority.split(' ').next().expect("a word");
     let mode = std::fs::metadata(authority).expect("the cookie's file");
@@ -254,7 +254,7 @@ fn an_empty_display_is_for_holders_of_its_cookie() {
         let other = std::thread::spawn({
             let (display, authority) = (display.clone(), authority.to_owned());
             move || {
-                // This affects only this thread.
+                // The call changes the user of this thread only.
                 set_thread_uid(Uid::from_raw(65_534)).expect("root may");
                 can_connect(&display, &authority)
             }
@@ -279,7 +279,7 @@ fn missing_programs_are_one_error_line() {
     let mut nowhere = host(&folder, &[]);
     nowhere.env("PATH", "/nonexistent");
     fails(nowhere, "apt install xvfb");
-    // A server that fails to start because there is no memory for the screen, or no permission for its folder.
+    // This server fails to start, as without memory for the screen or without permission for its folder.
     let broken = folder.path().join("Xvfb");
     std::fs::write(&broken, "#!/bin/sh\necho Fatal server error: >&2\nexit 1\n").expect("a file");
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -301,5 +301,5 @@ fn missing_programs_are_one_error_line() {
         fails(host(&folder, &args), "can't start /nonexistent/program");
     }
     let pattern = ["--source", "pattern"];
-    fails(host(&folder, &pattern), "it requires source x11");
+    fails(host(&folder, &pattern), "--virtual requires --source x11");
 }

@@ -20,7 +20,7 @@ const OWN: [&str; 8] = [
 fn host(folder: &Folder, args: &[&str]) -> Command {
     let dir = folder.join("host");
     let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], args].concat());
-    // As in a session with displays of its own.
+    // The environment names displays of another session, which must not be used.
     command
         .env("WAYLAND_DISPLAY", "wayland-7")
         .env("DISPLAY", ":4096");
@@ -57,7 +57,7 @@ fn a_wayland_application_is_streamed_and_ends_with_its_host() {
         std::fs::read_to_string(&report).ok()
     });
     let (socket, display) = words.trim().split_once(' ').expect("two words");
-    // The host's own display differs from the application's.
+    // The application does not get the X display of the host's environment.
     assert_ne!(display, ":4096");
     assert!(Path::new(socket).exists(), "{socket}");
 

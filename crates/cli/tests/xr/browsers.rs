@@ -17,8 +17,8 @@ const LIBRARY: &str = concat!(
     "/../gateway/page/node_modules/iwer/build/iwer.min.js"
 );
 
-/// Share of green in a part of the host's picture: the middle of the left eye, from just below half its height. Green is the
-/// colour of cubes that are not ahead.
+/// Fraction of green pixels in a part of the host's picture: the middle of the left eye's picture, from just below half
+/// its height. Green is the colour of cubes that are not ahead.
 const GREEN: &str = "(() => { \
     const video = document.querySelector('#video'); \
     const copy = document.createElement('canvas'); \
@@ -34,7 +34,8 @@ const GREEN: &str = "(() => { \
 /// Orientation of the first view of the newest frame: x, y, z, w.
 const DRAWN: &str = "[0, 1, 2, 3].map((n) => globalThis.views.getFloat32(10 + 12 + 4 * n, true))";
 
-/// Content of the page's canvas in both eyes: for each half, the share that is neither black nor background.
+/// Fraction of coloured pixels in each half of the page's canvas, one half for each eye. Black and the background do
+/// not count.
 const SHOWN: &str = "new Promise((done) => requestAnimationFrame(() => { \
     const canvas = document.querySelector('#reality'); \
     const copy = document.createElement('canvas'); \
@@ -94,7 +95,7 @@ fn hello_xr_runs_in_a_browsers_headset() {
     browser.until(&tab, "!document.querySelector('#look').hidden");
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Leave VR'"));
-    // Cubes in both eyes.
+    // Both eyes show cubes.
     eventually("both eyes", || {
         let [left, right] = pair(&browser.run(&tab, SHOWN))?;
         (left > 0.005 && right > 0.005).then_some(())

@@ -38,14 +38,14 @@ fn a_scripted_head_turns_the_picture_in_the_window() {
         eventually(side, || shows(&capture, &head).then_some(()));
     }
     let text = client.stop();
-    // The reprojection thread must have rendered, in addition to the picture.
+    // The reprojection thread must have drawn pictures.
     assert!(text.contains("stereo pictures drawn"), "{text}");
     room.program.signal(Signal::INT);
     let (status, text) = room.program.wait();
     assert!(status.success(), "{text}");
 }
 
-/// Whether the window shows the left eye of this head.
+/// Whether the window shows the left eye's picture for this head pose.
 fn shows(capture: &ScreenCapture, head: &Pose) -> bool {
     let shot: Shot = capture.region(Size::new(EYE, EYE));
     code(&shot, false).is_some_and(|code| !code.right && shows_direction(&code, head))

@@ -24,7 +24,7 @@ fn a_killed_application_can_be_restarted() {
     let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
     let mut watcher = hello.watch();
     hello.wait_for("both eyes", is_drawn);
-    // It is killed in mid-frame, because it renders without a pause.
+    // The application is killed in mid-frame, because it renders without a pause.
     kill_process(application(&hello.program), Signal::KILL).expect("it is ours");
     let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");
@@ -33,7 +33,7 @@ fn a_killed_application_can_be_restarted() {
     watcher.assert_running();
     watcher.stop();
 
-    // What the killed process leaves behind does not block the next.
+    // The remains of the killed process do not block the next application.
     let Some(mut next) = Hello::start(&[]) else {
         return;
     };

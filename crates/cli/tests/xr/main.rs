@@ -1,8 +1,8 @@
-//! OpenXR applications under `openuvr xr`, as a user starts them: the distribution's hello_xr on lavapipe
-//! without a display server, with clients that check the pictures, and the test room.
+//! OpenXR applications under `openuvr xr`, as a user starts them: the test room, and the distribution's hello_xr on
+//! lavapipe without a display server. Clients check the pictures.
 //!
-//! hello_xr renders cubes with a colour for each side: one two metres ahead of the head, others on the floor
-//! around.
+//! hello_xr renders cubes whose sides have different colours. One cube is two metres ahead of the head; others are on
+//! the floor around it.
 
 mod room;
 #[path = "../support/mod.rs"]
@@ -36,7 +36,7 @@ fn driver() -> Option<PathBuf> {
     found
 }
 
-/// hello_xr, or another application, under `openuvr xr`.
+/// An application under `openuvr xr`, usually hello_xr.
 struct Hello {
     program: Program,
     folder: Folder,
@@ -106,7 +106,7 @@ impl Hello {
         client(&self.folder, "client", &address, &args)
     }
 
-    /// Waits for a complete picture of a client that satisfies `condition`.
+    /// Waits until a client has written a complete picture that satisfies `condition`.
     fn wait_for(&self, what: &str, condition: impl Fn(&Shot) -> bool) -> Shot {
         let folder = self.folder.path().join("pictures");
         eventually(what, || {
@@ -123,7 +123,8 @@ impl Hello {
     }
 }
 
-/// Colours of hello_xr's sides, as their index in BGRX: pure blue, green or red.
+/// Colours of the cubes' sides in hello_xr: pure blue, green or red. Each constant is the colour's byte in a BGRX
+/// pixel.
 const BLUE: usize = 0;
 const GREEN: usize = 1;
 const RED: usize = 2;
@@ -171,10 +172,7 @@ fn a_failed_call_is_reported() {
     let message = "xrGetSystem failed: only head-mounted displays are supported \
         (XR_ERROR_FORM_FACTOR_UNSUPPORTED)";
     assert_eq!(text.matches(message).count(), 1, "{text}");
-    assert!(
-        !text.contains("it uses a different OpenXR runtime"),
-        "{text}"
-    );
+    assert!(!text.contains("uses a different OpenXR runtime"), "{text}");
 }
 
 #[test]
@@ -187,10 +185,7 @@ fn a_crash_is_reported() {
     assert_eq!(status.code(), Some(139), "{text}");
     let message = "the application has ended without a picture: it crashed (signal: 11 (SIGSEGV)";
     assert!(text.contains(message), "{text}");
-    assert!(
-        !text.contains("it uses a different OpenXR runtime"),
-        "{text}"
-    );
+    assert!(!text.contains("uses a different OpenXR runtime"), "{text}");
 }
 
 #[test]
@@ -200,8 +195,8 @@ fn an_application_without_a_picture_gets_a_hint() {
     };
     let (status, text) = hello.program.wait();
     assert!(status.success(), "{text}");
-    let message = "the application has ended without a picture: it exited normally. Possible causes: it uses a different \
-                   OpenXR runtime, draws with neither Vulkan nor OpenGL, or is not an OpenXR application";
+    let message = "the application has ended without a picture: it exited normally. Possible causes: the application \
+                   uses a different OpenXR runtime, draws with neither Vulkan nor OpenGL, or does not use OpenXR";
     assert_eq!(text.matches(message).count(), 1, "{text}");
     let help = openuvr(&["xr", "--help"]).output().expect("it runs");
     let help = String::from_utf8_lossy(&help.stdout);
@@ -232,7 +227,7 @@ fn both_eyes_of_hello_xr_have_parallax() {
     let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
     let shot = hello.wait_for("both eyes", is_drawn);
     let [left, right] = cube_centroids(&shot).expect("as above");
-    // 63 mm between the eyes, two metres away, 90° wide: 2.5 pixels to each side.
+    // The eyes are 63 mm apart, the cube is two metres away, and each eye's view is 90° wide: 2.5 pixels to each side.
     let middle = f64::from(EYE) / 2.0 - 0.5;
     let (to_right, to_left) = (left[0] - middle, middle - right[0]);
     assert!((1.5..4.0).contains(&to_right), "{left:?} in the left eye");
@@ -243,7 +238,8 @@ fn both_eyes_of_hello_xr_have_parallax() {
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");
 
-    // The focus is lost when the client leaves and returns with the next one. The application has continued.
+    // When the client leaves, the application loses the focus. It gets the focus back with the next client, and has
+    // continued meanwhile.
     drop(watcher);
     hello.program.nth_line(2, "->XR_SESSION_STATE_SYNCHRONIZED");
     let _watcher = hello.watch();

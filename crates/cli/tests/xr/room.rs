@@ -27,7 +27,7 @@ fn codes(shot: &Shot, with: &Viewpoint) -> Option<[ViewStamp; 2]> {
     is_complete.then(|| Some([code(shot, false)?, code(shot, true)?]))?
 }
 
-/// Whether the bar code encodes this direction; rounding may change it by one step.
+/// Whether the bar code encodes the direction of this pose. Rounding may change the code by one step.
 pub(crate) fn shows_direction(code: &ViewStamp, pose: &Pose) -> bool {
     let output = ViewStamp::default().looking(pose.orientation());
     let off = |a: f32, b: f32| (a - b).abs() < 1.5 * STEP;
@@ -57,7 +57,7 @@ fn trigger_pulled() -> ControllerState {
     held
 }
 
-/// Whether both eyes' codes match this head.
+/// Whether the bar codes of both eyes match this head pose.
 fn shows_head(head: Pose) -> impl Fn(&Shot, &Viewpoint) -> bool {
     move |shot, with| {
         codes(shot, with).is_some_and(|codes| codes.iter().all(|c| shows_direction(c, &head)))
@@ -70,14 +70,14 @@ fn the_views_of_a_frame_match_its_picture() {
         return;
     };
     let mut watcher = Watcher::start(room.port(), room.folder.path());
-    // To the left and upwards.
+    // The head looks to the left and upwards.
     let head = head_pose(0.35, 0.2);
     let (shot, with) = watcher.wait_for_view("the head's direction", &head, None, shows_head(head));
     let [left, right] = codes(&shot, &with).expect("as above");
     assert!(!left.right && right.right, "each eye has its own picture");
     assert_eq!(left.frame, right.frame);
     assert_eq!(left.display_us, right.display_us);
-    // The pose in the frame is the one that the application rendered with.
+    // The frame's pose is the pose with which the application has rendered.
     let (echo, views) = (with.pose.expect("as above"), with.views.expect("as above"));
     assert_eq!(views.count(), 2);
     assert!(
@@ -93,13 +93,14 @@ fn the_views_of_a_frame_match_its_picture() {
     let us = u64::try_from(display.0 / 1000).expect("after the start");
     assert_eq!(left.display_us_near(us), us);
 
-    // Straight ahead: a red block near and below, a blue one far and above.
+    // Straight ahead are two blocks: a red one near and below, and a blue one far and above.
     let ahead = head_pose(0.0, 0.0);
     let (shot, _) = watcher.wait_for_view("the middle", &ahead, None, shows_head(ahead));
     let ([near, near_right], [far, far_right]) = (centroids(&shot, RED), centroids(&shot, BLUE));
     assert!(near[0] < far[0], "the red one is on the left");
     assert!(near[1] > far[1], "upright");
-    // 63 mm between the eyes, 90° wide: half the width, divided by the distance of their front sides.
+    // The eyes are 63 mm apart, and each eye's view is 90° wide. The parallax is half the picture's width times 63 mm,
+    // divided by the distance of a block's front side.
     let shift = |distance: f64| f64::from(EYE) / 2.0 * 0.063 / distance;
     let (near, far) = (near[0] - near_right[0], far[0] - far_right[0]);
     assert!((near - shift(0.93)).abs() < 1.5, "the near one: {near}");
@@ -115,7 +116,7 @@ fn the_views_of_a_frame_match_its_picture() {
     assert!(status.success(), "{text}");
 }
 
-/// Pulls the right trigger until that controller gets haptic feedback.
+/// Pulls the right controller's trigger until this controller gets haptic feedback.
 fn wait_for_haptic(watcher: &mut Watcher, head: Pose) {
     crate::support::eventually("a tick", || {
         watcher.wait_for_view("the room", &head, Some(trigger_pulled()), shows_head(head));
@@ -132,7 +133,7 @@ fn a_client_in_a_headset_shows_the_heads_view() {
     let Some(mut room) = room() else {
         return;
     };
-    // The client is an application of the OpenXR runtime, too, with a second client as its headset.
+    // The client itself runs as an OpenXR application, with a second client as its headset.
     let program = env!("CARGO_BIN_EXE_openuvr");
     let (host, dir) = (
         format!("127.0.0.1:{}", room.port()),
@@ -145,8 +146,8 @@ fn a_client_in_a_headset_shows_the_heads_view() {
     };
     let mut watcher = Watcher::start(client.port(), client.folder.path());
     for (yaw, pitch) in [(0.35, 0.2), (-0.5, -0.1)] {
-        // The head pose of the second client goes through both hosts to the room. Its picture returns with the views for
-        // which it was rendered.
+        // The head pose of the second client goes through both hosts to the room. The room's picture returns with the
+        // views for which it was rendered.
         let head = head_pose(yaw, pitch);
         let (shot, with) =
             watcher.wait_for_view("the head's direction", &head, None, shows_head(head));

@@ -17,7 +17,7 @@ use openuvr_runtime::client::{self, ClientRuntime, Notice, Target};
 
 use crate::support::{PIN, Shot, TIMEOUT};
 
-/// Number of queued pictures; further ones are dropped.
+/// Maximum number of queued pictures. If the queue is full, a picture is dropped.
 const MAX_PICTURES: usize = 4;
 
 struct Presented {
@@ -79,7 +79,7 @@ impl Watcher {
         }
     }
 
-    /// Turns the head to the left by `yaw` until a picture satisfies `condition`; returns its size.
+    /// Holds the head turned to the left by `yaw` until a picture satisfies `condition`; returns the picture's size.
     pub(crate) fn wait_for(
         &mut self,
         what: &str,
@@ -91,7 +91,8 @@ impl Watcher {
         shot.size
     }
 
-    /// Sets the head and the controllers until a picture satisfies `condition`; returns it with its viewpoint.
+    /// Sends the poses of the head and the controllers until a picture satisfies `condition`. Returns the picture with
+    /// its viewpoint.
     pub(crate) fn wait_for_view(
         &mut self,
         what: &str,
@@ -127,7 +128,7 @@ impl Watcher {
 /// A head at the origin that looks to the left and upwards by these angles, in radians.
 pub(crate) fn head_pose(yaw: f32, pitch: f32) -> Pose {
     let ((sin, cos), (up, level)) = ((yaw / 2.0).sin_cos(), (pitch / 2.0).sin_cos());
-    // Around y, after around x.
+    // The rotation around x is applied first, then the rotation around y.
     let turned = [cos * up, sin * level, -sin * up, cos * level];
     Pose::new([0.0; 3], turned).expect("a rotation")
 }

@@ -34,7 +34,8 @@ impl DisplayCapture {
         }
     }
 
-    /// Makes the compositor read changed settings. If its queue is full, it will read them anyway.
+    /// Makes the compositor read changed settings. If its queue is full, it reads them with a later command of this
+    /// kind.
     fn settings_changed(&self) {
         let _ = self.commands.try_send(Command::Settings);
     }

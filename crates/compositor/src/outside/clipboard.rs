@@ -42,7 +42,8 @@ pub(crate) struct ClipboardBoard {
 
 #[derive(Default)]
 struct Exchanges {
-    /// What an application copied: text to be read, or something else.
+    /// The content that an application has copied: a descriptor from which to read the text, or the reason why it
+    /// cannot be read.
     copied: Option<Result<OwnedFd, ReadFailure>>,
     pastes: VecDeque<(Arc<str>, OwnedFd)>,
 }
@@ -65,7 +66,7 @@ impl ClipboardBoard {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Stores what an application has copied. It replaces the unread text.
+    /// Stores the content that an application has copied. It replaces content that has not been read yet.
     pub(crate) fn copied(&self, source: Result<OwnedFd, ReadFailure>) {
         self.state().copied = Some(source);
         self.changed.wake();
@@ -128,10 +129,11 @@ impl DisplayClipboard {
         Ok(ClipboardEvent::Copied(text.into()))
     }
 
-    /// Writes text to an application. If it stops reading, it gets only a part.
+    /// Writes text to an application. If the application stops reading, it gets only a part of the text.
     fn write(&self, text: &str, target: OwnedFd) {
         let until = clock::now() + PATIENCE;
-        // Without this, a full pipe would block. If it fails, the write takes as long as the application does.
+        // With a blocking descriptor, a full pipe would block this thread. If the descriptor cannot be changed, nothing
+        // is written.
         if rustix::fs::fcntl_setfl(&target, rustix::fs::OFlags::NONBLOCK).is_err() {
             return;
         }

@@ -23,7 +23,7 @@ pub(crate) struct CursorNow {
     /// Its position in the picture; `None` while it is hidden.
     pub(crate) at: Option<(u16, u16)>,
     pub(crate) shape: Arc<CursorShape>,
-    /// Whether an application has locked it in place.
+    /// Whether an application has locked the pointer in place.
     pub(crate) locked: bool,
 }
 
@@ -39,7 +39,7 @@ impl CursorBoard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and informs the watch if it differs.
+    /// Applies `change` to the state, and informs the watch if the state has become different.
     pub(crate) fn change(&self, change: impl FnOnce(&mut CursorNow)) {
         let mut state = self.state();
         let before = state.clone();
@@ -91,7 +91,7 @@ impl CursorWatch for DisplayCursor {
             let now = self.board.state().clone();
             if now.shape != self.cursor.shape {
                 self.cursor.shape = now.shape.clone();
-                // The next call finds additional changes.
+                // The next call returns further changes.
                 self.board.changed.wake();
                 return Ok(CursorEvent::Shaped(now.shape));
             }

@@ -7,7 +7,7 @@ use openuvr_proto::units::Size;
 use super::{Command, Commands};
 use crate::pictures::Exchange;
 
-/// The maximum side of a display. Beyond it, no codec is fast enough, and a picture takes 67 MB.
+/// The maximum side of a display. A picture of this size takes 67 MB, and no codec is fast enough for larger ones.
 const MAX_SIDE: u32 = 4096;
 
 /// Changes the size of a display.
@@ -26,13 +26,13 @@ impl DisplayResizer {
         }
     }
 
-    /// Sets the display to `wanted`, or to the nearest possible size. Returns the new size. Applications get it with the
-    /// compositor's next turn, and redraw themselves.
+    /// Sets the display's size to `wanted`, or to the nearest possible size. Returns the new size. Applications get the
+    /// new size in the compositor's next turn, and redraw themselves.
     pub fn set(&mut self, wanted: Size) -> Size {
         let side = |side: u32| side.clamp(1, MAX_SIDE);
         let size = Size::new(side(wanted.width), side(wanted.height));
         self.exchange.request_size(size);
-        // If the queue is full, the compositor will read the settings anyway.
+        // If the queue is full, the compositor reads the settings with a later command of this kind.
         let _ = self.commands.try_send(Command::Settings);
         size
     }

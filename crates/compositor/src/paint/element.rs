@@ -12,7 +12,7 @@ pub(crate) struct Rectangle {
 }
 
 impl Rectangle {
-    /// The part within a block; `None` if there is none.
+    /// The part of the rectangle within a block; `None` if they do not overlap.
     pub(crate) fn within(&self, block: &Block) -> Option<Block> {
         let span = |at: i32, length: u32, range: &std::ops::Range<u32>| {
             let begin = i64::from(at).clamp(range.start.into(), range.end.into());
@@ -27,7 +27,7 @@ impl Rectangle {
         })
     }
 
-    /// Whether it covers a whole block.
+    /// Whether the rectangle covers a whole block.
     pub(crate) fn covers(&self, block: &Block) -> bool {
         self.within(block).as_ref() == Some(block)
     }
@@ -36,9 +36,9 @@ impl Rectangle {
 /// Rotations and reflections of a buffer's contents: the values of `wl_output.transform`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Orientation {
-    /// Quarter turns counter-clockwise, 0 to 3, which follow the reflection.
+    /// The number of quarter turns counter-clockwise after the reflection, 0 to 3.
     pub(crate) turns: u8,
-    /// Whether it is reflected about its vertical axis.
+    /// Whether the contents are reflected about their vertical axis.
     pub(crate) flipped: bool,
 }
 
@@ -46,13 +46,14 @@ pub(crate) struct Orientation {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Mapping {
     pub(crate) place: Rectangle,
-    /// The shown part of the buffer after its orientation has been undone, in buffer pixels: x, y, width, height.
+    /// The shown part of the contents as x, y, width and height, in pixels of the upright buffer.
     pub(crate) crop: (f64, f64, f64, f64),
     pub(crate) orientation: Orientation,
 }
 
 impl Mapping {
-    /// The offset from a position on the display to the buffer's pixel, if both have the same scale and orientation.
+    /// The offset from a position on the display to the buffer's pixel; `None` unless buffer and display have the same
+    /// scale and orientation.
     pub(crate) fn offset(&self) -> Option<(i64, i64)> {
         let (x, y, width, height) = self.crop;
         let same = (width, height) == (self.place.width.into(), self.place.height.into())
@@ -71,14 +72,15 @@ impl Mapping {
         })
     }
 
-    /// The nearest pixel of a buffer of `size` that is shown at a position within the rectangle.
+    /// The pixel of a buffer of `size` that is shown at this position within the rectangle. Scaling uses the nearest
+    /// pixel.
     pub(crate) fn source(&self, x: u32, y: u32, size: (u32, u32)) -> (u32, u32) {
         let part = |at: u32, from: i32, length: u32| {
             (f64::from(at) - f64::from(from) + 0.5) / f64::from(length.max(1))
         };
         let across = self.crop.0 + part(x, self.place.x, self.place.width) * self.crop.2;
         let down = self.crop.1 + part(y, self.place.y, self.place.height) * self.crop.3;
-        // The size of the contents, upright.
+        // The size of the contents in their upright orientation.
         let (width, height) = match self.orientation.turns % 2 {
             0 => (f64::from(size.0), f64::from(size.1)),
             _ => (f64::from(size.1), f64::from(size.0)),
@@ -97,7 +99,7 @@ impl Mapping {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "limited to the size"
+            reason = "the result is clamped to the length"
         )]
         let limited = |at: f64, length: u32| (at.max(0.0) as u32).min(length.saturating_sub(1));
         (limited(u, size.0), limited(v, size.1))
@@ -120,7 +122,7 @@ impl Mapping {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "limited to the place"
+            reason = "the edges are clamped to the element"
         )]
         Rectangle {
             x: self.place.x.saturating_add(left.floor() as i32),

@@ -14,18 +14,18 @@ pub(crate) struct ClientPixels<'a> {
     first: *const u8,
     stride: usize,
     size: (u32, u32),
-    /// Whether red comes first, so that red and blue are exchanged.
+    /// Whether red comes first in memory. If so, red and blue are exchanged.
     red_first: bool,
     /// Whether the alpha byte has no meaning.
     opaque: bool,
     lifetime: PhantomData<&'a ()>,
 }
 
-/// Calls `read` with the pixels of a buffer. Returns `Ok(None)` if its format is not supported, or if it lies outside its
-/// pool.
+/// Calls `read` with the pixels of a buffer. Returns `Ok(None)` if the buffer's format is not supported, or if the
+/// buffer lies outside its pool.
 ///
 /// # Errors
-/// Returns an error if it is not a buffer of shared memory, or if the client has truncated the memory. In the latter case,
+/// Returns an error if `buffer` is not in shared memory, or if the client has truncated the memory. In the latter case,
 /// the client is disconnected, and some of the pixels read were zero.
 pub(crate) fn with_pixels<T>(
     buffer: &WlBuffer,

@@ -63,7 +63,7 @@ fn an_opaque_element_is_copied_and_clipped_by_display_and_block() {
     expected = vec![OLD; 12];
     expected[9] = 9;
     assert_eq!(clipped, expected);
-    // Rows beyond a buffer that is smaller than its rectangle stay unchanged.
+    // If a buffer is smaller than its rectangle, the rows beyond the buffer stay unchanged.
     let small = Rows {
         size: (4, 1),
         data: &data,

@@ -14,7 +14,7 @@ use crate::icons::Icons;
 use crate::paint::{Pixels as _, sys::with_pixels};
 use crate::state::State;
 
-/// The maximum side of an image, which is that of [`CursorShape`].
+/// The maximum side of an image, as in [`CursorShape`].
 const MAX_SIDE: u32 = 256;
 
 /// The cursor that the application under the pointer has set.
@@ -73,7 +73,7 @@ impl State {
         self.cursor_moved();
     }
 
-    /// Handles the commit of a surface, which may be that of the cursor.
+    /// Handles the commit of a surface, which may be the cursor's surface.
     pub(crate) fn cursor_committed(&mut self, surface: &WlSurface) {
         if matches!(&self.cursor.image, CursorImageStatus::Surface(cursor) if cursor == surface) {
             self.cursor.changed = true;
@@ -89,7 +89,7 @@ impl State {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
-                reason = "limited to the range"
+                reason = "the value is clamped to a u16"
             )]
             let part = (part.clamp(0.0, 1.0) * 65_535.0).round() as u16;
             part
@@ -101,7 +101,7 @@ impl State {
         });
     }
 
-    /// Whether the surface under the pointer has locked it.
+    /// Whether the surface under the pointer has locked the pointer.
     pub(crate) fn pointer_is_locked(&self) -> bool {
         self.pointer.current_focus().is_some_and(|surface| {
             with_pointer_constraint(&surface, &self.pointer, |constraint| {
@@ -112,7 +112,7 @@ impl State {
         })
     }
 
-    /// Sends whether the pointer is locked, so that the player's mouse moves without end.
+    /// Informs the client whether the pointer is locked. While it is locked, the player's mouse can move without limit.
     pub(crate) fn pointer_lock_changed(&mut self) {
         let locked = self.pointer_is_locked();
         self.ends.cursor.change(|now| now.locked = locked);

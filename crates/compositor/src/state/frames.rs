@@ -1,9 +1,9 @@
 //! Timing: when the next picture is drawn, and when applications are notified to draw their next frame.
 //!
-//! A picture is drawn as soon as a surface has changed, unless pictures come faster than the frame rate of the stream. In
-//! that case, the newest is drawn when it is due ([`Pace`]). Frame callbacks follow the commit at once, at most one per
-//! refresh: an application at rest does not wait for the phase of an invisible refresh, and a still picture causes no
-//! wake-up.
+//! A picture is drawn as soon as a surface has changed, unless pictures come faster than the frame rate of the stream.
+//! In that case, the newest picture is drawn when it is due ([`Pace`]). Frame callbacks follow the commit at once, at
+//! most one per refresh. An idle application therefore does not wait for the next tick of an invisible refresh, and a
+//! still picture causes no wake-up.
 
 use std::time::Duration;
 
@@ -19,13 +19,14 @@ use smithay::wayland::presentation::{PresentationFeedbackCachedState, Refresh};
 
 use crate::state::{ClientState, State};
 
-/// The frame rate of pictures without viewers, so that the first viewer sees a recent picture at once.
+/// The frame rate while there are no viewers. It lets the first viewer see a recent picture at once.
 const UNWATCHED: f64 = 1.0;
 
-/// How soon a picture is drawn again if no memory was free. The media thread exchanges its picture within microseconds.
+/// The delay before the next attempt to draw if no picture buffer was free. The media thread exchanges its buffer
+/// within microseconds.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The frame rate if none is set, which is that of most displays.
+/// The frame rate if none is set. Most displays have this rate.
 const USUAL: f64 = 60.0;
 
 /// The timing of pictures and frame callbacks.
@@ -62,13 +63,13 @@ impl Frames {
     pub(crate) fn millihertz(&self) -> i32 {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "`usable` limits it to a thousand hertz"
+            reason = "`usable` limits the rate to a thousand hertz"
         )]
         let rate = (self.fps * 1000.0).round() as i32;
         rate
     }
 
-    /// When there is something to do.
+    /// The time of the next callback or picture.
     pub(crate) fn due(&self) -> Option<Instant> {
         let tick = (!self.waiting.is_empty()).then(|| self.ticked + self.period());
         [tick, self.pace.due(), self.retry_at]
@@ -107,7 +108,7 @@ impl State {
         self.frames.watched = watched;
         self.frames.set_rate();
         if comes {
-            // The long interval of pictures without viewers does not apply.
+            // The first viewer does not wait for the end of the long interval that applies without viewers.
             let waits = self.frames.pace.due().is_some();
             self.frames.pace = Pace::new(self.frames.fps);
             if waits {
@@ -166,7 +167,7 @@ impl State {
         if self.frames.waiting.is_empty() || now < due {
             return;
         }
-        // There is no drift while an application draws continuously.
+        // The ticks do not drift while an application draws continuously.
         let late = now.since(due) >= self.frames.period();
         self.frames.ticked = if late { now } else { due };
         let time = milliseconds(now);
@@ -226,7 +227,7 @@ fn has_feedback(states: &smithay::wayland::compositor::SurfaceData) -> bool {
     !feedback.current().callbacks.is_empty()
 }
 
-/// A time as in Wayland's events.
+/// A time in milliseconds, as in Wayland's events.
 pub(crate) fn milliseconds(now: Instant) -> u32 {
     // The milliseconds wrap around.
     u32::try_from((now.0 / 1_000_000) & i64::from(u32::MAX)).unwrap_or(0)

@@ -62,7 +62,7 @@ impl State {
             InputEvent::Button { button, pressed } => self.button(button, pressed),
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy),
             InputEvent::ReleaseAll => self.release_all(),
-            // A device's raw events and gamepads are handled elsewhere: `input_sink::device`, `input_sink::pads`.
+            // Gamepads and the raw events of devices are handled elsewhere: `input_sink::device`, `input_sink::pads`.
             InputEvent::Device { .. }
             | InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
@@ -70,15 +70,15 @@ impl State {
         }
     }
 
-    /// The surface under a position, and the position of its corner.
+    /// The surface at a position, and the position of the surface's upper left corner.
     fn target(&self, at: Point<f64, Logical>) -> Option<(WlSurface, Point<f64, Logical>)> {
         let shown = scene::under(&self.scene, at)?;
         Some((shown.surface.clone(), shown.at.to_f64()))
     }
 
-    /// Moves the pointer to a position, unless it is locked, and reports the distance.
+    /// Reports the motion `delta`, and moves the pointer to `to`. `to` is `None` if the pointer is locked.
     fn point(&mut self, to: Option<Point<f64, Logical>>, delta: Point<f64, Logical>) {
-        // The surfaces under the pointer are those of the newest commits.
+        // The newest commits determine which surface is under the pointer.
         self.update_scene();
         let pointer = self.pointer.clone();
         let now = clock::now();
@@ -111,7 +111,7 @@ impl State {
         self.apply_constraint();
     }
 
-    /// Whether no confinement prevents a motion.
+    /// Whether the pointer may move from `from` to `to`. It must not leave the surface or region that confines it.
     fn may_leave(&self, from: Point<f64, Logical>, to: Point<f64, Logical>) -> bool {
         let Some((surface, at)) = self.target(from) else {
             return true;
@@ -159,7 +159,7 @@ impl State {
 
     fn turn(&mut self, dx: i16, dy: i16) {
         let mut frame = AxisFrame::new(milliseconds(clock::now())).source(AxisSource::Wheel);
-        // Up is positive for the player, and negative in Wayland.
+        // Up is positive in the player's events, and negative in Wayland.
         for (axis, turned) in [
             (Axis::Horizontal, i32::from(dx)),
             (Axis::Vertical, -i32::from(dy)),

@@ -1,4 +1,4 @@
-//! Makes a window follow the pointer while its button is held, because the application has requested a move.
+//! Makes a window follow the pointer while a button is held. The application has requested this move.
 
 use smithay::input::pointer::{
     AxisFrame, ButtonEvent, GestureHoldBeginEvent, GestureHoldEndEvent, GesturePinchBeginEvent,
@@ -56,7 +56,7 @@ impl PointerGrab<State> for MoveGrab {
                 at.clamp(least, (all - VISIBLE).max(least))
             };
             let x = limited(at.x, size.w, area.w);
-            // Its upper edge, where title bars are, stays visible.
+            // The window's upper edge, where title bars are, stays visible.
             let y = at.y.clamp(0, (area.h - VISIBLE).max(0));
             window.moved = Some(Point::from((x, y)));
             data.arrange();

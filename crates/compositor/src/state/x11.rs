@@ -11,21 +11,21 @@ use crate::state::State;
 use crate::xwayland::RunningServer;
 use crate::xwayland::wire::{Placement, SurfaceName, WindowId};
 
-/// A running X server, and its windows other than those of [`crate::windows`].
+/// A running X server, and the state of its windows that [`crate::windows`] does not contain.
 pub(crate) struct X11 {
     pub(crate) running: RunningServer,
     /// The server as a client of the Wayland display.
     pub(crate) client: Client,
     /// Windows whose surfaces are not known yet.
     pub(crate) unpaired: Vec<(WindowId, SurfaceName)>,
-    /// Surfaces by the serial numbers of xwayland_shell.
+    /// Surfaces by their serial numbers in xwayland_shell.
     pub(crate) serials: HashMap<u64, WlSurface>,
-    /// The positions that the window manager has.
+    /// The positions that have been sent to the window manager.
     pub(crate) placed: BTreeMap<WindowId, Placement>,
     focus: Option<Option<WindowId>>,
 }
 
-/// The sources that wait for the first X11 application.
+/// The event sources that wait for the first X11 application.
 #[derive(Default)]
 pub(crate) struct Listening(Vec<RegistrationToken>);
 
@@ -87,7 +87,7 @@ impl State {
                 return Ok(PostAction::Continue);
             }
             match count {
-                0 => state.end_x11("it ended while it started"),
+                0 => state.end_x11("Xwayland ended during its start"),
                 _ => state.x11_ready(),
             }
             Ok(PostAction::Remove)
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Informs the window manager which of its windows has the keyboard focus.
+    /// Informs the window manager which X11 window has the keyboard focus.
     pub(crate) fn focus_x11(&mut self, focus: Option<&WlSurface>) {
         let focus = focus.and_then(|surface| self.windows.x11_with(surface));
         let Some(x11) = &mut self.x11 else {

@@ -1,8 +1,8 @@
-//! X11 applications on the display: a rootless Xwayland, which is a client of the display, and its window manager, in its
-//! own thread.
+//! X11 applications on the display. A rootless Xwayland is a client of the display. Its window manager runs in a thread
+//! of its own.
 //!
-//! The server is started when the first X11 application connects ([`X11Sockets`]). Only programs with its cookie may
-//! connect. The window manager uses only X11; the compositor decides where windows are ([`wire`]).
+//! The server is started when the first X11 application connects ([`X11Sockets`]). Only programs with the server's
+//! cookie may connect. The window manager only speaks X11; the compositor decides the positions of windows ([`wire`]).
 //!
 //! Limits: no primary selection, no drag and drop between X11 and Wayland, no icons.
 
@@ -44,18 +44,18 @@ pub(crate) struct X11Display {
 pub(crate) struct StartedServer {
     /// Its connection as a client of the Wayland display.
     pub(crate) wayland: UnixStream,
-    /// Readable when it is ready or has ended.
+    /// Readable when the server is ready or has ended.
     pub(crate) ready: OwnedFd,
     pub(crate) running: RunningServer,
 }
 
 /// A running server. On drop it is killed, and its window manager ends.
 pub(crate) struct RunningServer {
-    /// The server. It is killed first, so that the window manager waits for nothing.
+    /// The server. It is killed first, so that the window manager does not wait for it.
     server: Option<Xwayland>,
     process: Arc<AtomicU32>,
     window_manager: Option<WindowManager>,
-    /// The connection of the window manager, until the server is ready.
+    /// The window manager's connection; `None` after the window manager has been started.
     connection: Option<UnixStream>,
     pub(crate) board: Arc<Board>,
 }
@@ -95,7 +95,7 @@ impl X11Display {
         self.process.clone()
     }
 
-    /// Copies of the listening sockets, to wait for applications.
+    /// Duplicates of the listening sockets. The compositor polls them to wait for applications.
     ///
     /// # Errors
     /// Returns an error if no descriptor is left.

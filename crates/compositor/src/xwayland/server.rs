@@ -16,27 +16,28 @@ use super::sys;
 /// The server's program.
 pub(crate) const PROGRAM: &str = "Xwayland";
 
-/// A running server. On drop it is killed. Its sockets and its lock file do not belong to it.
+/// A running server. On drop it is killed. The sockets and the lock file belong to `X11Sockets`.
 #[derive(Debug)]
 pub(crate) struct Xwayland {
     child: Child,
 }
 
-/// The display's ends of a server's connections.
+/// The compositor's ends of the connections to a server.
 pub(crate) struct Connections {
     /// The connection of the server as a client of the Wayland display.
     pub(crate) wayland: UnixStream,
-    /// The connection of its window manager.
+    /// The connection of the server's window manager.
     pub(crate) window_manager: UnixStream,
-    /// Readable when it is ready or has ended.
+    /// Readable when the server is ready or has ended.
     pub(crate) ready: OwnedFd,
 }
 
 impl Xwayland {
-    /// Starts a server that takes over the sockets. Before it is ready, it waits for the Wayland display.
+    /// Starts a server on the listening sockets. The server becomes ready only after it has received answers from the
+    /// Wayland display.
     ///
     /// # Errors
-    /// Returns an error if the program cannot be started or a descriptor is missing.
+    /// Returns an error if the program cannot be started or no descriptor is left.
     pub(crate) fn start(
         sockets: &X11Sockets,
         authority: &Authority,
@@ -55,7 +56,7 @@ impl Xwayland {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is meant for the host.
+            // In its own process group, the server is not ended by a Ctrl-C that is meant for the host.
             .process_group(0);
         let mut inherited = vec![
             its_wayland.as_raw_fd(),

@@ -1,9 +1,9 @@
-//! A display number of X11, and its listening sockets. They are reserved before the server runs, and the server gets them
-//! when the first application connects.
+//! An X11 display number, and its listening sockets. They are reserved before the server runs. The server inherits the
+//! sockets when the first application connects.
 //!
-//! As X servers do, it creates a lock file with the owner's process id, a socket in the file system, and one with the same
-//! name in the abstract namespace. The kernel frees the latter when its owner ends, so it also indicates which numbers are
-//! free.
+//! As X servers do, this module creates a lock file with the owner's process id, a socket in the file system, and an
+//! abstract socket with the same name. The kernel frees the abstract name when the owner ends, so this name also
+//! indicates which numbers are free.
 //!
 //! Spec: Xserver(1), "Network connections"; `LockServer` of the X server's `os/utils.c` for the file's layout.
 
@@ -23,7 +23,7 @@ const FOLDER: &str = "/tmp/.X11-unix";
 /// The numbers that are tried: far more than there are displays on one machine.
 const NUMBERS: std::ops::Range<u32> = 0..1000;
 
-/// A reserved number with its sockets. On drop it is free again.
+/// A reserved number with its sockets. Dropping this frees the number.
 #[derive(Debug)]
 pub(crate) struct X11Sockets {
     number: u32,
@@ -60,7 +60,7 @@ impl X11Sockets {
         if !take_lock(&lock)? {
             return Ok(None);
         }
-        // A server that was killed has left this file.
+        // A server that was killed may have left this file.
         let bound = match fs::remove_file(&file) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
             _ => UnixListener::bind(&file),
@@ -68,7 +68,7 @@ impl X11Sockets {
         let in_folder = match bound {
             Ok(in_folder) => in_folder,
             Err(_) => {
-                // This is the socket of another user, without a lock. Another number is tried.
+                // The existing socket belongs to another user and has no lock file. The caller tries another number.
                 let _ = fs::remove_file(&lock);
                 return Ok(None);
             }
@@ -107,12 +107,12 @@ impl Drop for X11Sockets {
 fn make_folder() -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o1777).create(FOLDER) {
         Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // The process's mask does not apply to this.
+        // Unlike the mode at creation, this mode is not reduced by the process's umask.
         made => made.and_then(|()| fs::set_permissions(FOLDER, fs::Permissions::from_mode(0o1777))),
     }
 }
 
-/// Writes the lock file; `false` if a running process has it.
+/// Writes the lock file. Returns `false` if a running process owns it.
 fn take_lock(lock: &Path) -> io::Result<bool> {
     for _ in 0..2 {
         match fs::File::create_new(lock) {

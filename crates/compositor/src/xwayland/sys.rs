@@ -9,15 +9,16 @@ use std::process::Command;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Makes the child inherit these descriptors of this process, under the same numbers, and end when the thread that has
-/// started it ends. The descriptors must stay open until the child has been started.
+/// Makes the child inherit these descriptors of this process, under the same numbers. Also makes the child end when the
+/// thread that started it ends. The descriptors must stay open until the child has been started.
 pub(super) fn inherit(command: &mut Command, descriptors: Vec<RawFd>) {
     // SAFETY: the closure makes only system calls (fcntl, prctl), which are async-signal-safe; it allocates nothing and
     // takes no lock, since it only reads the vector that it owns.
     unsafe {
         command.pre_exec(move || {
             for number in &descriptors {
-                // SAFETY: the caller keeps them open until the child exists, and the child has copies of all.
+                // SAFETY: the caller keeps the descriptors open until the child exists, and the child has copies of all
+                // of them.
                 let descriptor = BorrowedFd::borrow_raw(*number);
                 fcntl_setfd(descriptor, FdFlags::empty()).map_err(io::Error::from)?;
             }

@@ -1,5 +1,5 @@
-//! The messages between the compositor and the X11 window manager. Neither waits for the other: an X11 application that
-//! grabs the server, or a stopped server, delays only the window manager.
+//! The messages between the compositor and the X11 window manager. The compositor never waits for the window manager:
+//! an X11 application that grabs the server, or a stopped server, delays only the window manager.
 //!
 //! The compositor leaves its newest requests on a [`Board`], where newer ones replace older ones; the window manager sends
 //! [`Report`]s through a bounded queue.
@@ -58,7 +58,7 @@ pub(crate) struct About {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Placement {
     pub(crate) at: Rectangle<i32, Logical>,
-    /// Whether it fills the display, so that toolkits draw no frame.
+    /// Whether it fills the display. Toolkits then draw no frame.
     pub(crate) fills: bool,
     pub(crate) full_screen: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Placement {
 /// How an X server identifies the Wayland surface of a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SurfaceName {
-    /// The object's number, before Xwayland 23.1.
+    /// The object id of the surface, from Xwayland before 23.1.
     Object(u32),
     /// The serial number of `xwayland_surface_v1`.
     Serial(u64),
@@ -91,9 +91,10 @@ pub(crate) enum Report {
     Activate(WindowId),
     /// A window requests to be moved with the pointer.
     Move(WindowId),
-    /// An X11 application has copied something in these types; an empty list means that the copy is gone.
+    /// An X11 application has copied data, and offers it in these types. An empty list means that the data is no longer
+    /// offered.
     Copied(Vec<String>),
-    /// An X11 application pastes in this type.
+    /// An X11 application pastes. The data of this type must be written to the descriptor.
     Paste(String, OwnedFd),
     /// The connection to the server has ended.
     Ended(String),
@@ -102,13 +103,14 @@ pub(crate) enum Report {
 /// The compositor's newest requests.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// The future positions of windows. They may include positions that a window already has.
+    /// The new positions of windows. Some windows may already be at their new position.
     pub(crate) places: BTreeMap<WindowId, Placement>,
-    /// The window with the keyboard focus, if it has changed; `Some(None)` means no X11 window.
+    /// The X11 window with the keyboard focus. `None` if the focus has not changed; `Some(None)` if no X11 window has
+    /// the focus.
     pub(crate) focus: Option<Option<WindowId>>,
-    /// The types of data that anything other than an X11 application has copied, if they have changed.
+    /// The types of data that anything other than an X11 application has copied. `None` if they have not changed.
     pub(crate) copied: Option<Vec<String>>,
-    /// Copied data of an X11 application to be fetched: type and target.
+    /// Requests for data that an X11 application has copied: its type, and the descriptor to which it must be written.
     pub(crate) fetches: VecDeque<(String, OwnedFd)>,
     pub(crate) stop: bool,
 }
@@ -138,7 +140,7 @@ impl Board {
         self.changed.wake();
     }
 
-    /// Takes the requests, except `stop`, which remains.
+    /// Takes the requests, and leaves only `stop` in place.
     pub(crate) fn take(&self) -> Requests {
         let mut requests = self.requests();
         let stop = requests.stop;

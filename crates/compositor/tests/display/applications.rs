@@ -1,6 +1,6 @@
-//! Applications of toolkits, browsers and games. Each one shows its window and reacts to input.
+//! Toolkit applications, browsers and games. Each program shows its window and reacts to input.
 //!
-//! The expensive ones are ignored; `./dev test-apps` runs them.
+//! The expensive tests are ignored by default; `./dev test-apps` runs them.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ struct Case {
     package: &'static str,
     args: &'static [&'static str],
     variables: &'static [(&'static str, &'static str)],
-    /// The minimum number of colours that its window has, which is more than a background, an error or a frame has.
+    /// The minimum number of colours in its window. A background, an error message or a frame has fewer.
     colours: usize,
 }
 
-/// A running program, ended with its process group.
+/// A running program. On drop, its whole process group is killed.
 struct Running(Child);
 
 impl Drop for Running {
@@ -107,7 +107,7 @@ fn shows(case: &Case) {
             .apply(&InputEvent::Button { button, pressed })
             .unwrap();
     }
-    // The program survives, and so does the display.
+    // The program and the display must still run after the click.
     for _ in 0..10 {
         let event = rig.capture.next(Some(Duration::from_millis(100))).unwrap();
         assert_ne!(event, CaptureEvent::Woken);
@@ -200,7 +200,7 @@ const COSTLY: [Case; 14] = [
         variables: &[("QT_QPA_PLATFORM", "xcb")],
         colours: 32,
     },
-    // This one has its own copy of GLFW; Debian's copy for goxel supports only X11.
+    // kitty contains its own copy of GLFW. Debian's copy, which goxel uses, supports only X11.
     Case {
         program: "kitty",
         package: "kitty",
@@ -215,7 +215,7 @@ const COSTLY: [Case; 14] = [
         variables: &[],
         colours: 64,
     },
-    // This avoids the questions at a first start.
+    // `WINEDLLOVERRIDES` avoids the questions at wine's first start.
     Case {
         program: "wine",
         package: "wine",

@@ -1,4 +1,4 @@
-//! A small Wayland client with exact contents.
+//! A small Wayland client whose windows have known pixels.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -42,7 +42,7 @@ pub(crate) struct Events {
     pub(crate) states: HashMap<wayland_client::backend::ObjectId, Vec<u32>>,
     pub(crate) configured: usize,
     pub(crate) modes: Vec<(i32, i32, i32)>,
-    /// Characters typed, by the newest keymap.
+    /// The typed characters, according to the newest keymap.
     pub(crate) typed: String,
     /// Pressed and released keys (evdev).
     pub(crate) keys: Vec<(u32, bool)>,

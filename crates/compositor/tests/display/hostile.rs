@@ -102,7 +102,7 @@ fn odd_damage_and_regions() {
         window.surface.attach(Some(&picture.buffer), x, y);
         window.surface.commit();
         let _ = client.conn.flush();
-        // It may be disconnected for some of them.
+        // The display may disconnect the client for some of these values.
         let _ = client.queue.roundtrip(&mut client.events);
     }
     drop(client);
@@ -160,12 +160,12 @@ fn more_pools_than_descriptors() {
         !is_connected(&mut client)
     });
     assert!(refused, "2000 pools");
-    // Its descriptors are free again, including those that it could not send.
+    // The client's descriptors are free again, including those that had not been sent yet.
     drop(client);
     for _ in 0..3 {
         assert_goes_on(&mut rig);
     }
-    // These pools exist only because of their buffers, each of which a surface shows.
+    // Only the pools' buffers keep these pools alive. Each buffer is shown by a surface.
     let mut client = rig.client();
     let refused = (0..20).any(|_| {
         for _ in 0..100 {

@@ -24,10 +24,10 @@ fn key(code: u16, text: Option<char>, pressed: bool) -> InputEvent {
     }
 }
 
-/// A player with a German keyboard types on an English (US) one: the physical keys, and their characters on the German
-/// keyboard.
+/// The keys of a player with a German keyboard, for a display with an English (US) layout: each physical key, and its
+/// character on the German keyboard.
 const TYPED: [(u16, char); 14] = [
-    // KEY_Y is z, KEY_Z is y.
+    // On a German keyboard, KEY_Y types z and KEY_Z types y.
     (21, 'z'),
     (44, 'y'),
     (30, 'a'),
@@ -39,7 +39,7 @@ const TYPED: [(u16, char); 14] = [
     (16, '@'),
     (53, '-'),
     (13, '´'),
-    // From an input method.
+    // These characters come from an input method, without a physical key.
     (0, 'я'),
     (0, '漢'),
     (0, '😀'),
@@ -71,7 +71,7 @@ fn commands_go_to_the_key_with_their_letter() {
     let mut client = rig.client();
     client.coloured(None, 1);
     let mut input = rig.display.input();
-    // Ctrl+Z on a German keyboard: the key that is KEY_Y elsewhere.
+    // Ctrl+Z on a German keyboard, where KEY_Y types z.
     for event in [
         key(29, None, true),
         key(21, Some('z'), true),
@@ -224,7 +224,7 @@ fn an_applications_cursor_is_sent_apart_from_the_picture() {
     client.show(&surface, &picture);
     client.sync();
     let mut shape: Option<Arc<CursorShape>> = None;
-    // Shapes come before positions.
+    // A new shape is reported before the next position.
     let shape = loop {
         match watch.next(Some(Duration::from_secs(20))).unwrap() {
             CursorEvent::Shaped(next) => shape = Some(next),

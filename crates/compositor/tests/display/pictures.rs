@@ -95,7 +95,7 @@ fn callbacks_come_at_most_at_the_frame_rate() {
         client.show(&window.surface, &picture);
         client.until("callback", |events| events.frames_done == number);
     }
-    // This is the lower bound of ten intervals. How much longer it takes depends on the machine.
+    // This is the minimum duration of ten intervals. The maximum depends on the machine.
     assert!(began.elapsed() >= Duration::from_millis(480));
 }
 
@@ -108,7 +108,7 @@ fn only_the_damage_is_reported() {
     let warm_up = |rig: &mut Rig, client: &mut Client, picture: &Picture| {
         client.show(&window.surface, picture);
         rig.settle();
-        // Each of the display's buffers misses the damage of others.
+        // Each of the display's buffers lacks the damage that was drawn into the other ones.
         for _ in 0..3 {
             window.surface.attach(Some(&picture.buffer), 0, 0);
             window.surface.damage_buffer(0, 0, 1, 1);
@@ -131,7 +131,7 @@ fn only_the_damage_is_reported() {
     assert_eq!(rig.capture.changed(), Some(macroblocks));
     assert_eq!(rig.pixel(100, 50), Some(0x11_2233));
     assert_eq!(rig.pixel(200, 50), Some(0), "not reported, not copied");
-    // Surface coordinates with a scaled buffer: twice as far.
+    // With a buffer scale of 2, a surface coordinate is two pixels of the buffer.
     let large = client.picture(Size::new(1280, 720));
     window.surface.set_buffer_scale(2);
     warm_up(&mut rig, &mut client, &large);
@@ -151,7 +151,7 @@ fn the_newest_commit_wins_and_none_is_lost() {
     let mut client = rig.client();
     let window = client.window();
     let pictures = [client.picture(SIZE), client.picture(SIZE)];
-    // Without waiting for callbacks, and faster than the frame rate.
+    // The client commits without waiting for callbacks, and faster than the frame rate.
     for number in 1..=100 {
         let picture = &pictures[number as usize % 2];
         picture.write(&stamped(number));
@@ -195,7 +195,7 @@ fn formats_transparency_and_single_pixels() {
     red.fill(0x00_00ff);
     client.show(&window.surface, &red);
     rig.until(5, 5, 0xff_0000);
-    // Half transparent over black, which is below everything.
+    // A half transparent picture over black, which is the background of the display.
     let half = client.picture_of(SIZE, wl_shm::Format::Argb8888);
     half.fill(0x8000_8000);
     client.show(&window.surface, &half);
@@ -224,14 +224,14 @@ fn subsurfaces_are_composed_and_their_parents_come_back() {
     let picture = client.picture(Size::new(50, 40));
     picture.fill(0xaa_0000);
     client.show(&surface, &picture);
-    // Its position and existence are states of its parent.
+    // The subsurface's position and existence take effect when its parent is committed.
     window.surface.commit();
     client.sync();
     rig.until(120, 80, 0xaa_0000);
     assert_eq!(rig.pixel(99, 60), Some(0x20_2020));
     assert_eq!(rig.pixel(100, 60), Some(0xaa_0000));
     assert_eq!(rig.pixel(150, 60), Some(0x20_2020));
-    // The parent's buffer was released at once; its pixels are still known.
+    // The parent's buffer was released at once. The display must still have its pixels.
     surface.attach(None, 0, 0);
     surface.commit();
     client.sync();

@@ -10,7 +10,7 @@ use openuvr_proto::input::event::{InputEvent, KeyCode};
 use crate::rig::Rig;
 use crate::skip::has_program;
 
-/// A program that is ended with the test.
+/// A running program. It is killed when the test ends.
 struct Program(Child);
 
 impl Drop for Program {
@@ -79,7 +79,7 @@ fn a_program_that_draws_without_pause() {
     }
 }
 
-/// Types a line into a terminal, in which a shell writes it to a file.
+/// Types a line into a terminal. A shell in the terminal writes the line to a file.
 fn types_into(by: By, program: &str, args: &[&str]) {
     let mut rig = Rig::new();
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ fn a_single_window_fills_the_display_and_others_are_centred() {
     assert_eq!(rig.pixel(269, 150), Some(0x00_3000));
     assert_eq!(rig.pixel(370, 209), Some(0x00_3000));
     assert_eq!((rig.display.windows())(), 2);
-    // When the main window is gone, the other one gets the display.
+    // When the main window is gone, the dialog gets the whole display.
     dialog.toplevel.set_parent(None);
     main.toplevel.destroy();
     main.xdg.destroy();
@@ -54,7 +54,7 @@ fn a_new_size_reaches_windows_and_pictures() {
     client.until("size", |events| {
         events.sizes.get(&window.toplevel.id()) == Some(&(800, 500))
     });
-    // Until the window is drawn again, its old picture is in the middle.
+    // Until the window is drawn in the new size, its old picture is centred on the display.
     while openuvr_media::capture::Capture::size(&rig.capture) != Size::new(800, 500) {
         rig.next();
     }
@@ -98,7 +98,7 @@ fn popups_stay_on_the_display_and_end_by_a_click_elsewhere() {
     positioner.set_anchor_rect(630, 350, 10, 10);
     positioner.set_anchor(Anchor::BottomRight);
     positioner.set_gravity(Gravity::BottomRight);
-    // Slide in both directions.
+    // The popup may slide in both directions.
     let slide = wayland_protocols::xdg::shell::client::xdg_positioner::ConstraintAdjustment::from_bits_truncate(3);
     positioner.set_constraint_adjustment(slide);
     let surface = client.compositor.create_surface(&qh, ());
@@ -114,7 +114,7 @@ fn popups_stay_on_the_display_and_end_by_a_click_elsewhere() {
     assert_eq!(rig.pixel(540, 280), Some(0xff_ff00));
     assert_eq!(rig.pixel(539, 280), Some(0x00_3000));
     input.apply(&press(false)).unwrap();
-    // For a window of the same program, the program decides.
+    // A click on a window of the same program does not close the popup: the program decides.
     for (x, y) in [(0, 0), (32_768, 32_768)] {
         assert_eq!(client.events.popup_done, 0);
         input.apply(&InputEvent::PointerAbsolute { x, y }).unwrap();

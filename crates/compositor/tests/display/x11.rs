@@ -1,4 +1,4 @@
-//! Applications of X11, through Xwayland.
+//! X11 applications, through Xwayland.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use x11rb::wrapper::ConnectionExt as _;
 use crate::rig::Rig;
 use crate::skip::has_program;
 
-/// A client with windows of exact contents.
+/// A client whose windows have known pixels.
 struct XClient {
     conn: RustConnection,
     root: Window,
 }
 
-/// A display with Xwayland; `None` if it is not installed.
+/// A display with Xwayland; `None` if Xwayland is not installed.
 fn rig() -> Option<Rig> {
     has_program("Xwayland", "xwayland").then(Rig::new)
 }
@@ -119,7 +119,7 @@ fn the_server_starts_on_demand_and_windows_are_placed() {
     assert_eq!(rig.pixel(270, 150), Some(OTHER));
     assert_eq!(rig.pixel(269, 150), Some(MAIN));
     assert_eq!((rig.display.windows())(), 2);
-    // With a new size, it stays in the middle.
+    // After a change of its size, the dialog is still centred.
     let aux = ConfigureWindowAux::new().width(200).height(100);
     client.conn.configure_window(dialog, &aux).unwrap();
     client.conn.sync().unwrap();
@@ -228,7 +228,7 @@ fn a_grab_of_the_server_does_not_stop_the_display() {
     wayland.show(&window.surface, &picture);
     rig.until(3, 3, 0x5a_5a5a);
     let _ = rig.capture.size();
-    // Dropping the display does not wait for it, either.
+    // Dropping the display does not wait for the grabbed server, either.
 }
 
 #[test]
@@ -247,8 +247,8 @@ fn a_game_that_hides_and_warps_the_pointer_locks_it() {
     client.until("motion", |event| {
         matches!(event, Event::MotionNotify(_)).then_some(())
     });
-    // As SDL 2 does without XInput, it uses a cursor without pixels, and moves the pointer back to the middle after each
-    // motion.
+    // Like SDL 2 without XInput, the client uses a cursor without pixels, and moves the pointer back to the middle
+    // after each motion.
     let conn = &client.conn;
     let [pixmap, cursor] = [(); 2].map(|()| conn.generate_id().unwrap());
     conn.create_pixmap(1, pixmap, main, 1, 1).unwrap();
@@ -281,7 +281,7 @@ fn a_game_that_hides_and_warps_the_pointer_locks_it() {
             _ => warp(),
         }
     }
-    // This is far beyond the edge, because each motion starts from the middle.
+    // The sum of these motions is far beyond the edge, because each motion starts from the middle.
     for _ in 0..5 {
         input
             .apply(&InputEvent::PointerRelative { dx: 200, dy: 0 })
@@ -302,7 +302,7 @@ fn a_client_that_opens_windows_and_sends_messages_without_end() {
         let window = client.window((0, 0), (2, 2), OTHER, number.is_multiple_of(2));
         client.conn.map_window(window).unwrap();
         for name in ["WL_SURFACE_ID", "WL_SURFACE_SERIAL", "_NET_WM_STATE"] {
-            // Of windows that exist, and of others.
+            // Messages about windows that exist, and about windows that do not exist.
             let kind = client.conn.intern_atom(false, name.as_bytes()).unwrap();
             let kind = kind.reply().unwrap().atom;
             for of in [window, number, u32::MAX] {
@@ -327,7 +327,7 @@ fn a_client_that_opens_windows_and_sends_messages_without_end() {
     assert_eq!((rig.display.windows())(), 1);
 }
 
-/// Starts a program of X11 on the display.
+/// Starts an X11 program on the display.
 fn start(rig: &Rig, program: &str, args: &[&str]) -> std::process::Child {
     let x11 = rig.display.x11().unwrap();
     let mut command = std::process::Command::new(program);
@@ -374,7 +374,7 @@ fn text_is_copied_between_x11_and_the_player() {
             let pasted = loop {
                 let pasting = start(&rig, "xclip", &["-selection", "clipboard", "-o"]);
                 let output = pasting.wait_with_output().unwrap();
-                // Until the offer has reached the server, the earlier copy is in effect.
+                // Until the offer has reached the server, a paste still returns the previously copied text.
                 if output.stdout == text.as_bytes() || began.elapsed().as_secs() > 20 {
                     break output.stdout;
                 }

@@ -15,10 +15,10 @@ use openuvr_proto::units::Size;
 use openuvr_testbed::background::Background;
 use openuvr_testbed::screen::{Area, Screen};
 
-/// The first sighting of both eyes' codes.
+/// The first sighting of a frame: the codes of both eyes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct EyeSighting {
-    /// From the left half of the window, and from the right one.
+    /// The codes in the left and in the right half of the window.
     pub(super) codes: [ViewStamp; 2],
     pub(super) at: Instant,
 }
@@ -78,7 +78,7 @@ impl EyeReader {
     }
 }
 
-/// Interval of checking for the stop request, and of searching for the window.
+/// Interval between checks for the stop request, and between searches for the window.
 const IDLE: Duration = Duration::from_millis(50);
 
 fn read(screen: &Screen, found: &Mutex<EyeSightings>, stop: &AtomicBool) -> Result<()> {
@@ -114,7 +114,7 @@ fn read(screen: &Screen, found: &Mutex<EyeSightings>, stop: &AtomicBool) -> Resu
     Ok(())
 }
 
-/// Reads only the codes of both halves of an area.
+/// Reads the codes in both halves of an area, without the other pixels.
 fn codes(screen: &Screen, area: Area, pixels: &mut Vec<u8>) -> Result<Option<[ViewStamp; 2]>> {
     let width = area.size.width / 2;
     let rows = barcode::height(width);

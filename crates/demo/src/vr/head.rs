@@ -14,10 +14,11 @@ use openuvr_runtime::client::ClientRuntime;
 
 use openuvr_testbed::background::Background;
 
-/// Amplitude to each side, in degrees, and period, in seconds. At most 63 degrees per second, a brisk turn.
+/// The turn's amplitude to each side, in degrees, and its period, in seconds. The maximum speed is 63 degrees per
+/// second, a brisk turn.
 const TURN: f64 = 40.0;
 const THERE_AND_BACK: f64 = 4.0;
-/// Amplitude and period of the nod.
+/// The nod's amplitude and period, in the same units.
 const NOD: f64 = 10.0;
 const UP_AND_DOWN: f64 = 2.7;
 
@@ -27,8 +28,8 @@ const EVERY: Duration = Duration::from_millis(2);
 /// Number of stored poses to which frames may refer: two seconds.
 const REMEMBERED: usize = 1000;
 
-/// Share of the amplitude beyond which the head is too slow to derive a time from an angle. There, it turns at half its
-/// speed.
+/// Fraction of the amplitude beyond which the head turns too slowly to derive a time from an angle. At this fraction,
+/// it turns at half its maximum speed.
 const TOLD: f64 = 0.85;
 
 /// The motion of the head, known for all times.
@@ -46,7 +47,7 @@ impl HeadMotion {
         at.0.saturating_sub(self.began.0) as f64 / 1e9
     }
 
-    /// Degrees to the left, and up.
+    /// The degrees by which the head is turned to the left, and up.
     pub(super) fn at(self, at: Instant) -> [f64; 2] {
         let seconds = self.seconds(at);
         [
@@ -55,15 +56,15 @@ impl HeadMotion {
         ]
     }
 
-    /// The time nearest to `near` at which the head was turned `yaw` degrees to the left; `None` where it turns too slowly
-    /// to determine this.
+    /// The time nearest to `near` at which the head was turned `yaw` degrees to the left. `None` if the head turns too
+    /// slowly at this angle to determine a time.
     pub(super) fn when(self, yaw: f64, near: Instant) -> Option<Instant> {
         let part = yaw / TURN;
         if part.abs() > TOLD {
             return None;
         }
         let after = part.asin() / TAU * THERE_AND_BACK;
-        // Turning left, and turning right.
+        // The head has this angle once while it turns left, and once while it turns right.
         let half = THERE_AND_BACK / 2.0;
         let times = [after, half - after].map(|first| {
             let rounds = ((self.seconds(near) - first) / THERE_AND_BACK).round();
@@ -79,10 +80,10 @@ impl HeadMotion {
     fn pose(self, at: Instant) -> Result<Pose> {
         let [yaw, pitch] = self.at(at).map(f64::to_radians);
         let ((sin, cos), (up, level)) = ((yaw / 2.0).sin_cos(), (pitch / 2.0).sin_cos());
-        // Around y, after around x.
+        // The rotation around x comes first, then the rotation around y.
         let turned = [cos * up, sin * level, -sin * up, cos * level].map(|v| v as f32);
         let pose = Pose::new([0.0; 3], turned).context("the head's pose")?;
-        // For a turn around y alone: the error due to the nod is small.
+        // The angular velocity of both rotations. The axis of the nod turns with the head.
         let seconds = self.seconds(at);
         let speed = |angle: f64, round: f64| {
             angle.to_radians() * TAU / round * (seconds / round * TAU).cos()

@@ -1,5 +1,5 @@
-//! The demo's client. It runs in this process, so that it has the simulated head, with a window like that of `openuvr
-//! client`.
+//! The demo's client, with a window like that of `openuvr client`. It runs in this process, which also simulates the
+//! head.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl DisplayedFrame {
     }
 }
 
-/// Connects to `host` and shows its pictures on `display`. Its keys are in `dir`.
+/// Connects to `host` and shows its pictures on `display`. The client's keys are in `dir`.
 pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<ClientRuntime>> {
     let target: Target = host.at.to_string().parse().map_err(|e| anyhow!("{e}"))?;
     let config = client::config::Config {
@@ -64,7 +64,7 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
         )
     });
     let setup = ClientSetup {
-        // Reprojection would move the codes.
+        // Reprojection would move the bar codes.
         eyes: StereoSettings {
             reproject: Reproject::Off,
             ..StereoSettings::default()
@@ -78,7 +78,7 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
 /// The client's frame reports since the last call. Waits for at most `timeout`.
 ///
 /// # Errors
-/// Returns an error if it has ended.
+/// Returns an error if the client has ended.
 pub(super) fn frame_reports(
     client: &ClientRuntime,
     timeout: Duration,

@@ -7,20 +7,22 @@ use super::eyes::EyeSighting;
 use super::head::{HeadMotion, SimulatedHead};
 use super::player::DisplayedFrame;
 
-/// Latencies of a picture, ms.
+/// The latencies of a picture until its sighting, ms.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Late {
-    /// From the time at which the head had the picture's direction to the picture; negative if the picture was ahead.
+    /// From the time at which the head had the picture's direction. Negative if the head reached this direction only
+    /// after the sighting.
     head: Option<f64>,
-    /// From the sampling of its pose.
+    /// From the time at which the picture's pose was sampled.
     pose: Option<f64>,
-    /// From its predicted display time.
+    /// From the picture's predicted display time.
     predicted: f64,
     /// Degrees between the directions of the picture and of the head at its sighting.
     angle: f64,
 }
 
-/// A picture that was handed to the display, with the sampling time of its pose, which is looked up while it is stored.
+/// A picture that was handed to the display, and the sampling time of its pose. This time is looked up while the
+/// simulated head still stores it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Handed {
     submitted: Instant,
@@ -36,11 +38,12 @@ impl Handed {
     }
 }
 
-/// How far a reader of a display can be ahead of the thread that records the handover of the picture.
+/// The maximum time by which a reader of the display can see a picture before the client's thread has recorded its
+/// handover.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
-/// By how much a picture's direction may differ from the head's true direction and still be drawn for it: more than any
-/// prediction of 100 ms is wrong, and far less than the head turns.
+/// The maximum angle, in degrees, between a picture's direction and the head's true direction if the picture was drawn
+/// for this direction. It is larger than the error of any prediction of 100 ms, and far smaller than the head's turn.
 const ALIKE: f64 = 12.0;
 
 /// Prints the latency of the pictures in `seen`. Returns whether their codes are right.
@@ -60,25 +63,25 @@ pub(super) fn print(seen: &[EyeSighting], handed: &[Handed], way: HeadMotion) ->
     let of = |value: fn(&Late) -> Option<f64>| lates.iter().filter_map(value).collect::<Vec<_>>();
     line("pose sampled -> visible", "ms", of(|late| late.pose));
     line(
-        "the head was there -> visible (with prediction)",
+        "head had the pose -> visible (with prediction)",
         "ms",
         of(|late| late.head),
     );
     line(
-        "predicted to be visible -> visible",
+        "predicted display time -> visible",
         "ms",
         of(|late| Some(late.predicted)),
     );
     line(
-        "angle from head to picture when visible",
+        "angle between head and picture when visible",
         "°",
         of(|late| Some(late.angle)),
     );
     are_right(seen, way)
 }
 
-/// Whether each eye's picture is its own, both belong to one frame, and they have the direction that the head was predicted
-/// to have.
+/// Whether each eye's picture was drawn for this eye, both pictures belong to one frame, and their direction is the
+/// head's direction at the predicted display time.
 fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let wrong = seen.iter().filter(|seen| {
         let [left, right] = seen.codes;
@@ -95,7 +98,9 @@ fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let off = Summary::of(&off);
     let alike = off.is_some_and(|off| off.p90 <= ALIKE);
     if !alike {
-        println!("demo: FAILED: the pictures do not look where the head does ({off:?} degrees)");
+        println!(
+            "demo: FAILED: the pictures do not have the head's direction (off by {off:?} degrees)"
+        );
     }
     wrong == 0 && alike
 }
@@ -113,18 +118,18 @@ fn late(seen: &EyeSighting, handed: &[Handed], way: HeadMotion) -> Late {
     }
 }
 
-/// The time at which it should be displayed.
+/// The predicted display time of the sighted picture.
 fn expected(seen: &EyeSighting) -> Instant {
     let near = u64::try_from(seen.at.0 / 1000).unwrap_or(0);
     let us = seen.codes[0].display_us_near(near);
     Instant(i64::try_from(us).unwrap_or(0).saturating_mul(1000))
 }
 
-/// Degrees between the directions of a picture and of the head at a time.
+/// The angle, in degrees, between a picture's direction and the head's direction at a time.
 fn beside(seen: &EyeSighting, way: HeadMotion, at: Instant) -> f64 {
     let [yaw, pitch] = way.at(at);
     let code = seen.codes[0];
-    // Small angles, near the horizon.
+    // This approximation holds for small angles near the horizon.
     let across = (f64::from(code.yaw_degrees()) - yaw) * pitch.to_radians().cos();
     across.hypot(f64::from(code.pitch_degrees()) - pitch)
 }
@@ -137,7 +142,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// A sighting at one time, drawn for the head's direction at another.
+    /// A picture that was seen at the time `at`, and drawn for the head's direction at the time `drawn_for`.
     fn seen(way: HeadMotion, at: i64, drawn_for: i64, right: bool) -> EyeSighting {
         let code = |right| {
             let [yaw, pitch] = way.at(Instant(drawn_for)).map(|v| (v as f32 / STEP) as i16);

@@ -1,7 +1,9 @@
-//! The keys to press for a user's keys and characters, on a keyboard whose map is known. This is a value, without a device.
+//! Chooses the keys to press for a user's keys and characters, on a keyboard whose map is known. This module opens no
+//! device.
 //!
-//! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has on another
-//! key. A character that the map lacks is passed on as its symbol, which the desktop types if it supports this.
+//! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has on
+//! another key. A character that the map lacks is passed on as its X symbol. The desktop types the character if it
+//! supports symbols.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +30,7 @@ pub(super) enum Step {
     Symbol(u32, bool),
 }
 
-/// The pressed key of the session for a key of the user.
+/// The session's key that is held down for a key of the user.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Down {
     /// A key by its X code.
@@ -59,7 +61,7 @@ impl Keys {
         }
     }
 
-    /// Handles a key press by the user. The key types this character at the client.
+    /// Handles a key press by the user. `text` is the character that the key types at the client.
     pub(super) fn press(&mut self, code: KeyCode, text: Option<char>) -> Vec<Step> {
         if self.held.contains_key(&code) {
             return Vec::new();
@@ -73,7 +75,7 @@ impl Keys {
             return steps;
         };
         if self.held.values().any(|held| *held == down) {
-            // Two of the user's keys are the same key here, so it is pressed again.
+            // Another held key of the user already presses this key, which is therefore released and pressed again.
             steps.push(step(down, false));
         }
         steps.push(step(down, true));
@@ -117,7 +119,7 @@ impl Keys {
         keycode.map_or(Down::Unmapped(code), Down::Key)
     }
 
-    /// The key that types `ch` now, after changes of modifiers; `None` if there is none.
+    /// The key that types `ch` after changes of modifiers, which are added to `steps`. `None` if there is no such key.
     fn key_for(&mut self, ch: char, code: KeyCode, steps: &mut Vec<Step>) -> Option<Down> {
         let Some(keyboard) = &self.keyboard else {
             return (code != KeyCode::NONE).then_some(Down::Unmapped(code));
@@ -138,7 +140,7 @@ impl Keys {
             mods,
             group: 0,
             held: &held,
-            // AltGr is held to type a character, whatever that key is here.
+            // A held AltGr serves to type a character, even if that key has another meaning in this layout.
             command: mods & COMMAND != 0 && !self.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, keyboard.keycode(code));
@@ -151,8 +153,8 @@ impl Keys {
         })
     }
 
-    /// Ends the temporary modifiers of a character key. It is called at the next key event, so that a held key repeats its
-    /// character.
+    /// Ends the temporary modifiers of a character key. It is called at the next key event. Until then, a held key
+    /// repeats its character.
     fn restore_modifiers(&mut self) -> Vec<Step> {
         let pressed = std::mem::take(&mut self.pressed).into_iter();
         let lifted = std::mem::take(&mut self.lifted).into_iter();
@@ -206,22 +208,23 @@ mod tests {
 
     #[test]
     fn a_character_is_typed_where_the_layout_has_it() {
-        // The client's layout is German, that of the desktop American.
+        // The client's layout is German, and the desktop's layout is American.
         let mut keys = keys("us");
         let z = KeyCode(44);
         assert_eq!(keys.press(Y, Some('z')), [Step::Key(z, true)]);
         assert_eq!(keys.release(Y), [Step::Key(z, false)]);
-        // Shift+2 is a quotation mark there: here it is Shift and another key.
+        // Shift+2 types a quotation mark on the German layout. The American layout has it on another key, also with
+        // Shift.
         keys.press(LEFT_SHIFT, None);
         assert_eq!(keys.press(TWO, Some('"')), [Step::Key(KeyCode(40), true)]);
         keys.release(TWO);
         keys.release(LEFT_SHIFT);
-        // A character that needs Shift, from a key without.
+        // The character needs Shift on the American layout, but the user types it without Shift.
         let steps = keys.press(KeyCode(13), Some('?'));
         let question = KeyCode(53);
         assert_eq!(steps.last(), Some(&Step::Key(question, true)));
         assert!(matches!(steps[0], Step::Key(_, true)), "{steps:?}");
-        // The modifier goes up with the next key event.
+        // The modifier is released at the next key event.
         let steps = keys.release(KeyCode(13));
         assert_eq!(steps.len(), 2, "{steps:?}");
         assert!(steps.iter().all(|step| matches!(step, Step::Key(_, false))));
@@ -244,7 +247,7 @@ mod tests {
     fn a_shortcut_keeps_its_modifiers_and_its_letter() {
         let mut keys = keys("de");
         keys.press(LEFT_CONTROL, None);
-        // Ctrl+Z of an American layout: the key that is Z here.
+        // Ctrl+Z on an American layout: the key that types z on the desktop's German layout is pressed.
         assert_eq!(keys.press(KeyCode(44), Some('z')), [Step::Key(Y, true)]);
     }
 

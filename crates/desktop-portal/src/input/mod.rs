@@ -23,8 +23,8 @@ const NOTCH_DISTANCE: f64 = 15.0;
 /// `KEY_UNKNOWN` of Linux: no keyboard layout has a symbol for it.
 const NO_KEY: i32 = 240;
 
-/// Presses keys and buttons of a session, and releases all of them when dropped. The portal handles events in order; no call
-/// waits for it.
+/// Presses keys and buttons of a session, and releases all of them when dropped. The portal handles events in order. No
+/// call waits for the portal.
 pub struct PortalInput {
     session: Arc<Connected>,
     /// The node of the stream to which positions belong.
@@ -38,7 +38,7 @@ pub struct PortalInput {
 }
 
 impl PortalInput {
-    /// Creates the input. `types` is whether keys are accepted.
+    /// Creates the input. `types` states whether the session accepts keys.
     pub(crate) fn new(
         session: Arc<Connected>,
         display: Option<&str>,
@@ -47,15 +47,15 @@ impl PortalInput {
         types: bool,
     ) -> PortalInput {
         if types {
-            // GNOME creates the session's keyboard with its first key. On a machine without any other keyboard, applications
-            // are informed about it only then, and that key is lost.
+            // GNOME creates the session's keyboard at the first key event. On a machine without any other keyboard,
+            // applications learn of this keyboard only then, and the event is lost. It must therefore be an unused key.
             for pressed in [true, false] {
-                // Without a portal the first event fails, too, with an error.
+                // If the portal has ended, the first real event fails, too, and its error is returned.
                 let _ = session.send(Command::Key(NO_KEY, pressed));
             }
         }
         let (is_kwin, outputs) = compositor(display).unwrap_or_default();
-        // Without the map each key is pressed as it is.
+        // Without a keymap, each key is pressed as the physical key.
         let keyboard = session_keyboard::keyboard(display).inspect_err(|why| {
             tracing::warn!(
                 "text is typed correctly only if client and desktop have the same keyboard layout: {why}"
@@ -104,9 +104,9 @@ impl PortalInput {
     }
 }
 
-/// A rotation of the wheel: whole notches are sent as such, anything else smoothly. The portal counts down and to the right.
-/// KDE's portal scrolls by a pixel for each notch, and counts upwards if the rotation is smooth (xdg-desktop-portal-kde
-/// 5.27.5 and 6.7.4: src/waylandintegration.cpp).
+/// Converts a rotation of the wheel. Whole notches stay notches, and any other rotation becomes a smooth distance. In
+/// the portal, down and right are positive. KDE's portal scrolls only a pixel for each notch, and in a smooth rotation
+/// up is positive (xdg-desktop-portal-kde 5.27.5 and 6.7.4: src/waylandintegration.cpp).
 fn wheel(dx: i16, dy: i16, is_kwin: bool) -> Wheel {
     let distance = |moved: i16| NOTCH_DISTANCE * f64::from(moved) / f64::from(NOTCH);
     match (dx % NOTCH, dy % NOTCH) {
@@ -126,7 +126,8 @@ fn compositor(name: Option<&str>) -> Result<(bool, Vec<OutputSize>), String> {
     Ok((is_kwin, output_sizes(&connection)))
 }
 
-/// The size of a stream in the desktop's units. The portal has `stated` it in these units or, as KDE's 5.27 does, in pixels.
+/// The size of a stream in the desktop's units. `stated` is the size that the portal reports: in these units or, as in
+/// KDE 5.27, in pixels.
 fn logical(stated: Size, outputs: &[OutputSize]) -> Size {
     if outputs.iter().any(|output| output.logical == stated) {
         return stated;
@@ -174,7 +175,7 @@ impl InputSink for PortalInput {
             }
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy),
             InputEvent::ReleaseAll => self.release(),
-            // The portal has a keyboard, a pointer and a touch screen, and pads are handled elsewhere.
+            // The portal has only a keyboard, a pointer and a touch screen. Gamepads are handled elsewhere.
             InputEvent::Device { .. }
             | InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
@@ -186,13 +187,13 @@ impl InputSink for PortalInput {
         self.release()
     }
 
-    /// Does nothing, because positions are relative to the stream, wherever its screen is.
+    /// Does nothing: positions are relative to the stream, so the position of its screen does not matter.
     fn set_viewport(&mut self, _x: i32, _y: i32, _size: Size) {}
 }
 
 impl Drop for PortalInput {
     fn drop(&mut self) {
-        // If the session has ended, no keys are held.
+        // The release fails only if the session has ended or hangs.
         if self.release().is_ok() {
             self.session.flush();
         }
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(wheel(0, 240, false), Wheel::Notches(0, -2));
         assert_eq!(wheel(-120, 0, false), Wheel::Notches(-1, 0));
         assert_eq!(wheel(0, 40, false), Wheel::Smooth(0.0, -5.0));
-        // As far as libinput scrolls for two notches.
+        // This is the distance that libinput reports for two notches.
         assert_eq!(wheel(0, 240, true), Wheel::Smooth(0.0, 30.0));
     }
 
@@ -225,10 +226,10 @@ mod tests {
         };
         assert_eq!(logical(size(1920, 1080), &[scaled]), size(1280, 720));
         assert_eq!(logical(size(1280, 720), &[scaled]), size(1280, 720));
-        // A window, or a desktop that does not tell.
+        // The stream shows a window, or the desktop does not list its outputs.
         assert_eq!(logical(size(300, 200), &[scaled]), size(300, 200));
         assert_eq!(logical(size(1920, 1080), &[]), size(1920, 1080));
-        // Either of them may be shared: then the portal is believed.
+        // Either output may be the shared one, so the stated size is used.
         let both = [scaled, plain];
         assert_eq!(logical(size(1920, 1080), &both), size(1920, 1080));
     }

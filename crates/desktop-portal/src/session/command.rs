@@ -31,7 +31,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The next command to perform, and the one after it. Consecutive motions are merged into one.
+    /// Merges this command with `next` if both are motions. Returns the command to perform now, and the one after it.
     pub(super) fn merged(self, next: Option<Command>) -> (Command, Option<Command>) {
         match (self, next) {
             (Command::Move(dx, dy), Some(Command::Move(x, y))) => {

@@ -79,7 +79,7 @@ fn is_absent(cause: &ashpd::zbus::Error) -> bool {
         .any(|name| text.contains(name))
 }
 
-/// Joins the lines of a text, because texts of other programs may have several.
+/// Joins the lines of an error text. The texts of other programs may have several lines.
 fn one_line(cause: &dyn std::fmt::Display) -> String {
     let text = cause.to_string();
     let words: Vec<&str> = text.split_whitespace().collect();

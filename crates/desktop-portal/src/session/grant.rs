@@ -17,7 +17,7 @@ use super::command::{Command, Wheel};
 use super::error::PortalError;
 use super::{Options, token};
 
-/// The version of ScreenCast since which permissions can be stored, and that of RemoteDesktop.
+/// The first versions of ScreenCast and of RemoteDesktop in which permissions can be stored.
 const SCREEN_CAST_KEEPS: u32 = 4;
 const REMOTE_DESKTOP_KEEPS: u32 = 2;
 
@@ -26,11 +26,11 @@ const USUAL_SIZE: Size = Size::new(1920, 1080);
 
 /// The parts of a granted session.
 pub(crate) struct Grant {
-    /// The connection to the PipeWire server, which has only this stream.
+    /// A connection to the PipeWire server, through which only this stream is visible.
     pub(crate) remote: OwnedFd,
     /// The number of the stream's node.
     pub(crate) node: u32,
-    /// The size of the stream in the desktop's units, in which absolute positions are expressed.
+    /// The size of the stream in the desktop's units. Absolute positions are expressed in the same units.
     pub(crate) extent: Option<Size>,
     /// The probable size of the picture.
     pub(crate) hint: Size,
@@ -50,7 +50,7 @@ pub(super) enum Granted {
     Cast(Session<Screencast>),
 }
 
-/// Requests the screen, and input if it is wanted and there is a portal for it.
+/// Requests the screen. Also requests input if the options include it and there is a portal for it.
 pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), PortalError> {
     let bus = super::connect(options.bus.as_deref()).await?;
     let asking = |cause: ashpd::Error| PortalError::of("being asked", &cause);
@@ -67,12 +67,12 @@ pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), Por
         true if modes.contains(CursorMode::Embedded) => CursorMode::Embedded,
         _ => CursorMode::Hidden,
     };
-    // A desktop may lack this part. In that case, there are only pictures.
+    // A desktop may lack the RemoteDesktop portal. In that case, the session has only pictures.
     let remote = match options.input {
         true => RemoteDesktop::with_connection(bus).await.ok(),
         false => None,
     };
-    // One of them: a window only where nothing else can be shared.
+    // One source is requested. It is a window only if the desktop cannot share a screen.
     let sources = match kinds.contains(SourceType::Monitor) {
         true => SourceType::Monitor.into(),
         false => kinds,
@@ -130,7 +130,7 @@ pub(super) async fn negotiate(options: &Options) -> Result<(Granted, Grant), Por
     Ok((granted, grant))
 }
 
-/// What the user has allowed in addition to the pictures.
+/// The user's permissions in addition to the pictures.
 struct Allowed {
     token: Option<String>,
     keyboard: bool,
@@ -151,7 +151,7 @@ async fn with_input(
         .map_err(starting)?;
     let mut devices =
         SelectDevicesOptions::default().set_devices(DeviceType::Keyboard | DeviceType::Pointer);
-    // In earlier versions, sessions with input cannot be stored: the portal refuses the option.
+    // In earlier versions, the permission for a session with input cannot be stored: the portal refuses the option.
     if keep && remote.version() >= REMOTE_DESKTOP_KEEPS {
         devices = devices
             .set_persist_mode(PersistMode::ExplicitlyRevoked)

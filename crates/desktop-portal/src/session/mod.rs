@@ -24,10 +24,10 @@ use self::grant::Granted;
 pub use self::probe::Portals;
 use crate::stream::{Arrived, End};
 
-/// The maximum wait for the user's answer, which allows time to walk to the machine (guess).
+/// The maximum wait for the user's answer. It allows time to walk to the machine (guess).
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(120);
 
-/// Time between two calls of the caller while it waits.
+/// Interval of the calls to `keep_waiting` during the wait.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The maximum wait for the portal to end the session or to handle the last input (guess: it takes a millisecond).
@@ -37,23 +37,23 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// milliseconds).
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// The maximum number of input events that wait for the portal, which is the same as for the Wayland display.
+/// The maximum number of input events that wait for the portal. The Wayland display has the same limit.
 const QUEUE: usize = 1024;
 
-/// What to request from the desktop.
+/// The request to the desktop.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether to get the pointer: separately from the picture, or drawn into it if the desktop supports only that. `false`:
-    /// it is hidden.
+    /// Whether to show the pointer. It is sent separately from the picture if the desktop supports this, and otherwise
+    /// drawn into the picture. If this is `false`, the pointer is hidden.
     pub cursor: bool,
     /// Whether to get keyboard and pointer input.
     pub input: bool,
-    /// The file that stores the permission, so that the desktop asks only once; `None`: it asks each time.
+    /// The file that stores the permission, so that the desktop asks only once. If `None`, the desktop asks each time.
     pub permission: Option<PathBuf>,
-    /// The address of the D-Bus session; `None`: the environment variable `DBUS_SESSION_BUS_ADDRESS`.
+    /// The address of the D-Bus session. If `None`, the environment variable `DBUS_SESSION_BUS_ADDRESS` contains it.
     pub bus: Option<String>,
-    /// The Wayland display of the session, whose keyboard layout determines which keys type a text; `None`: the environment
-    /// variable `WAYLAND_DISPLAY`.
+    /// The Wayland display of the session. Its keyboard layout determines which keys type a text. If `None`, the
+    /// environment variable `WAYLAND_DISPLAY` contains its name.
     pub display: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Connected {
         });
         let thread =
             thread.map_err(|cause| PortalError::new(format!("can't start a thread: {cause}")))?;
-        // Its drop ends the thread.
+        // Dropping this value ends the thread.
         let connected = Connected {
             commands: Some(commands),
             thread: Some(thread),
@@ -113,7 +113,7 @@ impl Connected {
     pub(crate) fn flush(&self) {
         let (done, waited) = mpsc::sync_channel(1);
         if self.send(Command::Flush(done)) {
-            // A portal that does not answer gets no more time.
+            // A portal that does not answer in this time gets no more time.
             let _ = waited.recv_timeout(LAST_WAIT);
         }
     }
@@ -123,13 +123,13 @@ impl Drop for Connected {
     fn drop(&mut self) {
         drop(self.commands.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of its libraries was reported by it.
+            // If a library panicked in this thread, the thread has already reported it.
             let _ = thread.join();
         }
     }
 }
 
-/// Connects to the D-Bus session in the calling runtime, because ashpd's own connection would outlive it.
+/// Connects to the D-Bus session in the calling runtime, because ashpd's own connection would outlive this runtime.
 async fn connect(address: Option<&str>) -> Result<Connection, PortalError> {
     let builder = match address {
         Some(address) => Builder::address(address),
@@ -173,7 +173,7 @@ async fn run(
     if answer.send(Ok(grant)).is_ok() {
         serve(&granted, &mut queued, arrived).await;
     }
-    // The portal also ends it when this connection is closed.
+    // The portal also ends the session when this connection is closed.
     let _ = tokio::time::timeout(LAST_WAIT, granted.close()).await;
 }
 
@@ -188,7 +188,8 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
         let command = tokio::select! {
             command = queued.recv() => command,
             signal = closed.next() => {
-                // A desktop ends the session when PipeWire has stopped, too, and this is the better reason.
+                // A desktop also ends the session when PipeWire has stopped. PipeWire's own report is then the better
+                // reason, and comes first.
                 tokio::time::sleep(SETTLE).await;
                 arrived.end(match signal {
                     Some(()) => End::Regular(
@@ -203,7 +204,7 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
             return;
         };
         loop {
-            // Motion that has arrived meanwhile is merged into one motion.
+            // Motion events that have been queued in the meantime are merged into one.
             let next = queued.try_recv().ok();
             let (now, later) = command.merged(next);
             let done = granted.perform(now).await;

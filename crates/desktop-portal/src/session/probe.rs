@@ -8,7 +8,7 @@ use ashpd::desktop::screencast::{CursorMode, Screencast};
 use super::{PortalError, runtime};
 use crate::stream::check_library;
 
-/// The maximum wait, because the query starts a portal and its parts (guess: seconds on a busy machine).
+/// The maximum wait. The query starts a portal and its parts (guess: seconds on a busy machine).
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The portals of a desktop.
@@ -18,13 +18,13 @@ pub struct Portals {
     pub screen_cast: u32,
     /// Whether the pointer can be sent separately from the picture.
     pub pointer_apart: bool,
-    /// The version of RemoteDesktop; `None`: no input.
+    /// The version of RemoteDesktop; `None` if the desktop has no portal for input.
     pub remote_desktop: Option<u32>,
 }
 
 impl Portals {
-    /// Queries the portals of the D-Bus session at this address (`None`: the environment variable
-    /// `DBUS_SESSION_BUS_ADDRESS`). Takes at most 20 s.
+    /// Queries the portals of the D-Bus session at this address. If it is `None`, the environment variable
+    /// `DBUS_SESSION_BUS_ADDRESS` contains the address. Takes at most 20 s.
     ///
     /// # Errors
     /// Returns a one-line error if there is no D-Bus session, no portal that shares the screen, or no libpipewire, which
@@ -49,7 +49,7 @@ async fn probe(bus: Option<&str>) -> Result<Portals, PortalError> {
     let casts = Screencast::with_connection(bus.clone())
         .await
         .map_err(asking)?;
-    // Without an answer the version is a default.
+    // Until the portal has answered a request, the version is only a default value.
     casts.available_source_types().await.map_err(asking)?;
     let pointer_apart = match casts.version() {
         0 | 1 => false,

@@ -11,7 +11,7 @@ use std::path::Path;
 /// The longest accepted token, in bytes. Those of xdg-desktop-portal are UUIDs.
 const LONGEST: usize = 256;
 
-/// The token in the file; `None` if there is none or the file contains something else.
+/// The token in the file; `None` if there is no file or it contains something else.
 pub(super) fn load(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let token = text.trim();

@@ -9,7 +9,7 @@ use openuvr_proto::units::Size;
 use super::pod::{self, VideoFormat};
 use super::sys::{Arrival, Chunk, Mapping};
 
-/// `SPA_CHUNK_FLAG_CORRUPTED`, which means that there is no picture. Compositors send such buffers when only the pointer has
+/// `SPA_CHUNK_FLAG_CORRUPTED`: the buffer contains no picture. Compositors send such buffers when only the pointer has
 /// moved.
 const CHUNK_CORRUPTED: i32 = 1;
 
@@ -28,15 +28,15 @@ pub(crate) struct Frame {
     memory: Arc<Mapping>,
     offset: usize,
     stride: usize,
-    /// The area in which it differs from the previous frame; `None` if unknown.
+    /// The area in which the picture differs from the previous frame; `None` if unknown.
     pub(crate) damage: Option<Block>,
 }
 
 impl Frame {
-    /// Reads where the picture is; `None` if the buffer has none.
+    /// Reads the position of the picture in its buffer; `None` if the buffer contains no picture.
     ///
     /// # Errors
-    /// Returns a short reason if the buffer is too short for its format or has an odd stride.
+    /// Returns a short reason if the buffer is too short for its format or has an invalid stride.
     pub(super) fn read(
         arrival: &Arrival<'_>,
         format: VideoFormat,
@@ -72,7 +72,7 @@ impl Frame {
         }))
     }
 
-    /// Replaces a frame that was not shown, whose damage is added to that of this one.
+    /// Adds the damage of the frame `before`, which this frame replaces and which was not shown.
     pub(super) fn follow(&mut self, before: &Frame) {
         self.damage = match (&self.damage, &before.damage) {
             (Some(new), Some(old)) if self.size == before.size => Some(old.joined(new)),
@@ -95,7 +95,7 @@ impl Frame {
     }
 }
 
-/// The picture in a buffer; `None` if it has none.
+/// The position of the picture in a buffer; `None` if the buffer contains no picture.
 pub(super) fn chunk(arrival: &Arrival<'_>) -> Option<Chunk> {
     let flags = meta(arrival, pod::META_HEADER).and_then(|bytes| word(bytes, 0));
     let broken = flags.unwrap_or(0) & HEADER_CORRUPTED != 0;
@@ -119,7 +119,7 @@ impl Layout {
     /// The position that a chunk states, in a buffer of `length` bytes.
     fn of(offset: u32, stride: i32, format: VideoFormat, length: usize) -> Result<Layout, String> {
         let row = format.size.width as usize * format.pixels.packed().unwrap_or(4);
-        // Some producers leave it out.
+        // Some producers leave the stride at zero.
         let stride = match usize::try_from(stride) {
             Ok(0) => Some(row),
             Ok(stride) => Some(stride).filter(|stride| *stride >= row),
@@ -127,7 +127,7 @@ impl Layout {
         };
         let stride = stride.ok_or_else(|| {
             format!(
-                "its pictures of {} have an odd number of bytes per row",
+                "the pictures of {} have an invalid number of bytes per row",
                 format.size
             )
         })?;
@@ -138,7 +138,7 @@ impl Layout {
         match end {
             Some(end) if end <= length => Ok(Layout { offset, stride }),
             _ => Err(format!(
-                "its pictures of {} do not fit into their buffers of {length} bytes",
+                "the pictures of {} do not fit into their buffers of {length} bytes",
                 format.size
             )),
         }
@@ -168,7 +168,8 @@ fn region(bytes: &[u8]) -> Option<Block> {
     })
 }
 
-/// The bounding rectangle of all damage, in the picture `crop`; `None` if it is unknown because no region is listed.
+/// The bounding rectangle of all damage, relative to the picture's part `crop`. `None` if the damage is unknown because
+/// no region is listed.
 fn damage(bytes: &[u8], crop: &Block) -> Option<Block> {
     let regions = bytes.chunks_exact(REGION).map_while(region);
     let inside = regions.map(|block| {
@@ -184,7 +185,7 @@ fn damage(bytes: &[u8], crop: &Block) -> Option<Block> {
     inside.reduce(|all, block| all.joined(&block))
 }
 
-/// The common part, which is empty if there is none.
+/// The intersection of two blocks, which is empty if they do not overlap.
 fn common(one: &Block, other: &Block) -> Block {
     let span = |a: &std::ops::Range<u32>, b: &std::ops::Range<u32>| {
         let start = a.start.max(b.start).min(b.end);

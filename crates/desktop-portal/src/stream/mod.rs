@@ -1,7 +1,8 @@
 //! The picture stream of a session: frames, the separate pointer, and the end.
 //!
-//! libpipewire runs its callbacks in its own thread. A frame stays in the compositor's buffer: it is not copied, and the
-//! buffer is returned when a newer frame has replaced it. At most two are held, the one in use and the one that is waiting.
+//! libpipewire runs its callbacks in its own thread. A frame stays in the compositor's buffer: it is not copied, and
+//! the buffer is returned when a newer frame has replaced it. At most two frames are held: the frame in use and the
+//! waiting frame.
 
 mod frame;
 mod pod;
@@ -25,8 +26,8 @@ use self::sys::{Arrival, Connection, Listener, Mapping, PipeWire, Progress};
 /// Maximum wait for the agreement on a format (guess: it takes milliseconds on an idle machine).
 const AGREEMENT: Duration = Duration::from_secs(20);
 
-/// Time for the portal to report that the session has ended, after its stream has ended. A desktop ends both at once, and
-/// reports each separately (guess: a millisecond apart on an idle machine).
+/// After a stream has ended, the portal has this time to report the end of the session. A desktop ends both at once,
+/// and reports each separately (guess: a millisecond apart on an idle machine).
 const VERDICT: Duration = Duration::from_secs(1);
 
 /// Why a stream has ended.
@@ -38,7 +39,7 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// Frames, pointer and end of a stream, shared between the thread of libpipewire and those of capture and pointer.
+/// Frames, pointer and end of a stream. libpipewire's thread shares them with the capture and pointer threads.
 pub(crate) struct Arrived {
     state: Mutex<State>,
     /// Notified at each change of format or end.
@@ -94,7 +95,7 @@ impl Arrived {
         self.state().end.clone()
     }
 
-    /// The number of frames so far, and the size of the waiting one.
+    /// The number of frames so far, and the size of the waiting frame.
     pub(crate) fn progress(&self) -> (u64, Option<Size>) {
         let state = self.state();
         (state.count, state.waiting.as_ref().map(|frame| frame.size))
@@ -111,8 +112,8 @@ impl Arrived {
         (state.pointer.clone(), state.size)
     }
 
-    /// Handles the end of the stream without a reason. Waits for the portal's reason, because the desktop's user may have
-    /// stopped the stream.
+    /// Handles a stream that has ended without a reason. Waits for the portal's reason, because the desktop's user may
+    /// have stopped the stream.
     fn closed(&self) {
         let state = self.state();
         let waited = (self.changed).wait_timeout_while(state, VERDICT, |state| state.end.is_none());
@@ -216,15 +217,15 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // This ensures that nothing waits for a reason.
+        // This ends a wait for the portal's reason.
         self.arrived
             .end(End::Regular("the host has closed the session"));
     }
 }
 
 impl Listener for Arrived {
-    /// Handles a change of state. At the end, it blocks the thread of libpipewire for up to [`VERDICT`], because nothing
-    /// else comes from that thread.
+    /// Handles a change of state. When the stream has ended, this call blocks libpipewire's thread for up to
+    /// [`VERDICT`]. That is harmless, because no more events come from this thread.
     fn state(&self, progress: Progress) {
         tracing::debug!(?progress, "state of the desktop's stream");
         match progress {
@@ -257,7 +258,7 @@ impl Listener for Arrived {
     }
 
     fn removed(&self, number: u64) {
-        // A frame in it stays readable.
+        // A frame in this buffer stays readable.
         self.state().memories.remove(&number);
     }
 
@@ -310,7 +311,7 @@ mod tests {
         let portal = Arc::clone(&arrived);
         std::thread::scope(|scope| {
             scope.spawn(|| Listener::state(&*arrived, Progress::Closed));
-            // Before or while the other thread waits.
+            // The portal's reason arrives before or while the other thread waits for it.
             scope.spawn(|| portal.end(End::Regular("by its user")));
         });
         assert_eq!(arrived.ended(), Some(End::Regular("by its user")));

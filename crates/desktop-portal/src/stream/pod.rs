@@ -65,8 +65,8 @@ const HEADER_BYTES: i32 = 32;
 const REGION_BYTES: i32 = 16;
 const CURSOR_BYTES: i32 = 28 + 20;
 
-/// Number of damage rectangles for which memory is requested (guess; KWin and Mutter 44 send the exact region, and merge it
-/// if it has more).
+/// Number of damage rectangles for which memory is requested (guess; KWin and Mutter 44 send the exact rectangles, and
+/// merge them if there are more).
 const DAMAGE_REGIONS: i32 = 16;
 
 /// Sides of the pointer images for which memory is requested, in pixels: the usual side and the maximum. Mutter allocates
@@ -77,8 +77,8 @@ const CURSOR_SIDES: (i32, i32) = (64, 1024);
 /// A compositor may allocate up to 16 (KWin and Mutter do).
 const BUFFERS: (i32, i32, i32) = (4, 3, 16);
 
-/// The pixel formats that are read, as SPA's number and ours. The first one is preferred. Alpha is ignored, because a screen
-/// is opaque.
+/// The accepted pixel formats: SPA's number, and this project's format. The first one is preferred. Alpha is ignored,
+/// because a screen is opaque.
 const FORMATS: [(u32, PixelFormat); 6] = [
     (8, PixelFormat::Bgrx),
     (12, PixelFormat::Bgrx),
@@ -88,7 +88,8 @@ const FORMATS: [(u32, PixelFormat); 6] = [
     (15, PixelFormat::Rgb),
 ];
 
-/// The format of a pointer's image with alpha, by SPA's number. Returns whether red comes first in memory.
+/// Whether red comes first in memory in a pointer image of the SPA format with this number. `None` if it is not a known
+/// format with alpha.
 pub(super) fn image_red_first(format: u32) -> Option<bool> {
     match format {
         11 => Some(true),
@@ -128,7 +129,7 @@ impl Builder {
         self.property(key, ID, &[id])
     }
 
-    /// Appends a choice of values of `kind`, the first of which is the default.
+    /// Appends a choice between values of `kind`. The first value is the default.
     fn choice(self, key: u32, choice: u32, kind: u32, values: &[&[u32]]) -> Builder {
         let each = u32::try_from(values.first().map_or(0, |value| value.len() * 4)).unwrap_or(0);
         let mut body = vec![choice, 0, each, kind];
@@ -168,7 +169,7 @@ pub(super) fn offered_formats(hint: Size) -> Pod {
     let formats: Vec<&[u32]> = formats.iter().map(<[u32; 1]>::as_slice).collect();
     let usual = [hint.width.max(1), hint.height.max(1)];
     let sizes: [&[u32]; 3] = [&usual, &[1, 1], &[Size::MAX_SIDE, Size::MAX_SIDE]];
-    // Variable: a frame comes when something has changed. The upper limit is none in practice.
+    // The frame rate is variable: a frame comes when something has changed. The upper limit is too high to matter.
     let rates: [&[u32]; 3] = [&[0, 1], &[0, 1], &[1000, 1]];
     Builder::object(OBJECT_FORMAT, PARAM_ENUM_FORMAT)
         .id(FORMAT_MEDIA_TYPE, MEDIA_VIDEO)
@@ -206,22 +207,22 @@ pub(super) fn wanted_buffers() -> [Pod; 5] {
     ]
 }
 
-/// Reads the format that both sides have agreed on.
+/// Reads the negotiated format.
 ///
 /// # Errors
 /// Returns a short reason if it is none of the offered formats.
 pub(super) fn read_format(pod: &[u8]) -> Result<VideoFormat, String> {
     let object = Reader(pod).pod().filter(|(kind, _)| *kind == OBJECT);
-    let (_, body) = object.ok_or("its format is not an object")?;
+    let (_, body) = object.ok_or("the format is not an object")?;
     let mut reader = Reader(body);
     let (kind, _) = (reader.word(), reader.word());
     if kind != Some(OBJECT_FORMAT) {
-        return Err("its format is an object of a different type".to_owned());
+        return Err("the format is an object of a different type".to_owned());
     }
     let (mut size, mut number) = (None, None);
     while let Some(key) = reader.word() {
         let value = reader.word().and_then(|_flags| reader.pod());
-        let (kind, body) = value.ok_or("its format ends early")?;
+        let (kind, body) = value.ok_or("the format is truncated")?;
         let value = single(kind, body);
         match (key, value) {
             (FORMAT_VIDEO_FORMAT, Some((ID, [id, ..]))) => number = Some(id),
@@ -231,12 +232,13 @@ pub(super) fn read_format(pod: &[u8]) -> Result<VideoFormat, String> {
             _ => {}
         }
     }
-    let number = number.ok_or("its format has no pixel format")?;
+    let number = number.ok_or("the format has no pixel format")?;
     let known = FORMATS.iter().find(|(known, _)| *known == number);
-    let (_, pixels) = known.ok_or_else(|| format!("its pixels have SPA's format {number}"))?;
+    let (_, pixels) =
+        known.ok_or_else(|| format!("the pixel format {number} of SPA is not supported"))?;
     let size = size.filter(|size| size.is_valid());
     Ok(VideoFormat {
-        size: size.ok_or("its format has no valid size")?,
+        size: size.ok_or("the format has no valid size")?,
         pixels: *pixels,
     })
 }
@@ -305,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_default_of_a_choice_is_its_value() {
-        // Our own offer has choices with the defaults BGRx and the hint.
+        // This stream's own offer contains choices, whose defaults are BGRx and the hint.
         let format = read_format(&bytes(&offered_formats(Size::new(641, 359)))).unwrap();
         assert_eq!(format.size, Size::new(641, 359));
         assert_eq!(format.pixels, PixelFormat::Bgrx);
@@ -321,7 +323,7 @@ mod tests {
         for length in 0..whole.len() - 8 {
             assert!(read_format(&whole[..length]).is_err(), "{length}");
         }
-        // A property that claims more than there is.
+        // A property whose stated length exceeds the data.
         let mut long = whole.clone();
         long[24] = 0xff;
         assert!(read_format(&long).is_err());

@@ -13,13 +13,13 @@ const CURSOR: usize = 28;
 /// Bytes of `struct spa_meta_bitmap`: format, size, stride, offset of the pixels.
 const BITMAP: usize = 20;
 
-/// The maximum side of an image, in pixels, which is that of a [`CursorShape`]. Larger images are cut off.
+/// The maximum side of an image, in pixels, as in [`CursorShape`]. Larger images are cut off.
 const LARGEST_SIDE: u32 = 256;
 
 /// The pointer in the newest buffer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pointer {
-    /// The hot spot in the picture; `None` if it is outside the picture or hidden.
+    /// The hot spot in the picture; `None` if the pointer is outside the picture or hidden.
     pub(crate) position: Option<(i32, i32)>,
     pub(crate) shape: Arc<CursorShape>,
     /// Whether an image, or the information that there is none, has arrived.
@@ -27,8 +27,8 @@ pub(crate) struct Pointer {
 }
 
 impl Pointer {
-    /// Reads the metadata of a buffer, which comes with a picture, or only for the pointer. Returns whether something has
-    /// changed.
+    /// Reads the pointer's metadata in a buffer. `pictured` states whether the buffer also contains a picture. Returns
+    /// whether the pointer has changed.
     pub(super) fn update(&mut self, bytes: &[u8], pictured: bool) -> bool {
         let word = |at: usize| {
             let word = bytes.get(at..at + 4)?.first_chunk::<4>()?;
@@ -46,7 +46,7 @@ impl Pointer {
         else {
             return false;
         };
-        // Number 0: no pointer in the picture.
+        // The number 0 means that there is no pointer in the picture.
         let position = (number != 0).then(|| (x.cast_signed(), y.cast_signed()));
         let moved = std::mem::replace(&mut self.position, position) != position;
         let bitmap = usize::try_from(bitmap).unwrap_or(0);
@@ -54,10 +54,10 @@ impl Pointer {
         let bitmap = bitmap.and_then(|at| bytes.get(at..));
         let shape =
             bitmap.and_then(|bytes| image(bytes, (hot_x.cast_signed(), hot_y.cast_signed())));
-        // Without a mouse, GNOME shows no pointer until the first motion. At that moment, Mutter 43 reports one without an
-        // image, and the image only when it changes, because the signal that it has been loaded comes before the cursor is
-        // in place (43.8: `meta_cursor_renderer_update_cursor`). Only a buffer for the pointer by itself can arrive at that
-        // moment. A busy PipeWire may lose it.
+        // Without a mouse, GNOME shows no pointer until the first motion. At that moment, Mutter 43 reports a pointer
+        // without an image. It sends the image only at the next change, because the image's "loaded" signal comes
+        // before the cursor is in place (43.8: `meta_cursor_renderer_update_cursor`). Only a buffer without a picture
+        // can arrive at that moment, and a busy PipeWire may lose this buffer.
         let shape = match shape {
             Some(shape) => {
                 let first = !std::mem::replace(&mut self.told, true);
@@ -79,7 +79,7 @@ impl Pointer {
     }
 }
 
-/// The image of a bitmap. If it is too large, its upper left part is kept. `None` if there is nothing new, or if it is
+/// The image of a bitmap. If the image is too large, its upper left part is kept. `None` if the image is unchanged or
 /// unreadable.
 fn image(bytes: &[u8], hot_spot: (i32, i32)) -> Option<CursorShape> {
     let word = |at: usize| {
@@ -89,8 +89,9 @@ fn image(bytes: &[u8], hot_spot: (i32, i32)) -> Option<CursorShape> {
     let (format, width, height) = (word(0)?, word(4)?, word(8)?);
     let (stride, offset) = (word(12)?.cast_signed(), usize::try_from(word(16)?).ok()?);
     if format == 0 {
-        // For PipeWire, this means no change. Mutter clears the whole structure for a hidden pointer, and GNOME's own remote
-        // desktop interprets it as such (43.8: `meta_screen_cast_stream_src_set_empty_cursor_sprite_metadata`).
+        // In PipeWire, format 0 means no change. For a hidden pointer, Mutter clears the whole structure, and GNOME's
+        // own remote desktop interprets a cleared structure as a hidden pointer (43.8:
+        // `meta_screen_cast_stream_src_set_empty_cursor_sprite_metadata`).
         return (width == 0 && height == 0).then(CursorShape::default);
     }
     if offset < BITMAP || width == 0 || height == 0 {
@@ -117,7 +118,7 @@ fn image(bytes: &[u8], hot_spot: (i32, i32)) -> Option<CursorShape> {
             };
             u32::from_be_bytes([alpha, red, green, blue])
         }));
-        // The last row may end early.
+        // The last row may lack its padding.
         rows = rows.get(stride..).unwrap_or_default();
     }
     let inside = |at: i32, side: u16| u16::try_from(at.max(0)).unwrap_or(0).min(side - 1);
@@ -215,19 +216,19 @@ mod tests {
         assert_eq!(*pointer.shape, CursorShape::arrow());
         assert!(pointer.update(&metadata(11), true));
         assert_eq!(pointer.shape.width, 2);
-        // Nor has it one if the first buffer was lost.
+        // If the first buffer was lost, the pointer has no image, either, and is shown as an arrow.
         let mut late = Pointer::default();
         let mut moved = metadata(11);
         moved[24] = 0;
         assert!(late.update(&moved, true));
         assert_eq!(*late.shape, CursorShape::arrow());
-        // Once its image was known, it is hidden.
+        // Once an image has arrived, a pointer without an image is hidden.
         assert!(pointer.update(&absent, true));
         assert!(pointer.update(&without_image(), false));
         assert!(pointer.shape.argb.is_empty());
     }
 
-    /// Whether it comes from no metadata.
+    /// Whether the shape does not come from the metadata.
     fn is_own(shape: &CursorShape) -> bool {
         shape.argb.is_empty() || *shape == CursorShape::arrow()
     }
@@ -240,7 +241,7 @@ mod tests {
             pointer.update(&whole[..length], true);
             assert!(is_own(&pointer.shape), "{length}");
         }
-        // At each place a huge number.
+        // Each field in turn contains a huge number.
         for at in (4..48).step_by(4) {
             for huge in [u32::MAX, 0x7fff_ffff, 0x8000_0000] {
                 let mut bytes = whole.clone();

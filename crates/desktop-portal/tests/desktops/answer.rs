@@ -1,5 +1,5 @@
-//! A user who accepts the permission dialog of GNOME's portal, with keys through Mutter's own interface. For a session with
-//! input, KDE's portal shows no dialog in its version 5.27.
+//! Simulates a user: accepts the permission dialog of GNOME's portal, with keys through Mutter's own interface. KDE's
+//! portal 5.27 shows no dialog for a session with input.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -15,10 +15,10 @@ use crate::shell;
 const TAB: u32 = 15;
 const SPACE: u32 = 57;
 
-/// The keys that select the first screen, and those that share it.
+/// The keys that select the first screen, and the keys that share this screen.
 const KEYS: [&[u32]; 2] = [&[TAB, TAB, SPACE], &[TAB, TAB, TAB, SPACE]];
 
-/// Answers until it is dropped.
+/// Answers permission dialogs until it is dropped.
 pub(crate) struct Answer {
     stop: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -52,7 +52,7 @@ impl Drop for Answer {
     }
 }
 
-/// Waits. Returns whether the time has passed without a stop.
+/// Waits for `time` or a stop request. Returns `false` after a stop request.
 fn passes(stopped: &Receiver<()>, time: Duration) -> bool {
     stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
@@ -61,7 +61,8 @@ async fn answer(bus: &str, stopped: &Receiver<()>) {
     let bus = Builder::address(bus).unwrap().build().await.unwrap();
     let session = session(&bus).await;
     press_until(&bus, &session, stopped).await;
-    // Its keyboard disappears before the owner continues. Otherwise, a test could take it for that of the host's session.
+    // This removes the keyboard of Mutter's session before the test continues. Otherwise, the test could mistake it for
+    // the keyboard of the host's session.
     let ended: Result<(), _> = session.call("Stop", &()).await;
     ended.unwrap();
 }
@@ -72,7 +73,7 @@ async fn press_until(bus: &Connection, session: &Proxy<'_>, stopped: &Receiver<(
             continue;
         }
         for keys in KEYS {
-            // The dialog appears in an animation, and rebuilds its list.
+            // The dialog must finish its animation, and rebuild its list.
             if !passes(stopped, Duration::from_secs(2)) {
                 return;
             }

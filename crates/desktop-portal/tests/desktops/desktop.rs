@@ -26,7 +26,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether pictures come from its screen. Without one, KWin 5.27 composes and agrees on a format, but fills no buffer.
+    /// Whether the desktop streams pictures without a real screen. KWin 5.27 then composes and negotiates a format, but
+    /// fills no buffer.
     pub(crate) fn streams_pictures(self) -> bool {
         self == Kind::Gnome
     }
@@ -69,7 +70,7 @@ impl Desktop {
             std::fs::create_dir(&made).unwrap();
             std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o700)).unwrap();
         }
-        // The one that GNOME asks for users and sessions has neither.
+        // GNOME asks the system bus for users and sessions. This bus has neither.
         for bus in ["system", "bus"] {
             let address = format!("--address=unix:path={}", desktop.run(bus).display());
             desktop.launch("dbus-daemon", &["--session", &address, "--nofork"]);
@@ -93,7 +94,7 @@ impl Desktop {
                 ],
             ),
             Kind::Kde => {
-                // The copy lacks the file's capabilities, which a container refuses.
+                // The copy lacks the file capabilities of the original, which a container refuses.
                 let copy = desktop.folder.path().join("kwin_wayland");
                 std::fs::copy(find("kwin_wayland"), &copy).unwrap();
                 desktop.launch(
@@ -114,7 +115,7 @@ impl Desktop {
         }
         desktop.wait_for("wayland-t");
         if kind == Kind::Gnome {
-            // It listens long before it answers: a window would not open in time.
+            // GNOME listens long before it answers: without this wait, a window would not open in time.
             shell::wait_for_desktop(&desktop.bus(), START);
         }
         Some(desktop)
@@ -128,17 +129,17 @@ impl Desktop {
         self.folder.path().join("run").join(name)
     }
 
-    /// The address of its D-Bus session.
+    /// The address of the desktop's D-Bus session.
     pub(crate) fn bus(&self) -> String {
         format!("unix:path={}", self.run("bus").display())
     }
 
-    /// The path of its Wayland socket.
+    /// The path of the desktop's Wayland socket.
     pub(crate) fn socket(&self) -> String {
         self.run("wayland-t").to_str().unwrap().to_owned()
     }
 
-    /// What a host requests from it.
+    /// The options with which a host requests this desktop.
     pub(crate) fn options(&self) -> Options {
         Options {
             cursor: true,
@@ -183,7 +184,7 @@ impl Desktop {
                 format!("unix:path={}", self.run("system").display()),
             )
             .env("DBUS_SESSION_BUS_ADDRESS", self.bus())
-            // The same for all: no driver of a GPU.
+            // All programs draw without a GPU driver, so that all machines draw the same.
             .env("LIBGL_ALWAYS_SOFTWARE", "1")
             .env("GIO_USE_VFS", "local")
             .env("NO_AT_BRIDGE", "1")
@@ -222,7 +223,7 @@ fn find(program: &str) -> PathBuf {
 
 fn end(program: &mut Child) {
     if let Some(group) = i32::try_from(program.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended.
+        // The program may already have ended.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = program.wait();
@@ -233,8 +234,8 @@ impl Drop for Desktop {
         for program in self.programs.iter_mut().rev() {
             end(program);
         }
-        // The portal for documents was killed, and its file system keeps the folder from being removed. It has none where
-        // nothing asked for a portal, or without FUSE.
+        // The document portal was killed, and its file system keeps the folder from being removed. There is no such
+        // file system if no program asked for a portal, or without FUSE.
         let documents = self.run("doc");
         let _ = Command::new("fusermount3")
             .arg("-uzq")

@@ -24,12 +24,12 @@ use self::window::Window;
 
 const SCREEN: Size = Size::new(1280, 720);
 
-/// Limit of each wait for the desktop, on a busy machine.
+/// The limit of each wait for the desktop, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ENTER: KeyCode = KeyCode(28);
 
-/// Characters that other layouts have on other keys than the American layout.
+/// Characters that are on other keys in other layouts than in the American one.
 const TEXT: &str = "zyZY?/\"@";
 
 /// The portals of a desktop. On a busy machine, they take longer to start than a probe allows.
@@ -43,10 +43,10 @@ fn portals(desktop: &Desktop) -> Portals {
     }
 }
 
-/// Number of permission dialogs until one must have been accepted.
+/// Maximum number of permission dialogs. One of them must be accepted.
 const QUESTIONS: u32 = 3;
 
-/// Opens a session, whose permission dialog is accepted.
+/// Opens a session, and accepts its permission dialog.
 fn open(desktop: &Desktop) -> DesktopSession {
     let options = desktop.options();
     let mut asked = 1;
@@ -56,7 +56,7 @@ fn open(desktop: &Desktop) -> DesktopSession {
         drop(answer);
         match opened {
             Ok(session) => return session,
-            // On a busy machine, a key comes before its button has the focus, and the last one presses Cancel.
+            // On a busy machine, a key may arrive before its button has the focus. The last key then presses Cancel.
             Err(why) if asked < QUESTIONS && why.to_string().contains("has not allowed") => {
                 asked += 1;
             }
@@ -98,7 +98,7 @@ fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
 
 #[test]
 fn the_first_key_of_a_session_arrives() {
-    // Without its own keyboard, an application is informed about the session's keyboard when it appears.
+    // This desktop has no keyboard of its own. An application learns of the session's keyboard only when it appears.
     let Some(desktop) = Desktop::start(Kind::Gnome) else {
         return;
     };
@@ -117,7 +117,7 @@ fn the_first_key_of_a_session_arrives() {
     assert_eq!(typed, Some('a'));
 }
 
-/// A desktop is captured and played.
+/// Tests pictures, pointer and input of a desktop.
 fn whole(kind: Kind) {
     let Some(desktop) = Desktop::start(kind) else {
         return;
@@ -131,7 +131,8 @@ fn whole(kind: Kind) {
     let mut input = session.input.take().unwrap();
     let near = |at: u16, wanted: u16| at.abs_diff(wanted) < 200;
     if kind.streams_pictures() {
-        // Over the desktop: the window hides it. A quarter from the left, half from the top.
+        // The pointer is moved to a quarter of the width and half of the height. This happens before the window opens,
+        // because the window hides the pointer.
         let mut cursor = session.cursor.take().unwrap();
         let until = Instant::now() + PATIENCE;
         // This is repeated until the pointer is there, because a desktop ignores positions before its stream has started.
@@ -161,7 +162,7 @@ fn whole(kind: Kind) {
         show(&mut window, &mut session, &mut input, 1);
         show(&mut window, &mut session, &mut input, 2);
     }
-    // Until the window has the keyboard's focus, keys go nowhere.
+    // Until the window has the keyboard focus, keys are lost.
     let f12 = KeyCode(88);
     window.wait_while(
         || {
@@ -173,7 +174,7 @@ fn whole(kind: Kind) {
     let typed = window.typed(&mut input, TEXT);
     assert_eq!(typed, TEXT);
 
-    // Three quarters from the left, half from the top.
+    // The pointer is moved to three quarters of the width and half of the height.
     input
         .apply(&InputEvent::PointerAbsolute {
             x: 49_152,

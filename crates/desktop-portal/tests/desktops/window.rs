@@ -1,4 +1,4 @@
-//! A window of the test on a desktop: it shows numbered pictures, and receives its input.
+//! The test's window on a desktop: it shows numbered pictures, and receives input.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 use crate::desktop::Desktop;
 use crate::{PATIENCE, SCREEN};
 
-/// How long the focus stays with a window that keeps it. A focus through a keyboard that is about to disappear does not last
-/// as long (guess: tens of milliseconds on a busy machine).
+/// How long a window must have the focus before it counts as lasting. The focus through a keyboard that is about to
+/// disappear ends earlier (guess: after tens of milliseconds on a busy machine).
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The window. A separate thread reads its events.
@@ -80,7 +80,7 @@ impl Window {
         }
     }
 
-    /// Waits until keys would arrive. Events before that are discarded.
+    /// Waits until the window has a lasting keyboard focus. Earlier events are discarded.
     pub(crate) fn wait_for_focus(&self) {
         let until = Instant::now() + PATIENCE;
         let mut focused = false;
@@ -95,7 +95,7 @@ impl Window {
         }
     }
 
-    /// Repeats `attempt` until an event arrives.
+    /// Repeats `attempt` until a wanted event arrives.
     pub(crate) fn wait_while(
         &self,
         mut attempt: impl FnMut(),
@@ -112,11 +112,11 @@ impl Window {
                 break;
             }
         }
-        // Events of further attempts.
+        // Discards the events of further attempts.
         while self.event(Duration::from_millis(500)).is_some() {}
     }
 
-    /// The first result for an event.
+    /// Waits for an event for which `wanted` returns a result, and returns this result.
     pub(crate) fn until<T>(&self, mut wanted: impl FnMut(&InputEvent) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         let mut seen = Vec::new();
@@ -131,7 +131,7 @@ impl Window {
         panic!("only {seen:?}");
     }
 
-    /// Types a text with keys that have other characters, and returns the characters that arrive.
+    /// Types a text with keys that have other characters in the desktop's layout. Returns the characters that arrive.
     pub(crate) fn typed(&self, input: &mut PortalInput, text: &str) -> String {
         for (code, ch) in (30..).zip(text.chars()) {
             let event = |pressed| InputEvent::Key {

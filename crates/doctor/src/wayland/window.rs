@@ -22,7 +22,7 @@ const GRAB: &[(&str, &str)] = &[
     ),
 ];
 
-/// The findings for a client's window. `required` is whether the client has no other display.
+/// The findings for a client's window. `required` states that the client has no other display.
 pub(super) fn findings(interfaces: &Interfaces, required: bool) -> Vec<Finding> {
     let opened = window(interfaces, required);
     let opens = opened.level == Level::Ok;
@@ -58,9 +58,9 @@ fn title_bar(interfaces: &Interfaces) -> Finding {
         true => Finding::ok(title, "drawn by the compositor"),
         false => Finding::better(
             title,
-            "the client's window has none: no xdg-decoration",
-            "hold Ctrl, Alt and Shift, and move it with the left mouse button, or resize it with the right one; with a \
-             title bar: openuvr client --present x11",
+            "the client's window has no title bar: the compositor lacks xdg-decoration",
+            "with Ctrl, Alt and Shift held, the left mouse button moves the window and the right button resizes it; \
+             for a title bar, use openuvr client --present x11",
         ),
     }
 }
@@ -92,7 +92,7 @@ fn times(interfaces: &Interfaces) -> Finding {
         false => Finding::better(
             title,
             "the time at which a picture becomes visible stays unknown: the compositor lacks the protocol presentation-time",
-            "for measurements use a compositor that has it, such as those of GNOME or sway",
+            "for measurements, use a compositor with this protocol, such as those of GNOME or sway",
         ),
     }
 }

@@ -1,4 +1,5 @@
-// Key combinations that browser or system intercept, or that an on-screen keyboard lacks: buttons of the menu.
+// Buttons of the menu for key combinations that the browser or the system intercepts, or that an on-screen keyboard
+// lacks.
 
 /** A button's label, and its keys by KeyboardEvent.code. */
 const CHORDS: [string, string][] = [

@@ -90,7 +90,7 @@ export class Clipboard {
     const text = await navigator.clipboard.readText().catch(() => "");
     if (text === "" || text === this.known || !this.toHost || !this.plays()) return;
     this.known = text;
-    // Text pending from the host is older.
+    // Pending text from the host is older than this text.
     this.unwritten = null;
     const bytes = new TextEncoder().encode(text);
     if (bytes.length > MAX_TEXT) {
@@ -107,7 +107,7 @@ export class Clipboard {
       d.setUint16(9, piece.length, true);
       message.set(piece, HEAD);
       await this.send(message);
-      // Another text was copied meanwhile.
+      // Another text was copied in the meantime.
       if (this.known !== text) return;
     }
   }
@@ -118,7 +118,7 @@ export class Clipboard {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // Retried at the next key press.
+      // The text is written again at the next key press.
       return;
     }
     this.known = text;

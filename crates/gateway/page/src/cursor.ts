@@ -28,7 +28,7 @@ export class Cursor {
     for (let i = 0; i < width * height; i++) {
       const pixel = d.getUint32(HEAD + 4 * i, true);
       const alpha = pixel >>> 24;
-      // ImageData is not premultiplied.
+      // The colours in ImageData are not premultiplied by alpha.
       const plain = (shift: number) => (alpha === 0 ? 0 : (((pixel >>> shift) & 255) * 255) / alpha);
       picture.data.set([plain(16), plain(8), plain(0), alpha], 4 * i);
     }

@@ -1,5 +1,5 @@
-// Outcome of each frame: matches the picture passed to the compositor with the frame by its RTP timestamp, and reports
-// to the host.
+// Reports the outcome of each frame to the host. When a picture has been passed to the compositor, its RTP timestamp
+// identifies the frame.
 
 import type { Left, Report } from "./wire";
 
@@ -59,7 +59,7 @@ export class Frames {
       if (early) this.presented(early);
     }
     if (document.hidden) {
-      // In the background no picture is presented, so the outcome is unknown.
+      // In the background, no picture is presented, so the outcome of these frames is unknown.
       this.counts.hidden += this.open.length;
       this.report(this.open.map(({ frame }) => ({ frame, outcome: "left", echo: 0 })));
       this.open = [];
@@ -94,7 +94,7 @@ export class Frames {
     const news = left.echo !== 0 && left.echo !== this.echoed;
     const input = news ? this.clock.sampledAt(left.echo) : undefined;
     this.echoed = left.echo;
-    // The application consumed the pose: the latency is exact.
+    // The application drew this frame with the pose, so the latency is exact.
     const turned = posed && posed.number !== this.posed ? posed.at : undefined;
     this.posed = posed?.number ?? 0;
     const sampled = turned ?? input;
@@ -105,7 +105,7 @@ export class Frames {
       received,
       submitted,
       motionToPhoton,
-      // The application may not have drawn with the injected input yet.
+      // Without a pose, the application may have drawn this frame before it handled the injected input.
       echo: turned !== undefined ? 2 : left.echo === 0 ? 0 : 1,
       pose: posed?.number,
     };
@@ -137,7 +137,7 @@ export class Frames {
   }
 
   private report(news: Report[]) {
-    // Each outcome is repeated with the next ones, oldest first.
+    // Each outcome is repeated in the next messages, oldest first.
     this.recent = [...this.recent, ...news].slice(-(REPEATED + news.length));
     for (let at = 0; at < this.recent.length; at += 20) this.emit(this.recent.slice(at, at + 20));
   }

@@ -58,7 +58,7 @@ export class Input {
     });
     area.addEventListener("keydown", (event) => this.key(event, true));
     area.addEventListener("keyup", (event) => this.key(event, false));
-    // Unaligned samples if the browser supports them, else once per displayed picture.
+    // Samples arrive unaligned with the display if the browser supports this, otherwise once per displayed picture.
     const raw = "onpointerrawupdate" in window;
     area.addEventListener(raw ? "pointerrawupdate" : "pointermove", (event) =>
       this.moved(event as PointerEvent),
@@ -66,7 +66,7 @@ export class Input {
     area.addEventListener("pointerdown", (event) => this.down(event));
     area.addEventListener("pointerup", (event) => this.up(event));
     area.addEventListener("pointercancel", () => this.release());
-    // Keep the keyboard focus.
+    // A mouse button must not move the keyboard focus.
     area.addEventListener("mousedown", (event) => event.preventDefault());
     area.addEventListener("contextmenu", (event) => event.preventDefault());
     area.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -179,7 +179,7 @@ export class Input {
   }
 
   private button(event: PointerEvent, pressed: boolean) {
-    // Contact of a pen is the left button.
+    // A pen's contact is the left button.
     const button = BUTTONS[Math.max(0, event.button)];
     if (button !== undefined) this.push({ kind: "button", button, pressed }, event.timeStamp);
   }

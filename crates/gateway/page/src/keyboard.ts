@@ -139,7 +139,7 @@ export class Keyboard {
   chord(names: string[], at: number) {
     const keys = names.flatMap((name) => {
       const code = linuxCode(name);
-      // Shortcuts use the key with this letter in the host's layout.
+      // For a shortcut, the host presses the key with this letter in its own layout.
       const letter = /^Key([A-Z])$/.exec(name)?.[1].toLowerCase();
       return code === undefined ? [] : [{ code, text: letter?.codePointAt(0) ?? 0 }];
     });

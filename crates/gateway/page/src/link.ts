@@ -43,14 +43,15 @@ export class Link {
     /** Only through a relay (TURN), for testing. */
     private readonly relayed: boolean,
   ) {
-    // Relative to the page. Only a portal serves it without TLS, behind a proxy or on this machine.
+    // The address is relative to the page. Only a portal serves the page without TLS, behind a proxy or on this
+    // machine.
     const address = new URL(`signalling?${query}`, location.href);
     address.protocol = location.protocol === "http:" ? "ws:" : "wss:";
     this.socket = new WebSocket(address);
     this.socket.onopen = () => this.send({ type: "connect", connectionId: this.id });
     this.socket.onmessage = (message) => void this.signalled(JSON.parse(message.data));
     this.socket.onclose = () => {
-      // The portal restarted: a running session does not need it until an ICE restart.
+      // The portal has restarted. A running session does not need the portal until an ICE restart.
       if (isPortal && this.peer?.connectionState === "connected") return;
       this.close("the host closed the connection", true);
     };
@@ -149,7 +150,7 @@ export class Link {
     peer.onconnectionstatechange = () => {
       const state = peer.connectionState;
       if (state === "connected") {
-        // The host sends further candidates.
+        // The connection works, so the timeout of an ICE restart no longer applies.
         if (this.restart !== null) clearTimeout(this.restart);
         this.restart = null;
         return;

@@ -48,7 +48,7 @@ export let host = "this host";
 
 /** A portal's ticket from the URL's fragment, which is never sent to a server; empty after use. */
 let ticket = new URLSearchParams(location.hash.slice(1)).get("ticket") ?? "";
-// Remove it from the history and the address bar.
+// Removes the ticket from the history and the address bar.
 if (ticket !== "") history.replaceState(null, "", location.pathname + location.search);
 
 /** Whether there is an unused ticket. */

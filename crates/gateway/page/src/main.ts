@@ -48,7 +48,7 @@ const state = byId("state");
 const query = new URLSearchParams(location.search);
 const watch = query.get("role") === "watch";
 const relayed = query.get("path") === "relay";
-// At a portal, page.css hides statistics otherwise.
+// On a portal's page, page.css hides the statistics if this attribute is missing.
 document.documentElement.toggleAttribute("data-figures", query.has("figures"));
 
 let link: Link | null = null;
@@ -301,7 +301,7 @@ async function beginOnce(pin: string) {
   if ("later" in answer) {
     showStatus(answer.later);
     notice.waiting(sentence(answer.later));
-    // The host may have consumed the PIN, which is invalid the second time.
+    // The host may already have consumed the PIN, which is then invalid, so the next attempt omits it.
     startLater("");
     return;
   }
@@ -323,7 +323,7 @@ async function beginOnce(pin: string) {
 function showEnd({ over, title }: { over: string; title: string }) {
   showStatus(over);
   notice.over(title, sentence(over));
-  // The link back is in the bar.
+  // Full screen would hide the bar with the link back to the portal.
   if (document.fullscreenElement) void document.exitFullscreen();
 }
 
@@ -331,7 +331,7 @@ function showEnd({ over, title }: { over: string; title: string }) {
 async function pollForEnd() {
   for (let attempt = 0; attempt < END_POLLS; attempt += 1) {
     const answer = await enter().catch(() => null);
-    // The user has reconnected meanwhile.
+    // The user has reconnected in the meantime.
     if (link || starting) return;
     if (answer && "over" in answer) {
       showEnd(answer);
@@ -370,7 +370,8 @@ byId("again").addEventListener("click", () => {
   notice.reconnecting("");
   void start("");
 });
-// Pressing a button by mouse does not move the focus; by keyboard, the button returns it.
+// A button that is pressed with the mouse does not get the focus. A button that is pressed with the keyboard gives the
+// focus back to the picture.
 for (const bar of [byId("actions"), menu])
   bar.addEventListener("click", (event) => {
     if (!(event.target instanceof Element) || !event.target.closest("button:not(#open-menu)")) return;
@@ -404,7 +405,7 @@ byId("overlay").addEventListener("click", () => {
   byId("overlay").setAttribute("aria-pressed", String(!over.hidden));
 });
 byId("role").addEventListener("click", () => {
-  // Ended: start a new session.
+  // The session has ended: start a new one.
   if (!link) void start("");
   link?.sendNotice({ type: "role", play: true, takeOver: true });
 });

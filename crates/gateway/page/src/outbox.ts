@@ -57,7 +57,7 @@ export class Outbox {
   }
 
   private append(event: InputEvent, sampledAt: number) {
-    // The wire format counts back from the newest.
+    // Sampling times must not decrease, because the wire format counts back from the newest one.
     const at = Math.max(sampledAt, this.newestAt);
     this.newestAt = at;
     this.newest = (this.newest + 1) >>> 0;

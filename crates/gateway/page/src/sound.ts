@@ -12,7 +12,7 @@ export class Sound {
   ) {
     volume.value = localStorage.getItem("volume") ?? "100";
     const set = () => {
-      // Perceived loudness grows about as the square of the slider's position.
+      // With this square, the perceived loudness is roughly proportional to the slider's position.
       audio.volume = (Number(volume.value) / 100) ** 2;
       localStorage.setItem("volume", volume.value);
     };
@@ -37,7 +37,7 @@ export class Sound {
   }
 
   private toggle() {
-    // Enabled, but blocked by the autoplay policy.
+    // If the sound is enabled but blocked by the autoplay policy, it stays enabled.
     this.wanted = !(this.wanted && !this.audio.paused);
     localStorage.setItem("sound", this.wanted ? "on" : "off");
     this.play();

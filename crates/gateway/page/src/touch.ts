@@ -50,7 +50,8 @@ export class Touch {
     if (!before) return;
     this.fingers.set(id, finger);
     if (this.does === "turns") {
-      // Natural scrolling: moving down shows content above. Each of the two fingers contributes half.
+      // Natural scrolling: a movement down shows the content above. Each of the two fingers contributes half of the
+      // distance.
       const share = NOTCH * this.fingers.size;
       this.to.wheel((before.x - finger.x) / share, (finger.y - before.y) / share, at);
       return;

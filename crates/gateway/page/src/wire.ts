@@ -331,7 +331,7 @@ export function reports(all: Report[]) {
       w.i64(base === undefined ? NO_INSTANT : nanoseconds(base));
       const since = (at: number | undefined) =>
         span(at === undefined || base === undefined ? undefined : at - base);
-      // The page only knows the last datagram.
+      // The page knows only the arrival of the last datagram.
       w.u32(since(base)).u32(since(r.decoded)).u32(since(r.submitted)).u32(NO_SPAN);
       w.u32(span(r.motionToPhoton)).u8(r.echo);
       w.u16(0).u16(0).u16(0).u16(0).u16(0).u32(r.pose ?? 0);

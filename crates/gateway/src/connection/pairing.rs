@@ -11,9 +11,10 @@ use crate::peer::Peer;
 /// The pairing of a page.
 pub(super) struct Pairing {
     entry: Option<Arc<dyn PinEntry>>,
-    /// The client that a player's page shows, once its first message was sent.
+    /// The waiting client that the player's page shows. `None` before the first message to the page; `Some(None)` if no
+    /// client waits.
     shown: Option<Option<String>>,
-    /// A PIN of this page is being tried.
+    /// Whether a PIN from this page is being tried.
     tries: Arc<AtomicBool>,
 }
 
@@ -29,7 +30,7 @@ impl Pairing {
     /// Reports the waiting client to a player's page. Returns whether the page reads its messages.
     pub(super) fn follow(&mut self, peer: &Peer, plays: bool) -> bool {
         let Some(entry) = self.entry.as_ref().filter(|_| plays) else {
-            // A page that only watches forgets the service.
+            // An observer's page forgets the service, so a new player's page needs the message again.
             self.shown = None;
             return true;
         };
@@ -49,8 +50,8 @@ impl Pairing {
         peer.send_notice(&text.to_string())
     }
 
-    /// Tries a player's PIN and reports the outcome to the page. Returns whether it is tried, because only one is tried at a
-    /// time.
+    /// Tries a player's PIN and reports the outcome to the page. Returns `false` if the PIN is not tried: there is no
+    /// service, or another PIN is being tried.
     pub(super) fn enter(&self, peer: &Arc<Peer>, pin: String, name: Option<String>) -> bool {
         let Some(entry) = self.entry.clone() else {
             return false;

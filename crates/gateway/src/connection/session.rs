@@ -43,20 +43,21 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A turn that is late by this much means that the machine slept or the process was stopped.
 const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
-/// Maximum number of input events that the host has not accepted. Beyond it, everything is released.
+/// Maximum number of input events that the host has not accepted. If there are more, they are replaced by a release of
+/// all keys and buttons.
 const MAX_PENDING_INPUT: usize = 1024;
 
-/// Maximum sound payloads queued for the gateway's thread: 80 ms of the usual ones.
+/// Maximum sound payloads queued for the gateway's thread: 80 ms at the usual payload duration.
 const SOUND_QUEUE: usize = 16;
 
-/// Delay before the next piece of clipboard text.
+/// Delay before the next part of a clipboard text.
 const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Maximum requests of a page per second, for roles and pairings.
 const REQUESTS_PER_SECOND: u32 = 10;
 
 /// Why a page whose messages pile up is disconnected.
-const UNREAD: &str = "this page does not read its messages";
+const UNREAD: &str = "this page does not read the host's messages";
 
 /// First byte of a message that maps the page's event numbers to the host's.
 const INPUT_NUMBERS: u8 = 0xf1;
@@ -104,8 +105,8 @@ pub(super) struct Session {
     samples: u64,
     /// The current second and the requests in it.
     requests: (Instant, u32),
-    /// Whether to request the player role, and whether to take it over. The request is sent after the current messages have
-    /// been handled.
+    /// The requested change of role: whether the page wants to be the player, and whether it takes over that role. The
+    /// request is sent after the current messages have been handled.
     requested_role: Option<(bool, bool)>,
     /// Clipboard text from the host to the page.
     copied_there: SentText,
@@ -221,14 +222,15 @@ impl Session {
             PeerEvent::KeyFrame => {
                 shared.counters.key_frames.add(1);
                 let request = Feedback::KeyFrame {
-                    // A browser cannot decode without the lost frame, so it needs a key frame.
+                    // A browser cannot decode without the lost frame. No last good frame is stated, so the host sends a
+                    // key frame.
                     last_good: FrameId::NONE,
                     newest: FrameId(self.peer.newest.load(Ordering::Acquire)),
                 };
                 shared.host.feedback(self.id, request);
             }
             PeerEvent::Link { loss, round_trip } => {
-                // Without a report, the gateway's own timer triggers this.
+                // The gateway's own timer also triggers this event, without a report from the browser.
                 if loss.is_some() {
                     self.heard = Instant::now();
                     shared.host.on_activity(self.id);
@@ -260,7 +262,7 @@ impl Session {
         }
     }
 
-    /// Adds a piece of text copied at the page. A first piece replaces the pending text.
+    /// Adds a part of a text that was copied at the page. The first part of a text replaces the pending text.
     fn copied(&mut self, shared: &Shared, piece: ClipboardPiece) {
         if piece.offset == 0 {
             self.copied_here.clear();
@@ -411,7 +413,7 @@ impl Session {
         }
     }
 
-    /// Whether a request is within the rate limit, which is higher than manual clicks.
+    /// Whether a request is within the rate limit. Manual clicks stay below the limit.
     fn may_request(&mut self) -> bool {
         let (since, count) = &mut self.requests;
         if since.elapsed() >= Duration::from_secs(1) {
@@ -421,7 +423,7 @@ impl Session {
         *count <= REQUESTS_PER_SECOND
     }
 
-    /// Requests the newest wanted role. A host in another process may take a while to answer.
+    /// Requests the role that the page requested last. A host in another process may take a while to answer.
     pub(super) async fn request_role_change(&mut self) {
         let Some((play, take_over)) = self.requested_role.take() else {
             return;
@@ -467,7 +469,7 @@ impl Session {
             return None;
         }
         let waiting = self.updates.take();
-        // This was already sent as the reply to its request.
+        // A role that was requested was already sent as the reply to the request.
         if let Some((role, observer_reason)) = waiting.role
             && (role, observer_reason) != self.role
         {

@@ -53,7 +53,7 @@ impl Track {
 
     pub(super) fn write_video(&mut self, rtc: &mut Rtc, packet: &Packet) {
         let time = video_ticks(packet.captured);
-        // Without it, a browser delays playout by up to 20 ms for late packets.
+        // Without this playout delay of zero, a browser delays playout by up to 20 ms for late packets.
         let extensions = ExtensionValues {
             play_delay_min: Some(MediaTime::ZERO),
             play_delay_max: Some(MediaTime::ZERO),
@@ -101,7 +101,7 @@ fn rank(params: &PayloadParams) -> Option<u8> {
     match spec.codec {
         Codec::Opus => Some(0),
         Codec::H264 if spec.format.packetization_mode == Some(1) => {
-            // Constrained baseline, then baseline, is closest to the output of the host's encoders.
+            // Constrained baseline is closest to the output of the host's encoders, and baseline is second.
             let profile = spec.format.profile_level_id.unwrap_or(0) >> 8;
             Some(match profile {
                 0x42e0 => 2,

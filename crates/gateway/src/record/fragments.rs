@@ -1,12 +1,12 @@
 //! Assembles frames and sound into fragments of a file, with presentation times and durations. Independent of clock and
 //! file.
 //!
-//! Frames are placed on a grid of the stream's highest rate (`FrameSlots`). Programs that treat a file as constant
-//! frame rate, as ffmpeg does when it decodes one, warn about two frames in one slot, and capture times jitter.
+//! Frames are placed on a grid of the stream's highest rate (`FrameSlots`), because capture times jitter. Some programs
+//! treat a file as constant frame rate, as ffmpeg does when it decodes one, and warn about two frames in one slot.
 //!
 //! A frame lasts until the next one, so the newest frame is pending until then. After a second, it is written anyway,
-//! because the picture may be still. Sound is timed by counting samples. When count and capture time diverge (loss or clock
-//! drift), sound moves to its capture time.
+//! because the picture may not change for a long time. Sound is timed by counting samples. When count and capture time
+//! diverge (loss or clock drift), sound moves to its capture time.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub use super::queue::{Frame, Sound};
 use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 use crate::packetise::nal_units;
 
-/// Duration of a fragment. It is the maximum loss when the program is killed, and the data that a player reads before it
+/// Duration of a fragment. If the program is killed, at most this much is lost. A player reads this much before it
 /// starts.
 const SPAN: i64 = 500_000_000;
 
@@ -54,11 +54,11 @@ struct PendingFrame {
     bytes: Vec<u8>,
 }
 
-/// Minimum number of slots per second, so that each frame has one nearby.
+/// Minimum number of slots per second, so that each frame has a slot nearby.
 const SLOTS: u32 = 50;
 
-/// Maximum distance in ticks of a slot from the capture time: 12 ms, which is half of a slot plus the usual jitter (EBU R37
-/// allows sound 40 ms).
+/// Maximum distance in ticks between a slot and the capture time: 12 ms, which is half of a slot plus the usual jitter
+/// (EBU R37 allows sound 40 ms).
 const MAX_OFFSET: u64 = VIDEO_RATE as u64 * 12 / 1000;
 
 /// Divisor of a frame's influence on the phase estimate (guess).
@@ -67,10 +67,10 @@ const PHASE_SHARE: i64 = 8;
 /// The grid for frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct FrameSlots {
-    /// Slots per second: the frame rate or a multiple; 0: no grid.
+    /// Slots per second: the frame rate or a multiple of it; 0 if there is no grid.
     per_second: u32,
-    /// Estimated offset in ticks of frames behind their slots. Without it, frames halfway between two slots would jitter
-    /// between them.
+    /// Estimated time in ticks by which frames are behind their slots. Without it, frames halfway between two slots
+    /// would jitter between them.
     phase: i64,
 }
 
@@ -90,8 +90,8 @@ impl FrameSlots {
         }
     }
 
-    /// The time for a frame that was captured at `captured`: `earliest` or later. If there is no free slot nearby (a burst
-    /// of frames), it keeps its capture time.
+    /// The time for a frame that was captured at `captured`: `earliest` or later. If there is no free slot nearby (a
+    /// burst of frames), the frame keeps its capture time.
     fn place(&mut self, captured: u64, earliest: u64) -> u64 {
         let exact = captured.max(earliest);
         if self.per_second == 0 {
@@ -132,7 +132,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// Creates the state for a new file. `sound`: with a sound track.
+    /// Creates the state for a new file. `sound` states whether the file has a sound track.
     #[must_use]
     pub fn new(sound: bool) -> Fragments {
         Fragments {
@@ -163,7 +163,7 @@ impl Fragments {
         self.settle(at);
         let span = u64::from(VIDEO_RATE) * SPAN.unsigned_abs() / 1_000_000_000;
         let full = self.pictures.span() >= span || self.pictures.data.len() >= BYTES;
-        // Players find a key frame by its fragment.
+        // Players find a key frame by its fragment, so a key frame begins a new fragment.
         if full || frame.key {
             self.cut();
         }
@@ -187,7 +187,8 @@ impl Fragments {
         let captured = ticks(sound.captured, began, SOUND_RATE);
         let at = match self.sound_at {
             Some(next) if captured.abs_diff(next) <= MAX_DRIFT.unsigned_abs() => next,
-            // Times in a file must not decrease. If the clock is faster than the host's, a packet is dropped.
+            // Times in a file must not decrease. If the count of samples is ahead of the host's clock, a packet is
+            // dropped.
             Some(next) if captured < next => return,
             _ => {
                 self.cut_sound();
@@ -212,7 +213,8 @@ impl Fragments {
         if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {
             return;
         }
-        // Shorter than the time shown so far: later frames are not captured earlier.
+        // This duration is shorter than the time for which the frame has been shown, so no later frame can be earlier
+        // than its end.
         let shown = u64::from(VIDEO_RATE) / 2;
         let until = newest.at + shown;
         self.settle(until);
@@ -220,7 +222,7 @@ impl Fragments {
         self.cut();
     }
 
-    /// Ends the recording at this time, which is also the end of its last frame.
+    /// Ends the recording at this time. The last frame ends at the same time.
     pub fn finish(&mut self, ended: Instant) {
         if let Some((newest, began)) = self.newest.as_ref().zip(self.began) {
             let least = newest.at + u64::from(VIDEO_RATE) / 60;
@@ -274,7 +276,7 @@ impl Fragments {
         self.fragment(&[(Track::Video, pictures), (Track::Sound, packets)]);
     }
 
-    /// The samples of a track are contiguous in a fragment.
+    /// In a fragment, the samples of a track must be contiguous.
     fn cut_sound(&mut self) {
         let packets = std::mem::take(&mut self.packets);
         self.fragment(&[(Track::Sound, packets)]);
@@ -426,7 +428,7 @@ mod tests {
         at
     }
 
-    /// The largest offset from the capture time in milliseconds.
+    /// The largest offset of a frame from its capture time, in milliseconds.
     fn worst(at: &[u64], captured: &[i64]) -> i64 {
         let far = |(at, millis): (&u64, &i64)| (i64::try_from(at / 90).unwrap() - millis).abs();
         at.iter().zip(captured).map(far).max().unwrap()
@@ -435,7 +437,7 @@ mod tests {
     #[test]
     fn frames_have_slots_near_to_where_they_were_captured() {
         let jitter = [0, 2, -2, 1, -1, 2, 0, -2, 1];
-        // In phase with the first one, and halfway between two slots.
+        // The frames are in phase with the first frame, between two slots, or halfway between them.
         for phase in [0, 4, 8, 12] {
             let mut captured = vec![0];
             captured.extend((1..600_i64).map(|number| {
@@ -451,7 +453,7 @@ mod tests {
 
     #[test]
     fn bursts_do_not_shift_later_frames() {
-        // A machine that stalls and catches up: full rate before and after, so that no slot becomes free.
+        // A machine stalls and catches up. The stream has its full rate before and after this, so no slot becomes free.
         let mut captured: Vec<i64> = (0..60).map(|number| number * 1000 / 60).collect();
         captured.extend([1_100, 1_101, 1_103, 1_104, 1_106, 1_108]);
         captured.extend((67..240).map(|number| number * 1000 / 60));
@@ -481,7 +483,7 @@ mod tests {
     #[test]
     fn a_recording_ends_at_its_end_time() {
         let mut fragments = Fragments::new(false);
-        // A still picture, for which the host sends a frame twice a second.
+        // The picture does not change, so the host sends a frame twice a second.
         for half in 0..18 {
             fragments.frame(frame(half * 500, half == 0));
         }
@@ -509,7 +511,7 @@ mod tests {
         for millis in [2, 7, 13, 17] {
             fragments.sound(sound(millis));
         }
-        // A gap has an effect. Times must not decrease, so that packet is dropped.
+        // A gap moves the sound to its capture time. The packet at 3 ms is dropped, because times must not decrease.
         for millis in [100, 105, 3] {
             fragments.sound(sound(millis));
         }

@@ -80,7 +80,7 @@ pub enum RecordError {
     /// The host refused the subscription.
     #[error("{0}")]
     Refused(SubscribeError),
-    /// None of its encoders produces H.264.
+    /// None of the host's encoders produces H.264.
     #[error("recording needs H.264, which this host does not encode: add x264 to --encoder")]
     NoH264,
 }
@@ -88,7 +88,7 @@ pub enum RecordError {
 /// Shows a line to the user. Callable from any thread; does not block.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A running recording. Dropping it ends it, as [`Recorder::finish`] does.
+/// A running recording. Dropping this ends the recording, as [`Recorder::finish`] does.
 pub struct Recorder {
     shared: Arc<Shared>,
     sound: bool,
@@ -109,7 +109,7 @@ struct RecordedHost {
     id: SubscriberId,
     /// Whether the subscription has ended.
     unsubscribed: Arc<AtomicBool>,
-    /// Disconnected after its last frame.
+    /// This channel is disconnected after the last frame of the subscription.
     drained: Receiver<()>,
 }
 
@@ -134,10 +134,10 @@ impl Recorder {
         let writer = Writer::new((file, made), Fragments::new(setup.sound), shared.clone());
         let (ended, end) = sync_channel(1);
         let run = move || {
-            // No receiver may be left.
+            // The receiver may already be gone.
             let _ = ended.try_send(writer.run(&items));
         };
-        // Not joined: a disk may block it indefinitely.
+        // The thread is never joined, because a disk may block it indefinitely.
         (scheduler.spawn(ThreadRole::Background, "ouvr-record", run))
             .map_err(RecordError::Thread)?;
         Ok(Recorder {
@@ -147,14 +147,14 @@ impl Recorder {
         })
     }
 
-    /// Records `host` from now on, after the frames of the previous host.
+    /// Records `host` from now on. Its frames follow those of the previous host in the file.
     ///
     /// # Errors
     /// [`RecordError`] if the host refuses the subscription or has no H.264 encoder.
     pub fn follow(&self, host: Arc<dyn GatewayHost>) -> Result<(), RecordError> {
         drop(self.shared.leave());
         if self.shared.queue.is_closed() {
-            // The recording ended early, which was reported.
+            // The recording has ended early, and this was reported.
             return Ok(());
         }
         let codec = codec_of("x264").ok_or(RecordError::NoH264)?;
@@ -207,7 +207,8 @@ impl Recorder {
         (followed.as_ref()).is_some_and(|host| !host.unsubscribed.load(Ordering::Acquire))
     }
 
-    /// Ends the recording once all queued data has been written. `None` if the disk did not accept it in time.
+    /// Ends the recording once all queued data has been written. Returns `None` if the disk did not accept the data in
+    /// time.
     #[must_use]
     pub fn finish(mut self) -> Option<Summary> {
         self.end()

@@ -9,7 +9,7 @@ use openuvr_proto::units::Size;
 
 use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 
-/// Flags of a sync sample, and of a dependent one (ISO/IEC 14496-12 section 8.8.3.1).
+/// Flags of a sync sample, and of a sample that depends on others (ISO/IEC 14496-12 section 8.8.3.1).
 const KEY: u32 = 0x0200_0000;
 const NOT_KEY: u32 = 0x0101_0000;
 
@@ -157,8 +157,8 @@ fn track(
                     stsd: Stsd {
                         codecs: vec![entry],
                     },
-                    // Empty, because all samples are in fragments, but present: VLC ignores a track without it (section
-                    // 8.7.5 requires exactly one).
+                    // This box is empty, because all samples are in fragments. It must be present, because VLC ignores
+                    // a track without it (section 8.7.5 requires exactly one).
                     stco: Some(Stco::default()),
                     ..Stbl::default()
                 },
@@ -169,12 +169,12 @@ fn track(
     }
 }
 
-/// A fragment of these parts, each of which starts at its first sample.
+/// A fragment of these parts. Each part starts at the time of its first sample.
 pub(super) fn fragment(sequence: u32, parts: &[(Track, TrackFragment)]) -> Option<Vec<u8>> {
     let parts: Vec<_> = (parts.iter())
         .filter(|(_, part)| !part.samples.is_empty())
         .collect();
-    // Offsets count from the start of the fragment. Its length does not depend on them.
+    // Offsets count from the start of the fragment. The length of the `moof` box does not depend on the offsets.
     let mut bytes = Vec::new();
     moof(sequence, &parts, 0)?.encode(&mut bytes).ok()?;
     let data_at = bytes.len() + DATA_HEADER;

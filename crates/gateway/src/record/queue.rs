@@ -119,7 +119,7 @@ impl Queue {
         if self.is_closed() || self.queued_bytes.load(Ordering::Relaxed) + bytes > MAX_BYTES {
             return false;
         }
-        // Counted first, because the writer may take it at once.
+        // The bytes are counted first, because the writer may take the item at once.
         self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let taken = self.items.try_send(item).is_ok();
         if !taken {
@@ -142,7 +142,7 @@ impl Queue {
     pub(super) fn close(&self, at: Instant) {
         self.closed_at.store(at.0, Ordering::Relaxed);
         self.closed.store(true, Ordering::Release);
-        // If there is no room, the writer notices when it has drained the queue.
+        // If there is no room for this item, the writer notices the end when it has drained the queue.
         let _ = self.items.try_send(Item::End);
     }
 
@@ -168,7 +168,7 @@ impl Queue {
         self.missed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether this cause must be reported, which is the case once.
+    /// Whether this cause must be reported. Each cause is reported once.
     pub(super) fn is_news(&self, cause: Cause) -> bool {
         !self.reported[cause as usize].swap(true, Ordering::Relaxed)
     }

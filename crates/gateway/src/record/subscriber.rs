@@ -22,7 +22,7 @@ pub(super) struct Frames {
     /// Name of the file in messages.
     file: String,
     open: Option<(FrameId, Frame)>,
-    /// A frame found no room, and the following frames depend on it.
+    /// Whether a frame found no room, so that the following frames cannot be decoded.
     broken: bool,
     /// Whether the first frame has arrived.
     started: bool,
@@ -52,7 +52,8 @@ impl Frames {
         }
     }
 
-    /// Counts a missing frame. `cause` is set if it is the first of several that belong together.
+    /// Counts a missing frame. `cause` is set only for the first of several frames that are missing for the same
+    /// reason.
     fn missed(&self, cause: Option<Cause>) {
         // Frames after the end do not belong to the recording.
         if self.queue.is_closed() {
@@ -99,7 +100,7 @@ impl Subscriber for Frames {
         let Some((_, frame)) = self.open.take() else {
             return Progress::Missed;
         };
-        // The host records the drop.
+        // With this value, the host records the frame as dropped.
         let nothing = Departure {
             overflowed: true,
             ..Departure::default()
@@ -110,7 +111,7 @@ impl Subscriber for Frames {
         if self.broken && !frame.key {
             self.missed(None);
             return match self.queue.has_room() {
-                // This requests a key frame.
+                // This result requests a key frame.
                 true => Progress::Missed,
                 false => Progress::Sent(nothing),
             };
@@ -131,9 +132,9 @@ impl Subscriber for Frames {
 
     fn dropped(&mut self, _: Instant, frame: FrameId, stage: Stage, why: DropCause) {
         self.open.take_if(|(open, _)| *open == frame);
-        // Others were not encoded, or precede the recording.
+        // Only encoded frames since the start of the recording count as missing.
         if self.started && stage == Stage::FirstSent {
-            // A frame that waits for a key frame is a consequence of a drop that was reported.
+            // Frames that wait for a key frame are the consequence of an earlier drop, which was reported.
             let full = why == DropCause::SendBufferFull;
             self.missed(full.then_some(Cause::Processor));
         }
@@ -225,7 +226,7 @@ mod tests {
     fn the_cause_of_missing_frames_is_reported() {
         let (mut frames, (queue, _items), said) = frames();
         give(&mut frames, 1, true);
-        // The host's queue was full and the next frames depend on the lost one, so the disk is not the cause.
+        // The host's queue was full, and the next frames depend on the lost frame. The disk is not the cause.
         for (frame, why) in [
             (2, DropCause::SendBufferFull),
             (3, DropCause::AwaitingKeyFrame),
@@ -233,7 +234,7 @@ mod tests {
         ] {
             frames.dropped(NOW, FrameId(frame), Stage::FirstSent, why);
         }
-        // The frame was never encoded, so it is not part of the recording.
+        // Frame 5 was never encoded, so it is not part of the recording.
         frames.dropped(NOW, FrameId(5), Stage::Converted, DropCause::Superseded);
         assert_eq!(queue.all_missed(), 3);
         let mut number = 6;

@@ -12,7 +12,7 @@ use super::Shared;
 use super::fragments::{Contents, Fragments};
 use super::queue::Item;
 
-/// Poll interval for writing a still picture.
+/// Interval at which fragments are checked while no item arrives, as for a still picture.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Result of a recording.
@@ -24,7 +24,7 @@ pub struct Summary {
     pub missed: u64,
     /// Length of the file in bytes.
     pub bytes: u64,
-    /// Writing failed before the end, which was reported.
+    /// Writing failed before the end of the recording. The failure has been reported.
     pub failed: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Writer {
     made: bool,
     fragments: Fragments,
     shared: Arc<Shared>,
-    /// Bytes of complete fragments in the file.
+    /// Length of the complete fragments in the file, in bytes.
     whole: u64,
     written: Contents,
     failed: bool,
@@ -69,7 +69,7 @@ impl Writer {
                         Item::End => break,
                     }
                 }
-                // Close did not find room in the queue.
+                // `Item::End` found no room in the queue.
                 Err(RecvTimeoutError::Timeout) if self.shared.queue.is_closed() => break,
                 Err(RecvTimeoutError::Timeout) => self.fragments.idle(clock::now()),
                 Err(RecvTimeoutError::Disconnected) => break,

@@ -1,4 +1,4 @@
-//! A player's connection: its RTSP requests, its RTCP feedback, and the sender reports that it receives.
+//! A player's connection: its RTSP requests, its RTCP feedback, and the sender reports to the player.
 
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpStream};
@@ -42,7 +42,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The codec of the players' stream.
 const H264: &str = "x264";
 
-/// Name of a player at the host before it sends its User-Agent.
+/// The name that the host shows for a player until the player sends its User-Agent.
 const UNNAMED: &str = "a video player";
 
 /// A connection.
@@ -57,7 +57,7 @@ struct Connection<'a> {
     session: Session,
     tracks: [Option<Arc<Delivery>>; 2],
     subscribed: Option<SubscriberId>,
-    /// Whether sound is sent. It is set by the newest PLAY.
+    /// Whether sound is sent. The newest PLAY sets it.
     hears: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
     /// Locked while a request is answered.
@@ -76,7 +76,7 @@ pub(super) fn serve(
     place: ConnectionSlot,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // Some systems inherit this from the listener.
+    // On some systems, an accepted socket inherits non-blocking mode from the listener.
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let here = stream.local_addr()?;
@@ -141,7 +141,8 @@ impl Connection<'_> {
             if self.tracks.iter().all(Option::is_none) && now - began > SETUP_TIMEOUT {
                 return Err(io::Error::other("timeout: no track was set up"));
             }
-            // While packets are written to its connection, write errors detect a disconnected player.
+            // While packets are interleaved in the connection, a write error reveals a disconnected player, so there is
+            // no timeout.
             if !(playing && self.is_interleaved())
                 && now - self.heard > Duration::from_secs(TIMEOUT)
             {
@@ -162,7 +163,7 @@ impl Connection<'_> {
         transports.any(|transport| matches!(transport, Transport::Interleaved { .. }))
     }
 
-    /// Waits for data from the player. Returns whether the connection has some.
+    /// Waits for data from the player. Returns whether the RTSP connection has data.
     fn wait(&self) -> bool {
         let mut polled = vec![PollFd::new(&*self.stream, PollFlags::IN)];
         for track in self.tracks.iter().flatten() {
@@ -214,7 +215,7 @@ impl Connection<'_> {
     /// Answers a request and executes its action. Returns whether the connection continues.
     fn request(&mut self, request: &Request<Vec<u8>>) -> io::Result<bool> {
         if let Some(agent) = request.header(&rtsp_types::headers::USER_AGENT) {
-            // It is printed to a terminal.
+            // The name is printed to a terminal, so control characters are removed.
             self.software = agent
                 .as_str()
                 .chars()
@@ -257,8 +258,8 @@ impl Connection<'_> {
         }
         self.send_response(&response)?;
         if act == Action::Play {
-            // Sent before the first packets. Without a report, players align the tracks by their first packets and shift one
-            // of them when the report arrives.
+            // The first reports precede the first packets. Without a report, players align the tracks by their first
+            // packets, and shift one track when the report arrives.
             self.report_at = Instant::now() + REPORT_INTERVAL;
             self.send_reports(plays_from);
         }
@@ -332,7 +333,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Handles an interleaved packet: RTCP in its channel.
+    /// Handles an interleaved packet. Packets outside the RTCP channels of the tracks are ignored.
     fn packet(&mut self, channel: u8, bytes: &[u8]) {
         let known = TRACKS.iter().any(|track| {
             matches!(self.session.transport(*track), Some(Transport::Interleaved { rtcp, .. }) if rtcp == channel)
@@ -410,7 +411,7 @@ impl Connection<'_> {
     }
 }
 
-/// The connection's side of a session.
+/// The connection's implementation of `Streams`.
 struct SessionStreams<'a> {
     server: &'a ServerState,
     tracks: &'a mut [Option<Arc<Delivery>>; 2],
@@ -469,7 +470,8 @@ fn open(
     };
     let (outlet, server) = match transport {
         Transport::Udp { rtp, rtcp, .. } => {
-            // Always the source of the requests, never an address in a header, so that no host receives unsolicited packets.
+            // Packets always go to the source address of the requests, never to an address in a header, so that no
+            // other host receives unsolicited packets.
             let pair = UdpPair::open(here.ip(), from.ip(), (rtp, rtcp))?;
             let ports = pair.ports()?;
             (Outlet::Udp(pair), ports)

@@ -13,7 +13,7 @@ const UNAUTHENTICATED: usize = 32;
 
 /// Maximum concurrent players in total.
 const PLAYERS: usize = 16;
-/// Maximum concurrent players from one network: a player and its recorder, twice.
+/// Maximum concurrent players from one network: two players, each with a recorder.
 const PER_NETWORK: usize = 4;
 
 /// The limits. Clones share them.
@@ -33,7 +33,7 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The slot of a new connection, which is closed when another one evicts it.
+    /// The slot of a new connection. The connection is closed when another one evicts it.
     pub(super) fn enter(&self, from: IpAddr, stream: Arc<TcpStream>) -> ConnectionSlot {
         let network = Network::of(from);
         let (slot, _) = self.unauthenticated.enter(network, move || {

@@ -31,8 +31,8 @@ pub(super) fn describe(
         media: kind.to_owned(),
         port: 0,
         num_ports: None,
-        // The profile without feedback, RTP/AVP, because live555, which VLC uses, accepts no other. Players that support
-        // feedback (RFC 4585) use its attributes nevertheless.
+        // The profile is RTP/AVP, without feedback, because live555 (used by VLC) accepts no other. Players that
+        // support feedback (RFC 4585) still use the feedback attributes.
         proto: "RTP/AVP".to_owned(),
         fmt: payload.to_string(),
         media_title: None,
@@ -43,7 +43,7 @@ pub(super) fn describe(
     };
     let mut format = format!("{VIDEO} packetization-mode=1");
     if let Some(sets) = parameters {
-        // The order is that of the example in RFC 6184 section 8.2.1.
+        // The parameters are in the order of the example in RFC 6184 section 8.2.1.
         let (level, sets) = (sets.profile_level_id(), sets.in_words());
         format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
     }

@@ -51,8 +51,8 @@ use self::wall::Wall;
 /// Default port: the usual alternative to the privileged port 554 of RFC 2326.
 pub const PORT: u16 = 8554;
 
-/// Maximum number of connections with running threads, including evicted ones. An additional connection waits (a guess: the
-/// [`connection_limits`], and the same number that are about to end).
+/// Maximum number of connections with running threads, including evicted ones. An additional connection waits. (A
+/// guess: the sum of the [`connection_limits`], and as many again that are about to end.)
 const THREADS: usize = 96;
 
 /// Interval at which a waiting thread checks whether the server stops.
@@ -156,7 +156,7 @@ impl Drop for RtspServer {
     fn drop(&mut self) {
         self.server.stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there was already reported.
+            // A panic of that thread has already been reported.
             let _ = thread.join();
         }
     }

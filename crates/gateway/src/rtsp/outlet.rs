@@ -1,4 +1,4 @@
-//! Output of a track: to the player's UDP ports, or into its connection.
+//! Output of a track: to the player's UDP ports, or interleaved in the RTSP connection.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -13,9 +13,9 @@ const SOCKET_BUFFER: usize = 1 << 20;
 /// Number of port pairs to try.
 const PORT_ATTEMPTS: usize = 32;
 
-/// Maximum queued messages per connection, of at most 1.2 kB each: a quarter of a second at 40 Mb/s, so that a writer thread
-/// without processor time for that long loses neither frames nor sound. When the queue is full, frames wait before it
-/// (`Intake::Steady`) and sound is dropped.
+/// Maximum queued messages per connection, each of at most 1.2 kB. They last a quarter of a second at 40 Mb/s. A writer
+/// thread that gets no processor time for that long loses neither frames nor sound. When the queue is full, frames wait
+/// before it (`Intake::Steady`) and sound is dropped.
 const QUEUE_LENGTH: usize = 1024;
 
 /// Write timeout after which a player counts as disconnected.
@@ -35,7 +35,7 @@ impl UdpPair {
         for _ in 0..PORT_ATTEMPTS {
             let first = UdpSocket::bind((at, 0))?;
             let port = first.local_addr()?.port();
-            // The port above an even one, or below an odd one.
+            // The partner of an even port is the next higher port, and that of an odd port the next lower one.
             match UdpSocket::bind((at, port ^ 1)) {
                 Ok(second) => {
                     let (rtp, rtcp) = match port % 2 {
@@ -56,7 +56,7 @@ impl UdpPair {
         self.rtcp.connect(SocketAddr::new(to, ports.1))?;
         self.rtp.set_nonblocking(true)?;
         self.rtcp.set_nonblocking(true)?;
-        // The kernel may limit it.
+        // The kernel may reduce the size.
         let _ = sockopt::set_socket_send_buffer_size(&self.rtp, SOCKET_BUFFER);
         Ok(self)
     }
@@ -78,7 +78,7 @@ pub(super) struct Writer(SyncSender<Vec<u8>>);
 pub(super) struct WriterClosed;
 
 impl Writer {
-    /// Writes messages in order. The second value is the body of the writer thread.
+    /// Creates a writer that writes messages in order. The second value is the body of its thread.
     pub(super) fn new(stream: TcpStream) -> (Writer, impl FnOnce() + Send + 'static) {
         let (sender, receiver) = sync_channel(QUEUE_LENGTH);
         (Writer(sender), move || write_all(stream, &receiver))
@@ -130,7 +130,7 @@ pub(super) enum Outlet {
 pub(super) enum SendOutcome {
     /// The packet was sent or queued.
     Sent,
-    /// There is no room.
+    /// The queue is full.
     Full,
     /// The player has disconnected.
     Gone,

@@ -1,7 +1,7 @@
 //! H.264 parameter sets for the description of a stream. Players need them before the first frame (RFC 6184 section 8.2.1).
 //!
-//! They may change with the picture size, so they are known only while a player is subscribed. Otherwise, a temporary
-//! subscription, which ends with its first key frame, fetches them.
+//! The sets may change with the picture size, so they are known only while a player is subscribed. Otherwise, a
+//! temporary subscription fetches them, and ends with its first key frame.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ use openuvr_runtime::host::GatewayHost;
 
 use crate::packetise::nal_units;
 
-/// How long a description waits for a key frame. This includes the rate limit of recorders' key frames and the time to open
-/// an encoder. Without a frame, the description omits the sets.
+/// How long a description waits for a key frame. The timeout covers the rate limit of recorders' key frames and the
+/// time to open an encoder. If no key frame arrives, the description omits the parameter sets.
 const KEY_FRAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Types of NAL units (ITU-T H.264 table 7-1).
@@ -106,7 +106,7 @@ impl Drop for ParameterObserver {
 }
 
 impl ParameterCache {
-    /// The parameter sets of the stream. May wait for a key frame of `host`. Concurrent requests share it.
+    /// The parameter sets of the stream. May wait for a key frame of `host`. Concurrent requests share the key frame.
     pub(super) fn sets(&self, host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         let known = self.lock().sets.clone();
         known.or_else(|| probe(host, codec))
@@ -123,7 +123,8 @@ fn probe(host: &dyn GatewayHost, codec: u8) -> Option<ParameterSets> {
         kind: SubscriberKind::VideoPlayer,
         codecs: 1 << codec,
         software: "the description of the stream".to_owned(),
-        // Its key frame must not count against the observers' rate limit, which would delay the player's own.
+        // With another intake, the key frame of this probe would count against the observers' rate limit and delay the
+        // player's own key frame.
         intake: Intake::Complete,
         ..SubscribeRequest::new(Role::Observer, "description for a video player")
     };

@@ -2,8 +2,8 @@
 
 use rtsp_types::{Message, ParseError, Request};
 
-/// Maximum length of a request with its body (guess: those of players have less than one kilobyte). An interleaved packet
-/// may be slightly longer.
+/// Maximum length of a request with its body (guess: players' requests are shorter than one kilobyte). An interleaved
+/// packet may be slightly longer.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// A complete message.
@@ -20,7 +20,7 @@ pub enum Received {
     },
 }
 
-/// The bytes are not RTSP, or longer than any player's message. The connection must be closed.
+/// The bytes are not RTSP, or a message is longer than any player's. The connection must be closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an RTSP message")]
 pub struct InvalidRtsp;
@@ -35,8 +35,8 @@ impl Requests {
         self.0.extend_from_slice(bytes);
     }
 
-    /// The next complete message. Call it until it returns `None` before adding more bytes, which limits the buffer to the
-    /// longest message plus the last addition.
+    /// The next complete message. Before adding more bytes, call this until it returns `None`. This limits the buffer
+    /// to the longest message plus the last addition.
     ///
     /// # Errors
     /// [`InvalidRtsp`] if the bytes are not RTSP. No more messages follow.

@@ -1,4 +1,4 @@
-//! An RTSP 1.0 session (RFC 2326 appendix A.2) as a value without I/O. It maps requests to responses and actions.
+//! An RTSP 1.0 session (RFC 2326 appendix A.2) without I/O. It maps requests to responses and actions.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use super::parameters::ParameterSets;
 use super::token::Token;
 use super::transport::{Transport, choose};
 
-/// Session timeout over UDP in seconds (RFC 2326 section 12.37; its default).
+/// Session timeout over UDP in seconds: the default of RFC 2326 section 12.37.
 pub(super) const TIMEOUT: u64 = 60;
 
 /// Supported methods.
@@ -41,7 +41,7 @@ impl Track {
     }
 }
 
-/// Action of the connection after its response.
+/// An action that the connection takes after it has sent the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// None.
@@ -77,10 +77,10 @@ pub trait Streams {
     /// Parameter sets of the stream; `None` if they are not available now.
     fn parameters(&mut self) -> Option<ParameterSets>;
 
-    /// Prepares a track. May fail. It is called again if the player sets up the track again.
+    /// Prepares a track; `None` if that fails. It is called again if the player sets up the track again.
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
 
-    /// The start of a prepared track if it played now.
+    /// The start of a prepared track if playback began now.
     fn playback_start(&mut self, track: Track) -> Option<PlaybackStart>;
 }
 
@@ -90,7 +90,7 @@ pub struct Session {
     token: Token,
     name: String,
     sound: bool,
-    /// The server's address, as the player reached it.
+    /// The server address to which the player connected.
     address: IpAddr,
     /// Session identifier; sent to the player with its first track.
     id: String,
@@ -195,7 +195,7 @@ impl Session {
                 self.playing = false;
                 (Ok((self.ok(), Vec::new())), Action::End)
             }
-            // Players send it as a keep-alive (section 10.8).
+            // Players send these requests as keep-alives (section 10.8).
             (Method::GetParameter | Method::SetParameter, true) => plain(self.ok()),
             (Method::GetParameter | Method::SetParameter, false) => plain(ok()),
             (Method::Play | Method::Pause | Method::Teardown, false) => {
@@ -287,7 +287,7 @@ impl Session {
     }
 }
 
-/// Whether two tracks use the same channel.
+/// Whether two tracks cannot be combined: they share a channel, or only one of them is interleaved.
 fn shares_channel(one: Transport, other: Transport) -> bool {
     let channels = |transport| match transport {
         Transport::Interleaved { rtp, rtcp, .. } => Some([rtp, rtcp]),
@@ -295,7 +295,8 @@ fn shares_channel(one: Transport, other: Transport) -> bool {
     };
     match (channels(one), channels(other)) {
         (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
-        // Only aggregate control, because a loss in one of several responses would not affect the others.
+        // Both over UDP is allowed. UDP with interleaving is not, because packet loss would affect only one of the
+        // tracks.
         (None, None) => false,
         _ => true,
     }
@@ -319,7 +320,7 @@ mod tests {
         ssrc: 0xabcd,
     };
 
-    /// A connection's side; `None`: no ports are available.
+    /// A fake connection; `None` if no ports are available.
     struct FakeStreams(Option<MediaPorts>);
 
     impl Streams for FakeStreams {

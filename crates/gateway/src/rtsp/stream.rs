@@ -45,7 +45,7 @@ impl RtpStream {
         self.ssrc
     }
 
-    /// The next packet. `marker` is set for the last one of a picture (RFC 6184 section 5.1).
+    /// The next packet. `marker` is set for the last packet of a picture (RFC 6184 section 5.1).
     pub(super) fn packet(&mut self, captured: Instant, marker: bool, payload: &[u8]) -> Vec<u8> {
         let packet = RtpPacketBuilder::<&[u8], &[u8]>::new()
             .payload_type(self.payload_type)
@@ -54,7 +54,7 @@ impl RtpStream {
             .ssrc(self.ssrc)
             .marker_bit(marker)
             .payload(payload);
-        // Only constants could make this fail.
+        // Only wrong constants could make this fail.
         let bytes = packet.write_vec().unwrap_or_default();
         self.sequence = self.sequence.wrapping_add(1);
         self.packets = self.packets.wrapping_add(1);
@@ -80,7 +80,7 @@ impl RtpStream {
         self.offset.wrapping_add(ticks)
     }
 
-    /// A sender report with the CNAME that joins a session's tracks. `ntp` is the wall clock at that time. A report is also
+    /// A sender report with the CNAME that joins a session's tracks. `ntp` is the wall clock at `now`. A report is also
     /// sent before the first packet, so that a player synchronizes both tracks from the start.
     pub(super) fn report(&self, now: Instant, ntp: u64, name: &str) -> Option<Vec<u8>> {
         let report = SenderReport::builder(self.ssrc)

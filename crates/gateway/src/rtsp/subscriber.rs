@@ -23,7 +23,7 @@ pub(super) struct Delivery {
     pub(super) outlet: Outlet,
     /// The player has paused or disconnected, so nothing more is sent.
     pub(super) closed: AtomicBool,
-    /// The newest frame of which a packet was sent; 0: none.
+    /// The newest frame of which a packet was sent; 0 if there is none.
     newest: AtomicU32,
 }
 

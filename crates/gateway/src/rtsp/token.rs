@@ -36,7 +36,7 @@ pub enum TokenError {
     Store(#[from] StoreError),
     /// The file contains no token.
     #[error(
-        "{0}: not a token (8 to 64 letters, digits, - and _); remove the file to create a new one"
+        "{0}: not a token (8 to 64 letters, digits, - and _); remove the file to get a new token"
     )]
     Content(String),
     /// The system provides no random numbers.

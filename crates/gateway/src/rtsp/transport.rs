@@ -148,7 +148,7 @@ mod tests {
                 udp(50000, 50001, false),
             ),
             ("RTP/AVP/TCP;unicast;interleaved=2-3", tcp(2, 3)),
-            // The first supported one.
+            // The first supported transport is used.
             (
                 "RTP/SAVP;unicast;client_port=6000-6001, RTP/AVP/TCP;unicast",
                 tcp(4, 5),

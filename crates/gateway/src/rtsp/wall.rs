@@ -7,11 +7,11 @@ use openuvr_proto::time::Instant;
 /// Seconds from the NTP epoch, 1900, to the Unix epoch.
 const NTP_EPOCH: u64 = 2_208_988_800;
 
-/// Number of readings with which the clocks are related. The fastest reading counts.
+/// Number of paired readings of both clocks. The pair that was read fastest is used.
 const READINGS: usize = 8;
 
-/// Maps the host's clock to the wall clock with one reading of both. Two readings per report would differ by the scheduling
-/// latency between them, and the wall clock may be set.
+/// Maps the host's clock to the wall clock by a single pair of readings. A new pair for each report would add the
+/// scheduling latency between its readings, and the wall clock may have been set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wall {
     ours: Instant,
@@ -19,7 +19,7 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    /// Relates both clocks now; `clock` is the host's.
+    /// Maps the clocks as they are now. `clock` is the host's clock.
     pub(super) fn now(clock: impl Fn() -> Instant) -> Wall {
         let read = |_| {
             let before = clock();
@@ -31,7 +31,7 @@ impl Wall {
         least.map_or(Wall::at(Instant(0), Duration::ZERO), |(_, wall)| wall)
     }
 
-    /// The wall clock was this long after 1970 at `ours`.
+    /// A mapping in which the wall clock was `day` after 1970 when the host's clock was `ours`.
     pub(super) fn at(ours: Instant, day: Duration) -> Wall {
         Wall { ours, day }
     }

@@ -15,15 +15,15 @@ use super::support::{TIMEOUT, eventually};
 /// Names of the program, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// H.264 by libavcodec, as with hardware decoding, because the OpenH264 plug-in would have to be downloaded.
+/// Decodes H.264 with libavcodec, as in hardware decoding. The OpenH264 plug-in would have to be downloaded.
 const H264: &str = r#"
 user_pref("media.webrtc.hw.h264.enabled", true);
 user_pref("media.navigator.mediadatadecoder_h264_enabled", true);
 user_pref("gfx.blacklist.webrtc.hw.acceleration.h264", 1);
 "#;
 
-/// A free port, which Firefox writes into a file; no network requests; input methods enabled, because automation disables
-/// them by default.
+/// Lets Firefox choose a free port, which it writes into a file. Disables network requests. Keeps input methods
+/// enabled, which automation disables by default.
 const QUIET: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("remote.prefs.recommended", false);
@@ -52,7 +52,7 @@ impl Firefox {
         })
     }
 
-    /// Starts it with an empty profile in `folder`, with a window that fills a display.
+    /// Starts Firefox with an empty profile in `folder`, in a window that fills a display.
     pub(crate) fn shown(program: &str, folder: &Path, display: &str, h264: bool) -> Firefox {
         let profile = folder.join("firefox");
         std::fs::create_dir_all(&profile).unwrap();

@@ -84,7 +84,7 @@ impl Ledger {
             .count()
     }
 
-    /// The first frame up to `last` without a report for a subscriber that had earlier ones.
+    /// The first missing report up to frame `last`: a subscriber that had earlier reports, and the frame.
     pub(super) fn unaccounted(&self, last: u32) -> Option<(SubscriberId, u32)> {
         self.subscribers.keys().find_map(|subscriber| {
             let frames = self.records.get(subscriber)?;

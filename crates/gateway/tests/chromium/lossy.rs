@@ -155,7 +155,7 @@ fn five_percent_lost_both_ways_leave_nothing_wrong() {
         "statisticsOf('video', 'remote-inbound-rtp').then((of) => of?.roundTripTimeMeasurements > 0)",
     );
 
-    // Nothing is held, so the next event is the next press.
+    // No key is held, so the next event is the next press.
     press(&mut browser, &tab, 0);
     browser.close(&tab);
     assert_eq!(next_press(&rig), InputEvent::ReleaseAll);

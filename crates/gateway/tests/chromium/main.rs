@@ -1,5 +1,5 @@
-//! The page in a real browser, against a real host. `./dev test-web` installs the browser. Without one, the tests are
-//! skipped with a message.
+//! The page in a real browser, against a real host. `./dev test-web` installs the browser. Without a browser, the tests
+//! are skipped with a message.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -48,7 +48,7 @@ fn chromium() -> Option<&'static str> {
     program
 }
 
-/// A browser, if there is one, and the lock.
+/// A browser and the lock, if a browser is installed.
 fn start(rig: &Rig) -> Option<(Browser, MutexGuard<'static, ()>)> {
     let turn = turn();
     Some((Browser::start(chromium()?, rig.folder.path()), turn))
@@ -183,9 +183,9 @@ fn a_phone_that_is_turned_looks_around() {
     let look = "{ const look = document.querySelector('#look');
         if (look.getAttribute('aria-pressed') !== 'true') look.click(); }";
     let half = |degrees: f64| (degrees / 2.0).to_radians();
-    // Straight ahead is the initial heading, whatever the compass shows; here, it is slightly downwards, because a level
-    // pose would be sent even without the phone's orientation. Then 30 degrees to the left and level, then 30 degrees to the
-    // right.
+    // The phone's initial heading is straight ahead, whatever the compass shows. The first pose looks slightly
+    // downwards, because a level pose would be sent even without the phone's orientation. The next poses are level, 30
+    // degrees to the left and then 30 degrees to the right.
     for (alpha, beta, expected) in [
         (100.0, 80.0, [-half(10.0).sin(), 0.0, 0.0, half(10.0).cos()]),
         (130.0, 90.0, [0.0, half(30.0).sin(), 0.0, half(30.0).cos()]),
@@ -194,7 +194,8 @@ fn a_phone_that_is_turned_looks_around() {
         (100.0, 135.0, [half(45.0).sin(), 0.0, 0.0, half(45.0).cos()]),
     ] {
         support::eventually("a turned head", || {
-            // Once enabled, it must not be restarted, because straight ahead would change.
+            // The phone's orientation is enabled only with the first pose. Enabling it again would change the direction
+            // that is straight ahead.
             if alpha == 100.0 && beta == 80.0 {
                 browser.run(&tab, look);
             }
@@ -287,7 +288,7 @@ fn a_page_in_the_background_reports_each_frame() {
     };
     let whole = Outcome::Displayed(Fidelity::Complete);
     support::eventually("pictures are shown", || (ended(whole) > 30).then_some(()));
-    // Another tab covers it.
+    // Another tab covers the page.
     let other = browser.open("about:blank");
     browser.until(&tab, "document.hidden");
     let before = ended(Outcome::SentUnacknowledged);
@@ -304,7 +305,7 @@ fn a_page_in_the_background_reports_each_frame() {
     assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
 }
 
-/// The content of the saved file, without saving it.
+/// The content of the file that the page would save.
 const SAVED: &str = "(async () => { \
     let blob = null; \
     URL.createObjectURL = (given) => { blob = given; return location.href + '#saved'; }; \

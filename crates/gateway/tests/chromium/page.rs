@@ -28,7 +28,7 @@ fn click(browser: &mut Browser, tab: &Tab, selector: &str) {
     }
 }
 
-/// Presses and releases a key, with its number at the host.
+/// Presses and releases a key. `code` is its position, and `key` its character.
 fn press(browser: &mut Browser, tab: &Tab, code: &str, key: &str) {
     for down in [true, false] {
         browser.key(tab, code, key, down);
@@ -76,7 +76,7 @@ fn buttons_give_the_keyboard_back_to_the_picture() {
     let full = "document.fullscreenElement?.id === 'play'";
     assert_eq!(browser.run(&tab, full), json!(true));
     browser.run(&tab, "document.exitFullscreen()");
-    // The open menu has the keyboard focus, and returns it with each selection.
+    // The open menu has the keyboard focus. Each selection returns the focus to the picture.
     click(&mut browser, &tab, "#open-menu");
     browser.until(
         &tab,
@@ -93,7 +93,7 @@ fn buttons_give_the_keyboard_back_to_the_picture() {
     press(&mut browser, &tab, "KeyQ", "q");
     assert_eq!(next_key(&rig), (16, true));
     assert_eq!(next_key(&rig), (16, false));
-    // Including only by keyboard.
+    // A button that is operated by keyboard alone also returns the focus.
     browser.run(&tab, "document.querySelector('#full').focus()");
     browser.run(&tab, "document.querySelector('#full').click()");
     browser.until(&tab, "document.activeElement.id === 'keys'");
@@ -172,7 +172,7 @@ fn a_lost_connection_is_shown_over_the_last_picture() {
     browser.log_in(&tab, PIN);
     plays(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#notice').hidden");
-    // The connection breaks. The last picture is shown dimmed, so not all of it is black.
+    // The connection breaks. The last picture stays visible but dimmed, so it is not entirely black.
     let seen = browser.run(
         &tab,
         "new Promise((done) => { const look = () => { \
@@ -335,7 +335,7 @@ fn fingers_tap_press_long_and_scroll() {
     for pressed in [true, false] {
         assert_eq!(next_press(&rig), button(Button::LEFT, pressed));
     }
-    // A long press is the right button, before the finger is lifted.
+    // A long press clicks the right button before the finger is lifted.
     touch(&mut browser, "touchStart", &[(x, y)]);
     for pressed in [true, false] {
         assert_eq!(next_press(&rig), button(Button::RIGHT, pressed));
@@ -368,7 +368,7 @@ fn an_on_screen_keyboard_types_composed_text() {
     let tab = phone(&rig, &mut browser);
     browser.log_in(&tab, PIN);
     plays(&mut browser, &tab);
-    // A tap on the picture does not open it.
+    // A tap on the picture does not open the on-screen keyboard.
     browser.until(&tab, "document.querySelector('#keys').inputMode === 'none'");
     click(&mut browser, &tab, "#keyboard");
     browser.until(
@@ -440,7 +440,7 @@ fn the_page_can_be_installed() {
     assert_eq!(manifest["manifest"]["display"], "kStandalone", "{manifest}");
     let errors = browser.call(Some(&tab), "Page.getInstallabilityErrors", &json!({}));
     let errors = errors["installabilityErrors"].as_array().unwrap().clone();
-    // Chromium's reasons for this environment: an incognito profile and an unverified certificate.
+    // Chromium reports two errors because of the test environment: an incognito profile and an unverified certificate.
     let ours = |error: &&Value| {
         let id = error["errorId"].as_str().unwrap_or_default();
         !["in-incognito", "not-from-secure-origin"].contains(&id)
@@ -509,8 +509,8 @@ fn a_pin_may_contain_blanks() {
     plays(&mut browser, &tab);
 }
 
-/// Page width, overflow, the number of visible texts in bar, form and menu, and those with a contrast below 4.5:1 (WCAG
-/// 2.2, 1.4.3, with its relative luminance).
+/// Page width, overflow, the number of visible texts in bar, form and menu, and the texts with a contrast below 4.5:1
+/// (WCAG 2.2, 1.4.3, with its relative luminance).
 const READABLE: &str = "(() => { \
     const linear = (of) => (of / 255 <= 0.04045 ? of / 255 / 12.92 : ((of / 255 + 0.055) / 1.055) ** 2.4); \
     const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b); \
@@ -530,7 +530,7 @@ const READABLE: &str = "(() => { \
 /// Checks the current page on a desktop and on a phone, in both themes.
 fn is_readable(browser: &mut Browser, tab: &Tab) {
     for (width, height) in [(1920, 1080), (390, 844)] {
-        // Not emulated as mobile, where the page would grow with its content.
+        // `mobile` is false, because a mobile page would grow with its content.
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         browser.call(Some(tab), "Emulation.setDeviceMetricsOverride", &metrics);

@@ -1,5 +1,5 @@
-//! Keys and wheels of a real window system. xdotool presses them on the browser's display, and xterm reads them on the
-//! host's display, which has another layout. Runs with both browsers.
+//! Keys and wheels of a real window system. xdotool generates them on the browser's display. xterm reads the keys on
+//! the host's display, which has another layout. Runs with both browsers.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ impl Desk {
         Some(firefox)
     }
 
-    /// Types characters with dead keys, Compose and without keys, and checks the received text.
+    /// Types characters with dead keys, Compose and AltGr, and checks the received text.
     fn types(&self, driver: &mut dyn Driver) {
         log_in(driver);
         let tools = self.tools();
@@ -184,14 +184,14 @@ impl Desk {
         tools.xdotool("mousemove 500 300 click 1");
         driver.until("document.activeElement?.id === 'keys'");
         for keys in [
-            // ê, ï with Shift for the dead key only, © with Compose, and ^ followed by p.
+            // ê; ï, with Shift held for the dead key only; © with Compose; and ^ followed by p.
             format!("key {CIRCUMFLEX} key 26"),
             format!("keydown Shift_L key {CIRCUMFLEX} keyup Shift_L key 31"),
             format!("key {MENU} key o key c"),
             format!("key {CIRCUMFLEX} key 33"),
-            // The keys A and 2, which are q and é in this layout; no modifier remains.
+            // The US keys A and 2 type q and é in this layout. No modifier remains pressed.
             "key 38 key 11".to_owned(),
-            // With AltGr, which xdotool presses at an unused key code.
+            // xdotool types these characters with AltGr, which it presses at an unused key code.
             "type ß€".to_owned(),
             "key Return".to_owned(),
         ] {
@@ -203,7 +203,7 @@ impl Desk {
             typed.trim_start().ends_with('\n').then_some(typed)
         });
         assert_eq!(typed.trim(), "êï©^pqéß€");
-        // Nothing is held, so the next text arrives unchanged.
+        // No key is held, so the next text arrives unchanged.
         tools.xdotool("key 38 key Return");
         let typed = eventually("another line", || {
             self.pass_on(&mut sink);
@@ -220,7 +220,7 @@ impl Desk {
         }
     }
 
-    /// Turns the wheel by ten notches, up and down, and checks the rotation at the host.
+    /// Turns the wheel by ten notches up, down and to the right, and checks the rotation at the host.
     fn turns(&self, driver: &mut dyn Driver) {
         log_in(driver);
         let tools = self.tools();
@@ -230,7 +230,7 @@ impl Desk {
             tools.xdotool(&format!("click --repeat 10 --delay 30 {button}"));
             assert_eq!(self.turned(), (0, 120 * notches));
         }
-        // Horizontally, and with Shift, which some browsers map to horizontal.
+        // Button 7 scrolls to the right.
         tools.xdotool("click --repeat 10 --delay 30 7");
         assert_eq!(self.turned(), (1200, 0));
     }
@@ -240,7 +240,7 @@ impl Desk {
         let mut sum = (0, 0);
         let mut came = false;
         loop {
-            // It has stopped when no event arrives for longer than the interval of notches.
+            // The wheel has stopped when no event arrives for longer than the interval between notches.
             let wait = if came {
                 Duration::from_secs(2)
             } else {

@@ -1,5 +1,5 @@
-//! A native client, a browser, a video player and observers at the same time, with one encoder. Each frame has one result
-//! for each of them.
+//! A native client, a browser, a video player and observers at the same time, with one encoder. Each frame has one
+//! result for each subscriber.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ fn video_player(server: &RtspServer) -> (Going, Arc<AtomicU64>) {
     (going, frames)
 }
 
-/// Runs all of them at the same time, until the player has received this many complete frames.
+/// Runs all subscribers at the same time, until the player has received this many complete frames.
 fn all_at_once(name: &str, observers: usize, frames: usize) {
     let rig = Rig::with(name, SIZE, |config| {
         config.sound = openuvr_runtime::sound_choice::SoundChoice::parse("tone:440");
@@ -114,7 +114,7 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
         wait_for(Role::Observer, "", 2 + number);
     }
 
-    // Each gets frames, and the player the required number.
+    // Each subscriber gets frames, and the player gets the required number.
     let all: Vec<SubscriberId> = look().subscribers.keys().copied().collect();
     assert_eq!(all.len(), 3 + observers);
     let until =

@@ -85,18 +85,19 @@ fn walls(said: &Value) -> Option<Vec<WallView>> {
     Some(known.collect())
 }
 
-/// Yaw in degrees to the left of a part of the canvas, computed from the wall in its middle. The wall must be completely
-/// visible.
+/// Yaw of the view in one part of the canvas, in degrees to the left. It is computed from the wall in the middle of
+/// that part. This wall must be completely visible.
 fn looks(said: &Value, width: f64) -> Option<f64> {
     let middle = width / 2.0;
     let all = walls(said)?;
     let seen = all
         .iter()
         .find(|seen| (seen.from..seen.to).contains(&middle))?;
-    // Its edges are half a wall from its middle: sum and difference of the tangents give scale and angle.
+    // Distances in pixels from the middle of the picture to the wall's edges.
     let (left, right) = (middle - seen.from, seen.to - middle);
     let ahead = (seen.wall as f64 - 3.0) * WALL;
-    // The scale that matches the wall's width, by bisection: it grows with the distance.
+    // Bisection finds the scale at which the wall has its known width in degrees. A larger scale makes this width
+    // smaller.
     let width_at =
         |scale: f64| (left / scale).atan().to_degrees() + (right / scale).atan().to_degrees();
     let (mut near, mut far) = (1.0, 100_000.0);
@@ -125,7 +126,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
     };
     let tab = open(&rig, &mut browser, "?view=left", None);
     browser.until(&tab, "!document.querySelector('#look').hidden");
-    // One eye, straight ahead like the application.
+    // The page shows one eye's view, straight ahead like the application's.
     let sees = |browser: &mut Browser, parts: usize| -> Option<Vec<f64>> {
         let said = browser.run(&tab, &format!("readWalls({parts})"));
         let width = said["width"].as_f64()?;
@@ -168,7 +169,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
         rig.received.try_recv().is_err(),
         "the mouse is not sent to the host meanwhile"
     );
-    // Latency of the picture for a pose.
+    // The statistics contain the latency from a pose to its picture.
     eventually("the statistics", || {
         takes(&rig, &head)?;
         let told = "(document.querySelector('#figures-over').hidden = false, \
@@ -178,7 +179,7 @@ fn a_dragged_mouse_turns_the_head_and_the_picture() {
             .contains("pose: InputSampled to Submitted p50")
             .then_some(())
     });
-    // Both eyes, then looking around is disabled.
+    // Shows both eyes, then disables looking around.
     browser.run(&tab, "document.querySelector('#eyes').click()");
     eventually("both eyes", || {
         let angles = sees(&mut browser, 2)?;
@@ -266,7 +267,7 @@ fn a_headset_is_entered_and_left() {
     );
     // The right eye is bright at the top.
     assert_eq!(browser.run(&tab, "readWalls(2)")["above"], json!(true));
-    // After leaving, no controllers, display or head pose remain.
+    // After virtual reality is left, no controllers, display or head pose remain.
     browser.run(&tab, &format!("{enter}.click()"));
     browser.until(&tab, &format!("{enter}.textContent === 'Enter VR'"));
     eventually("no controllers and no display", || {

@@ -1,7 +1,7 @@
 //! A virtual-reality source for tests. Its application ignores the head pose, and reports the poses with which it draws.
 //!
-//! Walls of one colour surround the head every 15 degrees. Above it, the picture is dark for the left eye and bright for the
-//! right one.
+//! A wall of a single colour stands every 15 degrees around the head. Above the head, the picture is dark for the left
+//! eye and bright for the right one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,13 +16,14 @@ use openuvr_proto::wire::video::{FieldOfView, View, Views};
 /// Size of the picture of both eyes.
 pub(crate) const SIZE: Size = Size::new(640, 320);
 
-/// Size of one eye's picture, with a field of view of a right angle.
+/// Size of one eye's picture. Its field of view is 90 degrees.
 const EYE: usize = 320;
 
 /// Width of a wall in degrees.
 pub(crate) const WALL: f64 = 15.0;
 
-/// Colours of the walls from three to the right to three to the left: red, green and blue bits.
+/// Colours of the seven walls, from the third one on the right to the third one on the left, as red, green and blue
+/// bits.
 pub(crate) const WALLS: [[bool; 3]; 7] = [
     [true, false, false],
     [false, true, false],

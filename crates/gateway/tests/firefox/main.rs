@@ -1,4 +1,4 @@
-//! The page in a real Firefox, against a real host. Without one, the tests are skipped with a message.
+//! The page in a real Firefox, against a real host. Without Firefox, the tests are skipped with a message.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 

@@ -14,8 +14,8 @@ use super::support::{TIMEOUT, eventually};
 /// Programs, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// A free port, which Firefox writes into a file; and H.264 from the system's libavcodec, because Firefox would download its
-/// own (OpenH264).
+/// Lets Firefox choose a free port, which it writes into a file. Decodes H.264 with the system's libavcodec, because
+/// Firefox would otherwise download its own decoder (OpenH264).
 const PREFERENCES: &str = r#"
 user_pref("marionette.port", 0);
 user_pref("media.navigator.mediadatadecoder_h264_enabled", true);
@@ -38,7 +38,7 @@ pub(crate) struct Firefox {
 }
 
 impl Firefox {
-    /// Starts it with an empty profile in `folder`.
+    /// Starts Firefox with an empty profile in `folder`.
     pub(crate) fn start(program: &Path, folder: &Path) -> Firefox {
         let profile = folder.join("profile");
         std::fs::create_dir_all(&profile).unwrap();

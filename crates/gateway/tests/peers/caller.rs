@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     pub(crate) gateway: SocketAddr,
     /// Its media address.
     pub(crate) here: IpAddr,
-    /// Source address of its connections, if it is not the default one of the loopback network.
+    /// Source address of the browser's connections; `None` for the default address of the loopback network.
     pub(crate) from: Option<[u8; 4]>,
     config: Arc<ClientConfig>,
     key: EcdsaKeyPair,

@@ -111,13 +111,13 @@ fn garbage_on_every_port_harms_no_connection() {
     assert_eq!(caller.request("DELETE /", &[], "").status, 405);
     assert_eq!(caller.request("GET /../etc/passwd", &[], "").status, 404);
     plays_on(&mut remote);
-    // Over UDP: first bytes of STUN, DTLS, RTP and RTCP, and others.
+    // Over UDP: datagrams that begin with the first byte of STUN, DTLS, RTP or RTCP, and others.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut sent = 0;
     for first in [0_u8, 1, 20, 22, 23, 63, 64, 128, 129, 191, 200, 255] {
         for length in [1_usize, 4, 12, 20, 28, 100, 1400] {
             let mut datagram = vec![first; length];
-            // The STUN magic cookie, so that some are parsed further.
+            // The STUN magic cookie, so that some datagrams are parsed further.
             if let Some(cookie) = datagram.get_mut(4..8) {
                 cookie.copy_from_slice(&[0x21, 0x12, 0xa4, 0x42]);
             }
@@ -125,7 +125,7 @@ fn garbage_on_every_port_harms_no_connection() {
             sent += 1;
         }
     }
-    // In the data channels.
+    // Garbage in the data channels.
     remote.send_control_bytes(&[]);
     remote.send_control_bytes(&[8, 255, 255, 1, 2]);
     remote.send_control_bytes(&[0xf0; 1000]);
@@ -136,7 +136,7 @@ fn garbage_on_every_port_harms_no_connection() {
     assert!(figure(&caller, "bad_input_total") >= 2);
 }
 
-/// A service whose waiting client answers when the test triggers it.
+/// A service whose client waits for a PIN. The client answers when the test triggers it.
 struct SlowPairing {
     tried: AtomicUsize,
     answers: Mutex<Receiver<()>>,
@@ -187,7 +187,7 @@ fn pins_of_observers_and_floods_of_pins_are_dropped() {
         player.send_notice(&pin);
     }
     plays_on(&mut player);
-    // In its own thread.
+    // The service gets the PIN on a separate thread.
     super::support::eventually("a try", || (tried() > 0).then_some(()));
     assert_eq!(figure(&caller, "bad_input_total"), 5);
     answer.send(()).unwrap();
@@ -243,7 +243,7 @@ fn a_silent_browser_gets_a_reason() {
     plays_on(&mut player);
 }
 
-/// Reverse proxies close connections that are idle for a minute; a playing page sends no signalling.
+/// Reverse proxies close connections that are idle for a minute, and a playing page sends no signalling.
 #[test]
 #[ignore = "20 s: ./dev test-web runs it"]
 fn a_playing_websocket_is_not_idle() {
@@ -291,7 +291,7 @@ fn invalid_signalling_is_answered() {
     // An oversized message closes the connection.
     let _ = socket.send(Message::text("x".repeat(100_000)));
     assert_eq!(next(&mut socket), None);
-    // So does a flood.
+    // A flood of messages also closes it.
     let mut socket = caller.websocket("", &caller.origin()).unwrap();
     for _ in 0..2000 {
         let message = r#"{"type":"connect","connectionId":"a"}"#;
@@ -335,7 +335,7 @@ fn half_open_sessions_affect_no_browser() {
     let rig = Rig::new("half-open", SIZE);
     let caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
-    // Over TCP: nothing, or the beginning of a TLS handshake (RFC 8446 section 5.1: handshake, of 512 bytes).
+    // Over TCP: no bytes, or the beginning of a TLS handshake (a handshake record of 512 bytes, RFC 8446 section 5.1).
     let mut held = VecDeque::new();
     for number in 0..HALF_OPEN {
         let Ok(mut half) = TcpStream::connect(rig.address()) else {
@@ -371,7 +371,7 @@ fn half_open_sessions_affect_no_browser() {
         }));
         figures.ok()
     });
-    // Some ended before the gateway accepted them.
+    // Some connections ended before the gateway accepted them.
     assert!(crowded_out >= 100, "{crowded_out}");
     plays_on(&mut remote);
 }

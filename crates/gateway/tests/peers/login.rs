@@ -1,4 +1,4 @@
-//! Admission: with a PIN once, then with the key; not for forbidden devices.
+//! Log-in: once with a PIN, and then with the device's key. Forbidden devices are refused.
 
 use openuvr_proto::units::Size;
 
@@ -19,7 +19,7 @@ fn a_browser_pairs_once_and_is_a_device() {
     assert_eq!(caller.websocket("", &caller.origin()).err(), Some(401));
     assert_eq!(caller.log_in("999999").status, 403);
     let early = caller.log_in(PIN);
-    // Unless that second has passed.
+    // The log-in succeeds if the required wait of one second has already passed.
     if early.status != 200 {
         let wait = early.json();
         let why = wait["refused"].as_str().unwrap();
@@ -28,7 +28,7 @@ fn a_browser_pairs_once_and_is_a_device() {
     eventually("the wait has ended", || {
         (caller.log_in(PIN).status == 200).then_some(())
     });
-    // Its key is sufficient now; the PIN window is closed to others.
+    // The device's key is sufficient now. The PIN window is closed to others.
     assert_eq!(caller.log_in("").status, 200);
     assert!(caller.websocket("", &caller.origin()).is_ok());
     eventually("the network's rate limit", || {
@@ -61,7 +61,7 @@ fn a_forbidden_device_is_disconnected() {
     let told = next(&mut remote.socket).unwrap();
     assert_eq!(told["message"], "the host forbids this device");
     assert_eq!(next(&mut remote.socket).unwrap()["type"], "disconnect");
-    // Neither its cookie, nor its key, nor a PIN helps.
+    // The forbidden device is refused with its cookie, with its key and with a PIN.
     assert_eq!(caller.websocket("", &caller.origin()).err(), Some(401));
     let pin = openuvr_proto::control::pairing::Pin::parse(PIN).unwrap();
     rig.host.open_pairing(pin, super::support::TIMEOUT);
@@ -87,7 +87,7 @@ fn a_log_in_counts_at_one_address_by_one_key() {
     let challenge = caller.challenge();
     let other = caller.body(&challenge, "https://evil.example", PIN);
     assert!(refused(&other).contains("signature"));
-    // A forged one, and one for another network.
+    // A forged challenge, and a challenge for another network.
     let body = caller.body(&"0".repeat(challenge.len()), &caller.origin(), PIN);
     assert!(refused(&body).contains("too long"));
     let mut neighbour = Caller::new(&rig);
@@ -127,6 +127,6 @@ fn a_requested_pairing_window_admits_a_second_browser() {
         (request.opened().unwrap().len() == 1).then_some(())
     });
     request.withdraw().unwrap();
-    // With blanks, as when pasted.
+    // The PIN contains blanks, as it may when pasted.
     assert_eq!(second.log_in(" 271 828 ").status, 200);
 }

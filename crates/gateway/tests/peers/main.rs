@@ -1,4 +1,5 @@
-//! Emulated browsers with full control of each step: `str0m` at both ends, real sockets, and a real host.
+//! Emulated browsers, which allow full control of each step. Both ends use `str0m` and real sockets, and the host is
+//! real.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 

@@ -16,7 +16,7 @@ use super::support::{Rig, STALLED};
 
 const SIZE: Size = Size::new(640, 384);
 
-/// NAL unit types of ITU-T H.264 table 7-1, and a fragment (RFC 6184).
+/// NAL unit types of ITU-T H.264 table 7-1, and the type of a fragment (RFC 6184).
 const SLICE: u8 = 1;
 const IDR: u8 = 5;
 const SPS: u8 = 7;
@@ -35,7 +35,7 @@ struct AccessUnit {
 #[derive(Default)]
 struct Depacketiser {
     open: Option<AccessUnit>,
-    /// Sequence numbers that did not follow the previous one.
+    /// Number of packets whose sequence number did not follow the previous one.
     gaps: usize,
     newest: Option<u64>,
 }
@@ -141,7 +141,7 @@ fn lost_packets_are_retransmitted() {
     let rig = Rig::new("again", SIZE);
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     remote.loses_each = 20;
-    // str0m requests the newest hundred packets, so after a stall some are out of reach.
+    // str0m requests only packets among the newest hundred. After a stall, it can no longer request some lost packets.
     measured_without_stalls(5, STALLED, || {
         let mut seen = std::collections::BTreeSet::new();
         let mut late = 0;
@@ -153,7 +153,7 @@ fn lost_packets_are_retransmitted() {
             }
             (late >= 20 && seen.len() > 300).then_some(())
         });
-        // All packets until a moment ago are present.
+        // At least 99 % of the packets before the newest hundred have arrived.
         let (first, last) = (*seen.first().unwrap(), *seen.last().unwrap() - 100);
         let there = seen.range(first..last).count() as u64;
         match there * 100 >= (last - first) * 99 {
@@ -170,7 +170,7 @@ fn an_ice_restart_keeps_the_session() {
     let before = frames(&mut remote, 10);
     remote.restart();
     let last = before.last().unwrap().time;
-    // Packets on the old path are lost. They are retransmitted between new ones, in any order, or a key frame follows.
+    // Packets on the old path are lost. They are retransmitted among new packets, in any order, or a key frame follows.
     let mut after = std::collections::BTreeSet::new();
     remote.wait("frames on the other path", |arrived| {
         if let Arrived::Packet(packet) = arrived
@@ -180,7 +180,7 @@ fn an_ice_restart_keeps_the_session() {
         }
         (after.len() == 30).then_some(())
     });
-    // The same stream, so its clock continues, by less than the minute that this may take.
+    // The stream is the same, so its clock continues. It has advanced by less than the minute that this test may take.
     let ticks = *after.last().unwrap();
     assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
     let told = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));

@@ -28,7 +28,7 @@ fn key(code: u16, pressed: bool) -> InputEvent {
     }
 }
 
-/// Events starting with this number, and the held keys after them.
+/// Events that are numbered from `first` on, and the keys that are held after them.
 fn batch(first: u32, events: &[InputEvent], held: &[u16]) -> InputBatch {
     let held = held.iter().map(|code| PressedKey {
         device: None,
@@ -61,7 +61,7 @@ fn each_event_is_applied_once_and_in_order() {
     let mut remote = Remote::connected(&Caller::known(&rig), "");
     let events = [key(30, true), key(48, true), key(30, false), key(48, false)];
     let all = batch(1, &events, &[]);
-    // After a gap: ignored.
+    // A batch after a gap is ignored.
     remote.send_control(&Message::Input(batch(3, &events[2..], &[])));
     remote.send_control(&Message::Input(batch(1, &events[..1], &[30])));
     for _ in 0..3 {

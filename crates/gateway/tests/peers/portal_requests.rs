@@ -99,7 +99,7 @@ fn only_the_portals_browsers_come_in_by_https() {
     let visitor = || portal.visitor([7; 32], Role::Player);
     let mut plays = enter(&caller, &connect, &visitor()).unwrap();
     is_answered(&mut plays);
-    // A token of the portal for another action, of another portal, or none.
+    // Refused: the portal's token for other actions, the token of another portal, and a request without a token.
     let status = token(&portal, &[Action::Status, Action::Renew, Action::Stop]);
     assert_eq!(enter(&caller, &status, &visitor()).err(), Some(403));
     let stranger = Portal {
@@ -110,7 +110,7 @@ fn only_the_portals_browsers_come_in_by_https() {
     assert_eq!(enter(&caller, &forged, &visitor()).err(), Some(401));
     let none = ("x-nothing", String::new());
     assert_eq!(enter(&caller, &none, &visitor()).err(), Some(401));
-    // A ticket is valid for one device, once, and only from this portal.
+    // A ticket is valid once and for one device, and only a ticket from this portal is accepted.
     let mut stolen = visitor();
     stolen[1].1 = "09".repeat(32);
     assert_eq!(enter(&caller, &connect, &stolen).err(), Some(401));

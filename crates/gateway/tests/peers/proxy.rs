@@ -54,7 +54,7 @@ fn a_browser_behind_a_named_proxy_logs_in_at_the_named_origin() {
 fn wrong_pins_are_counted_for_the_browser_behind_the_proxy() {
     let rig = Rig::new("counted", SIZE);
     let caller = through_proxy(&rig);
-    // The reason for the refusal, unless the network's rate limit is reached.
+    // The reason for the refusal. Retries while the network's rate limit is reached.
     let why = |browser: &str, pin: &str| {
         eventually("the network's rate limit", || {
             let answer = log_in(&caller, browser, pin).json();
@@ -66,7 +66,7 @@ fn wrong_pins_are_counted_for_the_browser_behind_the_proxy() {
         let why = why("203.0.113.7", "999999");
         why.contains("pairing is closed").then_some(())
     });
-    // An entry from the browser itself precedes the proxy's, and is ignored.
+    // An entry from the browser itself precedes the proxy's entry, and is ignored.
     let claimed = why("192.0.2.55, 203.0.113.7", PIN);
     assert!(claimed.contains("pairing is closed"), "{claimed}");
     // Another browser behind the same proxy has its own limit.

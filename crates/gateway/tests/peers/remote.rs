@@ -1,4 +1,4 @@
-//! The browser's end of a connection, which is also `str0m`, in a thread of the test.
+//! The browser's end of a connection. It also uses `str0m`, and runs on a thread of the test.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -81,7 +81,7 @@ fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
 }
 
 impl Remote {
-    /// Sends an offer. Returns the answer, or another message instead of it.
+    /// Sends an offer. Returns the answer. The error is a message that arrived instead of an answer.
     pub(crate) fn offer(
         caller: &Caller,
         query: &str,
@@ -225,7 +225,7 @@ impl Remote {
         let sdp = answer["data"]["sdp"].as_str().unwrap();
         let answer = SdpAnswer::from_sdp_string(sdp).unwrap();
         self.rtc.sdp_api().accept_answer(pending, answer).unwrap();
-        // The previous candidates were removed.
+        // The ICE restart removed the previous candidates.
         let candidate = Candidate::host(here, Protocol::Udp).unwrap();
         self.rtc.add_local_candidate(candidate);
     }

@@ -1,4 +1,5 @@
-//! Requests of a portal to a session. They require its token, and include subscriber statistics.
+//! Requests of a portal to a session. The requests require the portal's token, and the responses include subscriber
+//! statistics.
 
 use std::time::{Duration, Instant};
 

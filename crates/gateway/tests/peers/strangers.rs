@@ -27,7 +27,7 @@ fn flood(strangers: &[(Caller, String)], stop: &AtomicBool, answers: &AtomicU32)
                 Ok(length) if length > 0 => {
                     answers.fetch_add(1, Ordering::Relaxed);
                 }
-                // It was evicted, or has expired.
+                // The connection was evicted, or has expired.
                 _ => *stream = stranger.secure(),
             }
         }
@@ -74,7 +74,7 @@ fn junk_log_ins_block_no_known_browser() {
             std::thread::spawn(move || flood(&[(stranger, request)], &stop, &answers))
         })
         .collect();
-    // More than the rate limit of all unknown browsers, and than a table of challenges could hold.
+    // More requests than the rate limit of all unknown browsers allows, and more than a table of challenges could hold.
     let many = |more| are_answered(&answers, more);
     many(300);
     for _ in 0..5 {
@@ -116,8 +116,8 @@ fn junk_tickets_block_no_valid_ticket() {
     });
     let stop = Arc::new(AtomicBool::new(false));
     let answers = Arc::new(AtomicU32::new(0));
-    // More networks than the rate limit for tickets, so one each would use it up. Their tickets are well-formed, but from
-    // another portal.
+    // There are more networks than the rate limit for tickets allows, so one ticket from each network would use it up.
+    // The tickets are well-formed, but from another portal.
     let junk = Portal::new();
     let floods: Vec<_> = (0..4_u8)
         .map(|thread| {
@@ -149,7 +149,7 @@ fn junk_tickets_block_no_valid_ticket() {
 #[test]
 fn four_full_networks_admit_a_browser() {
     let rig = Rig::new("places", SIZE);
-    // More connections than slots, idle.
+    // More idle connections than slots.
     let held: Vec<_> = (0..4_u8)
         .flat_map(|n| std::iter::repeat_n([127, 0, 0, 20 + n], 80))
         .map(|from| connect_from(from, rig.address()))

@@ -56,7 +56,7 @@ fn candidates(remote: &Remote) -> Vec<String> {
         })
         .collect();
     all.sort();
-    // Each media section repeats them.
+    // Each media section repeats the candidates.
     all.dedup();
     all
 }

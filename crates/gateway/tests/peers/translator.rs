@@ -1,5 +1,5 @@
-//! Machines behind address translators, emulated on one machine: network namespaces, one of which forwards datagrams
-//! between the others with the kernel's NAT.
+//! Machines behind address translators, emulated on one machine with network namespaces. One of the namespaces forwards
+//! datagrams between the others with the kernel's NAT.
 //!
 //! ```text
 //!  host 10.0.0.2 ──┐ 203.0.113.7         203.0.113.9 ┌── browser 192.168.7.2
@@ -26,14 +26,14 @@ pub(crate) const BROWSER: &str = "192.168.7.2";
 /// Address of a STUN server.
 pub(crate) const SERVER: &str = "198.51.100.2";
 
-/// The endpoints with their addresses; `.1` of each network is the translator.
+/// The endpoints with their addresses. The translator has the address `.1` in each network.
 const ENDS: [(&str, &str); 3] = [("host", HOST), ("browser", BROWSER), ("server", SERVER)];
 
 /// Port forwarding to the host.
 pub(crate) enum Inward {
     /// All ports, as for a cloud machine.
     All,
-    /// One port with another number outside, as in a home router.
+    /// One port, with a different number outside, as in a home router.
     Port { outside: u16, inside: u16 },
 }
 
@@ -68,7 +68,7 @@ impl Network {
         }
         let on = "echo 1 > /proc/sys/net/ipv4/ip_forward";
         command(&["ip", "netns", "exec", &middle, "sh", "-c", on])?;
-        // Private addresses are not routed to the other side.
+        // Private addresses are not routed between host and browser.
         network.rule("-t raw -A PREROUTING -i browser -d 10.0.0.0/24 -j DROP")?;
         network.rule("-t raw -A PREROUTING -i host -d 192.168.7.0/24 -j DROP")?;
         network.rule(&format!(
@@ -107,7 +107,7 @@ impl Network {
         format!("{}-{end}", self.0)
     }
 
-    /// Runs a function in this namespace: its sockets and threads stay there.
+    /// Runs a function in this endpoint's namespace. Sockets and threads of the function stay in it.
     pub(crate) fn on<T>(&self, end: &str, what: impl FnOnce() -> T) -> T {
         let enter = |path: &str| {
             let there = File::open(path).unwrap();
@@ -165,7 +165,7 @@ fn run(line: &str) -> Option<()> {
     command(&line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// Returns `None`, with a message, if it fails.
+/// Runs a command. Returns `None`, with a message, if it fails.
 fn command(words: &[&str]) -> Option<()> {
     match Command::new(words[0]).args(&words[1..]).output() {
         Ok(out) if out.status.success() => Some(()),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::support::skip::has_program;
 
-/// Whether both are installed.
+/// Whether ffmpeg and ffprobe are installed.
 pub(crate) fn is_there() -> bool {
     (["ffmpeg", "ffprobe"].iter()).all(|program| has_program(program, "ffmpeg"))
 }
@@ -33,7 +33,8 @@ fn ffmpeg(file: &Path, words: &[&str]) -> Vec<u8> {
 
 /// The H.264 stream of the file, unchanged.
 pub(crate) fn annex_b(file: &Path) -> Vec<u8> {
-    // A stream without timestamps, so frames that are closer than its time base are not an error of the file.
+    // This format has no timestamps. Frames that are closer together than its time base cause warnings, although the
+    // file is correct.
     let words = ["-v", "fatal", "-map", "0:v", "-c", "copy", "-f", "h264"];
     ffmpeg(file, &words)
 }

@@ -77,8 +77,8 @@ fn gets(rig: &Rig, prefix: &str, frames: usize) {
     }
 }
 
-/// Results of the frames of the next subscriber with this name, from its first one on, until this many have been sent:
-/// number of sent frames, and of encoded frames that were not sent.
+/// Follows the next subscriber with this name from its first sent frame on, until `frames` have been sent. Returns the
+/// number of sent frames, and the number of encoded frames that were not sent.
 fn left_and_missed(rig: &Rig, prefix: &str, frames: usize) -> (usize, usize) {
     let mut id = None;
     let (mut left, mut missed) = (0, 0);
@@ -112,7 +112,7 @@ fn a_recording_is_the_encoders_output() {
         let Some((begin, pitch)) = sound_beside_the_encoders_output() else {
             return Ok(());
         };
-        // It starts with the picture, within two payloads, and has the right pitch.
+        // The sound starts with the picture, within two payloads, and has the right pitch.
         match begin < 0.05 && (pitch - 440.0).abs() < 10.0 {
             true => Ok(()),
             false => Err(format!(
@@ -122,8 +122,8 @@ fn a_recording_is_the_encoders_output() {
     });
 }
 
-/// Makes a recording and checks it. Returns the start of its sound in seconds after the picture, and its pitch in hertz.
-/// `None`, with a message, without ffmpeg.
+/// Makes a recording and checks it. Returns the start of its sound in seconds after the picture, and the pitch of the
+/// sound in hertz. Without ffmpeg, prints a message and returns `None`.
 fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
     let rig = rig("record");
     let made = write_down(&rig.host);
@@ -147,7 +147,7 @@ fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
     if !ffmpeg::is_there() {
         return None;
     }
-    // All counted frames and packets, in order of their times, are decodable.
+    // All counted frames and packets are decodable, and their times increase.
     assert_eq!(
         decodes(&file, "v"),
         usize::try_from(written.frames).unwrap()
@@ -157,7 +157,7 @@ fn sound_beside_the_encoders_output() -> Option<(f64, f64)> {
         assert_eq!(times.len() as u64, count, "{track}");
         assert!(times.is_sorted_by(|one, next| one < next), "{track}");
     }
-    // Frame for frame, this is the encoder's output in the same order.
+    // The file contains the encoder's output, frame for frame and in the same order.
     let stream = annex_b(&file);
     assert_is_part_of(&nal_units(&stream), &made);
     let begins = |track| entries(&file, track, "packet=pts_time")[0];
@@ -241,7 +241,7 @@ fn a_still_recording_ends_at_its_end_time() {
     let span = Duration::from_nanos(written.span.unsigned_abs());
     assert_eq!(missed, 0);
     assert!(span >= lasted, "{span:?} of {lasted:?}");
-    // Not a single frame, which would have an unknown duration.
+    // There are several frames, because a single one would have an unknown duration.
     assert!(written.frames >= 4, "{written:?}");
     if ffmpeg::is_there() {
         let long = ffmpeg::duration(&file);
@@ -325,7 +325,7 @@ fn a_full_disk_ends_the_recording_alone() {
     eventually("a message", || {
         (said.lock().unwrap().len() == 1).then_some(())
     });
-    // The recorder has unsubscribed, and the others continue.
+    // The recorder has unsubscribed, and the other subscribers continue.
     eventually("its end", || match rig.notices.next(TIMEOUT)? {
         Notice::Ended(..) => Some(()),
         _ => None,

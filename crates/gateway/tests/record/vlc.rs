@@ -20,7 +20,7 @@ fn vlc_plays_a_recording() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
     let frames = entries(&copy, "v", "packet=pts_time").len() as u64;
-    // VLC drops the last ones at the end.
+    // VLC drops the last frames of a file.
     assert!(
         frames + 10 >= written.frames,
         "{frames} of {written:?}; {said}"

@@ -57,7 +57,7 @@ pub(crate) fn write_down(host: &HostRuntime) -> Units {
     write_down_as(host, request)
 }
 
-/// Records the output with another subscriber name.
+/// Records the output with another subscription request.
 pub(crate) fn write_down_as(host: &HostRuntime, request: SubscribeRequest) -> Units {
     let units = Units::default();
     host.subscribe(request, Box::new(Writer(units.clone())))
@@ -83,11 +83,11 @@ pub(crate) fn nal_units(stream: &[u8]) -> Vec<Vec<u8>> {
     units.filter(|unit| !unit.is_empty()).collect()
 }
 
-/// NAL unit type of ITU-T H.264 table 7-1, which precedes a key frame.
+/// NAL unit type of a sequence parameter set, which precedes a key frame (ITU-T H.264 table 7-1).
 const SPS: u8 = 7;
 
-/// Asserts that `got` equals the recorded output, in pieces that start with key frames, because a starved subscriber misses
-/// frames up to the next one.
+/// Asserts that the recorded output contains each part of `got`. A part starts with a key frame, because a starved
+/// subscriber misses frames up to the next key frame.
 pub(crate) fn assert_is_part_of(got: &[Vec<u8>], made: &Units) {
     let begins = |unit: &[u8]| unit[0] & 0x1f == SPS;
     for piece in got.chunk_by(|_, next| !begins(next)) {
@@ -113,7 +113,7 @@ fn contains(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
     made.windows(piece.len()).any(|units| units == piece)
 }
 
-/// Whether the common units are in the same order, and are most of the piece.
+/// Whether the units that both contain are in the same order, and are most of `piece`.
 fn agrees(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
     let mut rest = made.iter();
     let both = piece.iter().filter(|unit| made.contains(unit));

@@ -52,7 +52,7 @@ pub(crate) fn frames(file: &std::path::Path) -> usize {
     String::from_utf8_lossy(&out.stdout).lines().count()
 }
 
-/// A recording on another machine, as in `docs/clients.md`. ffmpeg prints no warnings, with sound and picture.
+/// A recording with sound and picture on another machine, as in `docs/clients.md`. ffmpeg prints no warnings.
 #[test]
 fn ffmpeg_copies_both_tracks_without_a_warning() {
     if !is_there() {
@@ -70,7 +70,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
                 transport,
             ])
             .args(["-i", &players.url(), "-t", "4", "-c", "copy"])
-            // The time of the first packet, which ffmpeg's parser loses for each RTSP stream.
+            // Sets the time of the first packet, which ffmpeg's parser loses for each RTSP stream.
             .args(["-bsf:v", "setts=pts=DTS"])
             .arg(&file)
             .output()
@@ -83,7 +83,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
     }
 }
 
-/// Capture time in seconds by hash of the content; `None` if it is ambiguous.
+/// Capture times in seconds, by the hash of the content. `None` if the same content was captured several times.
 #[derive(Default)]
 struct Captured(HashMap<String, Option<f64>>);
 
@@ -96,7 +96,7 @@ impl Captured {
         twice.or_insert(Some(captured.0 as f64 / 1e9));
     }
 
-    /// Delay of each of these relative to capture, in a copy. Most of them must be known.
+    /// The delays of copied packets relative to their capture. The capture times of most packets must be known.
     fn offsets(&self, copied: &[(f64, String)]) -> Vec<f64> {
         let known = |(at, hash): &(f64, String)| Some(at - self.0.get(hash).copied()??);
         let offsets: Vec<f64> = copied.iter().filter_map(known).collect();
@@ -175,7 +175,7 @@ fn sound_and_picture_are_synchronous_in_a_copy() {
     }
     for transport in ["tcp", "udp"] {
         let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
-        // No two payloads of this pitch are equal for seconds.
+        // At this pitch, no two payloads are equal for several seconds.
         let players = Players::sounding(&format!("sync-{transport}"), pattern, "tone:441.7");
         let pictures = Arc::<Mutex<Captured>>::default();
         let frames = Frames {
@@ -210,7 +210,7 @@ fn sound_and_picture_are_synchronous_in_a_copy() {
         let pictures = pictures.offsets(&copied(&text, "video"));
         let sound = sound.lock().unwrap();
         let sound = sound.offsets(&copied(&text, "audio"));
-        // Before and after sender reports.
+        // The medians of the first and the second half, because a sender report between them may shift a track.
         let halves = |all: &[f64]| {
             let (first, second) = all.split_at(all.len() / 2);
             [median(first), median(second)]

@@ -7,7 +7,7 @@ use crate::Players;
 use crate::beside::{assert_is_part_of, nal_units, write_down};
 use crate::support::TIMEOUT;
 
-/// Output length in bytes at which it is stopped: more than a second of the test pattern.
+/// Output length in bytes at which GStreamer is stopped: more than a second of the test pattern.
 const BYTES: u64 = 300_000;
 
 /// The output of `rtspsrc` and a depacketizer for `protocols`.
@@ -78,7 +78,7 @@ fn gstreamer_writes_the_encoders_output() {
         let made = write_down(&players.rig.host);
         let stream = take(&players, protocols);
         let mut units = nal_units(&stream);
-        // The last one may be truncated.
+        // The last NAL unit may be truncated.
         units.pop();
         assert!(units.len() > 20, "{protocols}: {} units", units.len());
         assert_is_part_of(&units, &made);

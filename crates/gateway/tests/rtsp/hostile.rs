@@ -1,4 +1,4 @@
-//! Clients without the token, with garbage, in floods, or that do not read.
+//! Hostile clients: without the token, sending garbage, flooding, or not reading.
 
 use std::net::TcpStream;
 
@@ -66,7 +66,7 @@ fn one_network_has_four_players() {
         .collect();
     for player in &mut four {
         assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
-        // It still has its slot.
+        // The player still has its slot.
         assert_eq!(player.request("DESCRIBE", "", accept).0, 200);
     }
     let mut fifth = Player::connect(address, &players.url());

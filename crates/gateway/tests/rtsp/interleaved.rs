@@ -112,7 +112,7 @@ fn sound_and_picture_are_on_one_clock() {
     let players = Players::new("rtsp-clock");
     let reports = measured_without_stalls(5, STALLED, || {
         let (reports, sound) = reports_and_sound(&players);
-        // Consecutive payloads of 5 ms. After a long stall of this machine, the tone continues later.
+        // Consecutive payloads are 5 ms apart. After a long stall of this machine, the tone continues later.
         for pair in sound.windows(2) {
             let payloads = pair[1].0.wrapping_sub(pair[0].0);
             let samples = pair[1].1.wrapping_sub(pair[0].1);
@@ -126,7 +126,7 @@ fn sound_and_picture_are_on_one_clock() {
         }
         Ok(reports)
     });
-    // Both tracks, and each track's clock matches the wall clock.
+    // Both tracks have reports, and each track's clock matches the wall clock.
     for (channel, rate) in [(VIDEO_RTCP, 90_000.0), (AUDIO + 1, 48_000.0)] {
         let mine: Vec<_> = reports
             .iter()
@@ -144,8 +144,8 @@ fn sound_and_picture_are_on_one_clock() {
     }
 }
 
-/// Without reports, a player aligns the first packets of both tracks, which have different times. ffmpeg's sound was 24 to
-/// 29 ms late, and jumped with the first report.
+/// Without reports, a player aligns the first packets of both tracks, although their times differ. ffmpeg's sound was
+/// 24 to 29 ms late, and jumped with the first report.
 #[test]
 fn sender_reports_precede_the_first_packets() {
     let players = Players::new("rtsp-start");

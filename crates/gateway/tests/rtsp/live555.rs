@@ -1,4 +1,5 @@
-//! Players with live555, which only supports the profile `RTP/AVP`: VLC, if built with RTSP, and live555's own program.
+//! Players based on live555, which supports only the profile `RTP/AVP`: VLC, if built with RTSP, and live555's own
+//! program.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,5 @@
-//! Video players: emulated ones with full control of each step, and real ones; real sockets and a real host.
+//! Tests with emulated video players, which allow full control of each step, and with real players. The sockets and the
+//! host are real.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -29,7 +30,7 @@ const TOKEN: &str = "the-secret-of-tests";
 
 /// A host with sound, and its server for video players.
 struct Players {
-    // Drop order, because the server holds the host.
+    // Declared before the host, to be dropped first: the server holds the host.
     server: RtspServer,
     rig: Rig,
 }

@@ -58,7 +58,7 @@ impl Player {
         self.plays.as_deref().unwrap()
     }
 
-    /// Sends a request and waits for the response. Returns its status, and all of it. Earlier packets are skipped.
+    /// Sends a request and waits for the response. Returns its status and its full text. Earlier packets are skipped.
     pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str) -> (u16, String) {
         self.number += 1;
         let session = self.session.as_ref().map(|id| format!("Session: {id}\r\n"));

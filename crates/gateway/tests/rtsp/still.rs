@@ -20,7 +20,7 @@ fn a_description_names_the_parameter_sets_of_the_stream() {
     assert_eq!(status, 200);
     let format = text.lines().find(|line| line.starts_with("a=fmtp:96 "));
     let format = format.unwrap();
-    // Profile and level are also in the sequence parameter set. In base64, every one begins with `Z` and 8 of its bits.
+    // In base64, a sequence parameter set begins with `Z`, and a picture parameter set of x264 with `aM`.
     let level = format.split("profile-level-id=").nth(1).unwrap();
     let sets = format.split("sprop-parameter-sets=").nth(1).unwrap();
     assert!(level.len() > 6 && level.as_bytes()[6] == b';', "{format}");
@@ -41,7 +41,7 @@ fn a_still_picture_is_repeated() {
             }
         }
     }
-    // By their timestamps, they are at most one second apart, and the first twenty arrive within two seconds.
+    // By their timestamps, the frames are at most one second apart, and the first twenty span less than two seconds.
     let gap = |pair: &[u32]| pair[1].wrapping_sub(pair[0]);
     let gaps: Vec<u32> = stamps.windows(2).map(gap).collect();
     assert!(

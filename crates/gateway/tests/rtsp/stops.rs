@@ -1,4 +1,4 @@
-//! A machine that stalls for 40 or 100 ms now and then. Players get the encoder's output.
+//! A machine that occasionally stalls for 40 or 100 ms. Players still get the encoder's output.
 
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_runtime::host::Notice;
@@ -29,7 +29,7 @@ fn a_player_gets_its_frames_despite_stalls() {
         }
         assert!(loops.stops() > 10, "{name}");
         drop(loops);
-        // The host's reports about them.
+        // The host's reports about these frames.
         let mut id = None;
         let (mut left, mut missed) = (0, 0);
         while left < FRAMES {

@@ -41,10 +41,10 @@ use tempfile::TempDir;
 /// Timeout, which is longer than any step on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Stall from which a thread may miss frames: two frames at 60 Hz.
+/// Length of a stall after which a thread may have missed frames: two frames at 60 Hz.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
-/// Input limit, more than any test sends.
+/// Maximum number of recorded input events: more than any test sends.
 const MOST: usize = 65_536;
 
 /// The PIN of the initial pairing window.
@@ -56,7 +56,7 @@ pub(crate) const PROXY: &str = "127.0.0.77";
 /// The origin at which the proxy serves the page.
 pub(crate) const ORIGIN: &str = "https://play.example.org";
 
-/// Destination of input. Records it, with an [`InputEvent::ReleaseAll`] each time that everything is released.
+/// Destination of input. Records each event, and an [`InputEvent::ReleaseAll`] each time that everything is released.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -83,13 +83,13 @@ type Access = (
 
 /// A host that streams the test pattern and admits browsers.
 pub(crate) struct Rig {
-    // Drop order, because the gateway holds the host.
+    // Declared before the host, to be dropped first: the gateway holds the host.
     pub(crate) gateway: Gateway,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) notices: Notices,
     /// Address for native clients.
     pub(crate) link: SocketAddr,
-    /// Input of its application.
+    /// Input that the application has received.
     pub(crate) received: Receiver<InputEvent>,
     pub(crate) folder: TempDir,
 }

@@ -23,7 +23,7 @@ type Context = *mut c_void;
 type Config = *mut c_void;
 type Boolean = c_uint;
 
-/// EGL 1.5, the table of names: no, and the surface that is drawn to.
+/// Constants of EGL 1.5: false, and the surface for drawing.
 const FALSE: Boolean = 0;
 const DRAW: c_int = 0x3059;
 
@@ -178,7 +178,7 @@ impl Window for SwapTarget {
         const WIDTH: c_int = 0x3057;
         type Query = unsafe extern "C" fn(Display, Surface, c_int, *mut c_int) -> Boolean;
         static QUERY: NextFunction = NextFunction::new(c"eglQuerySurface");
-        // SAFETY: that is its type.
+        // SAFETY: the function has this type.
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
             let mut side = 0;
@@ -189,7 +189,7 @@ impl Window for SwapTarget {
         Some(Size::new(side(WIDTH)?, side(HEIGHT)?))
     }
 
-    /// An unknown display is taken as that of the environment, which is EGL's default.
+    /// An unknown display is assumed to be that of the environment, which is EGL's default.
     fn x_window(&self) -> Option<XWindow> {
         Some(XWindow {
             id: SURFACES.get(&self.surface.addr())?,
@@ -203,9 +203,9 @@ impl Window for SwapTarget {
 
     fn function(&self, name: &CStr) -> *const c_void {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-        // SAFETY: that is its type.
+        // SAFETY: the function has this type.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS.function() };
-        // Before EGL 1.5, it returns only extensions.
+        // Before EGL 1.5, `eglGetProcAddress` returns only extension functions.
         let found = real::find(name);
         match find {
             // SAFETY: a name.
@@ -222,7 +222,7 @@ fn current() -> Option<Current> {
     static CONTEXT: NextFunction = NextFunction::new(c"eglGetCurrentContext");
     static DISPLAY: NextFunction = NextFunction::new(c"eglGetCurrentDisplay");
     static SURFACE: NextFunction = NextFunction::new(c"eglGetCurrentSurface");
-    // SAFETY: those are their types. They may be called at any time.
+    // SAFETY: the functions have these types, and may be called at any time.
     let (context, display, surface) = unsafe {
         (
             CONTEXT.function::<Get>()?(),
@@ -258,7 +258,7 @@ fn context_destroyed(which: impl Fn(&readers::Context) -> bool) {
     }
 }
 
-/// Records a display; `name` is that of its X display, if known.
+/// Records an EGL display. `name` is the name of the X display behind it, if known.
 fn register_display(display: Display, name: Option<String>) {
     if let (false, Some(name)) = (display.is_null(), name) {
         DISPLAYS.insert(display.addr(), name);

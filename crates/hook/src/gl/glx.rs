@@ -167,7 +167,7 @@ impl Window for SwapTarget {
         const HEIGHT: c_int = 0x801E;
         type Query = unsafe extern "C" fn(Display, Drawable, c_int, *mut c_uint);
         static QUERY: NextFunction = NextFunction::new(c"glXQueryDrawable");
-        // SAFETY: that is its type.
+        // SAFETY: the function has this type.
         let query: Query = unsafe { QUERY.function() }?;
         let side = |what| {
             let mut side = 0;
@@ -190,13 +190,13 @@ impl Window for SwapTarget {
     }
 
     fn sharing(&self) -> Sharing {
-        // The game may not have called XInitThreads. libX11 calls it itself from 1.8 on.
+        // The game may not have called XInitThreads. From version 1.8 on, libX11 itself calls it.
         Sharing::Glx { threads: false }
     }
 
     fn function(&self, name: &CStr) -> *const c_void {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut c_void;
-        // SAFETY: that is its type.
+        // SAFETY: the function has this type.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS_ARB.function() };
         let found = match find {
             // SAFETY: a name.
@@ -218,7 +218,7 @@ fn current() -> Option<Current> {
     static CONTEXT: NextFunction = NextFunction::new(c"glXGetCurrentContext");
     static DISPLAY: NextFunction = NextFunction::new(c"glXGetCurrentDisplay");
     static DRAWABLE: NextFunction = NextFunction::new(c"glXGetCurrentDrawable");
-    // SAFETY: those are their types. They may be called at any time.
+    // SAFETY: the functions have these types, and may be called at any time.
     let (context, display, drawable) = unsafe {
         (
             CONTEXT.function::<Get<Context>>()?(),

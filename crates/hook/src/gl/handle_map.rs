@@ -5,8 +5,8 @@ use std::sync::Mutex;
 /// Maximum number of entries: more than any program has.
 const MAX_ENTRIES: usize = 64;
 
-/// A map from handles to attributes. It never blocks on its mutex, because in a forked child a thread that does not exist
-/// there may hold it.
+/// A map from handles to attributes. It never blocks on its mutex: in a forked child, the mutex may be held by a thread
+/// that does not exist there.
 pub(super) struct HandleMap<K, V>(Mutex<Vec<(K, V)>>);
 
 impl<K: PartialEq, V: Clone> HandleMap<K, V> {

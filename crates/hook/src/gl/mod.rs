@@ -16,7 +16,7 @@ pub(crate) struct Hooked {
     name: &'static CStr,
     /// This library's function.
     pub(crate) replacement: *mut c_void,
-    /// The function behind it.
+    /// The next function of this name, which the hook calls.
     pub(crate) real: &'static NextFunction,
 }
 
@@ -88,7 +88,7 @@ macro_rules! hooks {
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($parameter: $type),*) -> $result {
                 type Function = unsafe extern "C" fn($($type),*) -> $result;
-                // SAFETY: that is its type.
+                // SAFETY: the function has this type.
                 let real = unsafe { $constant.function::<Function>() };
                 let Some($real) = real else { return $otherwise };
                 $does

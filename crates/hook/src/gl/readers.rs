@@ -1,10 +1,11 @@
 //! The frame reader of each OpenGL context.
 //!
-//! A context is tracked from the call that creates it until the first call that may destroy it. A tracked context's frames
-//! are read into its own buffers, which the host reads in place and which are released before that call is forwarded.
-//! Untracked contexts are those destroyed while current, which continue to draw until they are no longer current, and those
-//! created by functions that this library does not hook. Their frames are copied into ordinary memory before the swap, and
-//! no resources of the context are kept.
+//! A context is tracked from the call that creates it until the first call that may destroy it. The frames of a tracked
+//! context are read into its own buffers. The host reads these buffers in place, and they are released before the
+//! destroying call is forwarded. A context is untracked if it was destroyed while current, because it continues to draw
+//! until it is no longer current. It is also untracked if it was created by a function that this library does not hook.
+//! The frames of an untracked context are copied into ordinary memory before the swap, and none of its resources are
+//! kept.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ pub(crate) enum Api {
     Egl,
 }
 
-/// A context, identified by its address and its display's.
+/// A context, identified by its own address and the address of its display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Context {
     pub(crate) api: Api,
@@ -53,7 +54,7 @@ pub(crate) trait Window {
     fn current(&self) -> Option<Current>;
     /// The window's current size. This may take a server round trip.
     fn size(&self) -> Option<Size>;
-    /// The window's X window.
+    /// The X window behind this window.
     fn x_window(&self) -> Option<XWindow>;
     /// How to share the objects of the window's context.
     fn sharing(&self) -> Sharing;
@@ -67,7 +68,7 @@ pub(crate) trait SwapResult {
     fn succeeded(&self) -> bool;
 }
 
-/// Presents a frame with exactly one call of `real`. Reads the frame before that, if requested.
+/// Presents a frame with exactly one call of `real`. Before that call, reads the frame if requested.
 pub(crate) fn swap<T: SwapResult>(window: &impl Window, real: impl FnOnce() -> T) -> T {
     // Another interposing library may re-enter.
     let Some(_inside) = HookScope::enter() else {
@@ -88,7 +89,7 @@ struct Swap {
     reader: Arc<Reader>,
     /// The receiver of its frame, if the frame was read.
     read: Option<Arc<Submitter>>,
-    /// Whether the GPU has not finished reading.
+    /// Whether the GPU is still reading the frame.
     pending: bool,
 }
 
@@ -138,9 +139,9 @@ impl Swap {
         Some(())
     }
 
-    /// A driver that refuses one swap of a context also refuses the next (Mesa's EGL, if the context was destroyed while
-    /// current). Until a swap succeeds, no frame is read, because the window's image does not change. The frame read for the
-    /// first refused swap is discarded.
+    /// Handles the result of the swap. A driver that refuses one swap of a context also refuses the next (Mesa's EGL,
+    /// if the context was destroyed while current). Until a swap succeeds, no frame is read, because the window's image
+    /// does not change. The frame that was read for the first refused swap is discarded.
     fn end(self, window: &impl Window, succeeded: bool) {
         if self.pending {
             // The swap may have waited for the GPU.
@@ -167,9 +168,9 @@ impl Swap {
 fn open(window: &impl Window, frames: Arc<Submitter>, tracked: bool) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| frames.submit(frame, drawn));
     let mut loader = |name: &CStr| window.function(name);
-    // SAFETY: the driver returns its functions by these names. The context is current on this thread now
-    // and at each read, which checks that first; programs swap outside of glBegin and glEnd. Functions
-    // that destroy a tracked context call `retire` first.
+    // SAFETY: the driver returns its functions by these names. The context is current on this thread now, and each read
+    // checks first that it is still current. Programs swap outside of glBegin and glEnd. Functions that destroy a
+    // tracked context call `retire` first.
     let opened = unsafe {
         if tracked {
             ReadBack::new(&mut loader, window.sharing(), submit)
@@ -180,7 +181,8 @@ fn open(window: &impl Window, frames: Arc<Submitter>, tracked: bool) -> Result<R
     opened.map_err(|e| format!("cannot read frames of an OpenGL context: {e}"))
 }
 
-/// The readers of this process. They are not used in a forked child, where a thread that does not exist may hold the mutex.
+/// The readers of this process. They are not used in a forked child, where the mutex may be held by a thread that does
+/// not exist.
 static READERS: Readers = Readers::new();
 
 /// The readers of this process, if it streams ([`process::is_enabled`]).
@@ -206,7 +208,7 @@ struct Entry {
 /// The reader of a context. It is locked only on the thread where the context is current.
 pub(crate) struct Reader {
     context: Context,
-    /// Whether the context exists until it is retired.
+    /// Whether the context is tracked, so that it exists until it is retired.
     tracked: bool,
     open_attempted: AtomicBool,
     /// Whether the driver refused the last swap.

@@ -42,8 +42,8 @@ pub(super) struct Device {
 /// One swapchain of the application, with the state for reading its images.
 pub(super) struct Swapchain {
     images: Vec<vk::Image>,
-    /// One semaphore for each image. The copy signals it, and the presentation waits for it. It is free when the application
-    /// has acquired the image again.
+    /// One semaphore for each image. The copy signals it, and the presentation waits for it. A semaphore is free again
+    /// when the application has acquired its image again.
     copied: Vec<vk::Semaphore>,
     pub(super) size: Size,
     pub(super) surface: vk::SurfaceKHR,
@@ -228,7 +228,7 @@ impl Device {
         Some(released)
     }
 
-    /// Reuses the semaphores of a destroyed swapchain, which no operation waits for.
+    /// Reuses the semaphores of a destroyed swapchain. No operation waits for them anymore.
     pub(super) fn recycle_semaphores(&self, destroyed: &Swapchain) {
         lock(&self.semaphores).extend(&destroyed.copied);
     }
@@ -280,7 +280,7 @@ impl Swapchain {
     }
 }
 
-/// The pixel format of such a swapchain, or why it can't be captured.
+/// The pixel format of a swapchain created with `info`, or why it can't be captured.
 fn readable(info: &vk::SwapchainCreateInfoKHR<'_>) -> Result<Pixels, String> {
     if info.flags.contains(vk::SwapchainCreateFlagsKHR::PROTECTED) {
         return Err("protected swapchains are not streamed".to_owned());
@@ -299,7 +299,7 @@ fn readable(info: &vk::SwapchainCreateInfoKHR<'_>) -> Result<Pixels, String> {
     Pixels::of(info.image_format, info.image_color_space)
 }
 
-/// The structure of a type in a chain of Vulkan structures.
+/// The structure of type `kind` in a chain of Vulkan structures.
 ///
 /// # Safety
 /// `chain` must be a valid chain.

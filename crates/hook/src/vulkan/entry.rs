@@ -70,7 +70,7 @@ pub(super) unsafe extern "system" fn device_proc(
 macro_rules! function {
     ($function:ident as $kind:ident) => {{
         let typed: vk::$kind = $function;
-        // SAFETY: function pointers have one size; the caller restores the type by the name.
+        // SAFETY: all function pointers have the same size. The caller restores the type that belongs to the name.
         Some(unsafe { std::mem::transmute::<vk::$kind, unsafe extern "system" fn()>(typed) })
     }};
 }

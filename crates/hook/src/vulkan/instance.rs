@@ -19,7 +19,7 @@ pub(super) struct Instance {
     windows: Mutex<HashMap<vk::SurfaceKHR, Window>>,
 }
 
-/// The next layer's surface functions, as far as the application uses them.
+/// The next layer's surface functions; `None` for a function that does not exist.
 pub(super) struct Surfaces {
     pub(super) xcb: Option<vk::PFN_vkCreateXcbSurfaceKHR>,
     pub(super) xlib: Option<vk::PFN_vkCreateXlibSurfaceKHR>,
@@ -40,8 +40,8 @@ pub(super) enum Window {
 }
 
 impl Instance {
-    /// Resolves all functions now. While the instance is being created, the loader's end of the chain returns the next
-    /// function; later, it returns the application's entry point.
+    /// Resolves all functions now. While the instance is being created, the loader's function at the end of the chain
+    /// returns the next function. Later, it returns the application's entry point.
     ///
     /// # Safety
     /// The next layer must be creating `handle`, and `next` must be that layer's function.
@@ -52,7 +52,7 @@ impl Instance {
         // SAFETY: the caller's duty.
         let raw = |name: &CStr| unsafe { next(handle, name.as_ptr()) };
         let load = |name: &CStr| raw(name).map_or(std::ptr::null(), |f| f as *const c_void);
-        // SAFETY: each name with its own type.
+        // SAFETY: each name is loaded with its own type.
         unsafe {
             Instance {
                 next,
@@ -99,6 +99,6 @@ impl Instance {
 /// `F` must be the actual type of `raw`.
 pub(super) unsafe fn typed<F: Copy>(raw: vk::PFN_vkVoidFunction) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<unsafe extern "system" fn()>()) };
-    // SAFETY: by the caller's contract; both are function pointers of one size.
+    // SAFETY: by the caller's contract. Both are function pointers, which have the same size.
     raw.map(|raw| unsafe { std::mem::transmute_copy(&raw) })
 }

@@ -124,8 +124,8 @@ unsafe fn find(
 ) -> Option<*mut CreateInfo> {
     while !chain.is_null() {
         let entry = chain.cast::<CreateInfo>().cast_mut();
-        // SAFETY: every structure of a chain starts with its type and the next pointer, and those of this
-        // type continue with a function.
+        // SAFETY: every structure of a chain starts with its type and the next pointer. Structures of this type
+        // continue with a function.
         unsafe {
             if (*entry).kind == kind && (*entry).function == function {
                 return Some(entry);
@@ -141,7 +141,7 @@ unsafe fn find(
 /// # Safety
 /// `handle` must be a valid dispatchable handle.
 pub(super) unsafe fn key(handle: impl vk::Handle) -> usize {
-    // SAFETY: the loader stores its dispatch table there for each dispatchable object.
+    // SAFETY: the first word of each dispatchable object is the loader's dispatch table.
     unsafe { *object(handle) }
 }
 

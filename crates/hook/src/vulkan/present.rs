@@ -77,8 +77,8 @@ pub(super) unsafe fn read_back(
         drawn: RenderInfo::default(),
         to,
     };
-    // SAFETY: the application presents the image with this queue, so it may use both; after the
-    // presentation, which waits for the copy, it may use them again.
+    // SAFETY: the application presents the image with this queue, so this layer may use both. The application may use
+    // them again after the presentation, which waits for the copy.
     match unsafe { ring.copy(&copy) } {
         Ok(true) => Some(done),
         Ok(false) => None,

@@ -60,7 +60,7 @@ fn limits_are_those_of_the_kind() {
         encode(&mut buffer, &Example::Picture, (1 << 20) + 1),
         Err(FrameError::TooLong)
     );
-    // A peer without these limits.
+    // Frames of a peer without these limits.
     let mut assembler = Assembler::default();
     for (message, payload) in [
         (101, 0),
@@ -92,7 +92,7 @@ fn truncated_and_overlong_frames_are_refused() {
     let bytes = frame(&Example::Numbers(vec![1, 2, 300]), &[]);
     for length in 0..bytes.len() {
         assert!(from_bytes::<Example>(&bytes[..length]).is_err(), "{length}");
-        // The same with the right prefix.
+        // The same bytes with a correct prefix.
         if length >= PREFIX {
             let mut short = bytes[..length].to_vec();
             short[..PREFIX].copy_from_slice(&prefix(length - PREFIX, 0));

@@ -1,7 +1,8 @@
-//! The process that restores the console if the client is killed. It is the program itself with a different command.
+//! The process that restores the console if the client is killed. It runs the client's program with a different
+//! command.
 //!
-//! It is started with exec, not only with fork, because the client already has threads. It holds the terminal as its
-//! standard output, reads the state to restore from its standard input, and waits for the end of that input, which is closed
+//! It is started with exec, not only with fork, because the client already has threads. Its standard output is the
+//! terminal. It reads the state to restore from its standard input, and waits for the end of that input. The input ends
 //! whenever the client ends. Before an orderly end, the client sends a last line.
 
 use std::fs::File;

@@ -40,7 +40,7 @@ pub(crate) struct Console {
     number: u32,
     found: State,
     guard: Option<Guard>,
-    /// Readable when the kernel requests the release, and when the terminal is ours again.
+    /// Readable when the kernel requests the release. `acquire` is readable when the terminal is ours again.
     pub(crate) release: UnixStream,
     pub(crate) acquire: UnixStream,
     handlers: [SigId; 2],
@@ -162,7 +162,7 @@ fn restore(tty: &File, found: &State) {
     for cause in steps.into_iter().filter_map(Result::err) {
         tracing::warn!("can't give the console {} back: {cause}", found.number);
     }
-    // Keys typed into the terminal before it was taken stay; there are no later ones.
+    // Keys that were typed before the terminal was taken remain in its input. Later keys did not reach it.
     let Some(back) = found.back else { return };
     // A different terminal may be in the foreground by now.
     if sys::active_terminal(tty).is_ok_and(|active| active == found.number) {

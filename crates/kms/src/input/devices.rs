@@ -63,7 +63,7 @@ impl Devices {
     pub(super) fn open(folder: &Path) -> (Devices, Option<io::Error>) {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK);
         let watch = watch.ok().filter(|watch| {
-            // A device exists before its permissions are set.
+            // A device exists before its permissions are set, so changes of permissions are also watched.
             let changes = inotify::WatchFlags::CREATE
                 | inotify::WatchFlags::ATTRIB
                 | inotify::WatchFlags::DELETE;
@@ -141,7 +141,7 @@ impl Devices {
 }
 
 impl Device {
-    /// Opens a device. `None` if it is of a different kind.
+    /// Opens a device; `None` if it is neither a keyboard nor a pointing device.
     fn open(path: &Path) -> io::Result<Option<Device>> {
         let open = |write| {
             OpenOptions::new()
@@ -201,7 +201,7 @@ impl Device {
     }
 }
 
-/// Whether a device with these codes is a keyboard, and how it points.
+/// Whether a device with these codes is a keyboard, and how it points if it is a pointing device.
 fn classify(
     keys: &[u16],
     steps: &[u16],
@@ -214,8 +214,8 @@ fn classify(
     if keys.iter().any(|code| (BTN_JOYSTICK..0x140).contains(code)) && !has(BTN_TOUCH) {
         return (keys.iter().any(|code| (16..26).contains(code)), None);
     }
-    // The codes of keys are below and above those of the buttons. Those above include a remote control's, which therefore
-    // counts as a keyboard.
+    // The codes of keys are below and above those of buttons. The codes above include those of a remote control, which
+    // therefore counts as a keyboard.
     let is_keyboard = keys
         .iter()
         .any(|code| matches!(code, 1..0x100 | 0x160..0x2c0));

@@ -1,6 +1,6 @@
 //! The state of the keyboard: the modifiers and the layout in effect, as a display server would track them.
 //!
-//! It is a value; key codes are those of XKB, eight above evdev's. Latches of sticky keys are not supported.
+//! The type does no I/O. Key codes are those of XKB, eight above evdev's. Latches of sticky keys are not supported.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ impl KeyboardState {
         self.held.remove(&keycode);
     }
 
-    /// Sets the keys that are down to exactly these, after the console was in the background.
+    /// Replaces the set of keys that are down, after the console was in the background.
     pub(super) fn replace(&mut self, down: impl IntoIterator<Item = u8>) {
         let map = &self.keyboard.map;
         let locks = |keycode| matches!(map.symbol(keycode, 0, 0), Some(CAPS_LOCK | NUM_LOCK));

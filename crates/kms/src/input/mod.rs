@@ -1,4 +1,5 @@
-//! The input thread's part: keyboards and pointing devices read from the kernel, while the console is in the foreground.
+//! The part of the input thread. It reads keyboards and pointing devices from the kernel while the console is in the
+//! foreground.
 //!
 //! Keys are translated as for a window, with the console's layout. Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
 //! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. While the console is in the background, all keys
@@ -154,7 +155,7 @@ impl ConsoleInput {
         }
         if std::mem::replace(&mut self.state.focused, active) != active {
             if active {
-                // The keys of the switch are still down, but belong to the other console.
+                // The keys that switched the console are still down, but belong to the other console.
                 let down: Vec<u8> = keycodes(self.devices.keys_down()).collect();
                 self.state.keyboard.replace(down.iter().copied());
                 self.state.keys.already_down(down);

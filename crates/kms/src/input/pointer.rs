@@ -1,4 +1,4 @@
-//! Converts reports of a pointing device to motions, buttons and wheel turns, as a value.
+//! Converts reports of a pointing device to motions, buttons and wheel turns, without I/O.
 //!
 //! Limitations: motion is sent unaccelerated, one pixel for each step. A touch pad moves the pointer with one finger and has
 //! no gestures. On a touch screen, the first finger is the pointer with its left button.
@@ -19,13 +19,14 @@ const BTN_TOUCH: u16 = 0x14a;
 /// One notch in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i32 = 120;
 
-/// The fraction of the display's width over which a finger moves the pointer across a touch pad (a guess: two thirds).
+/// The fraction of the display's width that the pointer moves when a finger moves across a whole touch pad (a guess:
+/// two thirds).
 const PAD_REACH: (i64, i64) = (2, 3);
 
 /// How a device points.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// In steps: a mouse.
+    /// With relative steps: a mouse.
     Mouse {
         /// Whether the wheel is reported in parts of a notch in addition to whole notches.
         fine_wheel: bool,
@@ -68,7 +69,7 @@ pub(super) struct Pointer {
     touching: bool,
     /// The finger's position of the previous report.
     finger: Option<(i32, i32)>,
-    /// Touch pad motion of less than a pixel, in the device's units times the display's.
+    /// Touch pad motion of less than a pixel, in device units multiplied by display pixels.
     rest: (i64, i64),
 }
 
@@ -165,7 +166,8 @@ impl Pointer {
         std::mem::take(&mut self.report)
     }
 
-    /// Moves the pointer for a finger. The same distance moves the pointer as far down as across.
+    /// Moves the pointer as far as a finger has moved. Equal distances of the finger down and across move the pointer
+    /// equally far.
     fn finger_moved(&mut self, before: (i32, i32), axes: Axes, display: (i32, i32)) {
         let length = (i64::from(axes.x.1) - i64::from(axes.x.0)).max(1) * PAD_REACH.1;
         let reach = i64::from(display.0) * PAD_REACH.0;
@@ -182,7 +184,7 @@ impl Pointer {
     }
 }
 
-/// The pixel of a position between the minimum and the maximum value.
+/// Converts a position between the minimum and the maximum value to a pixel.
 fn on_display(value: i32, (least, greatest): (i32, i32), pixels: i32) -> i32 {
     let length = (i64::from(greatest) - i64::from(least) + 1).max(1);
     let along = (i64::from(value) - i64::from(least)) * i64::from(pixels) / length;

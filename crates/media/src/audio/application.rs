@@ -1,8 +1,8 @@
 //! Audio of applications that exchange samples directly instead of through a sound server. They
 //! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! The speaker is a source like any other; it is silent while the application writes nothing. The
-//! microphone is played at the rate at which the application reads, so its device is the clock.
+//! The speaker is a source like any other; it is silent while the application writes nothing. The microphone is played
+//! at the rate at which the application reads, so the application's device is the clock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -19,7 +19,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// For a source that starts at `now`.
+    /// Creates the blocks of a source that starts at `now`.
     pub(super) fn new(now: Instant) -> Blocks {
         Blocks {
             timeline: Timeline::new(now),
@@ -28,7 +28,7 @@ impl Blocks {
         }
     }
 
-    /// Adds `frames` sample frames that arrived at `now`. `None` if they are known to be missing.
+    /// Adds `frames` sample frames that arrived at `now`. `samples` is `None` if they are known to be missing.
     pub(super) fn arrived(
         &mut self,
         now: Instant,
@@ -66,7 +66,7 @@ impl Blocks {
             return None;
         }
         let line = self.timeline.next() - duration_of(self.waiting.len() / CHANNELS);
-        // A source may render ahead; samples here were captured before now.
+        // A source may render ahead, but the samples of this block were captured before `now`.
         let captured = line.min(now - duration_of(block.len() / CHANNELS));
         let samples = self.waiting.drain(..block.len());
         (block.iter_mut().zip(samples)).for_each(|(to, from)| *to = from);

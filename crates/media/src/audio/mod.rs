@@ -122,7 +122,7 @@ pub struct Level {
     /// Time until a sample written now is audible, if the device reports it. It includes the
     /// device's own latency beyond `dry_in`.
     pub heard_in: Option<Duration>,
-    /// The device's period: with less than this left in `dry_in`, it may underrun.
+    /// The device's period. If `dry_in` falls below it, the device may underrun.
     pub block: Duration,
 }
 
@@ -170,7 +170,7 @@ pub struct PlaybackBackend {
 /// Opens the capture `name` of [`CAPTURES`].
 ///
 /// # Errors
-/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if it can't be opened.
+/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if the capture can't be opened.
 pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapture>, AudioError> {
     let names = || CAPTURES.iter().map(|backend| backend.name);
     let backend = CAPTURES.iter().find(|backend| backend.name == name);
@@ -181,7 +181,7 @@ pub fn open_capture(name: &str, settings: &Settings) -> Result<Box<dyn AudioCapt
 /// Opens the playback `name` of [`PLAYBACKS`].
 ///
 /// # Errors
-/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if it can't be opened.
+/// [`AudioError`] if the name is unknown (the text lists the valid ones), or if the playback can't be opened.
 pub fn open_playback(
     name: &str,
     settings: &Settings,

@@ -10,7 +10,7 @@ use super::{AudioError, CHANNELS};
 /// Fade-in after silence in sample frames: 2.5 ms (guess).
 const FADE_IN: f32 = 120.0;
 
-/// Fade-out of concealment in sample frames: 20 ms, after which the jitter buffer is silent.
+/// Fade-out of concealment in sample frames: 20 ms. After that, the jitter buffer outputs silence.
 const FADE_OUT: f32 = 960.0;
 
 /// Renders the payloads of one stream.
@@ -68,7 +68,7 @@ impl Renderer {
     }
 
     fn conceal(&mut self, frames: usize) -> Result<(), AudioError> {
-        // Opus conceals multiples of 2.5 ms.
+        // Opus conceals only multiples of 2.5 ms.
         let made_up = self.decoder.conceal(frames.next_multiple_of(120))?;
         let wanted = made_up.len().min(frames * CHANNELS);
         self.decoded.extend_from_slice(&made_up[..wanted]);

@@ -1,20 +1,19 @@
 //! A resampler for clock drift: samples at nearly the original rate.
 //!
-//! Windowed sinc (Smith, "Digital Audio Resampling", section "Theory of Ideal Bandlimited
-//! Interpolation"). This is own code because the requirements are small: ratios within 1 %, which
-//! need no anti-aliasing filter, any number of samples per call, and a delay of a third of a
-//! millisecond. A ratio of 1 leaves samples unchanged.
+//! Windowed sinc (Smith, "Digital Audio Resampling", section "Theory of Ideal Bandlimited Interpolation"). No library
+//! is used, because the requirements are small: ratios within 1 %, which need no anti-aliasing filter, any number of
+//! samples per call, and a delay of a third of a millisecond. A ratio of 1 leaves samples unchanged.
 
 use super::CHANNELS;
 
-/// Filter taps: 16 samples before the new one and 16 after.
+/// Number of filter taps: 16 samples before the output sample and 16 after it.
 const TAPS: usize = 32;
 
 /// Sample frames processed in parallel; [`TAPS`] is a multiple of this.
 const LANES: usize = 8;
 
-/// Positions between two samples for which the filter is tabulated. Between them it is
-/// interpolated, with an error 110 dB below a tone of 10 kHz ((1/256 · 2π · 10/48)² / 8).
+/// Number of positions between two samples for which the filter is tabulated. Between these positions, the filter is
+/// interpolated. For a tone of 10 kHz, the error is 110 dB below the tone ((1/256 · 2π · 10/48)² / 8).
 const PHASES: usize = 256;
 
 /// The delay in sample frames.
@@ -28,8 +27,7 @@ pub struct Resampler {
     filters: Vec<[f32; TAPS]>,
     /// Input samples for the next output.
     held: Vec<f32>,
-    /// Position of the next output, in sample frames from the first held one, minus half the
-    /// filter.
+    /// Position of the next output minus half the filter length, in sample frames from the first held frame.
     place: f64,
 }
 
@@ -40,7 +38,7 @@ impl Default for Resampler {
 }
 
 impl Resampler {
-    /// A resampler after silence.
+    /// A resampler whose previous input is silence.
     #[must_use]
     pub fn new() -> Resampler {
         Resampler {
@@ -70,7 +68,7 @@ impl Resampler {
             out.extend_from_slice(&self.at(held, self.place.fract()));
             self.place += step;
         }
-        // The filter needs earlier samples, wherever the position is.
+        // Only the frames before the position are dropped. The filter needs all later ones.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -120,13 +118,13 @@ impl Resampler {
     }
 }
 
-/// The filter weights for an output at this many [`PHASES`] after the centre.
+/// The filter weights for an output that is `phase` / [`PHASES`] of a sample after the centre tap.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn filter(phase: usize) -> [f32; TAPS] {
     let half = DELAY as f64;
     let mut filter = [0.0; TAPS];
     for (tap, weight) in filter.iter_mut().enumerate() {
-        // The centre is the last tap of the first half: phase 0 is that sample itself.
+        // The centre is the last tap of the first half. At phase 0, the output is that sample itself.
         let away = tap as f64 - (half - 1.0) - phase as f64 / PHASES as f64;
         let window = bessel(BETA * (1.0 - (away / half).powi(2)).max(0.0).sqrt()) / bessel(BETA);
         let turn = away * std::f64::consts::PI;
@@ -192,7 +190,7 @@ mod tests {
                 (expected - 0.5).abs() < 0.002,
                 "{pitch} {ratio}: {expected}"
             );
-            // The remainder without the tone, as difference of adjacent samples: jumps.
+            // Adjacent samples of the tone itself differ by `most` at most. A larger difference is a jump.
             let step = std::f64::consts::TAU * pitch / ratio / 48_000.0;
             let most = 2.0 * (step / 2.0).sin() * 0.5;
             let jumps = steady.chunks(2).zip(steady[2..].chunks(2));

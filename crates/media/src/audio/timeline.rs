@@ -11,38 +11,38 @@ use openuvr_proto::time::Instant;
 
 use super::{RATE, duration_of, frames_in};
 
-/// A source that delivers nothing for this long is silent: more than two quanta of PipeWire (1024
-/// samples, 21 ms each), the longest gaps between chunks without silence (guess).
+/// A source that delivers nothing for this long is silent. This is more than two quanta of PipeWire (1024 samples, 21
+/// ms each), the longest gap between the chunks of a source that is not silent (guess).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
-/// Divisor of a chunk's lateness for tracking. With this value, times of a source 100 ppm slower
-/// than our clock are half a millisecond early.
+/// For tracking, each chunk's lateness divided by this is added to the timeline. With this value, times of a source 100
+/// ppm slower than our clock are half a millisecond early.
 const LATER: u32 = 1024;
-/// Divisor of a chunk's earliness for tracking: early chunks are closer to the true time than late
-/// ones.
+/// For tracking, each chunk's earliness divided by this is subtracted from the timeline: early chunks are closer to the
+/// true time than late ones.
 const EARLIER: u32 = 64;
 
-/// Scheduling jitter of a chunk (guess). Smaller deviations neither drop nor insert samples.
+/// Scheduling jitter of a chunk (guess). For smaller deviations, samples are neither dropped nor inserted.
 const JITTER: Duration = Duration::from_millis(3);
 
-/// Maximum lead of samples. A starting null sink renders 50 ms at once, and then nothing for the
-/// same time.
+/// Maximum time by which samples may be ahead of our clock. A starting null sink renders 50 ms at once, and then
+/// nothing for the same time.
 const AHEAD: Duration = Duration::from_millis(60);
 
-/// The samples of a source on our clock.
+/// The capture times of a source's samples on our clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeline {
     /// Capture time of the next sample.
     next: Instant,
     /// Last arrival; `None` before the first.
     arrived: Option<Instant>,
-    /// Whether the source is silent, so that time is filled up to now.
+    /// Whether the source is silent. If so, the time up to now is filled with silence.
     silent: bool,
-    /// Sample frames of silence for which samples may still arrive.
+    /// Sample frames that were replaced by silence and may still arrive.
     owed: usize,
 }
 
-/// The handling of a chunk of samples.
+/// Instructions for a chunk of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     /// Sample frames of silence to insert before it.
@@ -73,7 +73,7 @@ impl Timeline {
         let first = self.arrived.replace(now).is_none();
         let begins = now - duration_of(frames);
         let late = begins.since(self.next);
-        // Before the first chunk, nothing can be late.
+        // Before the first chunk, the source was silent rather than late.
         if late >= SILENT || first && late >= JITTER {
             let silence = frames_in(late);
             self.next = begins + duration_of(frames);
@@ -115,12 +115,12 @@ impl Timeline {
         self.silent = true;
         let frames = frames_in(passed);
         self.next = self.next + duration_of(frames);
-        // The server buffers at most a second.
+        // The server buffers at most a second, so no more can still arrive.
         self.owed = (self.owed + frames).min(RATE as usize);
         frames
     }
 
-    /// When [`Timeline::overdue`] provides `wanted` more sample frames if no samples arrive.
+    /// The time at which [`Timeline::overdue`] provides `wanted` more sample frames, if no samples arrive until then.
     pub(super) fn due(&self, wanted: usize) -> Instant {
         match self.silent {
             true => self.next + duration_of(wanted.max(1)),
@@ -216,7 +216,7 @@ mod tests {
     fn a_late_source_that_resumes_has_no_gap() {
         let mut line = Timeline::new(START);
         line.arrived(START + 5 * MS, 240);
-        // It was delayed by 49 ms, and its samples arrive in sequence.
+        // The source was delayed by 49 ms. Its chunks then arrive in order, 1 ms apart.
         for n in 0..10 {
             let now = START + 54 * MS + MS * n;
             assert_eq!(line.arrived(now, 240), NOTHING);

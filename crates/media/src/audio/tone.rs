@@ -24,8 +24,8 @@ pub const PITCH: f64 = 440.0;
 /// Amplitude, relative to full scale: −12 dB.
 pub const AMPLITUDE: f64 = 0.25;
 
-/// Maximum sample frames that a late capture call catches up on: a second, like a sound server
-/// (guess). Older ones are skipped.
+/// Maximum number of sample frames that a late capture call catches up on: a second, like a sound server (guess). Older
+/// frames are skipped.
 const LATE: usize = RATE as usize;
 
 /// A sine of one pitch, the same in both channels.

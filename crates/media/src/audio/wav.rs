@@ -25,7 +25,7 @@ pub const BACKEND: PlaybackBackend = PlaybackBackend {
 /// Size of a sample frame in bytes.
 const FRAME: u32 = 4;
 
-/// Maximum length in 32 bits, minus the header.
+/// Maximum length of the samples in bytes: the limit of 32 bits, minus the header.
 const LONGEST: u32 = u32::MAX - HEADER;
 const HEADER: u32 = 44;
 
@@ -72,7 +72,7 @@ impl Wav {
             }
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "it is clamped to the range"
+                reason = "the value is clamped to the range"
             )]
             let sample = (sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)).round() as i16;
             let written = self.file.write_all(&sample.to_le_bytes());

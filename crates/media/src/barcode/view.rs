@@ -61,7 +61,7 @@ impl ViewStamp {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a whole turn goes round, and a quarter is clamped"
+            reason = "yaw wraps after a whole turn, and pitch is clamped to a quarter turn"
         )]
         let (yaw, pitch) = (
             (yaw / STEP).round() as i32 as u16,
@@ -95,8 +95,8 @@ pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &ViewStamp) -> bo
     draw_cells(data, stride, size, &cells(stamp))
 }
 
-/// Reads the code of one eye's `picture`, like [`barcode::read`](super::read) for the other code;
-/// each rejects the other's code.
+/// Reads the code of one eye's `picture`, like [`barcode::read`](super::read) for the other code. Each function rejects
+/// the code of the other.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<ViewStamp> {
     let mut body = read_body(Form::View, picture)?;

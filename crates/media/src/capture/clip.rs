@@ -5,8 +5,8 @@
 //! output of ffmpeg, and the format of standard test sequences. The captured picture is BGRX, as an
 //! X display stores it, and can be recomputed from the file.
 //!
-//! It is no film player (no sound, no interlacing), and no substitute for an application in latency
-//! measurements, because its pictures have never been on a screen.
+//! A clip is no film player (no sound, no interlacing), and no substitute for an application in latency measurements,
+//! because its pictures have never been on a screen.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -126,7 +126,7 @@ const RANGE: YuvRange = YuvRange::Limited;
 const MATRIX: YuvStandardMatrix = YuvStandardMatrix::Bt709;
 const FRAME: &[u8; 6] = b"FRAME\n";
 
-/// The longest accepted header line: more than twice what ffmpeg writes.
+/// The maximum length of the header line: more than twice the length of ffmpeg's header line.
 const MAX_HEAD: usize = 256;
 
 /// Bytes of a frame in the file.
@@ -241,8 +241,8 @@ impl ClipWriter {
     }
 }
 
-/// The picture, out of `count`, that frame `frame` (counted from 1) shows. Pictures play forwards,
-/// then backwards, so that there is no cut.
+/// The index of the picture, of `count` pictures, for frame `frame` (counted from 1). Pictures play forwards, then
+/// backwards, so that there is no cut.
 #[must_use]
 pub fn picture_index(frame: u32, count: u32) -> u32 {
     let turn = 2 * u64::from(count.max(2) - 1);
@@ -251,8 +251,8 @@ pub fn picture_index(frame: u32, count: u32) -> u32 {
     u32::try_from(place).unwrap_or(0).min(count.max(1) - 1)
 }
 
-/// A clip that is playing. The frame number in the bar code is the time since opening in frame
-/// periods, counted from 1. A missed frame (the machine slept) is skipped, so no frame is late.
+/// A clip that is playing. The frame number in the bar code is the time since opening in frame periods, counted from 1.
+/// Missed frames, for example while the machine sleeps, are skipped, so no frame is late.
 #[derive(Debug)]
 pub struct Player {
     clip: Clip,

@@ -33,15 +33,15 @@ pub trait Capture: Send {
     /// Waits for the next event, at most `timeout` (`None`: no limit).
     ///
     /// # Errors
-    /// [`CaptureError`] if the source fails; its text ends the session.
+    /// [`CaptureError`] if the source fails. The session then ends with the error's text.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError>;
 
-    /// The newest picture, announced by the last [`CaptureEvent::Frame`]. May be called repeatedly,
-    /// as required for a key frame of a static picture. `None` before the first frame.
+    /// The newest picture, announced by the last [`CaptureEvent::Frame`]. May be called repeatedly, for example to
+    /// encode a static picture again as a key frame. `None` before the first frame.
     fn picture(&self) -> Option<Picture<'_>>;
 
-    /// The area in which the newest picture differs from that of the previous
-    /// [`CaptureEvent::Frame`]; `None` if unknown.
+    /// The area in which the newest picture differs from the picture of the previous [`CaptureEvent::Frame`]; `None` if
+    /// unknown.
     fn changed(&self) -> Option<Block> {
         None
     }
@@ -57,7 +57,7 @@ pub trait Capture: Send {
     /// Limits the frame rate from now on, unless the source determines the rate itself.
     fn limit_fps(&mut self, _fps: f64) {}
 
-    /// Reports whether any subscriber watches. A source may save work without viewers.
+    /// Informs the source whether any subscriber is watching. Without viewers, the source may save work.
     fn set_watched(&mut self, _watched: bool) {}
 }
 

@@ -1,27 +1,25 @@
 //! Frame-rate limit: a token bucket that holds at most one frame, the newest.
 //!
-//! It does not sample at fixed times: a frame passes at once if a token is available. Without a
-//! token, the frame waits, and a newer frame replaces it. If frames come faster than tokens, a
-//! frame waits slightly longer than until the next expected frame, which then passes on arrival. A
-//! fast source is thereby thinned without delaying frames. Only the last frame before a pause is
-//! delayed.
+//! It does not sample at fixed times: a frame passes at once if a token is available. Without a token, the frame waits,
+//! and a newer frame replaces it. If frames come faster than tokens, a frame waits until slightly after the expected
+//! arrival of the next frame, even if a token is available earlier. The next frame then passes on arrival. A fast
+//! source is thereby thinned without delaying frames. Only the last frame before a pause is delayed.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Relative excess over the limit at which a source still counts as running at it. Displays run at
-/// 60 Hz with clocks that are off by 0.4 % (60.25 Hz), and timers of whole milliseconds make 62.5
-/// frames/s of 60.
+/// Relative excess over the limit up to which a source still counts as running at the limit. Displays run at 60 Hz with
+/// clocks that are off by 0.4 % (60.25 Hz). Timers with whole milliseconds turn 60 frames/s into 62.5.
 const TOLERANCE: f64 = 0.05;
 
-/// How long a frame waits for the next one, in multiples of the gap between earlier frames (guess:
-/// most of a game's jitter).
+/// How long a frame waits for the next one, as a multiple of the gap between earlier frames (guess: most of a game's
+/// jitter).
 const EXPECTED_GAPS: f64 = 1.25;
 
-/// Number of tokens saved up during a pause. There are two because the response to a click is often
-/// a small change and, milliseconds later, the picture itself, and so that a frame that is early by
-/// jitter is not delayed.
+/// Number of tokens saved up during a pause. A second token is useful because the response to a click is often a small
+/// change, followed milliseconds later by the picture itself. The second token also prevents a frame that jitter makes
+/// early from being delayed.
 const DEPTH: u32 = 2;
 
 /// Decides when the newest frame may pass. It has no clock; `now` is an argument.
@@ -54,9 +52,8 @@ impl Pace {
         }
     }
 
-    /// At most `fps` frames per second in the long run (with a tolerance of 5 %; after a pause, two
-    /// may follow each other at any distance). There is no limit if `fps` is not positive or not
-    /// finite.
+    /// At most `fps` frames per second in the long run (with a tolerance of 5 %; after a pause, two frames may follow
+    /// each other at any interval). There is no limit if `fps` is not positive or not finite.
     #[must_use]
     pub fn new(fps: f64) -> Pace {
         let interval = Duration::try_from_secs_f64(1.0 / (fps * (1.0 + TOLERANCE)));
@@ -82,8 +79,8 @@ impl Pace {
         self.expected = Some(longer).filter(|gap| *gap < self.interval);
     }
 
-    /// When the waiting frame may pass. If a token is available, this is no later than its arrival.
-    /// `None` if no frame waits.
+    /// When the waiting frame may pass. This is its arrival time if a token was available by then. `None` if no frame
+    /// waits.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         let token = self.full - self.interval * (DEPTH - 1);

@@ -106,8 +106,7 @@ impl Capture for Pattern {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => {
                     let mut count = [0; 8];
-                    // No other thread can have emptied it. Even if one had, waking twice is
-                    // harmless.
+                    // No other thread can have reset the waker. Even if one had, waking twice is harmless.
                     let _ = rustix::io::read(fd, &mut count);
                     return Ok(CaptureEvent::Woken);
                 }
@@ -122,7 +121,7 @@ impl Capture for Pattern {
                 self.render();
                 self.due = self.due + self.period;
                 if self.due < now {
-                    // More than a frame late (the machine slept): skip, don't catch up.
+                    // If more than a frame late (the machine slept), skip frames instead of catching up.
                     self.due = now + self.period;
                 }
                 return Ok(CaptureEvent::Frame);

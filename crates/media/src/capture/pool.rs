@@ -9,7 +9,7 @@ use openuvr_proto::units::Size;
 use super::submit::Frame;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The free buffers. There are never more than the maximum number in use at the same time.
+/// The free buffers. Their number never exceeds the maximum number of buffers that were in use at the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -86,7 +86,7 @@ impl PooledPicture {
         (self.format, self.rows) = (format, rows);
     }
 
-    /// The rows. A picture from [`Pool::take`] has no padding and 4 bytes per pixel.
+    /// The bytes of all rows. A picture from [`Pool::take`] has no padding and 4 bytes per pixel.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.data
     }

@@ -72,13 +72,13 @@ struct Shared {
     state: Mutex<State>,
     /// Signals a change in `state` that the application waits for.
     progress: Condvar,
-    /// Raised when a picture or the end was stored in `state`.
+    /// Raised when a picture was stored in `state`, or the source has ended.
     arrived: Waker,
 }
 
 struct State {
     next: Option<(Box<dyn Frame>, RenderInfo)>,
-    /// Number of pictures submitted, taken by the host, and finished by the host.
+    /// The numbers of pictures that were submitted, taken by the host, and finished by the host.
     submitted: u64,
     taken: u64,
     done: u64,
@@ -89,7 +89,7 @@ struct State {
     watched: bool,
     /// When a picture was last requested.
     last_demand: Option<Instant>,
-    /// When the newest picture that was not submitted was finished, as far as known.
+    /// When the newest unsubmitted picture was finished, as far as known.
     missed: Option<Instant>,
     /// Whether other windows cover the application's pictures.
     overlaid: bool,
@@ -134,7 +134,7 @@ pub struct StillTicket {
 pub enum FrameDemand {
     /// It should.
     Now,
-    /// No viewer, and a recent picture exists for the next one.
+    /// There is no viewer, and a recent picture exists for the next viewer.
     Unwatched,
     /// Pictures come faster than requested, or other windows cover them ([`Submitter::overlaid`]).
     TooSoon,
@@ -180,8 +180,8 @@ impl Submitter {
         FrameDemand::Now
     }
 
-    /// Reports a picture finished at `now` that can't be read back. Otherwise, viewers of an application that then comes to
-    /// rest would keep an outdated picture. See [`Submitter::missing_still`].
+    /// Reports a picture finished at `now` that can't be read back. Without this report, viewers would keep an outdated
+    /// picture if the application then comes to rest. See [`Submitter::missing_still`].
     pub fn missed(&self, now: Instant) {
         let mut state = self.shared.state();
         if !state.overlaid {
@@ -189,8 +189,8 @@ impl Submitter {
         }
     }
 
-    /// Reports whether other windows cover the application's pictures as of `now`. While they do,
-    /// only [`Submitter::submit_still`] has an effect, for pictures that include them.
+    /// Reports whether other windows cover the application's pictures as of `now`. While the pictures are covered, only
+    /// [`Submitter::submit_still`] has an effect. Its pictures must include the covering windows.
     pub fn overlaid(&self, now: Instant, overlaid: bool) {
         let mut state = self.shared.state();
         if std::mem::replace(&mut state.overlaid, overlaid) != overlaid {
@@ -262,7 +262,7 @@ impl Submitter {
         state.submitted += 1;
         let ticket = Ticket(state.submitted);
         drop(state);
-        // The picture's owner may take its own lock.
+        // The lock is released first, because dropping the picture may take a lock of its owner.
         drop(replaced);
         self.shared.arrived.wake();
         Some(ticket)
@@ -280,8 +280,8 @@ impl Submitter {
         state.watched && !state.closed
     }
 
-    /// Whether, as of `now`, there is a viewer of an application at rest whose current picture was never submitted, because
-    /// it was finished without viewers or too soon after another. If that picture is available, pass it to
+    /// Whether, as of `now`, there is a viewer of an application at rest whose current picture was never submitted.
+    /// Such a picture was finished without viewers or too soon after another. If it is available, pass it to
     /// [`Submitter::submit_still`].
     #[must_use]
     pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
@@ -296,8 +296,8 @@ impl Submitter {
         })
     }
 
-    /// Submits the picture requested by [`Submitter::missing_still`]. Drops it if the application has finished another one
-    /// since.
+    /// Submits the picture requested by [`Submitter::missing_still`] or [`Submitter::wants_still`]. The picture is
+    /// dropped if the application has finished another picture since the request.
     pub fn submit_still(&self, still: StillTicket, frame: Box<dyn Frame>) {
         let mut state = self.shared.state();
         let same = state.missed == still.missed && state.submitted == still.submitted;
@@ -372,7 +372,7 @@ impl Capture for Submitted {
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<CaptureEvent, CaptureError> {
         {
-            // A request for the next picture releases the last.
+            // A request for the next picture releases the previous one.
             if let Some(frame) = &mut self.frame {
                 frame.rest();
             }

@@ -42,8 +42,8 @@ pub enum ReadFailure {
 impl std::fmt::Display for ReadFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            ReadFailure::TooLong => "it is too long",
-            ReadFailure::NotText => "it is not text",
+            ReadFailure::TooLong => "the content is too long",
+            ReadFailure::NotText => "the content is not text",
             ReadFailure::NoAnswer => "the clipboard's owner does not respond",
         })
     }
@@ -52,7 +52,7 @@ impl std::fmt::Display for ReadFailure {
 /// Result of [`Clipboard::next_event`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClipboardEvent {
-    /// A program has copied this text, which is not the last text of [`Clipboard::offer`].
+    /// A program has copied this text. The text differs from the last text of [`Clipboard::offer`].
     Copied(Arc<str>),
     /// A program has copied unreadable content.
     ReadFailed(ReadFailure),

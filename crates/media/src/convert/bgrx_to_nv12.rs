@@ -29,7 +29,7 @@ pub struct Nv12Buffer {
     chroma: Vec<u8>,
     size: Size,
     rows: RowOrder,
-    /// Format and size of the converted picture.
+    /// Format and size of the source picture; `None` if the buffer holds no conversion.
     holds: Option<(PixelFormat, Size)>,
     /// The picture in top-down order, if it had to be reordered first.
     turned: Vec<u8>,
@@ -53,10 +53,9 @@ impl Nv12Buffer {
         )
     }
 
-    /// Converts `picture` and lends the result, which has the size [`Nv12Buffer::padded`] and is
-    /// valid until the next call. It keeps the row order of `picture`, except that a picture with
-    /// an odd number of rows becomes top-down, so that the repeated row is the lowest. Allocates
-    /// only when the size has changed.
+    /// Converts `picture` and lends the result, which has the size [`Nv12Buffer::padded`] and is valid until the next
+    /// call. The result has the row order of `picture`, except that a picture with an odd number of rows becomes
+    /// top-down, so that the repeated row is the lowest. Allocates only when the size has changed.
     ///
     /// # Errors
     /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes.
@@ -110,7 +109,7 @@ impl Nv12Buffer {
         let (size, plane) = (picture.size, picture.planes[0]);
         let even = self.size.width as usize;
         let pixel = row / size.width as usize;
-        // The last rows may lack padding, so they are converted completely.
+        // The last rows may lack padding, so they are converted at full width.
         let last = (size.height - 1) / 2 * 2;
         let narrow = block.rows.start as usize..block.rows.end.min(last) as usize;
         let whole = block.rows.start.max(last) as usize..block.rows.end as usize;
@@ -166,7 +165,7 @@ impl Nv12Buffer {
         Ok(())
     }
 
-    /// Converts `rows` (from an even one), which start at `data`.
+    /// Converts `rows`, whose pixels start at `data`. The first row must be even.
     fn convert_rows(
         &mut self,
         format: PixelFormat,
@@ -179,8 +178,8 @@ impl Nv12Buffer {
             return Ok(());
         }
         let even = self.size.width as usize;
-        // Neither source nor target may have an additional row, because `yuv` takes an odd last row
-        // from the remainder after pairs of rows.
+        // Neither source nor target may have an additional row: `yuv` detects an odd last row by the remainder after
+        // all pairs of rows.
         let luma = &mut self.luma[even * rows.start..even * rows.end];
         let chroma = &mut self.chroma[even * (rows.start / 2)..even * rows.end.div_ceil(2)];
         let data = &data[..stride * rows.len()];
@@ -276,7 +275,7 @@ impl ToNv12 for Nv12Buffer {
     }
 }
 
-/// Converts rows into `planes`, with rows of `even` bytes.
+/// Converts rows into `planes`, whose rows have `even` bytes.
 fn convert_band(
     format: PixelFormat,
     [luma, chroma]: [&mut [u8]; 2],

@@ -28,8 +28,8 @@ pub struct Planes<const STEP: usize> {
 impl<const STEP: usize> Planes<STEP> {
     const _SUPPORTED: () = assert!(STEP == 1 || STEP == 2);
 
-    /// Converts `picture` and lends the result, top row first, which is valid until the next call.
-    /// Allocates only when the size has changed.
+    /// Converts `picture` and lends the result, which has the top row first and is valid until the next call. Allocates
+    /// only when the size has changed.
     ///
     /// # Errors
     /// [`ConvertError`] if `picture` is not packed, has an invalid size or too few bytes.
@@ -65,7 +65,7 @@ impl<const STEP: usize> Planes<STEP> {
         Ok(())
     }
 
-    /// Converts `rows` (from an even one), which start at `data`.
+    /// Converts `rows`, whose pixels start at `data`. The first row must be even.
     fn convert_rows(
         &mut self,
         format: PixelFormat,

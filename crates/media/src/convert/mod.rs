@@ -18,18 +18,18 @@ pub use bgrx_to_nv12::Nv12Buffer;
 pub use bgrx_to_planes::Planes;
 pub use scale::Scaler;
 
-/// Converts packed pictures to NV12, and owns the memory. The default is [`Nv12Buffer`]; a
+/// Converts packed pictures to NV12, and owns the result's memory. The default implementation is [`Nv12Buffer`]; a
 /// benchmark may pass another one to a [`Converter`].
 pub trait ToNv12: fmt::Debug + Send {
     /// Converts `picture` (packed: [`PixelFormat::packed`]) and lends the result, which has the
     /// size [`Nv12Buffer::padded`] and is valid until the next call.
     ///
     /// # Errors
-    /// [`ConvertError`] if it does not support such a picture.
+    /// [`ConvertError`] if the implementation does not support such a picture.
     fn convert(&mut self, picture: &Picture<'_>) -> Result<Picture<'_>, ConvertError>;
 
-    /// Like [`ToNv12::convert`], for a picture that differs from the last converted one only in
-    /// `damage`. An implementation without partial conversion converts all of it.
+    /// Like [`ToNv12::convert`], for a picture that differs from the last converted one only in `damage`. An
+    /// implementation without partial conversion converts the complete picture.
     ///
     /// # Errors
     /// As [`ToNv12::convert`].
@@ -48,7 +48,7 @@ pub trait ToNv12: fmt::Debug + Send {
     fn forget(&mut self);
 }
 
-/// Converts BGRX to an encoder's format, and owns the memory.
+/// Converts packed pictures to an encoder's format, and owns the result's memory.
 #[derive(Debug)]
 pub struct Converter {
     nv12: Box<dyn ToNv12>,
@@ -75,8 +75,8 @@ impl Converter {
         }
     }
 
-    /// The size of a picture in format `to` that contains `size`: both sides are even with
-    /// subsampled chroma.
+    /// The size of a picture in format `to` that contains `size`. For a format with subsampled chroma, both sides are
+    /// even.
     #[must_use]
     pub fn padded(size: Size, to: PixelFormat) -> Size {
         match to {
@@ -224,9 +224,9 @@ fn packed_to_bgrx<'a>(
     Ok(bgrx)
 }
 
-/// Calls `convert` with all rows of `plane`, of a checked packed picture of `size` with `row` bytes
-/// per row. `yuv` skips a last pair of rows without padding, which a [`Picture`] may lack, so those
-/// rows go through `copy`. Each call starts with an even row.
+/// Calls `convert` with all rows of `plane`, which belongs to a checked packed picture of `size` with `row` bytes per
+/// row. A [`Picture`] may lack the padding of its last row. In that case, `yuv` would skip the last pair of rows, so
+/// those rows go through `copy`. Each call starts with an even row.
 fn whole_rows(
     size: Size,
     row: usize,

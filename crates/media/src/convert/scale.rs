@@ -24,7 +24,7 @@ pub struct Scaler {
     scaled: Vec<u8>,
 }
 
-/// For each pixel of an axis, the pixels that it covers and their weights.
+/// For each pixel of an axis of the scaled picture: the source pixels that it covers, and their weights.
 #[derive(Debug, Default)]
 struct Shares {
     covered: Vec<Range<usize>>,
@@ -136,7 +136,7 @@ impl Shares {
         let (from, to) = (u64::from(from), u64::from(to));
         let mut shares = Shares::default();
         for at in 0..to {
-            // In units of 1/to of a pixel, of which the area has `from`.
+            // The unit is 1/`to` of a source pixel. Each scaled pixel covers `from` units.
             let (begin, end) = (at * from, (at + 1) * from);
             let (first, last) = (begin / to, end.div_ceil(to));
             let upto = |pixel: u64| (pixel * to).clamp(begin, end) - begin;
@@ -153,7 +153,7 @@ impl Shares {
         shares
     }
 
-    /// The covered pixels and their weights, for each pixel.
+    /// For each scaled pixel: the range of source pixels that it covers, and their weights.
     fn each(&self) -> impl Iterator<Item = (Range<usize>, impl Iterator<Item = u16> + '_)> + '_ {
         let mut rest = self.weights.as_slice();
         self.covered.iter().map(move |covered| {
@@ -220,7 +220,7 @@ mod tests {
                 assert_eq!(scaled.planes[0].data.len(), expected.len());
                 for (got, expected) in scaled.planes[0].data.iter().zip(expected) {
                     let off = (f64::from(*got) - expected).abs();
-                    // In an area of hundreds of pixels, weights are one or zero of 256.
+                    // In an area of hundreds of pixels, each weight is 0 or 1 of 256.
                     let most = if from.width > 256 { 12.0 } else { 3.5 };
                     assert!(off <= most, "{from} to {to}: {got} for {expected}");
                 }
@@ -233,7 +233,7 @@ mod tests {
         let (from, to, stride) = (Size::new(101, 67), Size::new(64, 42), 101 * 4 + 12);
         let data = [10, 20, 255, 0].repeat(stride * 67 / 4 + 1);
         let picture = Picture::bgrx(from, &data[..stride * 66 + 404], stride);
-        // A different colour in each row: the padding is a multiple of a pixel.
+        // The padding is a multiple of the pixel size, so all rows have the same colour.
         let mut scaler = Scaler::default();
         let scaled = scaler.scale(&picture, to).unwrap();
         let (pixels, _) = scaled.planes[0].data.as_chunks::<4>();

@@ -1,5 +1,5 @@
-//! Decoders of pictures in independent bands: Each band is painted as it arrives. Where one is
-//! lost, the rows of the previous frame remain. The codec defines a band's content.
+//! Decoders of pictures in independent bands. Each band is painted as it arrives. Where a band is lost, the rows of the
+//! previous frame remain. The codec defines a band's content.
 
 use openuvr_proto::units::Size;
 
@@ -16,7 +16,7 @@ pub(super) struct Bands<P> {
     own: ScratchSurface,
 }
 
-/// Memory for a surface that lends none.
+/// Memory for [`Decoder::feed`], which gets no canvas.
 #[derive(Default)]
 struct ScratchSurface {
     size: Size,
@@ -51,7 +51,8 @@ where
     fn paint(
         &mut self,
         chunk: &Chunk<'_>,
-        // Each band contains its picture's size. Rows that no later band replaces must be kept.
+        // The view is not needed. Each band contains the size of its picture. All rows are painted, because later bands
+        // may not replace them.
         _: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {

@@ -3,7 +3,7 @@
 /// Why a gap can't be filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SkipError {
-    /// There is no slice header of this picture or the last one, or there are no parameter sets.
+    /// No slice header of this picture or the last one is known, or no parameter sets are known.
     #[error("no slice header is known yet")]
     NothingKnown,
     /// A key frame has no reference to repeat.

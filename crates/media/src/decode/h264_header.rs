@@ -1,15 +1,15 @@
-//! Reads parameter sets and slice headers of H.264 (ITU-T H.264 7.3.2.1, 7.3.2.2, 7.3.3), and
-//! writes slice headers. It supports only the features that our encoders use: CAVLC, frames, 4:2:0
-//! or 4:4:4, one slice group, no weights. It does not read slice data.
+//! Reads parameter sets and slice headers of H.264 (ITU-T H.264 7.3.2.1, 7.3.2.2, 7.3.3), and writes slice headers.
+//! Only the features that our encoders use are supported: CAVLC, frames, 4:2:0 or 4:4:4, one slice group, no weights.
+//! Slice data is not read.
 
 use std::collections::BTreeMap;
 
 use super::h264_bits::{BitReader, BitWriter};
 use super::h264_error::SkipError;
 
-/// Maximum number of bytes read of a parameter set, which has 10 to 60 here.
+/// Maximum number of bytes read from a parameter set. Those of our encoders have 10 to 60 bytes.
 const PARAMETER_SET_BYTES: usize = 1024;
-/// Highest id of a sequence and of a picture parameter set (H.264 7.4.2.1.1, 7.4.2.2).
+/// Highest id of a sequence parameter set, and highest id of a picture parameter set (H.264 7.4.2.1.1, 7.4.2.2).
 const MAX_SPS_ID: u32 = 31;
 const MAX_PPS_ID: u32 = 255;
 /// Maximum number of list modifications and marking operations in a header: 2 for each of 32
@@ -56,9 +56,9 @@ impl ParameterSets {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PocType {
-    /// Type 0: this many low bits in each slice header.
+    /// Type 0: each slice header contains this many low bits of the order count.
     LowBits(u32),
-    /// Type 1: differences in each slice header, unless the flag declares them zero.
+    /// Type 1: each slice header contains differences, unless the flag declares them zero.
     Deltas { always_zero: bool },
     /// Type 2: derived from frame_num.
     FrameNum,
@@ -68,7 +68,7 @@ pub(super) enum PocType {
 pub(super) struct Sps {
     pub(super) frame_num_bits: u32,
     pub(super) poc: PocType,
-    /// Macroblocks of a picture.
+    /// Number of macroblocks of a picture.
     pub(super) mbs: u32,
 }
 
@@ -77,8 +77,7 @@ impl Sps {
         let profile = bits.u(8)?;
         bits.u(16)?; // constraints, level
         let id = at_most(bits.ue()?, MAX_SPS_ID)?;
-        // The profiles with a chroma format (7.3.2.1.1); our encoders use baseline (66), and 244
-        // for 4:4:4.
+        // All other profiles have a chroma format (7.3.2.1.1). Our encoders use baseline (66), and 244 for 4:4:4.
         if !matches!(profile, 66 | 77 | 88) {
             match bits.ue()? {
                 1 => {}

@@ -1,17 +1,16 @@
-//! Fills a gap in an H.264 picture: writes a slice that repeats each of its macroblocks from the
-//! last picture (all P_Skip), in 10 to 13 bytes. It is no decoder: it reads only parameter sets and
-//! slice headers, and keeps no other state.
+//! Fills a gap in an H.264 picture: writes a slice that repeats the gap's macroblocks from the last picture (all
+//! P_Skip), in 10 to 13 bytes. This module is no decoder: it reads only parameter sets and slice headers, and keeps no
+//! other state.
 //!
-//! This is necessary because libavcodec, if fed in chunks, delays a picture without its last slice
-//! by 16 packets, and packets in between are lost. A filled gap causes no stall. It supports only
-//! CAVLC, frames and one slice group, as produced by our encoders; anything else is
-//! [`SkipError::Unsupported`].
+//! This is necessary because libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets. The
+//! packets in between are lost. A filled gap causes no stall. This module supports only CAVLC, frames and one slice
+//! group, as produced by our encoders; anything else is [`SkipError::Unsupported`].
 
 use super::h264_bits::{BitReader, BitWriter, nal_units};
 pub use super::h264_error::SkipError;
 use super::h264_header::{ParameterSets, PocType, SliceHeader};
 
-/// Maximum number of bytes read of a slice: far more than a header with all its optional fields.
+/// Maximum number of bytes read from a slice: far more than a header with all its optional fields.
 const HEADER_BYTES: usize = 256;
 
 /// disable_deblocking_filter_idc of a slice without the filter (ITU-T H.264, 7.4.3).
@@ -25,8 +24,8 @@ pub struct PSkip {
     previous: Option<SliceHeader>,
     /// Slice header of the current picture.
     current: Option<SliceHeader>,
-    /// A feature of the stream that this module does not support, if any. If there is one, gaps
-    /// can't be filled, but complete pictures can still be decoded.
+    /// A feature of the stream that this module does not support, if any. With such a feature, gaps can't be filled,
+    /// but complete pictures can still be decoded.
     beyond: Option<&'static str>,
 }
 
@@ -37,11 +36,11 @@ pub struct SliceInfo {
     pub key_frame: bool,
     /// Its first macroblock.
     pub first_mb: u32,
-    /// How many macroblocks, from the slice's first one on, equal those of the reference picture,
-    /// as far as easily determined. 0 if a deblocking filter could mix others into them.
+    /// The number of macroblocks at the start of the slice that equal those of the reference picture, as far as this is
+    /// easily determined. 0 if a deblocking filter could change these macroblocks.
     ///
-    /// Such a run of P_Skip has no motion, because all neighbours of its macroblocks are in the
-    /// run, so their vectors are predicted to be zero (ITU-T H.264, 8.4.1.1).
+    /// These macroblocks are a run of P_Skip without motion: all their neighbours are in the run, so their vectors are
+    /// predicted to be zero (ITU-T H.264, 8.4.1.1).
     pub repeated: u32,
 }
 
@@ -62,8 +61,8 @@ impl PSkip {
     /// Reads an Annex B chunk: parameter sets, then one slice, which is the last unit.
     ///
     /// # Errors
-    /// [`SkipError`] if the chunk has no readable slice, or a slice of a different picture;
-    /// parameter sets before it are stored. A stream with unsupported features is not an error.
+    /// [`SkipError`] if the chunk has no readable slice, or a slice of a different picture. Parameter sets before the
+    /// slice are stored nevertheless. A stream with unsupported features is not an error.
     pub fn observe(&mut self, chunk: &[u8]) -> Result<SliceInfo, SkipError> {
         for nal in nal_units(chunk) {
             let Some(&first) = nal.first() else { continue };
@@ -130,7 +129,7 @@ impl PSkip {
         self.current.is_some()
     }
 
-    /// The number of macroblocks of the current picture, otherwise of the last one.
+    /// The number of macroblocks of the current picture, or of the last picture if the current one is unknown.
     #[must_use]
     pub fn macroblocks(&self) -> Option<u32> {
         let header = self.current.as_ref().or(self.previous.as_ref())?;
@@ -354,7 +353,7 @@ mod tests {
             pskip.write(40, 880, &mut slice).expect("a known picture");
             let seen = pskip.observe(&slice).expect("the written slice");
             assert_eq!((seen.first_mb, seen.repeated), (40, repeated));
-            // An I slice has no such run.
+            // An I slice has no run of P_Skip.
             let mut bits = BitWriter::default();
             for value in [40, 2, 0] {
                 bits.ue(value); // first_mb, I, picture parameter set

@@ -34,7 +34,7 @@ pub static BACKENDS: &[Backend] = &[
 /// Opens the first decoder in [`BACKENDS`] for `codec`.
 ///
 /// # Errors
-/// [`DecodeError`] if it can't be opened.
+/// [`DecodeError`] if the decoder can't be opened.
 pub fn open(codec: Codec) -> Result<Box<dyn Decoder>, DecodeError> {
     match BACKENDS.iter().find(|backend| backend.codec == codec) {
         Some(backend) => (backend.open)(),
@@ -77,11 +77,11 @@ pub struct Backend {
 pub struct Chunk<'a> {
     /// Its frame.
     pub frame: FrameId,
-    /// Whether it is the frame's first.
+    /// Whether this is the frame's first chunk.
     pub first: bool,
-    /// Whether it is the frame's last, so the picture is needed now.
+    /// Whether this is the frame's last chunk, so that the picture is needed now.
     pub last: bool,
-    /// First macroblock, 0 where the codec has none.
+    /// First macroblock, or 0 if the codec has no macroblocks.
     pub first_mb: u16,
     /// Number of macroblocks.
     pub mbs: u16,
@@ -93,7 +93,7 @@ pub struct Chunk<'a> {
 /// The visible part of a painted picture.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// Its size without the codec's padding.
+    /// The picture's size without the codec's padding.
     pub size: Size,
     /// Whether the canvas shows this frame's reference picture, so unchanged areas need not be
     /// painted again.
@@ -111,18 +111,18 @@ pub enum Decoded<'a> {
 
 /// An opened decoder. The client's media thread owns it.
 pub trait Decoder: Send {
-    /// Feeds the next chunk. Frames must be fed in order, and the chunks of a frame, too. Returns
-    /// the frame's picture after the chunk marked `last`.
+    /// Feeds the next chunk. Frames, and the chunks of each frame, must be fed in order. Returns the frame's picture
+    /// after the chunk marked `last`.
     ///
     /// # Errors
     /// [`DecodeError`] if the frame is not decodable; the decoder stays usable, and the next key
     /// frame restores the picture.
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
 
-    /// Like [`feed`](Decoder::feed), but a decoder that supports it paints each part of the picture
-    /// on the canvas lent by a surface as soon as the part is decoded, which saves a copy after the
-    /// last chunk. All of a decoder's chunks must be fed in the same way. `view` is `None` for a
-    /// picture that will not be shown; `follows` is the same for all chunks of a frame.
+    /// Like [`feed`](Decoder::feed), but a decoder that supports painting paints each part of the picture on `canvas`
+    /// as soon as the part is decoded. A surface lends the canvas. This saves a copy after the last chunk. All chunks
+    /// of a decoder must be fed by the same method. `view` is `None` for a picture that will not be shown;
+    /// [`View::follows`] is the same for all chunks of a frame.
     ///
     /// # Errors
     /// As [`feed`](Decoder::feed).

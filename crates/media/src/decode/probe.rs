@@ -12,7 +12,7 @@ use crate::band::Band;
 use crate::codec::Codec;
 use crate::picture::{Picture, PixelFormat};
 
-/// Width in macroblocks, not below the minimum of hardware decoders (640x368 pixels).
+/// Width and height in macroblocks. The size is not below the minimum of hardware decoders (640x368 pixels).
 const COLUMNS: u32 = 40;
 const ROWS: u32 = 23;
 
@@ -28,7 +28,7 @@ pub struct Probe {
 /// Opens `backend` and decodes a real picture with it.
 ///
 /// # Errors
-/// [`DecodeError`] in one line, if it can't be opened, or if it returns no picture or a wrong one.
+/// A one-line [`DecodeError`] if the decoder can't be opened, returns no picture, or returns a wrong picture.
 pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
     let mut decoder = (backend.open)()?;
     let sample = Sample::of(backend.codec);
@@ -99,8 +99,8 @@ fn shade(mb: u32) -> u8 {
     u8::try_from(16 + mb * 7 % 200).unwrap_or(16)
 }
 
-/// A key frame of I_PCM macroblocks (ITU-T H.264 7.3.5), with raw samples, in constrained baseline
-/// profile, with its parameter sets.
+/// A key frame with its parameter sets, in constrained baseline profile. All macroblocks are I_PCM (ITU-T H.264 7.3.5),
+/// with raw samples.
 fn h264() -> Vec<u8> {
     let mut out = vec![0, 0, 0, 1, 0x67];
     let mut sps = BitWriter::default();
@@ -181,7 +181,7 @@ fn jpeg() -> Vec<u8> {
     out.extend([1; 64]);
     out.extend([0xFF, 0xC0, 0, 11, 8, 0, 16, 0, 16, 1, 1, 0x11, 0]); // one grey component
     for class in [0x00, 0x10] {
-        // Codes of one bit: one of them, for the value 0.
+        // A table with a single code of one bit, for the value 0.
         out.extend([0xFF, 0xC4, 0, 20, class, 1]);
         out.extend([0; 15]);
         out.push(0);
@@ -203,7 +203,7 @@ fn raw() -> Vec<u8> {
     out
 }
 
-/// The first two pixels, without unused bytes.
+/// The first two pixels, with unused bytes set to 0.
 fn first_bytes(picture: &Picture<'_>) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(picture.planes[0].data) {

@@ -9,9 +9,9 @@ const SLICE_IDR: u8 = 5;
 const SPS: u8 = 7;
 const PPS: u8 = 8;
 
-/// Passes the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices.
-/// Parameter sets are passed before the first slice, and units beyond `slices` with the last one.
-/// `joined` is scratch memory.
+/// Passes the `units` of a picture of `total_mbs` macroblocks to `sink` as `slices` slices. Parameter sets precede the
+/// first slice and are passed with it. Units beyond `slices` are passed with the last slice. `joined` is scratch
+/// memory.
 ///
 /// # Errors
 /// [`EncodeError`] if there are fewer slices, or if they are out of order.
@@ -95,7 +95,7 @@ fn starts(
 /// The role of a NAL unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
-    /// A slice, by its first macroblock.
+    /// A slice that starts with macroblock `first_mb`.
     Slice { first_mb: u32, key_frame: bool },
     /// A parameter set.
     ParameterSet,
@@ -126,9 +126,9 @@ impl Unit {
     }
 }
 
-/// The number at the start of `body`, ue(v) (9.1), of at most 16 bits here, and its length in bits.
-/// At the start of a slice header (7.3.3) it contains no escape byte, because its zeros are
-/// followed by a byte above 3.
+/// The number at the start of `body`, ue(v) (9.1), of at most 16 bits here, and its length in bits. At the start of a
+/// slice header (7.3.3), the number contains no emulation prevention byte, because its zero bytes are followed by a
+/// byte above 3.
 pub(super) fn exp_golomb(body: &[u8]) -> Option<(u32, usize)> {
     let mut head = [0; 8];
     for (to, from) in head.iter_mut().zip(body) {
@@ -203,7 +203,7 @@ mod tests {
         for (count, expected) in [(3, &[(0, 1), (1, 1), (2, 7)][..]), (1, &[(0, 9)])] {
             let mut seen = Vec::new();
             let mut joined = Vec::new();
-            // The second starts at macroblock 1, the third at 2.
+            // The second slice starts at macroblock 1, the third at 2.
             let encoded = deliver(&units, (count, 9), &mut joined, &mut |s| {
                 assert_eq!(s.last, s.index + 1 == count);
                 seen.push((s.first_mb, s.mbs));

@@ -1,6 +1,5 @@
-//! The recovery point SEI message of an H.264 stream (ITU-T H.264 D.1.8, D.2.8). It states that the
-//! picture is free of errors a number of frames later, regardless of earlier losses. Other messages
-//! are ignored.
+//! The recovery point SEI message of an H.264 stream (ITU-T H.264 D.1.8, D.2.8). The message states that the picture
+//! will be free of errors after a number of frames, regardless of earlier losses. Other messages are ignored.
 
 use super::h264::exp_golomb;
 
@@ -8,7 +7,7 @@ use super::h264::exp_golomb;
 const NAL_SEI: u8 = 6;
 const RECOVERY_POINT: u32 = 6;
 
-/// Maximum number of bytes read of a unit. The message has 6, and comes first.
+/// Maximum number of bytes read from a unit. The message has 6 bytes and comes first.
 const READ: usize = 64;
 
 /// The number of frames after which the picture is bit-exact regardless of earlier losses, provided
@@ -37,8 +36,7 @@ pub(super) fn clean_after(unit: &[u8]) -> Option<u16> {
     }
 }
 
-/// A type or length of a message (7.3.2.3.1): each byte 255 adds that value, and another byte
-/// follows.
+/// A type or length of a message (7.3.2.3.1): each byte of 255 adds 255, and another byte follows.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     let mut sum = 0;
     loop {
@@ -101,7 +99,7 @@ mod tests {
         let value = u64::from(frames) + 1;
         let length = 64 - value.leading_zeros();
         let used = 2 * length - 1;
-        // The count, followed by exact, not broken, no slice groups, and a stop bit.
+        // The count is followed by the exact flag, "not broken", "no slice groups", and a stop bit.
         let bits = ((value << 1 | u64::from(exact)) << 3 << 1 | 1) << (64 - used - 5);
         bits.to_be_bytes()[..(used as usize + 5).div_ceil(8)].to_vec()
     }

@@ -88,11 +88,11 @@ pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
         })
 }
 
-/// Finds the encoders of these names; a client gets the first one with a codec that it can decode.
+/// Finds the encoders with these names. A client gets the first encoder whose codec it can decode.
 ///
 /// # Errors
-/// [`EncodeError`] if a name is unknown, if there is none, or if one would never be used because it
-/// is repeated or an earlier one has the same codec.
+/// [`EncodeError`] if a name is unknown, if `names` is empty, or if an encoder would never be used because it is
+/// repeated or an earlier encoder has the same codec.
 pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, EncodeError> {
     let mut found: Vec<&Backend> = Vec::new();
     for name in names {
@@ -154,14 +154,13 @@ pub enum Rate {
     Cbr(Bitrate),
 }
 
-/// When an intra refresh crosses the picture, after which earlier losses have no effect.
+/// When an intra refresh crosses the picture. After a refresh, earlier losses have no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refresh {
-    /// When [`FrameRequest::refresh`] requests one. It advances by one column of macroblocks per
-    /// frame.
+    /// When [`FrameRequest::refresh`] requests a refresh. The refresh advances by one column of macroblocks per frame.
     OnDemand,
-    /// On demand, and also with this period in frames, 2 or more. If the picture has more columns than this, a refresh
-    /// advances fast enough to complete within the period.
+    /// On demand, and also periodically. The period is in frames, and is at least 2. If the picture has more columns
+    /// than this, a refresh advances fast enough to complete within the period.
     Every(u16),
 }
 
@@ -187,8 +186,8 @@ pub struct Settings {
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
-    /// Whether motion search has quarter-pixel precision, if the codec has motion compensation. It
-    /// gives better pictures, but takes more time.
+    /// Whether motion search has quarter-pixel precision, if the codec has motion compensation. This improves the
+    /// picture, but takes more time.
     pub subpel: bool,
     /// The colour format.
     pub pixels: Chroma,
@@ -302,7 +301,7 @@ fn check_picture(
     }
     Err(EncodeError(format!(
         "the encoder expects complete {format:?} pictures of {size} and got {:?} of {} with \
-         {} bytes in the first plane: open a new one when the size changes",
+         {} bytes in the first plane: open a new encoder when the size changes",
         picture.format,
         picture.size,
         picture.planes[0].data.len()
@@ -314,11 +313,10 @@ fn check_picture(
 pub struct FrameRequest<'a> {
     /// The frame's id, which is also its presentation timestamp in the bit stream.
     pub frame: FrameId,
-    /// Whether it must be an IDR (key) frame.
+    /// Whether the frame must be an IDR (key) frame.
     pub key_frame: bool,
-    /// The reference frame, if it is not a key frame: the newest, or an older one among the
-    /// [`Encoder::memory`] newest. Frames in between are discarded. [`FrameId::NONE`] means the
-    /// newest.
+    /// The reference frame, unless a key frame is encoded: one of the [`Encoder::memory`] newest frames. Frames in
+    /// between are discarded. [`FrameId::NONE`] means the newest.
     pub reference: FrameId,
     /// Whether to start an intra refresh, with this frame or after the current refresh. Requires
     /// [`Settings::refresh`].
@@ -328,9 +326,9 @@ pub struct FrameRequest<'a> {
     /// The macroblocks to code; the decoder repeats all others. `None` means all. Requires
     /// [`Encoder::supports_partial`] and a frame that refers to the newest one.
     pub part: Option<MacroblockRange>,
-    /// For each macroblock, in raster order, whether to skip it, because the picture has not
-    /// changed there since the reference frame, which is the newest, and that frame's quality was
-    /// at least as good. `None` if unknown. Can't be combined with [`FrameRequest::part`].
+    /// For each macroblock, in raster order, whether to skip it. A macroblock is skipped if the picture has not changed
+    /// there since the reference frame, and the reference frame's quality was at least as good. The reference frame
+    /// must be the newest one. `None` if unknown. Can't be combined with [`FrameRequest::part`].
     pub unchanged: Option<&'a [bool]>,
 }
 
@@ -352,7 +350,7 @@ pub struct Slice<'a> {
     pub first_mb: u16,
     /// Number of macroblocks, or 0 if the codec has no macroblocks.
     pub mbs: u16,
-    /// Whether it is the frame's last slice.
+    /// Whether this is the frame's last slice.
     pub last: bool,
     /// Set if an intra refresh starts with this frame: if nothing is lost from here on, the picture
     /// is bit-exact this many frames later. All slices of a frame have the same value.
@@ -434,15 +432,14 @@ pub struct Backend {
     pub pixels: &'static [Chroma],
     /// The supported rate controls.
     pub rates: RateSupport,
-    /// Whether it supports intra refreshes ([`Settings::refresh`]).
+    /// Whether the encoder supports intra refreshes ([`Settings::refresh`]).
     pub refreshes: bool,
     /// Opens it.
     pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
 }
 
 impl Backend {
-    /// Its default settings for pictures of `size`; `bitrate` is used if the codec library controls
-    /// the rate.
+    /// The encoder's default settings for pictures of `size`; `bitrate` is used if the codec library controls the rate.
     #[must_use]
     pub fn settings(&self, size: Size, bitrate: Bitrate) -> Settings {
         let usual = Settings::of(size);

@@ -1,9 +1,9 @@
 //! Puts the slices of a picture into order if several threads encode it.
 //!
-//! With sliced threads, libx264 delivers slices from several threads concurrently and in any order
-//! (measured: always, with two threads or more). Our own threads do the same. The next slice in
-//! order goes to the sink at once; the others wait. One thread delivers at a time, outside of the
-//! lock, so that no encoder thread waits for the sink of another.
+//! With sliced threads, libx264 delivers slices from several threads concurrently and out of order (measured with two
+//! threads or more). The encoder threads of this crate do the same. The next slice in order goes to the sink at once;
+//! the others wait. One thread delivers at a time, outside of the lock, so that no encoder thread waits for the sink of
+//! another.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ pub(super) type Sink<'a> = &'a mut (dyn FnMut(Slice<'_>) + Send);
 /// Buffers reused from frame to frame: one per slice in flight.
 pub(super) type Pool = Vec<Vec<u8>>;
 
-/// The slices of one picture, on delivery to its sink.
+/// Delivers the slices of one picture to its sink, in order.
 pub(super) struct SliceOrder<'a> {
     queue: Mutex<Queue>,
     /// Locked only by the thread that has set [`Queue::delivering`], so it is never contended.
@@ -92,8 +92,8 @@ impl<'a> SliceOrder<'a> {
         queue.pool.push(bytes);
     }
 
-    /// Reports that the picture starts an intra refresh, which completes this many frames later. To
-    /// be called before its slices.
+    /// Reports that the picture starts an intra refresh, which completes this many frames later. Must be called before
+    /// the slices of the picture are delivered.
     pub(super) fn clean_after(&self, frames: u16) {
         lock(&self.queue).clean_after = Some(frames);
     }

@@ -118,7 +118,7 @@ impl HeadPoseInput for EmulatedControllers {
             _ => return false,
         };
         if !pressed {
-            // Releases belong to presses consumed here.
+            // A release is consumed if its press was consumed and the grab has not ended since.
             return self.held.remove(&by);
         }
         let takes = self.grabbed && BINDINGS.iter().any(|bind| bind.by == by);
@@ -156,8 +156,8 @@ mod tests {
             .controllers(&head)
             .map(|state| state.expect("held"));
         assert_eq!((left.trigger, right.trigger), (0, u16::MAX));
-        // The head looks to the left, so the right hand is in front of the left one, seen from the
-        // first head pose.
+        // The head looks to the left. Seen from the first head pose, the right hand is therefore farther ahead than the
+        // left one.
         let grip = right.grip.expect("tracked").position();
         let expected = [-0.4, 1.3, -0.2];
         assert!(

@@ -41,7 +41,7 @@ const LEAN: f32 = 1.0;
 /// Maximum pitch in radians.
 const MAX_PITCH: f32 = 1.5;
 
-/// Maximum time of one motion step, for a thread that was suspended.
+/// Maximum duration of one motion step. It limits the motion after the thread was suspended.
 const MAX_STEP: Duration = Duration::from_millis(50);
 
 /// Effect of a key: motion to the right, up and back in units of `SPEED`, and a tilt towards the left shoulder in units of
@@ -136,8 +136,7 @@ impl HeadPoseInput for MouseInput {
     fn take(&mut self, event: &InputEvent) -> bool {
         let mut state = lock(&self.0);
         match *event {
-            // Releases belong to presses consumed here, even if the pointer has been released in
-            // the meantime.
+            // A release is consumed if its press was consumed and the grab has not ended since.
             InputEvent::Key {
                 code,
                 pressed: false,
@@ -308,7 +307,7 @@ mod tests {
         mouse.sample(at(44));
         assert_eq!(mouse.sample(at(48)), None, "no motion");
         assert!(mouse.sample(at(200)).is_some(), "repeated at rest");
-        // Straight up is the limit.
+        // The pitch is limited to almost straight up.
         input.grabbed(true);
         for _ in 0..100 {
             input.take(&InputEvent::PointerRelative {

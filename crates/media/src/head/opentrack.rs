@@ -115,7 +115,7 @@ impl HeadPoseSource for Opentrack {
         let failed = |cause: std::io::Error| {
             HeadPoseError(format!("receiving from opentrack failed: {cause}"))
         };
-        // One byte more than a datagram, to detect longer ones.
+        // One byte more than a datagram, to detect longer datagrams.
         let mut datagram = [0; BYTES + 1];
         loop {
             let left = until.since(clock::now());

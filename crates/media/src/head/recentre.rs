@@ -9,10 +9,11 @@ use openuvr_proto::rotation::Rotation;
 /// The direction of a head that has not turned.
 pub(super) const AHEAD: [f32; 3] = [0.0, 0.0, -1.0];
 
-/// Minimum horizontal part of a direction for a yaw: 6° from vertical. Closer to vertical, its yaw is noise.
+/// Minimum horizontal component of a direction that has a yaw: 6° from vertical. Closer to vertical, the yaw is noise.
 const LEVEL: f32 = 0.1;
 
-/// The rotation around the vertical axis after which this direction is ahead. `None` if it is vertical.
+/// The rotation around the vertical axis that turns this direction to ahead. `None` if the direction is almost
+/// vertical.
 pub(super) fn heading([x, _, z]: [f32; 3]) -> Option<Rotation> {
     let yaw = (-x).atan2(-z);
     (x.hypot(z) >= LEVEL).then(|| Rotation::around([0.0, -yaw, 0.0]))
@@ -34,7 +35,8 @@ impl Default for Recentre {
 }
 
 impl Recentre {
-    /// Makes the direction of this pose of the source the new ahead. If it is straight up or down, nothing changes.
+    /// Makes the direction of this pose the new ahead. The pose is in the source's frame. If the direction is almost
+    /// vertical, nothing changes.
     pub fn set(&mut self, pose: &Pose) {
         if let Some(heading) = heading(Rotation::of(pose).turn(AHEAD)) {
             self.heading = heading;
@@ -56,7 +58,7 @@ impl Recentre {
                 pose.angular_velocity().map(turn),
             )
         });
-        // Finite vectors stay finite, up to the largest ones.
+        // The rotation overflows only for vectors near the largest finite value. The pose then stays unchanged.
         moved.unwrap_or(*pose)
     }
 }
@@ -78,7 +80,8 @@ mod tests {
         let applied = recentre.apply(&pose(std::f32::consts::FRAC_PI_2, 0.5));
         let near = |a: [f32; 3], b: [f32; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
         assert!(near(Rotation::of(&applied).vector(), [0.5, 0.0, 0.0]));
-        // The position was ahead of a head that looked to the left, so it is now to its right.
+        // The head looked to the left. A position ahead in the source's frame is therefore to the right after
+        // recentring.
         assert!(near(applied.position(), [1.0, 1.0, 0.0]), "{applied:?}");
         let velocity = applied.angular_velocity().expect("kept");
         assert!(near(velocity, [-1.0, 0.0, 0.0]), "{velocity:?}");

@@ -11,7 +11,7 @@ use openuvr_proto::time::Instant;
 /// Sampling interval: 250 Hz, like good trackers today.
 pub(super) const SAMPLING_INTERVAL: Duration = Duration::from_millis(4);
 
-/// A sample of at most this age is sufficient, so no other one is taken for the aimed time.
+/// A sample of at most this age is sufficient, so no additional sample is taken for the aimed time.
 const FRESH_AGE: Duration = Duration::from_micros(500);
 
 /// The sampling schedule.
@@ -19,7 +19,7 @@ const FRESH_AGE: Duration = Duration::from_micros(500);
 pub(super) struct Schedule(Option<RefreshTiming<Instant>>);
 
 impl Schedule {
-    /// Sets the aimed times; `None`: unknown.
+    /// Sets the aimed times; `None` if they are unknown.
     pub(super) fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }

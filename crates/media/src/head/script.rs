@@ -51,7 +51,7 @@ impl Script {
     /// Reads the complete file.
     ///
     /// # Errors
-    /// [`HeadPoseError`] if it can't be read or has an invalid line, which the text contains.
+    /// [`HeadPoseError`] if the file can't be read or has an invalid line. The message contains the invalid line.
     pub fn open(path: &str) -> Result<Script, HeadPoseError> {
         let failed = |cause: &dyn std::fmt::Display| {
             HeadPoseError(format!("the head script {path:?}: {cause}"))
@@ -73,7 +73,7 @@ impl Script {
         }
         if lines.is_empty() {
             return Err(failed(
-                &"it is empty; write lines of seconds,x,y,z,yaw,pitch,roll",
+                &"the file is empty; write lines of seconds,x,y,z,yaw,pitch,roll",
             ));
         }
         Ok(Script {
@@ -102,7 +102,7 @@ fn parse(line: &str) -> Option<(f64, EulerPose)> {
     };
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "too large values become infinite"
+        reason = "values that are too large become infinite"
     )]
     let [x, y, z, yaw, pitch, roll] = [x, y, z, yaw, pitch, roll].map(|number| number as f32);
     let [yaw, pitch, roll] = [yaw, pitch, roll].map(f32::to_radians);

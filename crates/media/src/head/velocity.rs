@@ -1,4 +1,4 @@
-//! Position and angles of a head, and the pose with velocities derived from recent ones.
+//! Position and angles of a head, and the pose with velocities derived from recent poses.
 
 use openuvr_proto::motion::PoseTrack;
 use openuvr_proto::pose::Pose;

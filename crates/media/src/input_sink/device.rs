@@ -1,5 +1,5 @@
-//! Registered devices at the host. Events of a device mapped to a descriptor are written to it as
-//! the kernel would write them; the other devices act as keyboard and mouse.
+//! Registered devices at the host. If a device is mapped to a descriptor, its events are written to the descriptor as
+//! the kernel would write them. The other devices act as keyboard and mouse.
 //!
 //! This is not a sink: events not consumed here go to the host's sink.
 
@@ -53,7 +53,7 @@ impl Descriptor {
     fn write(&self, bytes: &[u8]) -> Result<bool, Errno> {
         loop {
             let wrote = if self.is_socket {
-                // Without SIGPIPE if the reader is gone.
+                // NOSIGNAL prevents SIGPIPE if the reader is gone.
                 rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL)
             } else {
                 rustix::io::write(&self.fd, bytes)
@@ -77,7 +77,7 @@ struct Mapped {
     descriptor: Option<Descriptor>,
     /// Events of the unfinished report.
     report: Vec<(u16, u16, i32)>,
-    /// The keys that are down, and those that are down according to the events that the
+    /// `down` has the keys that are down. `known` has the keys that are down according to the events that the
     /// descriptor's reader has received.
     down: BTreeSet<u16>,
     known: BTreeSet<u16>,
@@ -206,8 +206,7 @@ impl Devices {
     /// translated for a sink or an application.
     ///
     /// # Errors
-    /// [`InputError`] if a descriptor failed. It is reported once; later events of the device are
-    /// dropped.
+    /// [`InputError`] if a descriptor failed. The failure is reported once; later events of the device are dropped.
     pub fn take(&mut self, event: &InputEvent) -> Result<Option<Translated>, InputError> {
         let InputEvent::Device {
             device,
@@ -237,7 +236,7 @@ impl Devices {
         self.each(Mapped::release_all)
     }
 
-    /// Writes missed key changes to readers if there is room now. To be called periodically.
+    /// Writes missed key changes to readers if there is room now. Must be called periodically.
     ///
     /// # Errors
     /// Returns the first error of [`Devices::take`].
@@ -371,7 +370,7 @@ mod tests {
     #[test]
     fn a_lost_reader_is_reported_once_and_read_ends_refused() {
         let (mut devices, pipe) = mapped();
-        // The pipe closes as in the runtime's threads; Rust programs ignore the signal anyway.
+        // Rust programs ignore SIGPIPE, so a write to the closed pipe returns an error.
         drop(pipe);
         devices.take(&event(EV_KEY, 30, 1)).unwrap();
         let error = devices.take(&event(EV_SYN, 0, 0)).unwrap_err().to_string();

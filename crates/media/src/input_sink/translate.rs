@@ -43,7 +43,7 @@ struct Accumulated {
     /// reports both.
     notches: (i32, i32),
     parts: (i32, i32),
-    /// Whether an event was passed unchanged, so that its report must follow.
+    /// Whether an event was passed unchanged, so that the end of its report must be passed, too.
     raw: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct Plan {
     pub lift: Vec<u8>,
 }
 
-/// The state before a plan.
+/// The keyboard state before the steps.
 pub struct Typing<'a> {
     /// The keyboard map.
     pub map: &'a Keymap,
@@ -40,12 +40,11 @@ pub struct Typing<'a> {
 }
 
 impl Typing<'_> {
-    /// Returns the least intrusive way to type `wanted`. `physical` is the key that the user
-    /// pressed, which is preferred.
+    /// Returns the least intrusive way to type `wanted`. `physical` is the key that the user pressed; it is preferred.
     #[must_use]
     pub fn plan(&self, wanted: char, physical: Option<u8>) -> Plan {
-        // For a character that is not a command, right Alt is AltGr at the client, but perhaps not
-        // here.
+        // If the character does not belong to a command, a held right Alt is AltGr at the client, but may have a
+        // different meaning here. Command modifiers are therefore released first.
         let (in_force, lift_always) = match self.command {
             true => (self.mods & !LOCK, 0),
             false => (self.mods, self.mods & COMMAND),
@@ -63,7 +62,7 @@ impl Typing<'_> {
             let press = self.keys_for(way.mods & !in_force)?;
             let excess = in_force & way.mask & !way.mods;
             let lift = self.held_for(excess | lift_always)?;
-            // A modifier ignored by the key's type may still matter: Lock capitalises.
+            // A modifier that the key's type ignores may still change the character: Lock capitalises.
             let mods = (in_force | way.mods) & !(excess | lift_always);
             let typed = self.map.character(way.keycode, mods, self.group);
             (typed == Some(wanted)).then_some(())?;
@@ -87,7 +86,7 @@ impl Typing<'_> {
         });
         let best = ways.min_by_key(|(cost, _)| *cost).map(|(_, plan)| plan);
         best.unwrap_or_else(|| Plan {
-            // A command stays at the same position in every layout that lacks its letter.
+            // In a layout that lacks its letter, a command uses the physical key.
             keycode: physical.filter(|_| self.command),
             lift: self.held_for(lift_always).unwrap_or_default(),
             press: Vec::new(),
@@ -99,8 +98,8 @@ impl Typing<'_> {
         bits(mods).map(|bit| self.map.modifier_key(bit)).collect()
     }
 
-    /// Held keys to release to clear `mods`. `None` if this sink does not hold one of them (locked,
-    /// or held by a user at the host).
+    /// Held keys to release to clear `mods`. `None` if this sink holds no key for one of these modifiers. That modifier
+    /// is then locked, or held by a user at the host.
     fn held_for(&self, mods: u8) -> Option<Vec<u8>> {
         let of = |key: &&u8| self.map.modifiers_of(**key) & mods != 0;
         let keys: Vec<u8> = self.held.iter().filter(of).copied().collect();

@@ -47,7 +47,7 @@ impl AlreadyHeld {
 /// `XK_ISO_Level3_Shift` of `keysymdef.h`.
 const LEVEL3_SHIFT: u32 = 0xfe03;
 
-/// `XK_Shift_L` to `XK_Hyper_R` of `keysymdef.h`, without both locks.
+/// `XK_Shift_L` to `XK_Hyper_R` of `keysymdef.h`, without Caps Lock and Shift Lock.
 fn is_modifier(symbol: u32) -> bool {
     matches!(symbol, 0xffe1..=0xffee) && !matches!(symbol, 0xffe5 | 0xffe6)
 }

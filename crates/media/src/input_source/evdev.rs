@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use super::{InputSource, SourceError, SourceEvent};
 use crate::input_event::{BYTES, Event, SYN_DROPPED};
 
-/// `EV_SW`: a lid, a dock.
+/// `EV_SW`: a switch, such as that of a lid or a dock.
 const EV_SW: u16 = 5;
 
 /// Number of events read at once. The kernel queues 64 for a mouse.
@@ -36,7 +36,7 @@ const PACKET: usize = 3;
 /// The major number of /dev/zero, /dev/urandom and their like (Linux, devices.txt).
 const MEMORY: u32 = 1;
 
-/// Reads devices, which may be added at any time. Without any device, it waits.
+/// Reads devices, which may be added at any time. Waits if there is no device.
 #[derive(Debug)]
 pub struct Evdev {
     devices: Vec<Device>,
@@ -52,9 +52,9 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// Starts reading `fd` as the device with this number, replacing an earlier one. Its file
-    /// description becomes non-blocking. An event device and anything that is not a device (a pipe,
-    /// a socket) provides `struct input_event`s, other devices provide three-byte packets.
+    /// Starts reading `fd` as the device with this number, replacing an earlier device. The file description of `fd`
+    /// becomes non-blocking. An event device provides `struct input_event`s, and so does anything that is not a device
+    /// (a pipe, a socket). Other devices provide three-byte packets.
     ///
     /// # Errors
     /// [`SourceError`] if `fd` is not open for reading.
@@ -68,7 +68,7 @@ impl Registrar {
         let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         added.push(device);
         drop(added);
-        // The only possible error is a counter at its limit, which is already raised.
+        // The only possible error is a full counter. The waker is then already signalled.
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 }
@@ -122,7 +122,7 @@ impl Evdev {
         Ok(source)
     }
 
-    /// Adds devices even if this source is owned elsewhere.
+    /// A handle that can add devices to this source from any thread.
     #[must_use]
     pub fn registrar(&self) -> Registrar {
         self.registrar.clone()
@@ -238,7 +238,7 @@ impl Device {
             FileType::Directory => return no_input("a folder"),
             FileType::RegularFile => return no_input("a file"),
             FileType::BlockDevice => return no_input("a disk"),
-            // Endless data from there is no user input.
+            // Endless data from such a device is not user input.
             FileType::CharacterDevice if major(is.st_rdev) == MEMORY => {
                 return no_input("not an input device");
             }
@@ -493,7 +493,7 @@ mod tests {
             .unwrap();
         assert_eq!(all(&mut source), [event(200, EV_ABS, 1, -5), report(200)]);
         drop(keys);
-        // It was closed with a key down; the other device continues.
+        // The device was closed with a key down; the other device continues.
         assert_eq!(all(&mut source), [event(0, EV_KEY, 30, 0), report(0)]);
         pad.write_all(&[bytes(EV_SW, 0, 1), bytes(EV_SYN, 0, 0)].concat())
             .unwrap();
@@ -515,7 +515,7 @@ mod tests {
         ];
         keys.write_all(&said.concat()).unwrap();
         let report = event(1, EV_SYN, 0, 0);
-        // The key state of a pipe is unknown: no key is down.
+        // The key state of a pipe can't be read, so all keys count as released.
         let expected = [
             event(1, EV_KEY, 30, 1),
             report,

@@ -20,14 +20,14 @@ use crate::keyboard::{XkbKeyboard, codes};
 
 /// The keys of one window.
 pub struct KeyTranslator {
-    /// Keys reported to the host as down, by XKB key code, which may map to a different key when
-    /// released. Keys of shortcuts are included.
+    /// Keys reported to the host as down, by XKB key code. A layout change may map the code to a different key before
+    /// its release. Keys of shortcuts are included.
     down: BTreeMap<u8, KeyCode>,
     swallowed: BTreeSet<u8>,
     /// Keys pressed before the window had the keyboard focus.
     already_held: AlreadyHeld,
     pub(crate) composer: Composer,
-    /// The user's choice, and that of the host's application.
+    /// The key mode chosen by the user, and the key mode of the host's application.
     chosen: Option<Keys>,
     usual: Keys,
 }
@@ -198,9 +198,8 @@ impl KeyTranslator {
         self.down.contains_key(&keycode) || self.swallowed.contains(&keycode)
     }
 
-    /// Types the character of a key without an evdev code, which a program has created for this
-    /// character. Each press and each repeat is sent with its release, because many such keys may
-    /// be down.
+    /// Types the character of a key without an evdev code. A program has created this key for the character. Each press
+    /// and each repeat is sent with its release, because many such keys may be down.
     fn type_without_key(
         &mut self,
         keyboard: &XkbKeyboard,
@@ -214,9 +213,8 @@ impl KeyTranslator {
         }
     }
 
-    /// The text typed by a key. It is empty for keys without text, and `None` if the key is not
-    /// sent, because it belongs to a sequence that types text later, or only chooses the level of
-    /// other keys.
+    /// The text typed by a key. It is empty for keys without text. `None` if the key is not sent, because it belongs to
+    /// a sequence that types text later, or only chooses the level of other keys.
     fn typed(&mut self, keyboard: &XkbKeyboard, press: KeyPress) -> Option<String> {
         let KeyPress {
             keycode,
@@ -260,9 +258,9 @@ fn send(events: &mut VecDeque<SourceEvent>, code: KeyCode, text: Option<char>, p
 /// `KEY_RIGHTALT`, which is AltGr on many layouts.
 const RIGHT_ALT: KeyCode = KeyCode(100);
 
-/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of
-/// `keysymdef.h`: the host does not need them, because other keys carry characters, and its layout
-/// may have a command on such a key.
+/// `XK_ISO_Level2_Latch` to `XK_ISO_Level3_Lock`, those of the fifth level, and `XK_Mode_switch` of `keysymdef.h`. The
+/// host does not need these keys, because the other keys carry characters. In the host's layout, such a key may even be
+/// a command.
 fn chooses_level(symbol: u32) -> bool {
     matches!(symbol, 0xfe02..=0xfe05 | 0xfe11..=0xfe13 | 0xff7e)
 }

@@ -26,8 +26,7 @@ pub trait InputSource: Send {
     /// [`SourceError`] if the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
-    /// Sets how the host's application reads keys, which is the default of a source without a
-    /// user's choice.
+    /// Sets how the host's application reads keys. The source follows it unless the user has chosen a key mode.
     fn follow(&mut self, keys: Keys) {
         let _ = keys;
     }
@@ -97,7 +96,7 @@ pub const BACKENDS: &[Backend] = &[
     },
     Backend {
         name: "evdev",
-        argument: "device or NUMBER=device, several with commas",
+        argument: "device or NUMBER=device, or several separated by commas",
         open: |devices| Ok(Box::new(evdev::Evdev::open(devices)?)),
     },
     Backend {

@@ -44,7 +44,7 @@ impl Script {
     /// reported before any command runs.
     ///
     /// # Errors
-    /// [`SourceError`] if it can't be opened or has an invalid line, which the text contains.
+    /// [`SourceError`] if the file can't be opened or has an invalid line. The message contains the invalid line.
     pub fn open(path: &str) -> Result<Script, SourceError> {
         match path {
             "-" => Ok(Script::new(
@@ -57,7 +57,7 @@ impl Script {
                         "the input script {path:?} can't be opened: {cause}"
                     ))
                 };
-                // A pipe may have no writer yet. In that case, this waits, as for its data.
+                // A pipe may have no writer yet. Opening it then waits for a writer.
                 let kind = std::fs::metadata(path).map_err(refused)?.file_type();
                 let mut file = File::open(path).map_err(refused)?;
                 if kind.is_file() {

@@ -37,7 +37,7 @@ pub struct Shortcut {
     pub keys: &'static str,
     /// Its effect.
     pub does: &'static str,
-    /// Its last key by position, as on a US keyboard.
+    /// The last key of the shortcut, by its position on a US keyboard.
     code: KeyCode,
     own: Action,
 }
@@ -76,7 +76,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+C",
-        does: "recentre: the head's current direction is straight ahead",
+        does: "recentre: make the head's current direction straight ahead",
         code: KeyCode(46),
         own: Action::Recentre,
     },

@@ -77,8 +77,9 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key with the effect of a keypad key without NumLock, by its symbol (`keysymdef.h`), regardless of the state of
-/// NumLock. `Some(None)` if no other key has that effect, `None` if the symbol is not from a keypad.
+/// The key that has the effect of a keypad key without NumLock, whatever the state of NumLock is. `symbol` is the
+/// symbol of the keypad key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for
+/// any other symbol.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {
@@ -100,8 +101,8 @@ pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
 
 /// The key of a symbol that is no character, as on a PC keyboard (`keysymdef.h`).
 ///
-/// This is for keys without a known physical name, because on-screen keyboards and programs that type have key maps of their
-/// own for such keys.
+/// This is for keys without a known physical name. On-screen keyboards and programs that type use such keys, in key
+/// maps of their own.
 #[must_use]
 pub fn by_symbol(symbol: u32) -> Option<KeyCode> {
     let code = match symbol {

@@ -29,14 +29,15 @@ const HOLDING: &[u32] = &[0xffe1, 0xffe2, 0xfe03, 0xfe11];
 pub struct KeyType {
     /// The relevant modifiers.
     pub mask: u8,
-    /// The level (0-based) of each exact combination of them; all others select level 0.
+    /// Exact combinations of these modifiers, each with the level (0-based) that it selects. All other combinations
+    /// select level 0.
     pub levels: Vec<(u8, u8)>,
 }
 
 /// A key's symbols.
 #[derive(Clone, Debug, Default)]
 pub struct Key {
-    /// For each group (at most 4) the index of its type and its symbols by level; 0 is no symbol.
+    /// For each group (at most 4), the index of its type, and its symbols by level. Symbol 0 means no symbol.
     pub groups: Vec<(u8, Vec<u32>)>,
     /// Handling of missing groups (XKB section 7.2.1).
     pub out_of_range: OutOfRange,
@@ -70,7 +71,7 @@ pub struct Keymap {
 pub struct KeyCombination {
     /// The X key code to press.
     pub keycode: u8,
-    /// The modifiers that its type uses.
+    /// The modifiers that the key's type uses.
     pub mask: u8,
     /// The modifiers of `mask` that must be held; the others must not be held.
     pub mods: u8,
@@ -98,7 +99,7 @@ impl Keymap {
     pub fn character(&self, keycode: u8, mods: u8, group: u8) -> Option<char> {
         let typed = character_of(self.symbol(keycode, mods, group)?)?;
         let (kind, _) = self.group(keycode, group)?;
-        // Section 12.4: Lock capitalises if the type ignores it.
+        // Section 12.4: Lock capitalises if the key's type ignores Lock.
         if mods & LOCK != 0 && kind.mask & LOCK == 0 {
             let mut upper = typed.to_uppercase();
             if let (Some(single), None) = (upper.next(), upper.next()) {

@@ -22,7 +22,7 @@ pub struct XkbKeyboard {
 /// Why a server's keyboard can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum XkbError {
-    /// The server lacks XKB, which all servers of the last 25 years have unless disabled.
+    /// The server lacks XKB. All servers of the last 25 years have XKB unless it is disabled.
     #[error("the X server lacks the XKEYBOARD extension: start it without `-kb`")]
     Missing,
     /// The connection is broken.

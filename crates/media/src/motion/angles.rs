@@ -5,7 +5,7 @@ use std::str::FromStr;
 use openuvr_proto::pose::Pose;
 use openuvr_proto::rotation::Rotation;
 
-/// Maximum pitch in radians at which the yaw is known: 85°. Beyond it, yaw and roll are exchanged.
+/// Maximum pitch in radians at which the yaw is known: 85°. Closer to vertical, yaw and roll can't be separated.
 const MAX_PITCH: f32 = 85.0 * std::f32::consts::PI / 180.0;
 
 /// An angle of a pose.
@@ -91,7 +91,8 @@ impl Axes {
     }
 }
 
-/// Degrees from the centre: to the right, down, and to the right shoulder. Full turns count.
+/// Angles from the centre in degrees: yaw to the right, pitch down, and roll to the right shoulder. Full turns are
+/// counted.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Angles {
     yaw: f64,
@@ -102,8 +103,8 @@ pub(super) struct Angles {
 /// Follows the angles of poses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AngleTracker {
-    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. While the head looks up or down, yaw
-    /// and roll keep their last known values.
+    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. If that pose looked up or down,
+    /// its yaw and roll are not used.
     last: Option<[f32; 3]>,
     /// Whether the last pose looked up or down.
     vertical: bool,
@@ -111,7 +112,7 @@ pub(super) struct AngleTracker {
 }
 
 impl AngleTracker {
-    /// The angles of a pose; the first one is the centre. While the head looks up or down, yaw and roll do not change.
+    /// The angles of a pose; the first pose is the centre. While the head looks up or down, yaw and roll do not change.
     pub(super) fn follow(&mut self, pose: &Pose) -> Angles {
         let angles = head_angles(Rotation::of(pose));
         let last = self.last.replace(angles).unwrap_or(angles);
@@ -194,7 +195,8 @@ mod tests {
         }
         assert!((angles.yaw + 720.0).abs() < 0.01, "{angles:?}");
         tracker.recentre();
-        // Up, across the zenith, and down behind: the pitch returns, the yaw does not jump by half a turn.
+        // The head turns up, across the zenith and down behind: the pitch returns to 0, and the yaw does not jump by
+        // half a turn.
         for n in 0..=180_i16 {
             angles = tracker.follow(&pose(0.0, f32::from(n)));
         }

@@ -35,7 +35,7 @@ pub enum Output {
 pub struct MotionSettings {
     /// The effect of the rotation.
     pub output: Output,
-    /// The angles that control it.
+    /// The angles that control the output.
     pub axes: Axes,
     /// Degrees that have no effect: around the centre for a pad, and after each change of direction
     /// for the pointer.
@@ -163,7 +163,7 @@ mod tests {
         let moved = motion.pose(&pose(10.0, 2.0));
         assert_eq!(sum(moved), [100, 30]);
         assert_eq!(motion.pose(&pose(10.0, 2.0)), None);
-        // A sum of steps below one count is not lost.
+        // Steps below one count add up and are not lost.
         let steps =
             (1..=1000_i16).filter_map(|n| motion.pose(&pose(10.0 - f32::from(n) * 0.003, 2.0)));
         assert_eq!(sum(steps.collect::<Vec<_>>()), [30, 0]);
@@ -218,8 +218,7 @@ mod tests {
     }
 
     proptest! {
-        /// The pointer is where the head looks, whatever its path, except for half a count and the
-        /// dead zone.
+        /// On every path, the pointer ends where the head looks, within one count and the dead zone.
         #[test]
         fn no_path_loses_counts(
             path in proptest::collection::vec((-60.0_f32..60.0, -60.0_f32..60.0), 1..60),

@@ -13,13 +13,13 @@ pub struct MotionPad {
 }
 
 impl MotionPad {
-    /// The number of the pad, which is the first one.
+    /// The number of the pad: the number of the player's first pad.
     fn number() -> PadId {
         PadId::default()
     }
 
-    /// The connection of the separate pad. It has all buttons and both sticks, because games ignore
-    /// pads with fewer.
+    /// The event that connects the separate pad. This pad has all buttons and both sticks, because games ignore pads
+    /// with fewer.
     #[must_use]
     pub fn connected() -> InputEvent {
         InputEvent::PadConnected {
@@ -74,8 +74,7 @@ impl MotionPad {
         [Some(first), second]
     }
 
-    /// The state to send after a connection, which resets it to neutral. `None` if the stick is
-    /// released.
+    /// The state to send after a connection event, which resets the pad to neutral. `None` if the stick is released.
     fn deflected(&self) -> Option<InputEvent> {
         (self.deflection != [0; 2]).then(|| self.state())
     }

@@ -34,7 +34,7 @@ impl Pointer {
         }
     }
 
-    /// The motion to these angles, as far as they leave the dead zone around the last followed ones.
+    /// The motion to these angles, less the part within the dead zone around the last followed angles.
     pub(super) fn move_to(&mut self, angles: [f64; 2]) -> Option<Effect> {
         let mut counts = [0; 2];
         for axis in 0..2 {
@@ -43,7 +43,10 @@ impl Pointer {
             self.followed[axis] += excess;
             let exact = self.rest[axis] + excess * self.gain;
             let whole = exact.trunc().clamp(i16::MIN.into(), i16::MAX.into());
-            #[allow(clippy::cast_possible_truncation, reason = "within the range of i16")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "the value is within the range of i16"
+            )]
             let whole_count = whole as i16;
             // Counts that exceed the largest event are sent with the next pose.
             self.rest[axis] = exact - whole;

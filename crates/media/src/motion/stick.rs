@@ -33,7 +33,10 @@ impl Stick {
             let excess = (angle.abs() - self.dead_zone).max(0.0);
             let part = (excess / (self.range - self.dead_zone)).min(1.0);
             let steps = (part * 32768.0 / STEP).round() * STEP;
-            #[allow(clippy::cast_possible_truncation, reason = "out of range it saturates")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "values out of range saturate"
+            )]
             let deflection = steps.copysign(angle) as i16;
             deflection
         });

@@ -6,7 +6,7 @@ pub const EV_KEY: u16 = 0x01;
 pub const EV_ABS: u16 = 0x03;
 pub const EV_FF: u16 = 0x15;
 
-/// Of each kind, one more than the highest code.
+/// For each kind of code, one more than the highest code.
 pub const EV_CNT: usize = 0x20;
 pub const KEY_CNT: usize = 0x300;
 pub const ABS_CNT: usize = 0x40;

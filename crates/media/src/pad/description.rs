@@ -2,11 +2,11 @@
 //! read. It contains the answers to the kernel's `EVIOCG…` requests (`linux/input.h`), each at a
 //! fixed offset.
 //!
-//! Both sides belong to the same build on the same machine, so numbers have native byte order.
+//! Server and readers belong to the same build on the same machine, so numbers have native byte order.
 
 use super::codes::{ABS_CNT, EV_ABS, EV_CNT, EV_FF, EV_KEY, EV_SYN, FF_CNT, KEY_CNT};
 
-/// The first bytes of a file, which change with the offsets below.
+/// The first bytes of a file. The value must change whenever the offsets below change.
 pub const MAGIC: u32 = 0x4f56_5031;
 
 /// `struct input_id`: bus, vendor, product, version, a `u16` each.

@@ -1,5 +1,5 @@
-//! Game pads as presented by Linux: codes of buttons and axes, the device presented to games, and
-//! the files through which a library in a game's process presents it in place of the kernel.
+//! Game pads as presented by Linux: codes of buttons and axes, the device presented to games, and the files through
+//! which a library in a game's process presents this device in place of the kernel.
 //!
 //! ```text
 //! FOLDER/dev/event240      one per device: description and state (`description`); a game
@@ -18,11 +18,12 @@ pub mod requests;
 #[cfg(feature = "host")]
 pub mod xbox;
 
-/// The environment variable with the path of FOLDER for a process that should see its devices.
+/// The environment variable with the path of FOLDER. It is set for a process that should see the devices in this
+/// folder.
 pub const FOLDER: &str = "OPENUVR_PADS";
 
-/// Prefix of the physical location of our own devices, which a client on the host's machine must
-/// not forward as the user's pads.
+/// Prefix of the physical location of the devices that a host presents. A client on the host's machine must not forward
+/// such a device as the user's pad.
 pub const OWN_LOCATION: &str = "openuvr/";
 
 /// The subfolder listed or watched in place of `/dev/input`.

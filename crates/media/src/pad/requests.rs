@@ -3,7 +3,7 @@
 
 use super::codes::{EV_FF, FF_GAIN};
 
-/// Size of a request, that of a `struct input_event` with 64-bit times.
+/// Size of a request in bytes: the size of a `struct input_event` with 64-bit times.
 pub const LENGTH: usize = 24;
 
 /// Types that no game writes, far from the kernel's types, which are below 0x20.

@@ -20,7 +20,7 @@ pub const EFFECTS: u16 = 16;
 const KEYS: [(PadButton, u16); 11] = [
     (PadButton::South, BTN_SOUTH),
     (PadButton::East, BTN_EAST),
-    // xpad uses X and Y, with the codes of north and west, regardless of their position.
+    // xpad reports X and Y with the codes of north and west, regardless of their position.
     (PadButton::West, BTN_NORTH),
     (PadButton::North, BTN_WEST),
     (PadButton::LeftShoulder, BTN_TL),

@@ -16,7 +16,7 @@ use crate::sys::memory::SharedMemory;
 /// and one to write.
 const COUNT: usize = 3;
 
-/// Buffers for BGRX pictures of one size with packed rows. Each has the server's name for it.
+/// Buffers for BGRX pictures of one size with packed rows. The key of each buffer is the server's name for it.
 pub struct Buffers<K> {
     size: Size,
     all: Vec<Buffer<K>>,
@@ -29,7 +29,7 @@ struct Buffer<K> {
     memory: SharedMemory,
     /// Rows that differ from the newest picture.
     behind: Range<u32>,
-    /// The number of our requests that read the buffer and have not completed.
+    /// The number of requests that read the buffer and have not completed.
     readers: u32,
 }
 
@@ -41,9 +41,9 @@ struct NextBuffer<K> {
     /// Rows from the top that are at least as new as the displayed picture; the rows below are
     /// older.
     rows: u32,
-    /// Those of `rows` that differ from the displayed picture.
+    /// The range of `rows` that differs from the displayed picture.
     painted: Range<u32>,
-    /// Those of `rows` that were requested since [`Buffers::take_new_rows`].
+    /// The range of `rows` that was requested since [`Buffers::take_new_rows`].
     new: Range<u32>,
 }
 
@@ -204,7 +204,7 @@ impl<K: Copy + Eq> Buffers<K> {
     }
 }
 
-/// The range from the first to the last row of both.
+/// The smallest range that contains both ranges.
 fn around(one: &Range<u32>, other: &Range<u32>) -> Range<u32> {
     match (one.is_empty(), other.is_empty()) {
         (true, _) => other.clone(),

@@ -1,5 +1,5 @@
-//! Converts any picture to packed BGRX, on the calling thread and, if the picture is large, on
-//! another one.
+//! Converts any picture to packed BGRX, on the calling thread. A large picture is divided between this thread and a
+//! second one.
 
 use openuvr_proto::units::Size;
 use yuv::{
@@ -56,7 +56,7 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
     let out_stride = size.width * 4;
     match picture.format {
         PixelFormat::Bgrx => {
-            copy_rows(size, first, bgrx).ok_or_else(|| wrong(&"its plane is too short"))
+            copy_rows(size, first, bgrx).ok_or_else(|| wrong(&"the plane is too short"))
         }
         PixelFormat::Rgbx | PixelFormat::Bgr | PixelFormat::Rgb => {
             Err(wrong(&"unsupported pixel format"))
@@ -69,7 +69,7 @@ fn rows_to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentErr
                 return Ok(());
             }
             let parts = last_rows(size, whole, first, second);
-            let (luma, chroma) = parts.ok_or_else(|| wrong(&"its planes are too short"))?;
+            let (luma, chroma) = parts.ok_or_else(|| wrong(&"the planes are too short"))?;
             let left = size.height as usize - whole;
             let plane = |data, stride| Plane { data, stride };
             let planes = [
@@ -113,8 +113,8 @@ fn copy_rows(size: Size, plane: Plane<'_>, bgrx: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The rows of an NV12 picture after the first `whole` ones, luma and chroma, all of the same
-/// length; `None` if the planes are too short.
+/// The luma and chroma rows of an NV12 picture after its first `whole` rows. All have the same length. `None` if the
+/// planes are too short.
 fn last_rows(
     size: Size,
     whole: usize,
@@ -133,8 +133,8 @@ fn last_rows(
     Some((luma.concat(), chroma.concat()))
 }
 
-/// The number of rows of an NV12 picture that `yuv` can convert in place: an even number, each with
-/// its complete stride. It skips other rows or panics on them.
+/// The number of rows of an NV12 picture that `yuv` can convert in place: an even number, each with its complete
+/// stride. `yuv` skips other rows or panics on them.
 fn whole_pairs(size: Size, luma: Plane<'_>, chroma: Plane<'_>) -> usize {
     let rows = size.height as usize / 2 * 2;
     let has = |plane: Plane<'_>, rows: usize| plane.data.len() >= plane.stride.saturating_mul(rows);
@@ -155,7 +155,7 @@ fn nv12_to_bgrx(
     }
     let y_plane = luma.data.get(..luma.stride.saturating_mul(rows));
     let uv_plane = (chroma.data).get(..chroma.stride.saturating_mul(rows.div_ceil(2)));
-    let (y_plane, uv_plane) = y_plane.zip(uv_plane).ok_or("its planes are too short")?;
+    let (y_plane, uv_plane) = y_plane.zip(uv_plane).ok_or("the planes are too short")?;
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let image = YuvBiPlanarImage {
         y_plane,
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn gpu_frames_are_converted_to_the_last_row() {
-        // Rows with padding, the last one without it, and one extra row.
+        // Rows may have padding, except for the last row. Some pictures have an extra row.
         for (size, coded, stride) in [
             (Size::new(1366, 768), 768, 1536),
             (Size::new(1280, 719), 720, 1280),
@@ -204,7 +204,7 @@ mod tests {
                     Plane::EMPTY,
                 ],
             };
-            // The same in separate planes, which `yuv` accepts directly.
+            // The same picture with separate chroma planes, which `yuv` accepts directly.
             let (cb, cr): (Vec<u8>, Vec<u8>) = (0..coded / 2)
                 .flat_map(|y| chroma[y * stride..][..side].chunks(2))
                 .map(|pair| (pair[0], pair[1]))

@@ -1,8 +1,7 @@
 //! A surface without a display: writes pictures as PNG files.
 //!
-//! Every n-th picture is written to `frame-<id>.png`, and the newest to `last.png` when the surface
-//! is dropped. It serves inspection and tests. It is not fast, because writing a file takes
-//! milliseconds.
+//! Every n-th picture is written to `frame-<id>.png`. The newest picture is written to `last.png` when the surface is
+//! dropped. This surface is for inspection and tests. It is slow, because writing a file takes milliseconds.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -57,7 +56,7 @@ impl Headless {
     /// [`PresentError`] if the directory can't be created or is not writable.
     pub fn new(directory: &Path, every: Option<u32>) -> Result<Headless, PresentError> {
         if directory.as_os_str().is_empty() {
-            let what = "headless needs a directory: headless:DIRECTORY[,every n-th]";
+            let what = "headless requires a directory: headless:DIRECTORY[,N], where N writes every Nth picture";
             return Err(PresentError(what.to_owned()));
         }
         std::fs::create_dir_all(directory).map_err(|cause| failed(directory, &cause))?;

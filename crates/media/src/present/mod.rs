@@ -35,8 +35,8 @@ pub trait Presenter: Send {
         let _ = viewpoint;
     }
 
-    /// Memory to paint the next picture on, as an alternative to [`present`](Presenter::present),
-    /// which copies; `None` for a surface that lends none.
+    /// Memory to paint the next picture on, as an alternative to [`present`](Presenter::present), which copies; `None`
+    /// if the surface lends no memory.
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {
         None
     }
@@ -80,15 +80,15 @@ pub trait Presenter: Send {
         false
     }
 
-    /// Takes the oldest report that has arrived, in the order of the pictures if the display keeps
-    /// it. `None` if there is no report. A report comes milliseconds after its picture, or never.
+    /// Takes the oldest report that has arrived, in the order of the pictures if the display keeps that order. `None`
+    /// if there is no report. A report comes milliseconds after its picture, or never.
     fn presented(&mut self) -> Option<Presented> {
         None
     }
 
-    /// Shows lines of text in a box at the picture's first corner, immediately and over all later
-    /// pictures, until replaced. Without lines, the box is removed. Characters outside of ISO
-    /// 8859-1 appear as `?`. Surfaces without a viewer ignore this.
+    /// Shows lines of text in a box near the picture's upper left corner, immediately and over all later pictures,
+    /// until they are replaced. Without lines, the box is removed. Characters outside of ISO 8859-1 appear as `?`.
+    /// Surfaces without a viewer ignore this.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -98,8 +98,8 @@ pub trait Presenter: Send {
     }
 }
 
-/// A frame, and the time at which the display made it visible. Without a time, it was never
-/// visible, because a newer picture replaced it.
+/// A frame, and the time at which the display made it visible. `None` if the frame was never visible, because a newer
+/// picture replaced it.
 pub type Presented = (FrameId, Option<Instant>);
 
 /// The memory of a surface's next picture, which is displayed without a copy.
@@ -110,10 +110,9 @@ pub trait Canvas {
     /// not be displayed.
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]>;
 
-    /// Displays the rows that have been painted so far, over the previous picture, if the surface
-    /// was opened for that ([`WindowConfig::slices`]) and supports it. Otherwise, they wait for
-    /// [`show`](Canvas::show), which follows unless the frame fails. The rows are final within
-    /// their frame.
+    /// Displays the rows that have been painted so far, over the previous picture, if the surface was opened with
+    /// [`WindowConfig::slices`] and supports it. Otherwise, they wait for [`show`](Canvas::show), which follows unless
+    /// the frame fails. Rows do not change again within their frame.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.

@@ -16,8 +16,8 @@ use openuvr_proto::units::Size;
 use crate::present::{PresentError, Presenter};
 pub use software::draw;
 
-/// Draws eye pictures on a surface. The surface must always be the same, and used on the thread
-/// that opened it.
+/// Draws eye pictures on a surface. Every call must get the surface for which the reprojector was opened, on the thread
+/// that opened the reprojector.
 pub trait Reprojector {
     /// Whether it is selected automatically, in preference to later entries of the table.
     fn is_fast(&self) -> bool;
@@ -127,13 +127,11 @@ pub struct OpenedReprojector {
     pub reprojector: Box<dyn Reprojector>,
     /// Its backend.
     pub with: DrawBackend,
-    /// One line with the reason why it is not the requested backend, or why it is slower than
-    /// expected.
+    /// One line with the reason why this is not the requested backend, or why it is slower than expected.
     pub warning: Option<String>,
 }
 
-/// Opens the requested backend or, as fallback, the one that always works. The result must stay on
-/// this thread.
+/// Opens the requested backend or, as fallback, the backend that always works. The result must stay on this thread.
 pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
     let mut warning = None;
     for backend in BACKENDS {
@@ -193,7 +191,7 @@ pub enum EyeView {
 }
 
 impl EyeView {
-    /// All of them, in the order of the shortcut key.
+    /// All views, in the order of the shortcut key.
     pub const ALL: [EyeView; 4] = [
         EyeView::Both,
         EyeView::Left,
@@ -201,7 +199,7 @@ impl EyeView {
         EyeView::Anaglyph,
     ];
 
-    /// Its name on the command line.
+    /// The view's name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -212,7 +210,7 @@ impl EyeView {
         }
     }
 
-    /// The next one, cyclically.
+    /// The next view, cyclically.
     #[must_use]
     pub fn next(self) -> EyeView {
         let at = EyeView::ALL.iter().position(|view| *view == self);
@@ -264,7 +262,7 @@ impl EyeRegion {
 const WHOLE: u32 = u32::MAX;
 /// Red, for the left eye, and the unused byte.
 const RED: u32 = 0xffff_0000;
-/// Green and blue, for the right one.
+/// Green and blue, for the right eye.
 const CYAN: u32 = 0x0000_ffff;
 
 /// The displayed size of a picture of `size` with `eyes` views side by side, and the displayed

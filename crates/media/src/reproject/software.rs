@@ -187,7 +187,7 @@ impl<'a> Eye<'a> {
                         false => self.edge::<NEAREST, WHOLE>(from, step, span),
                     }
                 }
-                // The horizon is rare, so each pixel is computed separately.
+                // Spans that cross the horizon are rare, so each of their pixels is computed separately.
                 _ => {
                     for (i, pixel) in span.chunks_exact_mut(4).enumerate() {
                         let place = self.place(centre(x + i), y);
@@ -237,14 +237,15 @@ impl<'a> Eye<'a> {
         }
     }
 
-    /// Pixels outside are black; half a pixel beyond the outermost centres counts as inside.
+    /// The pixel at a position. Outside of the picture, it is black; half a pixel beyond the outermost centres counts
+    /// as inside.
     fn anywhere<const NEAREST: bool>(&self, (x, y): (i32, i32)) -> u32 {
         const HALF: i32 = 1 << 15;
         let (right, below) = ((self.width << 16) - HALF, (self.height << 16) - HALF);
         if x < -HALF || y < -HALF || x >= right || y >= below {
             return BLACK;
         }
-        // Between the outermost pixel and the edge, that pixel is repeated.
+        // Between the outermost pixel's centre and the edge, that pixel is repeated.
         let within = |at: i32, count: i32| at.clamp(0, (((count - 1) << 16) - 1).max(0));
         let place = (within(x, self.width), within(y, self.height));
         match NEAREST || !self.holds(place) {
@@ -299,7 +300,7 @@ impl<'a> Eye<'a> {
     }
 }
 
-/// Writes a pixel, or only the region's bits of it.
+/// Writes a pixel, or only those of its bits that belong to the region.
 fn put<const WHOLE: bool>(pixel: &mut [u8], found: u32, mask: u32) {
     let found = match (WHOLE, pixel.first_chunk::<4>()) {
         (false, Some(there)) => (u32::from_le_bytes(*there) & !mask) | (found & mask),
@@ -333,8 +334,8 @@ mod tests {
         Homography::re_aimed(&camera(), &camera(), turned).expect("a picture")
     }
 
-    /// Two eyes with the column in red and the row in green, four pixels per step, and the eye in
-    /// blue.
+    /// A picture of two eyes. Red encodes the column and green the row, both in steps of four pixels. Blue encodes the
+    /// eye.
     fn gradient() -> Vec<u8> {
         let mut bytes = Vec::new();
         for y in 0..SIDE {
@@ -363,7 +364,7 @@ mod tests {
     fn an_unturned_head_changes_nothing() {
         let (_, copied) = drawn(Homography::SAME, EyeView::Both, Filter::Bilinear);
         assert!(copied == gradient());
-        // Compared with a direct computation, within fixed-point rounding.
+        // The computed picture equals the copied one, within fixed-point rounding.
         for filter in [Filter::Nearest, Filter::Bilinear] {
             let (_, calculated) = drawn(by(0.0, 0.0, 0.0), EyeView::Both, filter);
             let near = |(a, b): (&u8, &u8)| a.abs_diff(*b) <= 1;
@@ -430,7 +431,7 @@ mod tests {
         let (size, pixels) = drawn(by(10.0, 0.0, 0.0), EyeView::Anaglyph, Filter::Bilinear);
         assert_eq!(size, left);
         let centre = (SIDE / 2 * SIDE + SIDE / 2) as usize * 4;
-        // Blue of the right eye, red of the left one in its position.
+        // The pixel has the blue of the right eye, and the red of the left eye at the same position.
         assert_eq!(pixels[centre], 200);
         let expected = 320.0 * (1.0 - 10f64.to_radians().tan()) / 4.0;
         assert!((f64::from(pixels[centre + 2]) - expected).abs() < 1.0);

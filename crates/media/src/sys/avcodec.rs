@@ -1,7 +1,6 @@
-//! libavcodec and libavutil, loaded at run time. Distributions have different major versions, so
-//! there are no bindings. Options are set by name, and only the first fields of structures, which
-//! are common to all supported majors, are declared. The modules of `encode` and `decode` use the
-//! codecs.
+//! libavcodec and libavutil, loaded at run time. Distributions have different major versions, so there are no bindings.
+//! Options are set by name. Of each structure, only the first fields are declared, which are common to all supported
+//! majors. The modules of `encode` and `decode` use the codecs.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -65,7 +64,7 @@ pub(crate) struct AvCodecContext {
 pub(crate) type RowsAreFinal =
     unsafe extern "C" fn(*mut AvCodecContext, *const AvFrame, *const c_int, c_int, c_int, c_int);
 
-/// The functions of both libraries that are used.
+/// The functions in use of both libraries.
 pub(crate) struct Functions {
     #[cfg(feature = "client")]
     pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
@@ -81,7 +80,7 @@ pub(crate) struct Functions {
     pub(crate) frame_unref: unsafe extern "C" fn(*mut AvFrame),
     #[cfg(feature = "client")]
     pub(crate) buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
-    /// Only its address is used: [`Functions::report_rows`].
+    /// The default of `get_format`. Only its address is used, by [`Functions::report_rows`].
     #[cfg(feature = "client")]
     default_format: usize,
     #[cfg(feature = "host")]
@@ -118,7 +117,7 @@ impl Functions {
     /// Loads the newest supported libavcodec that is installed.
     ///
     /// # Errors
-    /// Returns the supported versions, those found, and the package to install.
+    /// Returns a message with the supported versions, the versions found, and the package to install.
     pub(crate) fn load() -> Result<Arc<Functions>, String> {
         let mut refused = Vec::new();
         for (avcodec, avutil) in MAJORS {
@@ -127,7 +126,7 @@ impl Functions {
                 format!("libavutil.so.{avutil}"),
             ];
             let ours = !is_loaded(&names[1]);
-            // SAFETY: neither has an initialiser with preconditions.
+            // SAFETY: neither library has an initialiser with preconditions.
             let opened = unsafe {
                 (
                     libloading::Library::new(&names[0]),
@@ -168,8 +167,8 @@ impl Functions {
         #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))] avutil: c_uint,
         ours: bool,
     ) -> Result<Functions, libloading::Error> {
-        // SAFETY: the major versions are supported ones, in all of which the functions have these
-        // types (structures only behind pointers).
+        // SAFETY: the major versions are supported. In all of them, the functions have these types (structures only
+        // behind pointers).
         unsafe {
             if ours {
                 let set_level: libloading::Symbol<'_, unsafe extern "C" fn(c_int)> =
@@ -253,14 +252,13 @@ impl Functions {
         Ok(())
     }
 
-    /// Makes a decoder call `call` when rows are final (`draw_horiz_band`). Returns `false` if that
-    /// is not supported. There is no option for it, and its offset in the context differs between
-    /// majors. However, the next field is `get_format` in all of them, and the address of its
-    /// default is known.
+    /// Makes a decoder call `call` when rows are final (`draw_horiz_band`). Returns `false` if that is not supported.
+    /// There is no option for this field, and its offset in the context differs between majors. However, the next field
+    /// is `get_format` in all majors, and the address of its default is known.
     ///
     /// # Safety
-    /// `context` must have been allocated by this library, have had only options set, and have no
-    /// other user now.
+    /// `context` must have been allocated by this library and must have no other user now. Since its allocation,
+    /// nothing but options may have been set.
     #[cfg(feature = "client")]
     pub(crate) unsafe fn report_rows(
         &self,

@@ -20,8 +20,8 @@ pub struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// Returns `len` zero bytes (at least one), and the descriptor with which the server maps them,
-    /// sealed so that neither side can shrink the file.
+    /// Returns `len` zero bytes (at least one), and the file descriptor with which the server maps them. The file is
+    /// sealed, so that neither process can shrink it.
     pub fn new(len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
         let len = len.max(1);
         let file = memfd_create(
@@ -52,16 +52,16 @@ impl SharedMemory {
 
     /// The bytes for writing. The server must not read or write them while they are borrowed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above: the server only reads it, or writes during a request, until the
-        // awaited reply. `&mut self` makes this the only reference in this process.
+        // SAFETY: as in `bytes`: the server writes only during an image request, and the requestor awaits the reply. At
+        // other times, the server only reads. `&mut self` makes this the only reference in this process.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly what `mmap` returned, and no reference outlives `self`.
-        // It can't fail for such a range, so there is nothing to report.
+        // SAFETY: the range is exactly the range that `mmap` returned, and no reference outlives `self`. `munmap` can't
+        // fail for such a range, so there is nothing to report.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,5 +1,5 @@
-//! Libraries loaded at run time for both encoders and decoders, and memory shared with X servers by
-//! both sides. Code for one side only is in its own folder.
+//! Libraries that both encoders and decoders load at run time, and memory that both host and client share with X
+//! servers. Code that only one of them uses is in its own folder.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -14,8 +14,8 @@ pub(crate) mod turbojpeg;
 /// Returns the dynamic linker's message for the last file.
 ///
 /// # Safety
-/// The library runs its initialisers, which must have no preconditions. A path set by the user is
-/// trusted, like a program that they run.
+/// The library runs its initialisers, which must have no preconditions. A path set by the user is trusted, like any
+/// program that the user runs.
 pub unsafe fn open(
     files: impl IntoIterator<Item = impl AsRef<OsStr>>,
 ) -> Result<libloading::Library, String> {

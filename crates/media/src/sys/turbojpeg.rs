@@ -184,7 +184,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: created by this library, no longer used. It fails only without a handle.
+        // SAFETY: this library created the handle, and nothing uses it afterwards. The call fails only without a
+        // handle.
         unsafe { (self.library.0.destroy)(self.handle.as_ptr()) };
     }
 }
@@ -193,7 +194,7 @@ fn number(n: usize) -> Result<c_int, String> {
     c_int::try_from(n).map_err(|_| format!("{n} is too large for libjpeg-turbo"))
 }
 
-/// Compresses rows to JPEG. Each thread needs its own.
+/// Compresses rows to JPEG. Each thread needs its own compressor.
 #[cfg(feature = "host")]
 pub(crate) struct Compressor(Instance);
 
@@ -233,9 +234,9 @@ impl Compressor {
             .ok_or_else(|| format!("libjpeg-turbo can't encode {width}x{rows} pixels"))?;
         out.reserve(room);
         let mut size = c_ulong::try_from(room).unwrap_or(c_ulong::MAX);
-        // SAFETY: `data` holds `rows` rows of `width` pixels (checked by `pixels_of`), which are
-        // only read. `out` has `room` spare bytes, which the library reports as sufficient, and
-        // with this flag it writes only there.
+        // SAFETY: `data` holds `rows` rows of `width` pixels (checked by `pixels_of`), which are only read. `out` has
+        // `room` spare bytes, which are sufficient according to the library. With this flag, the library writes only
+        // there.
         let code = unsafe {
             let mut place = out.as_mut_ptr().add(out.len());
             (functions.compress)(
@@ -306,8 +307,8 @@ impl Decompressor {
     /// Decompresses a JPEG of `rows` rows of `width` pixels into `bgrx`, without padding.
     ///
     /// # Errors
-    /// Returns an error if it is not a complete JPEG, has a different size, or `bgrx` is too short;
-    /// the contents of `bgrx` are then unspecified.
+    /// Returns an error if the data is not a complete JPEG or has a different size, or if `bgrx` is too short; the
+    /// contents of `bgrx` are then unspecified.
     pub(crate) fn decompress(
         &mut self,
         jpeg: &[u8],
@@ -316,8 +317,8 @@ impl Decompressor {
     ) -> Result<(), String> {
         let outcome = self.try_decompress(jpeg, size, bgrx);
         if outcome.is_err() {
-            // After a damaged stream, libjpeg-turbo 2.1 may fail to read the next one's size (found
-            // by the test with damaged bytes).
+            // After a damaged JPEG, libjpeg-turbo 2.1 may fail to read the size of the next JPEG (found by the test
+            // with damaged bytes).
             let library = &self.0.library;
             self.0 = library.handle(library.0.init_decompress)?;
         }
@@ -333,7 +334,7 @@ impl Decompressor {
         let functions = &*self.0.library.0;
         let length = c_ulong::try_from(jpeg.len()).map_err(|_| "a band is too large")?;
         let (mut columns, mut lines, mut sampling, mut colour) = (0, 0, 0, 0);
-        // SAFETY: `jpeg` has `length` bytes, which are only read; the four numbers are ours.
+        // SAFETY: `jpeg` has `length` bytes, which are only read. The library writes to four local numbers.
         let code = unsafe {
             (functions.header)(
                 self.0.handle.as_ptr(),

@@ -26,12 +26,12 @@ pub struct WindowConfig {
     pub display: Option<String>,
     /// The window's title.
     pub title: String,
-    /// The initial inner size in pixels, preferably that of the picture, which avoids scaling.
+    /// The initial inner size in pixels, preferably the picture's size, which avoids scaling.
     pub size: Size,
     /// Whether the window is resized with the picture, within the screen, until another program or the user resizes it. If
     /// so, `size` is also limited to the screen.
     pub follow: bool,
-    /// Whether it starts in full screen.
+    /// Whether the window starts in full screen.
     pub full_screen: bool,
     /// Whether the user is an observer: the host's pointer is then always drawn over the picture,
     /// even with the local pointer over the window.

@@ -1,10 +1,10 @@
 //! Draws the scene on the window over one connection: all or part of the picture, with text and the
 //! host's pointer over it.
 //!
-//! Presenter and input source have one painter each; the picture's resources belong to the server
-//! and are shared by their ids. A picture of the window's size needs one `ShmPutImage`. Others are
-//! copied to a pixmap, and the server scales them (X Render), possibly on a GPU. Pictures for a
-//! screen of 8, 15, 16 or 30 bits take the same path, and the server converts them.
+//! Presenter and input source have one painter each; the picture's resources belong to the server and are shared by
+//! their ids. A picture of the window's size needs one `ShmPutImage`. Other pictures are copied to a pixmap, and the
+//! server scales them (X Render), possibly on a GPU. Pictures for a screen of 8, 15, 16 or 30 bits take the same path,
+//! and the server converts them.
 
 use std::sync::Arc;
 
@@ -127,8 +127,8 @@ impl Painter {
         })
     }
 
-    /// Redraws the complete scene. Returns the requests that read the shared buffers, which report
-    /// their completion if `announce` is set.
+    /// Redraws the complete scene. Returns the number of requests that read the shared buffers. If `announce` is set,
+    /// these requests report their completion.
     pub(crate) fn everything(
         &mut self,
         conn: &RustConnection,
@@ -430,7 +430,7 @@ impl Painter {
 }
 
 impl Copies {
-    /// Formats of our pixels, for a window with a different format.
+    /// The format of 24-bit BGRX pixels, for a window with a different format.
     fn of_24_bits(
         conn: &RustConnection,
         root: xproto::Window,
@@ -454,7 +454,7 @@ impl SharedWindow {
         ))
     }
 
-    /// Handles an asynchronous X error. It is fatal if the window is gone, otherwise it is logged.
+    /// Handles an asynchronous X error. It is fatal if the window is gone. Other errors are logged.
     pub(crate) fn judge(&self, error: &X11Error) -> Result<(), WindowError> {
         if error.bad_value == self.window {
             return Err(WindowError(format!(
@@ -471,7 +471,7 @@ impl SharedWindow {
     }
 }
 
-/// The standard format of our pictures: 24 bits without alpha (Render protocol, section 7).
+/// The standard format of BGRX pictures: 24 bits without alpha (Render protocol, section 7).
 fn is_rgb(format: &render::Pictforminfo) -> bool {
     let direct = format.direct;
     format.type_ == render::PictType::DIRECT

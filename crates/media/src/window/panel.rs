@@ -1,6 +1,6 @@
 //! Renders lines of text as a picture with a translucent background.
 //!
-//! It has no position and no layout: each line is rendered as given.
+//! This module does not position or lay out the text: it renders each line as given.
 
 use embedded_graphics::Drawable as _;
 use embedded_graphics::Pixel;
@@ -12,7 +12,7 @@ use embedded_graphics::pixelcolor::BinaryColor;
 use embedded_graphics::text::{Baseline, Text};
 use openuvr_proto::units::Size;
 
-/// Premultiplied ARGB (X Render): black with an opacity of seven tenths, and white.
+/// Background and text colours in premultiplied ARGB (X Render): black with an opacity of seven tenths, and white.
 const GROUND: u32 = 0xb300_0000;
 const INK: u32 = 0xffff_ffff;
 
@@ -38,7 +38,7 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Renders `lines` in a font size for `window`.
+    /// Renders `lines` in a font size that suits a window of size `window`.
     pub fn new(lines: &[String], window: Size) -> Panel {
         let font = font_for(window);
         let cell = font.character_size;
@@ -74,7 +74,7 @@ impl Panel {
     }
 }
 
-/// A font with about fifty lines in a window's height, but never illegibly small.
+/// The font for a window's height: about fifty lines fit in the window, but the text is never illegibly small.
 fn font_for(window: Size) -> &'static MonoFont<'static> {
     match window.height {
         ..480 => &FONT_6X13,

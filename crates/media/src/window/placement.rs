@@ -44,7 +44,7 @@ pub struct Placement {
     pub area: Rect,
 }
 
-/// A picture's size, or the largest one of its aspect ratio that fits on a screen.
+/// The picture's size if it fits on the screen, otherwise the largest size of the same aspect ratio that fits.
 pub fn within(picture: Size, screen: Size) -> Size {
     if picture.width <= screen.width && picture.height <= screen.height {
         return picture;
@@ -54,16 +54,16 @@ pub fn within(picture: Size, screen: Size) -> Size {
     Size::new(side(area.width), side(area.height))
 }
 
-/// A part of the pointer's shape on the window.
+/// The visible part of the pointer's shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overlay {
     /// Its area in the window.
     pub area: Rect,
-    /// The shape's pixel at the area's first corner.
+    /// The shape's pixel at the area's top left corner.
     pub from: (i32, i32),
 }
 
-/// Pixels from the picture's corner to the text's.
+/// Distance in pixels between the top left corners of the picture and the text, horizontally and vertically.
 const FROM_CORNER: i32 = 8;
 
 fn side(pixels: u32) -> i32 {
@@ -93,12 +93,12 @@ impl Placement {
         }
     }
 
-    /// Whether picture pixels are window pixels.
+    /// Whether each pixel of the picture covers exactly one pixel of the window.
     pub fn is_unscaled(&self) -> bool {
         self.area.width == side(self.picture.width) && self.area.height == side(self.picture.height)
     }
 
-    /// The area of rows of an unscaled picture.
+    /// The area that the given rows of an unscaled picture cover in the window.
     pub fn rows(&self, rows: &Range<u32>) -> Rect {
         let count = |rows: u32| i32::try_from(rows).unwrap_or(i32::MAX);
         Rect {
@@ -108,7 +108,7 @@ impl Placement {
         }
     }
 
-    /// The parts of `area` on an unscaled picture's first `rows` rows, and on its other rows.
+    /// Splits `area`: the part on the first `rows` rows of an unscaled picture, and the part on its other rows.
     pub fn split(&self, area: Rect, rows: u32) -> (Option<Rect>, Option<Rect>) {
         let first = area.and(self.rows(&(0..rows)));
         (first, area.and(self.rows(&(rows..self.picture.height))))
@@ -124,7 +124,7 @@ impl Placement {
         )
     }
 
-    /// Where to draw the host's pointer over the picture, clipped to it; `None` if it is hidden.
+    /// Where to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is hidden.
     pub fn overlay(&self, cursor: &Cursor) -> Option<Overlay> {
         let (x, y) = self.pixel(cursor.at?);
         let shape = Rect {
@@ -140,8 +140,7 @@ impl Placement {
         })
     }
 
-    /// Where to draw a text of `width` × `height` over the picture: at its first corner, clipped to
-    /// it.
+    /// Where to draw a text of `width` × `height` over the picture: near its top left corner, clipped to the picture.
     pub fn panel(&self, (width, height): (u16, u16)) -> Option<Rect> {
         let area = Rect {
             x: self.area.x + FROM_CORNER,
@@ -152,8 +151,8 @@ impl Placement {
         area.and(self.area)
     }
 
-    /// The position in the picture of a window pixel's centre; pixels of the bars map to the
-    /// nearest pixel of the picture.
+    /// Converts a window pixel's centre to a position in the picture. Pixels of the bars map to the nearest pixel of
+    /// the picture.
     pub fn place(&self, x: i32, y: i32) -> (u16, u16) {
         let along = |at: i32, from: i32, length: i32| {
             let pixel = i64::from((at - from).clamp(0, length - 1));
@@ -237,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_area_is_split_between_first_and_other_rows() {
-        // Between bars of four columns.
+        // The picture lies between two bars that are four columns wide.
         let placed = Placement::fit(Size::new(28, 10), Size::new(20, 10));
         let area = |y, height| Rect {
             x: 6,

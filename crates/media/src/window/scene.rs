@@ -1,4 +1,4 @@
-//! The window's contents and mode: the only state shared by presenter and input source.
+//! The window's contents and mode: the only state that the presenter and the input source share.
 //!
 //! Its lock is held for a few requests at a time, never for a round trip, so the media thread does
 //! not wait for the input thread.
@@ -22,7 +22,7 @@ pub(crate) struct SharedWindow {
     pub(crate) root: xproto::Window,
     pub(crate) visual: xproto::Visualid,
     pub(crate) depth: u8,
-    /// Whether the window's pixel format is that of our pictures.
+    /// Whether the window's pixel format is the pictures' format, BGRX.
     pub(crate) stores_bgrx: bool,
     /// Whether OpenGL's drawing is outdated.
     stale: AtomicBool,
@@ -38,7 +38,7 @@ pub(crate) struct Scene {
     pub(crate) window: Size,
     /// The displayed picture.
     pub(crate) shown: Option<DisplayedPicture>,
-    /// The first rows of the next picture, displayed over it.
+    /// The first rows of the next picture, displayed over the current picture.
     pub(crate) next: Option<FirstRows>,
     /// The host's pointer.
     pub(crate) cursor: Option<Cursor>,
@@ -50,11 +50,11 @@ pub(crate) struct Scene {
     pub(crate) grabbed: bool,
     /// Whether the host's application requests relative motion.
     pub(crate) relative: bool,
-    /// How the window's size follows the picture's; `None` if it does not, or no longer does.
+    /// The state of a window whose size follows the picture. `None` if the size does not follow, or no longer does.
     pub(crate) following: Option<AutoSize>,
 }
 
-/// A window that has its picture's size until it is resized by other means.
+/// A window whose size follows the picture until the user or another program resizes the window.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AutoSize {
     /// The maximum size.
@@ -67,7 +67,7 @@ pub(crate) struct AutoSize {
 }
 
 impl AutoSize {
-    /// The new size for a picture; `None` if the window has it or is in full screen.
+    /// Returns the window's new size for a picture; `None` if the window already has this size or is in full screen.
     pub(crate) fn picture(&mut self, picture: Size) -> Option<Size> {
         let size = placement::within(picture, self.screen);
         let last = self.requested.last().copied().unwrap_or(self.size);
@@ -78,7 +78,7 @@ impl AutoSize {
         Some(size)
     }
 
-    /// Handles a resize reported by the server. Returns whether the window still follows.
+    /// Handles a resize reported by the server. Returns whether the window still follows the picture.
     pub(crate) fn on_resized(&mut self, size: Size) -> bool {
         if self.full_screen {
             return true;
@@ -101,7 +101,7 @@ pub(crate) struct DisplayedPicture {
     pub(crate) generation: u64,
 }
 
-/// The painted rows of an incomplete picture that has the size of the displayed one.
+/// The painted rows of an incomplete picture. It has the same size as the displayed picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FirstRows {
     /// The buffer.
@@ -164,14 +164,13 @@ impl SharedWindow {
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the server copies pictures at this placement as they are, without scaling or
-    /// conversion.
+    /// Whether the server can copy pictures to this placement without scaling or conversion.
     pub(crate) fn copies(&self, placement: Placement) -> bool {
         self.stores_bgrx && placement.is_unscaled()
     }
 
-    /// Where to draw the host's pointer over the picture, clipped to it, and the clip's offset in
-    /// the shape; `None` if the window's cursor shows it or it is hidden.
+    /// Where to draw the host's pointer over the picture, clipped to the picture. `None` if the pointer is hidden or
+    /// the window's own cursor shows it.
     pub(crate) fn overlay(&self, scene: &Scene) -> Option<Overlay> {
         if !(scene.observer || scene.grabbed || !scene.pointer_inside) {
             return None;
@@ -186,7 +185,7 @@ impl Scene {
         Some(Placement::fit(self.window, self.shown?.size))
     }
 
-    /// The text's area: at the picture's first corner, clipped to the picture.
+    /// The text's area: near the picture's top left corner, clipped to the picture.
     pub(crate) fn panel_area(&self) -> Option<Rect> {
         let panel = self.panel.as_ref()?;
         self.placement()?.panel((panel.width, panel.height))

@@ -128,7 +128,7 @@ impl Window {
             if config.full_screen {
                 window.toggle_full_screen(conn)?;
             }
-            // Without a window manager, nothing else sets the focus. An error (not viewable yet)
+            // Without a window manager, nothing else sets the focus. If the window is not viewable yet, the error
             // arrives as an event.
             let parent = xproto::InputFocus::PARENT;
             conn.set_input_focus(parent, id, x11rb::CURRENT_TIME)?;
@@ -178,7 +178,7 @@ impl Window {
         let Some(checker) = property.value32().and_then(|mut ids| ids.next()) else {
             return Ok(false);
         };
-        // The property outlives its window manager; the window that it names does not.
+        // After the window manager exits, the property remains, but the window named in it no longer exists.
         let alive = conn
             .get_property(false, checker, check, AtomEnum::WINDOW, 0, 1)?
             .reply();
@@ -208,7 +208,7 @@ fn describe(
         AtomEnum::ATOM,
         &[atoms.WM_DELETE_WINDOW],
     )?;
-    // 1 requests that a compositor does not delay pictures until a refresh.
+    // The value 1 asks a compositor not to delay pictures until a refresh.
     conn.change_property32(
         PropMode::REPLACE,
         id,

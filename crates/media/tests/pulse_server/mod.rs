@@ -1,4 +1,4 @@
-//! A test's own sound server: PulseAudio without a sound card, on a private socket, ended on drop.
+//! A test's own sound server: PulseAudio without a sound card, on a private socket. Dropping it ends the server.
 #![allow(clippy::print_stderr, reason = "the harness captures it")]
 #![allow(dead_code)] // Each test program uses a part of it.
 
@@ -24,8 +24,8 @@ pub(crate) struct PulseServer {
 }
 
 impl PulseServer {
-    /// Starts a server with the default sink `usual`, a null sink. Returns `None`, with a message,
-    /// if PulseAudio is not installed; in CI, this is a test failure.
+    /// Starts a server whose default sink is the null sink `usual`. Returns `None`, with a message, if PulseAudio is
+    /// not installed; in CI, this is a test failure.
     pub(crate) fn start() -> Option<PulseServer> {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("native");
@@ -58,7 +58,7 @@ impl PulseServer {
         let _ = self.child.wait();
     }
 
-    /// Suspends the server without replies until [`PulseServer::go_on`].
+    /// Suspends the server's process, which then sends no replies, until [`PulseServer::go_on`].
     pub(crate) fn hold(&self) {
         self.signal("-STOP");
     }
@@ -87,14 +87,14 @@ impl PulseServer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Adds a sink like `usual` with this name; it is not the default.
+    /// Adds a sink like `usual`, with this name. It does not become the default sink.
     pub(crate) fn add_sink(&self, name: &str) {
         let name = format!("sink_name={name}");
         let sink = ["module-null-sink", &name, "rate=48000", "norewinds=1"];
         self.pactl(&[&["load-module"], &sink[..]].concat());
     }
 
-    /// The names of its sinks.
+    /// The names of the server's sinks.
     pub(crate) fn sinks(&self) -> Vec<String> {
         let list = self.pactl(&["list", "short", "sinks"]);
         let names = list
@@ -148,7 +148,7 @@ fn when_up(mut child: Child, socket: &Path) -> Child {
         let _ = stderr.read_to_string(&mut said);
         panic!("pulseaudio did not come up: {said}");
     }
-    // Its output is no longer read, and it must not block on that.
+    // The rest of the server's error output is discarded, so that the server does not block on a full pipe.
     std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     child
 }

@@ -28,7 +28,7 @@ impl Stalls {
         for core in cores() {
             let (longest, stop) = (stalls.longest.clone(), stalls.stop.clone());
             let thread = std::thread::spawn(move || {
-                // A core that is not available is watched by no thread of its own.
+                // If pinning to the core fails, this thread runs on any core.
                 let _ = sched_setaffinity(None, &core);
                 while !stop.load(Ordering::Relaxed) {
                     let begun = Instant::now();
@@ -42,7 +42,7 @@ impl Stalls {
         stalls
     }
 
-    /// Ends the threads after a last wake-up, which also counts. Returns the maximum.
+    /// Ends the threads after a last wake-up, which also counts. Returns the longest latency.
     fn longest(mut self) -> Duration {
         self.stop();
         Duration::from_micros(self.longest.load(Ordering::Relaxed))
@@ -75,11 +75,12 @@ fn cores() -> Vec<CpuSet> {
         .collect()
 }
 
-/// The result of `measure`. A failed measurement is repeated if the machine stalled for longer than `limit` in the meantime,
-/// up to `tries` measurements in total.
+/// Returns the result of `measure`. Repeats a failed measurement if the machine stalled for longer than `limit` in the
+/// meantime, up to `tries` measurements in total.
 ///
 /// # Panics
-/// Panics with the error of a measurement that no stall explains, or with all errors and stalls after the last one.
+/// Panics with the error of a measurement that failed without a stall. If the last measurement also fails, panics with
+/// all errors and stalls.
 pub(crate) fn measured_without_stalls<T>(
     tries: usize,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! Box art: a coloured card, with the application's icon in the middle if it has one.
+//! Box art: a coloured card, with the application's icon in the middle if the application has an icon.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -9,17 +9,18 @@ use png::{BitDepth, ColorType, Transformations};
 /// Sides of the box art. Clients show 200 × 267 pixels and stretch other shapes (moonshine's `webserver/mod.rs`).
 pub(super) const ART: (u32, u32) = (300, 400);
 
-/// Width of its frame.
+/// Width of the frame around the box art.
 const FRAME: u32 = 12;
 
-/// Longest side of the icon in it.
+/// Longest side of the icon in the box art.
 const ICON: u32 = 200;
 
-/// Largest icon file, and longest side. Icons of themes have at most 1024 pixels.
+/// Maximum size of an icon file in bytes, and of an icon's side in pixels. Theme icons have sides of at most 1024
+/// pixels.
 const LARGEST_FILE: u64 = 8 << 20;
 const LONGEST_SIDE: u32 = 4096;
 
-/// The art as PNG, in a colour derived from `number`. `None` if the library fails.
+/// Draws the box art as PNG, in a colour derived from `number`. `None` if the PNG library fails.
 pub(super) fn draw(number: u32, icon: Option<&Path>) -> Option<Vec<u8>> {
     let [red, green, blue, _] = number.to_le_bytes();
     // Dark enough for the white title that some clients draw over it.
@@ -86,7 +87,8 @@ impl Icon {
         (icon.pixels.len() == width as usize * height as usize * 4).then_some(icon)
     }
 
-    /// Scales the icon into the middle of the art at its aspect ratio. Each pixel is the mean of those that it covers.
+    /// Scales the icon with its own aspect ratio into the middle of the art. Each scaled pixel is the mean of the icon
+    /// pixels that it covers.
     fn draw_into(&self, art: &mut [u8]) {
         let longest = self.width.max(self.height);
         let scaled = |side: u32| (side * ICON / longest).max(1);
@@ -104,7 +106,8 @@ impl Icon {
         }
     }
 
-    /// The mean colour, weighted by opacity, and the mean opacity of the pixels below one of the scaled picture.
+    /// The mean colour, weighted by opacity, and the mean opacity of the icon pixels that the scaled pixel (`x`, `y`)
+    /// covers.
     fn mean(&self, (x, y): (u32, u32), (width, height): (u32, u32)) -> [u32; 4] {
         let span = |at: u32, scaled: u32, own: u32| {
             let first = at * own / scaled;
@@ -146,7 +149,7 @@ mod tests {
         [pixels[at], pixels[at + 1], pixels[at + 2]]
     }
 
-    /// A PNG file of this colour type with these pixels.
+    /// Writes these pixels to a PNG file of this colour type.
     fn file(
         folder: &Path,
         color: ColorType,
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(at(&drawn, 100, 200), [255, 0, 0]);
         assert_eq!(at(&drawn, 200, 200), at(&plain, 200, 200));
         assert_eq!(at(&drawn, 100, 140), at(&plain, 100, 140), "above it");
-        // Larger than its area, without opacity.
+        // This icon is larger than its area and has no alpha channel.
         let grey = vec![200; 1000 * 1000];
         let path = file(folder.path(), ColorType::Grayscale, (1000, 1000), &grey);
         let drawn = pixels_of(&draw(7, Some(&path)).unwrap());

@@ -13,11 +13,11 @@ pub enum LaunchRefused {
     Failed(String),
 }
 
-/// Starts and ends the applications of a host, one at a time. Its methods are called by the threads of connections and may
-/// block for seconds.
+/// Starts and ends the applications of a host, one at a time. Connection threads call its methods, which may block for
+/// seconds.
 pub trait Launcher: Send + Sync {
-    /// Starts the application at this position in the list, on a display of this mode unless a player already has one. An
-    /// application that is already running is left alone.
+    /// Starts the application at this position in the list. The display gets this mode unless a player already has the
+    /// display. An application that is already running is left alone.
     ///
     /// # Errors
     /// [`LaunchRefused`] if another application is running or the start fails.

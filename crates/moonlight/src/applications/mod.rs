@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 pub use self::launcher::{LaunchRefused, Launcher};
 
-/// What a host reports about an application.
+/// An application as the host describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfferedApplication {
     /// Its name.
@@ -19,7 +19,7 @@ pub struct OfferedApplication {
 /// An application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Application {
-    /// Its number, which is the same at each start of the host.
+    /// Its number, which stays the same when the host restarts.
     pub(crate) number: u32,
     /// Its name.
     pub(crate) title: String,
@@ -43,7 +43,7 @@ impl Application {
         }
     }
 
-    /// All applications of a host. Two with the same number get different ones.
+    /// All applications of a host. If two have the same number, the second gets another number.
     pub(crate) fn all(offered: Vec<OfferedApplication>) -> Vec<Application> {
         let mut all: Vec<Application> = Vec::new();
         for offered in offered {
@@ -56,7 +56,7 @@ impl Application {
         all
     }
 
-    /// Its box art as PNG. `None` if the library fails.
+    /// Its box art as PNG. `None` if the PNG library fails.
     #[must_use]
     pub(crate) fn art(&self) -> Option<Vec<u8>> {
         art::draw(self.number, self.icon.as_deref())

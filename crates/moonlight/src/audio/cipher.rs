@@ -16,7 +16,7 @@ pub struct SoundCipher {
 }
 
 impl SoundCipher {
-    /// Creates the cipher with the session's key and its number.
+    /// Creates the cipher with the session's key and the key's number.
     ///
     /// # Errors
     /// Returns an error if the cryptographic library refuses the key.
@@ -28,8 +28,8 @@ impl SoundCipher {
         })
     }
 
-    /// The ciphertext of a packet with this sequence number. The protocol derives the initialization vector from both
-    /// numbers.
+    /// Encrypts the packet with this sequence number. The protocol derives the initialization vector from the key's
+    /// number and the sequence number.
     ///
     /// # Errors
     /// Returns an error if the cryptographic library fails.

@@ -12,7 +12,7 @@ use crate::session::{Session, StreamParameters};
 /// Samples per millisecond of the host's sound.
 const PER_MILLI: u16 = 48;
 
-/// Sends sound until the session is closed. Returns whether there is sound that the client can play.
+/// Sends sound until the session is closed. Returns whether the host has sound that the client can play.
 pub fn listen(
     host: &dyn GatewayHost,
     session: &Arc<Session>,
@@ -24,7 +24,7 @@ pub fn listen(
     let cipher = match parameters.seals_sound {
         true => match SoundCipher::new(&session.launch.key, session.launch.key_id) {
             Ok(cipher) => Some(cipher),
-            // Never sent in the clear to a client that wants it encrypted.
+            // If the client wants encrypted sound, it is never sent unencrypted.
             Err(_) => return false,
         },
         false => None,
@@ -43,7 +43,7 @@ pub fn listen(
         let fits = payload.samples == u16::from(millis) * PER_MILLI;
         let sent = fits
             && packets.packets(payload.bytes, |packet| {
-                // A packet without room is lost, but its block's parity may replace it.
+                // If the socket has no room, the packet is lost, but the parity of its block may replace it.
                 let _ = session.sound.send(packet);
             });
         if !sent && !std::mem::replace(&mut reported, true) {

@@ -5,23 +5,23 @@
 
 use super::padding::padded;
 
-/// The streams of a number of channels.
+/// The streams that carry a number of channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     channels: u8,
     streams: u8,
-    /// Number of streams with two channels. The others have one.
+    /// Number of coupled streams, which have two channels each. The other streams have one channel.
     coupled: u8,
 }
 
-/// Channels in the order of decoders: front left and right, centre, low frequencies, then the rear pairs.
+/// Decoders output the channels in this order: front left and right, centre, low frequencies, then the rear pairs.
 const STEREO: Layout = Layout {
     channels: 2,
     streams: 1,
     coupled: 1,
 };
 
-/// 5.1 and 7.1: all pairs coupled, then centre and low frequencies.
+/// 5.1 and 7.1. Each left and right pair has a coupled stream. Centre and low frequencies follow with one stream each.
 const SURROUND: [Layout; 2] = [
     Layout {
         channels: 6,
@@ -35,7 +35,7 @@ const SURROUND: [Layout; 2] = [
     },
 ];
 
-/// Maximum length that takes one byte in self-delimiting packets.
+/// Lengths below this take one byte in self-delimiting packets.
 const SHORT: usize = 252;
 
 impl Layout {
@@ -46,16 +46,17 @@ impl Layout {
         all.into_iter().find(|layout| layout.channels == channels)
     }
 
-    /// The length that [`Layout::packet`] requires for a packet of this length.
+    /// The minimum length of [`Layout::packet`] for a front packet of this length.
     #[must_use]
     pub fn least(self, front: usize) -> usize {
         let beside = usize::from(self.streams - 1);
-        // Each stream but the last has a length: one byte if there is no frame, and up to two bytes for the front.
+        // Each stream but the last states the length of its frame: up to two bytes for the front, and one byte for an
+        // empty frame.
         front + 3 * beside.min(1) + 2 * beside.saturating_sub(1)
     }
 
-    /// The packet of all streams in `length` bytes, with `front`, a packet of one frame, as the first stream. `None` if it
-    /// does not fit or has several frames.
+    /// Builds a packet of all streams with `length` bytes. `front`, a packet of one frame, becomes the first stream.
+    /// `None` if `front` does not fit or has several frames.
     #[must_use]
     pub fn packet(self, front: &[u8], length: usize) -> Option<Vec<u8>> {
         if self.streams == 1 {
@@ -73,7 +74,7 @@ impl Layout {
             let pair = if stream < self.coupled { 4 } else { 0 };
             let contents = contents & !4 | pair;
             match stream + 1 < self.streams {
-                // All streams but the last carry the length of their frame, which is empty.
+                // All streams but the last state the length of their frame, which is empty (0).
                 true => packet.extend([contents, 0]),
                 false => packet.extend(padded(&[contents], length.checked_sub(packet.len())?)?),
             }
@@ -81,7 +82,7 @@ impl Layout {
         Some(packet)
     }
 
-    /// The channel of each decoded channel, with those of the pairs first.
+    /// For each output channel, the number of the decoded channel. Decoders number the channels of the pairs first.
     fn mapping(self) -> Vec<u8> {
         let pairs = 2 * self.coupled;
         let front = [0, 1];
@@ -102,10 +103,11 @@ fn push_length(packet: &mut Vec<u8>, length: usize) {
     packet.push(u8::try_from((length - low) / 4).unwrap_or(u8::MAX));
 }
 
-/// The layouts for the description, in the form that clients parse: channels, streams, pairs, and the channel of each.
+/// The layouts for the description, in the form that clients parse: number of channels, of streams and of coupled
+/// streams, and the mapping of the channels.
 ///
-/// Clients move the fourth entry of the mapping to its end and back (`parseOpusConfigurations` of moonlight-common-c
-/// compensates for an old host), so it is written rotated here.
+/// Clients move the mapping's last entry to the fourth position (`parseOpusConfigurations` of moonlight-common-c
+/// compensates for an old host). The fourth entry is therefore written at the end here.
 #[must_use]
 pub fn surround_parameters() -> Vec<String> {
     SURROUND
@@ -130,7 +132,8 @@ mod tests {
 
     #[test]
     fn descriptions_are_those_that_clients_parse() {
-        // Front pair, low frequencies last: mapping 0 1 4 5 2 3 and 0 1 6 7 2 3 4 5 before the rotation.
+        // Before the rotation, the mappings are 0 1 4 5 2 3 and 0 1 6 7 2 3 4 5. The rotation moves the low frequencies
+        // to the end.
         assert_eq!(surround_parameters(), ["642014235", "85301623457"]);
         assert_eq!(Layout::of(3), None);
     }

@@ -1,4 +1,5 @@
-//! The packets of sound, as a value without I/O: RTP, blocks of four data and two parity packets, and encryption.
+//! The packets of sound, as a value without I/O: RTP, encryption, and blocks of four data packets and two parity
+//! packets.
 //!
 //! ```text
 //! data    RTP (type 97)  · Opus, encrypted if the client wants
@@ -40,7 +41,7 @@ pub struct SoundPackets {
 }
 
 impl SoundPackets {
-    /// For Opus packets of `millis` milliseconds.
+    /// Creates a builder for Opus packets of `millis` milliseconds.
     #[must_use]
     pub fn new(layout: Layout, millis: u8, cipher: Option<SoundCipher>) -> SoundPackets {
         SoundPackets {
@@ -55,14 +56,14 @@ impl SoundPackets {
         }
     }
 
-    /// Calls `each` with the packet of `opus`, and after four of them with their parity. Returns whether the packet has the
-    /// expected format.
+    /// Calls `each` with the data packet that contains `opus`, and after every fourth data packet with the block's
+    /// parity packets. Returns whether the Opus packet has the expected format.
     pub fn packets(&mut self, opus: &[u8], mut each: impl FnMut(&[u8])) -> bool {
         let begins = self.sequence.is_multiple_of(4);
         if begins {
             self.block.clear();
         }
-        // A quarter in reserve for later packets, because lengths vary.
+        // A quarter is added as a reserve for later packets, because lengths vary.
         let least = self.layout.least(opus.len());
         let wanted = (least * 5 / 4).next_multiple_of(ROUND).min(LONGEST);
         self.next_length = self.next_length.max(wanted);

@@ -1,19 +1,19 @@
 //! Pads Opus packets to a chosen length with the format's own padding (RFC 6716 section 3.2.5).
 //!
-//! The protocol's parity requires packets of one length. A client that receives another length gives up its parity for the
-//! whole session (`RtpAudioQueue.c` of moonlight-common-c).
+//! The protocol's parity requires packets of the same length. A client that receives a packet of another length stops
+//! using parity for the whole session (`RtpAudioQueue.c` of moonlight-common-c).
 
-/// Frame count code of a packet with any number of frames.
+/// The frame count code for any number of frames. Such packets have a frame count byte.
 const ANY_COUNT: u8 = 3;
 
-/// Padding flag of its frame count byte.
+/// Padding flag in the frame count byte.
 const PADDED: u8 = 0x40;
 
 /// Number of padding bytes that one length byte of 255 represents.
 const PER_LENGTH_BYTE: usize = 254;
 
-/// Pads `packet`, which has one frame, to `length` bytes with the same sound. `None` if it is too long or has several
-/// frames.
+/// Pads `packet`, which has one frame, to `length` bytes, without changing its sound. `None` if the packet is too long
+/// or has several frames.
 #[must_use]
 pub fn padded(packet: &[u8], length: usize) -> Option<Vec<u8>> {
     let (contents, frame) = packet.split_first()?;

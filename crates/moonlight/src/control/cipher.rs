@@ -37,7 +37,8 @@ pub enum OpenError {
 /// Seals and opens the messages of one session.
 pub struct ControlCipher {
     key: LessSafeKey,
-    /// The newest number received, and which of the earlier ones were received: bit n is the number n before the newest.
+    /// The newest number received, and a bit mask of the earlier numbers that were received: bit n is the number n
+    /// before the newest.
     newest: Option<u32>,
     seen: u128,
 }
@@ -64,10 +65,10 @@ impl ControlCipher {
         })
     }
 
-    /// The contents of a message from the client.
+    /// Opens a message from the client and returns its contents.
     ///
     /// # Errors
-    /// [`OpenError`] if the message cannot be opened. Nothing has changed then.
+    /// [`OpenError`] if the message cannot be opened. The cipher is then unchanged.
     pub fn open(&mut self, message: &[u8]) -> Result<Vec<u8>, OpenError> {
         let (header, body) = message.split_at_checked(HEADER).ok_or(OpenError::Form)?;
         let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
@@ -87,7 +88,7 @@ impl ControlCipher {
         Ok(contents)
     }
 
-    /// Seals a message of the host. It must never have sealed one with this number and key.
+    /// Seals a message of the host. The host must never seal two messages with the same number and key.
     ///
     /// # Errors
     /// Returns an error if the cryptographic library fails or the message is longer than 64 KiB.
@@ -176,7 +177,7 @@ mod tests {
             assert!(cipher.open(&forged).is_err(), "{at}");
             assert!(cipher.open(&message[..at]).is_err());
         }
-        // No client returns the host's own messages.
+        // The host's own message is not accepted as a client's message.
         let own = cipher.seal(7, b"hello").unwrap();
         assert_eq!(cipher.open(&own), Err(OpenError::Forged));
         assert_eq!(cipher.open(&message).unwrap(), b"hello");

@@ -1,5 +1,6 @@
-//! The messages of the control stream, inside their seal: type (2), length (2), contents. All are little-endian unless
-//! stated otherwise. Types and contents are those of `ControlStream.c` and `Video.h` of moonlight-common-c.
+//! The messages of the control stream, inside their seal: type (2 bytes), length (2 bytes), contents. All are
+//! little-endian unless stated otherwise. Types and contents are those of `ControlStream.c` and `Video.h` of
+//! moonlight-common-c.
 
 use openuvr_proto::input::pad::{PadId, Rumble};
 
@@ -24,7 +25,7 @@ const ENDED: u32 = 0x8003_0023;
 /// A message from a client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
-    /// The stream must start with a key frame, or needs one.
+    /// The stream starts, or the client needs a key frame.
     KeyFrame,
     /// Frames from this number on were lost.
     LostFrom(u32),
@@ -32,7 +33,7 @@ pub enum Message {
     Ping,
     /// Input.
     Input(InputPacket),
-    /// The report on a block of packets with losses.
+    /// A report on a block from which packets were lost.
     Fec(FecStatus),
     /// A known message that this host does not use.
     Ignored,
@@ -68,14 +69,14 @@ impl Message {
             PING => Message::Ping,
             INPUT => InputPacket::parse(contents).map_or(Message::Ignored, Message::Input),
             FEC_STATUS => {
-                // Numbers of the block's data and parity packets, and of those missing before the newest that arrived.
-                // Packets after it may still arrive.
+                // The block's number of data packets, number of parity packets, and number of packets missing before
+                // the newest packet that arrived. Later packets may still arrive.
                 let (data, parity, missing) = (count(10)?, count(12)?, count(8)?);
                 Message::Fec(FecStatus {
                     lost: missing.min(data.saturating_add(parity)),
                 })
             }
-            // Such as 0x0307, the start of the stream, and messages of newer clients.
+            // For example 0x0307 (the start of the stream), and messages of newer clients.
             _ => Message::Ignored,
         })
     }

@@ -20,15 +20,15 @@ use crate::feedback::Repair;
 use crate::input::Translator;
 use crate::session::Session;
 
-/// Maximum input events that the host has not accepted yet: one second of a 1000 Hz mouse. Beyond it, everything is
-/// released.
+/// Maximum input events that the host has not accepted yet: one second of a 1000 Hz mouse. Beyond it, the events are
+/// discarded, and all keys and buttons are released.
 const MAX_WAITING: usize = 1024;
 
-/// Time without a message after which the client does not count as active and the host releases its keys. The client sends a
-/// message ten times a second, so three of these must be missing.
+/// Time without a message after which the client does not count as active and the host releases its keys. The client
+/// sends a message ten times a second, so three messages must be missing.
 const ACTIVE_FOR: Duration = Duration::from_millis(350);
 
-/// Interval at which the state of its link is reported.
+/// Interval at which the state of the client's link is reported to the host.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Lower bound of the round trips reported to the host, because ENet rounds down to milliseconds.
@@ -116,7 +116,7 @@ impl ConnectedClient {
             self.waiting.push_back(InputEvent::ReleaseAll);
         }
         while let Some(event) = self.waiting.front() {
-            // The protocol has no time of input, so this is its arrival time.
+            // The protocol does not carry the time of an input, so the arrival time is used.
             let sampled = PeerInstant(clock::now().0);
             match host.input(subscriber, *event, sampled) {
                 Err(InputRefused::Busy) => return,

@@ -30,7 +30,7 @@ const MAX_WAITING: usize = 64 * 1024;
 /// Maximum events handled in a row before the thread does its other work.
 const MAX_EVENTS: usize = 256;
 
-/// Interval of the work that no message triggers, with and without sessions.
+/// Interval of the work that no message triggers: with sessions, and without sessions.
 const BUSY_INTERVAL: Duration = Duration::from_millis(10);
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -82,7 +82,7 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
         end_stream(&client, peer, &mut enet);
         door.end(&client.session);
     }
-    // Including those without a control connection.
+    // Sessions without a control connection end, too.
     for session in door.sessions.all() {
         door.end(&session);
     }
@@ -92,7 +92,7 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
 fn wait(socket: &KnownPeers, timeout: Duration) {
     let timeout = Timespec::try_from(timeout).ok();
     let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    // Interrupted or failed: the caller retries.
+    // If `poll` is interrupted or fails, the caller retries.
     let _ = poll(&mut polled, timeout.as_ref());
 }
 
@@ -154,7 +154,7 @@ impl Clients {
             connected.disconnect_now(0);
             return;
         };
-        // A client that lost its connection opens a new one before the old one times out.
+        // A client that lost its connection opens a new connection before the old connection times out.
         let session = client.session.clone();
         let is_same = |other: &ConnectedClient| Arc::ptr_eq(&other.session, &session);
         let before: Vec<PeerID> = (self.0.iter())
@@ -178,7 +178,7 @@ impl Clients {
         }
     }
 
-    /// Ends the sessions whose clients are gone, or which the host or a new launch has ended.
+    /// Ends the sessions whose clients are gone, and the sessions that the host or a new launch has ended.
     fn end_lost(&mut self, now: Instant, enet: &mut Host<KnownPeers>, door: &Door) {
         for session in door.sessions.lost(now) {
             tracing::debug!(client = session.owner.title, "a Moonlight client is silent");

@@ -1,5 +1,5 @@
-//! The socket of the control stream. It accepts datagrams only from addresses that have a session, and new connections only
-//! with that session's number. To others, the port is silent, and the ENet library never receives their datagrams.
+//! The socket of the control stream. It accepts datagrams only from addresses that have a session, and new connections
+//! only with the number of that session. Datagrams of other senders get no answer and never reach the ENet library.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -27,8 +27,8 @@ impl KnownPeers {
 }
 
 impl KnownPeers {
-    /// Whether the library may see the datagram. A new connection without a session's number is not passed on, because the
-    /// library has few slots.
+    /// Whether the ENet library may receive the datagram. A new connection without a session's number is not passed on,
+    /// because the library has few slots.
     fn admits(&self, datagram: &[u8], from: SocketAddr) -> bool {
         let address = from.ip().to_canonical();
         match Wants::of(datagram) {
@@ -56,7 +56,7 @@ impl Socket for KnownPeers {
     fn send(&mut self, address: SocketAddr, buffer: &[u8]) -> io::Result<usize> {
         match self.socket.send_to(buffer, address) {
             Ok(sent) => Ok(sent),
-            // ENet resends what matters, and an error would stop the other peers' messages.
+            // ENet resends reliable messages, and an error would stop the messages of the other peers.
             Err(_) => Ok(0),
         }
     }
@@ -72,7 +72,7 @@ impl Socket for KnownPeers {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // For example, a peer that is gone refused an earlier datagram.
+                // The error may belong to an earlier datagram, for example one that a closed port refused.
                 Err(_) => {}
             }
         }

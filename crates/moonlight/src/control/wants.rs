@@ -1,10 +1,10 @@
-//! The datagrams that reach the ENet library. A peer takes one of its few slots with a CONNECT, which carries the number
-//! that the host has given the client inside RTSP.
+//! Selects the datagrams that reach the ENet library. The library has few peer slots, and a CONNECT command takes a
+//! slot. It carries the number that the host has given the client over RTSP.
 
 /// Bits of the first field that contain the peer's number. The others are flags (`protocol.h` of ENet 1.3).
 const PEER: u16 = 0x0fff;
 
-/// The number of a peer that has none yet.
+/// The number field of a peer that has no number yet.
 const NO_PEER: u16 = 0x0fff;
 
 /// The flag of a header with a time stamp.
@@ -13,22 +13,22 @@ const HAS_TIME: u16 = 0x8000;
 /// The flag of a compressed datagram. Clients do not compress any.
 const COMPRESSED: u16 = 0x4000;
 
-/// The command CONNECT, and the bits of a command's number.
+/// The number of the command CONNECT, and the bits of a command byte that contain the number.
 const CONNECT: u8 = 2;
 const COMMAND: u8 = 0x0f;
 
-/// Length of the command, and the offset of its last field, the number for the host's application.
+/// Length of the command CONNECT, and the offset of its last field, which is free for the application.
 const CONNECT_LENGTH: usize = 48;
 const DATA: usize = 44;
 
 /// What a datagram requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wants {
-    /// A new connection, with this number.
+    /// A new connection, with this number in the command.
     Connection(u32),
     /// A message of an existing connection.
     Peer,
-    /// Nothing, because it does not belong to the protocol.
+    /// Nothing, because the datagram does not belong to the protocol.
     Nothing,
 }
 

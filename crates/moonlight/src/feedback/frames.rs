@@ -1,5 +1,5 @@
-//! The frames that were sent: the number that each of the host's frames has at the client, and the frame that repairs a
-//! loss.
+//! The frames that were sent. Maps the host's frame numbers to the client's frame numbers, and finds the frame that
+//! repairs a loss.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::wire::video::FrameHeader;
 use openuvr_runtime::lock::lock;
 
-/// Number of remembered frames: two seconds at 120 a second, which is longer than any report of a loss takes.
+/// Number of remembered frames: two seconds at 120 frames/s. Reports of a loss arrive earlier.
 const REMEMBERED: usize = 256;
 
 /// How clients treat a frame.
@@ -49,7 +49,7 @@ pub struct SentFrames(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The client's number and the host's, oldest first.
+    /// The client's number and the host's number of each frame, oldest first.
     sent: VecDeque<(u32, FrameId)>,
     /// The last frame before a reported loss that has not been repaired yet.
     repairs_after: Option<FrameId>,
@@ -67,7 +67,7 @@ impl SentFrames {
             state.repairs_after = None;
             return FrameKind::Key;
         }
-        // Predicted from a frame that the client has.
+        // A repair is predicted from a frame that the client has.
         let is_repair = |good: &mut FrameId| header.reference.0 <= good.0;
         match state.repairs_after.take_if(is_repair) {
             Some(_) => FrameKind::Repaired,
@@ -84,7 +84,7 @@ impl SentFrames {
         }
     }
 
-    /// Handles a client's report that it lost its frames from `first` on.
+    /// Handles a client's report that it lost the frames from `first` on.
     #[must_use]
     pub fn lost_from(&self, first: u32) -> Repair {
         let mut state = lock(&self.0);

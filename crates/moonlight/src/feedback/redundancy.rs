@@ -1,22 +1,22 @@
-//! The amount of parity of a frame, by the loss that the client reports.
+//! Derives the amount of parity of a frame from the loss that the client reports.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use openuvr_runtime::lock::lock;
 
-/// Parity in percent of data when there is no loss: two packets for the usual twenty of a frame at 10 Mb/s, which repair the
-/// single losses of a good network. Existing hosts always send twenty percent.
+/// Parity in percent of data when there is no loss. At 10 Mb/s, a frame usually has twenty packets and gets two parity
+/// packets, which repair the single losses of a good network. Existing hosts always send twenty percent.
 const BASE: f64 = 10.0;
 
-/// Percent of parity for each percent of loss. With 30 % parity on 5 % loss, one frame in a thousand of twenty packets
+/// Percent of parity for each percent of loss. At 5 % loss and 30 % parity, one in a thousand frames of twenty packets
 /// is lost (binomial distribution of 26 packets).
 const FACTOR: f64 = 4.0;
 
-/// Maximum parity in percent (a guess: beyond it, parity is more of a load on a full link than a repair).
+/// Maximum parity in percent (a guess: more parity loads a full link more than it repairs).
 const MOST: f64 = 50.0;
 
-/// Time without losses in which the estimate falls by half.
+/// Time without losses in which the estimate halves.
 const HALF_LIFE: Duration = Duration::from_secs(5);
 
 /// A client's report on a block of packets with losses. Clients report only blocks with losses (`reportFinalFrameFecStatus`
@@ -61,7 +61,7 @@ impl Redundancy {
     pub fn reported(&self, now: Instant, status: FecStatus) {
         let mut state = lock(&self.0);
         state.decay(now);
-        // At most the number that was sent, whatever a client claims.
+        // A client cannot report more lost packets than were sent.
         let lost = f64::from(status.lost);
         state.lost = (state.lost + lost).min(state.sent);
     }

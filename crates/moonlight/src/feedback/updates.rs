@@ -20,7 +20,8 @@ struct Pending {
 }
 
 impl Updates {
-    /// Replaces an earlier update of its kind. The protocol has no message for the others, such as cursor and clipboard.
+    /// Stores an update and replaces an earlier update of the same kind. Updates for which the protocol has no message,
+    /// such as cursor and clipboard, are ignored.
     pub fn put(&self, update: Update) {
         let mut pending = lock(&self.0);
         match update {
@@ -35,12 +36,12 @@ impl Updates {
         }
     }
 
-    /// Takes the changed role.
+    /// Takes the new role, if it has changed.
     pub fn take_role(&self) -> Option<Role> {
         lock(&self.0).role.take()
     }
 
-    /// Takes the changed motors of a pad, with their duration in milliseconds.
+    /// Takes the new motor state of a pad whose motors have changed, with its duration in milliseconds.
     pub fn take_rumble(&self) -> Option<(PadId, Rumble, u16)> {
         let mut pending = lock(&self.0);
         PadId::all().find_map(|pad| {

@@ -19,11 +19,11 @@ use crate::pairing::{
 use crate::query::Query;
 use crate::session::{Launch, Mode, Owner, Session, random};
 
-/// Version of the protocol, by which clients choose their behaviour. A negative last number identifies a host of this
-/// family, whose extensions are those of Sunshine (`IS_SUNSHINE` of moonlight-common-c).
+/// Version of the protocol. Clients choose their behaviour by it. A negative last number identifies a host with the
+/// extensions of Sunshine (`IS_SUNSHINE` of moonlight-common-c).
 const VERSION: &str = "7.1.431.-1";
 
-/// Version of the program from which the protocol comes. Clients require one.
+/// Version of GeForce Experience, from which the protocol comes. Clients require a version.
 const PROGRAM_VERSION: &str = "3.23.0.74";
 
 /// Offered codecs: H.264 (`SCM_H264` of moonlight-common-c).
@@ -45,8 +45,8 @@ pub(super) fn answer_stranger(
         "serverinfo" => description(door, None, here),
         "pair" => pair(door, &query, slot),
         "unpair" => {
-            // A client that gives up, for example because it found a different PIN. This ends only its own pairing and
-            // changes nothing that is stored.
+            // The client gives up pairing, for example because the PIN was different. This request ends only the
+            // client's own pairing and changes no stored data.
             let how = match door.desk.offered(from) {
                 Some((id, _)) => {
                     let outcome = format!("pairing failed: {}", ExchangeError::WrongPin);
@@ -73,7 +73,7 @@ pub(super) fn answer_paired(
     let query = Query::parse(&request.query);
     match request.path.as_str() {
         "serverinfo" => description(door, Some(client), here),
-        // The last step. If this answer arrives, both sides are paired.
+        // The last step of pairing. If this answer arrives, both client and host are paired.
         "pair" => Response::ok().with("paired", 1),
         "unpair" => {
             door.unpair(client);
@@ -95,7 +95,7 @@ pub(super) fn answer_paired(
             }
             match door.quit(client) {
                 true => Response::ok().with("cancel", 1),
-                // The number that clients translate.
+                // Clients translate the message of this status.
                 false => Response::refused(599, "Another client plays: quit the application there")
                     .with("cancel", 0),
             }
@@ -106,7 +106,8 @@ pub(super) fn answer_paired(
 
 /// The host's description: names, ports, and whether this client plays.
 fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Response {
-    // A started application is available to all clients; otherwise, each has its own session.
+    // An application started by the launcher is available to all clients. Without a launcher, a client sees only the
+    // application of its own session.
     let running = client.and_then(|client| match &door.launcher {
         Some(_) => door.running(),
         None => {
@@ -126,7 +127,7 @@ fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Resp
         .with("HttpsPort", door.addresses.https.port())
         .with("ExternalPort", door.addresses.http.port())
         .with("MaxLumaPixelsHEVC", 0)
-        // Not reported, because a stranger has no use for it.
+        // The hardware address is not reported, because a stranger has no use for it.
         .with("mac", "00:00:00:00:00:00")
         .with("LocalIP", here)
         .with("ServerCodecModeSupport", CODECS)
@@ -156,7 +157,7 @@ fn art(door: &Door, query: &Query<'_>) -> Response {
     }
 }
 
-/// Begins a session, which replaces the client's earlier one.
+/// Begins a session. It replaces the client's earlier session.
 fn launch_session(
     door: &Door,
     client: &PairedClient,
@@ -168,7 +169,7 @@ fn launch_session(
     if !door.host.is_available() {
         return refused(
             503,
-            "The application shows no picture yet: try again when it does",
+            "The application shows no picture yet: try again in a moment",
         );
     }
     let started = match launch.application {
@@ -199,7 +200,7 @@ fn launch_session(
     }
     door.seen(client);
     let scheme = if seals_rtsp { "rtspenc" } else { "rtsp" };
-    // Displayed with brackets if it is an IPv6 address.
+    // This type displays an IPv6 address with brackets.
     let place = SocketAddr::new(here, door.addresses.rtsp.port());
     Response::ok()
         .with("sessionUrl0", format!("{scheme}://{place}"))
@@ -259,7 +260,7 @@ fn continue_running(
         None => before.as_ref().map(|before| before.application),
     };
     let nothing = || {
-        let why = "Nothing runs that could be resumed: start it again";
+        let why = "No application is running: start one instead of resuming";
         (503, why.to_owned())
     };
     let number = number.ok_or_else(nothing)?;
@@ -304,7 +305,7 @@ fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
             }
             door.desk.end(Instant::now(), from, PairingEnd::Failed);
             (door.announce)(&format!("pairing with the client at {from} failed: {why}"));
-            // Clients with a wrong PIN expect this, not an error.
+            // Clients expect this answer after a wrong PIN, not an error.
             Response::ok().with("paired", 0)
         }
     }
@@ -340,7 +341,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
     };
     slot.waits_for_pin();
     (door.announce)(&format!(
-        "a Moonlight client at {from} wants to pair: enter the PIN that it shows: openuvr devices pair --moonlight PIN"
+        "a Moonlight client at {from} wants to pair: enter its PIN with openuvr devices pair --moonlight PIN"
     ));
     let begun = Begun { salt, certificate };
     let file = PinFile::new(&door.folder);
@@ -400,6 +401,6 @@ fn store(door: &Door, certificate: &ClientCertificate, from: IpAddr) -> Response
 fn finish(door: &Door, id: &str, paired: bool, outcome: &str) {
     let finished = PinFile::new(&door.folder).finish(id, paired, outcome);
     if let Err(error) = finished {
-        tracing::warn!("the outcome of pairing: {error}");
+        tracing::warn!("cannot report the outcome of pairing: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A request: the path and the query of a GET (RFC 9112). The rest is ignored.
+//! A request: the path and the query of a GET (RFC 9112). The rest of the request is ignored.
 
 /// Maximum header length. The longest request of clients carries a certificate and has about 5 KiB.
 pub(super) const MAX_HEADER: usize = 24 * 1024;

@@ -54,7 +54,8 @@ impl Response {
         self
     }
 
-    /// The answer's bytes, with an HTTP header. HTTP's own status is always 200, because clients read that of the document.
+    /// The answer's bytes, with an HTTP header. The status in the HTTP header is always 200, because clients read the
+    /// status of the document.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let (kind, content) = match self {

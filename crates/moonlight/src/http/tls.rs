@@ -1,8 +1,8 @@
-//! TLS with the host's certificate, and with any certificate of a client. The client's permissions then depend on the
-//! certificate's hash.
+//! TLS with the host's certificate. A client may show any certificate. The hash of the certificate then decides on the
+//! client's permissions.
 //!
-//! Clients' certificates are self-signed, some in forms that certificate libraries refuse. Only the key matters, and that
-//! the client possesses it: the handshake's signature is verified against it.
+//! Clients' certificates are self-signed, some in forms that certificate libraries refuse. Only possession of the key
+//! matters: the signature of the handshake is verified against the key of the certificate.
 
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ pub(crate) fn config(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
         .with_client_cert_verifier(Arc::new(verifier))
         .with_single_cert(vec![identity.certificate.clone()], identity.key())?;
-    // Each connection proves possession of the client's key again.
+    // Without stored sessions, the client proves possession of its key on each connection.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// Accepts any certificate whose key the client possesses.
+/// Accepts any certificate if the client possesses its key.
 #[derive(Debug)]
 struct AnyClient {
     algorithms: WebPkiSupportedAlgorithms,
@@ -72,7 +72,7 @@ impl AnyClient {
 }
 
 impl ClientCertVerifier for AnyClient {
-    /// Strangers get an answer of the protocol instead of an alert.
+    /// Strangers get an answer of the protocol instead of a TLS alert.
     fn client_auth_mandatory(&self) -> bool {
         false
     }

@@ -83,7 +83,7 @@ impl Translator {
         }
     }
 
-    /// A touch is the pointer with its left button.
+    /// Converts a touch into pointer motion with the left button.
     fn touch(
         &mut self,
         phase: TouchPhase,
@@ -126,14 +126,14 @@ impl Translator {
     }
 }
 
-/// A position of 0 to `edge` as 0 to 65 535.
+/// Scales a position from the range 0 to `edge` to the range 0 to 65 535.
 fn scaled(at: u16, edge: u16) -> u16 {
     let edge = u32::from(edge).max(1);
     let position = u32::from(at).min(edge) * u32::from(u16::MAX) / edge;
     u16::try_from(position).unwrap_or(u16::MAX)
 }
 
-/// A position of 0 to 1 as 0 to 65 535.
+/// Scales a position from the range 0 to 1 to the range 0 to 65 535.
 fn fraction(at: f32) -> u16 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,7 +1,7 @@
 //! Maps virtual-key codes to physical keys.
 //!
-//! Clients send the code that Windows gives a key of a US keyboard, even if they use another layout ("Virtual-Key Codes" of
-//! the Windows documentation). The result is the key at that position.
+//! Clients send the code that Windows gives a key of a US keyboard ("Virtual-Key Codes" of the Windows documentation),
+//! even if the user has another layout. The result is the key at that position.
 
 use openuvr_proto::input::event::KeyCode;
 
@@ -12,7 +12,7 @@ const KEYS: &[(u8, u16)] = &[
     (0x09, 15),
     (0x0c, 0x163),
     (0x0d, 28),
-    // Shift, Ctrl, Alt without a side, Pause, Caps Lock.
+    // Shift, Ctrl and Alt (left or right not stated), Pause, Caps Lock.
     (0x10, 42),
     (0x11, 29),
     (0x12, 56),
@@ -168,7 +168,7 @@ const KEYS: &[(u8, u16)] = &[
     (0xe2, 86),
 ];
 
-/// The key of a virtual-key code.
+/// The physical key for a virtual-key code.
 #[must_use]
 pub fn key_of(code: u8) -> Option<KeyCode> {
     let at = KEYS.binary_search_by_key(&code, |(known, _)| *known);
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn keys_are_found_by_code() {
-        // KEY_A, KEY_LEFTSHIFT, KEY_F12, KEY_KPENTER has no code of its own.
+        // The keys are KEY_A, KEY_LEFTSHIFT and KEY_F12. KEY_KPENTER has no virtual-key code of its own.
         assert_eq!(key_of(0x41), Some(KeyCode(30)));
         assert_eq!(key_of(0xa0), Some(KeyCode(42)));
         assert_eq!(key_of(0x7b), Some(KeyCode(88)));

@@ -1,5 +1,5 @@
-//! Input packets: length (4, big-endian), kind (4, little-endian), fields. Kinds, fields and their byte orders are those of
-//! `Input.h` and `InputStream.c` of moonlight-common-c, for hosts of version 7.
+//! Input packets: length (4 bytes, big-endian), kind (4 bytes, little-endian), fields. Kinds, fields and their byte
+//! orders are those of `Input.h` and `InputStream.c` of moonlight-common-c, for hosts of version 7.
 
 /// Kinds.
 const KEY_DOWN: u32 = 0x03;
@@ -31,7 +31,7 @@ pub enum InputPacket {
     },
     /// Characters from an on-screen keyboard.
     Text(String),
-    /// The pointer at a position in a picture whose last pixel is `edge`.
+    /// The pointer moved to a position in a picture whose last pixel is `edge`.
     PointerAbsolute {
         /// Position from the left and the top.
         at: (u16, u16),
@@ -45,7 +45,7 @@ pub enum InputPacket {
         /// Downwards.
         dy: i16,
     },
-    /// A pointer button: left, middle, right, back, forward from 1 on.
+    /// A pointer button. The numbers from 1 on are left, middle, right, back, forward.
     Button {
         /// Its number.
         number: u8,
@@ -78,7 +78,7 @@ pub enum InputPacket {
         buttons: u32,
         /// Triggers, 0 to 255.
         triggers: [u8; 2],
-        /// Left and right stick, each to the right and upwards.
+        /// Left stick, then right stick: position to the right, then upwards.
         sticks: [i16; 4],
     },
     /// A game pad was connected.
@@ -163,7 +163,7 @@ impl InputPacket {
         match kind {
             KEY_DOWN | KEY_UP => {
                 let _flags = fields.byte()?;
-                // The high byte is a mark of the client.
+                // The high byte is a mark that clients add.
                 let [code, _] = fields.little()?.to_le_bytes();
                 let pressed = kind == KEY_DOWN;
                 Ok(InputPacket::Key { code, pressed })
@@ -236,7 +236,7 @@ fn phase(number: u8) -> Result<TouchPhase, InvalidInput> {
         0 => Ok(TouchPhase::Hovered),
         1 => Ok(TouchPhase::Began),
         3 => Ok(TouchPhase::Moved),
-        // A cancelled touch also ends, because its button must not stay pressed.
+        // A cancelled touch counts as ended, because its button must not stay pressed.
         2 | 4 | 6 => Ok(TouchPhase::Ended),
         7 => Ok(TouchPhase::AllEnded),
         _ => Err(InvalidInput),

@@ -4,7 +4,7 @@
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{MAX_PADS, PadButton, PadId, PadIdentity, PadName, PadState};
 
-/// The protocol's buttons (`Limelight.h` of moonlight-common-c), and those of the standard gamepad.
+/// The protocol's buttons (`Limelight.h` of moonlight-common-c), each with the button of the standard gamepad.
 const BUTTONS: [(u32, PadButton); 15] = [
     (0x0001, PadButton::Up),
     (0x0002, PadButton::Down),
@@ -29,7 +29,7 @@ const TRIGGERS: u32 = 1 << 6 | 1 << 7;
 /// The ability of a pad to rumble.
 const RUMBLES: u16 = 2;
 
-/// USB vendor and product as which a kind of pad appears: the consoles' wired pads, which games know.
+/// USB vendor and product under which each kind of pad appears. These are the consoles' wired pads, which games know.
 const XBOX: (u16, u16) = (0x045e, 0x028e);
 const PLAYSTATION: (u16, u16) = (0x054c, 0x09cc);
 const NINTENDO: (u16, u16) = (0x057e, 0x2009);
@@ -72,12 +72,12 @@ impl Pads {
             }
         }
         let pad = u8::try_from(number).ok().and_then(PadId::new);
-        // The last state of a disconnected pad.
+        // The last state of a disconnected pad is ignored.
         let Some(pad) = pad.filter(|pad| present >> pad.number() & 1 != 0) else {
             return;
         };
         if !std::mem::replace(&mut self.connected[pad.index()], true) {
-            // Clients that do not announce pads have pads like Xbox's.
+            // A pad that the client did not announce counts as an Xbox pad.
             each(connected(pad, 1, true));
         }
         each(InputEvent::Pad { pad, state });

@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject as _;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 
-/// Maximum certificate length. Those of clients have about 1 KiB.
+/// Maximum certificate length. Clients' certificates have about 1 KiB.
 const LONGEST: usize = 8 * 1024;
 
 /// The parts of a certificate that pairing needs.
@@ -44,7 +44,7 @@ impl ClientCertificate {
     /// [`InvalidCertificate`] if the bytes are not a certificate.
     pub fn from_der(der: &[u8]) -> Result<ClientCertificate, InvalidCertificate> {
         let (rest, parsed) = X509Certificate::from_der(der).map_err(|_| InvalidCertificate)?;
-        // With other data after it, a certificate would have the same key but another hash.
+        // With other data appended, a certificate would have the same key but another hash.
         if !rest.is_empty() || der.len() > LONGEST {
             return Err(InvalidCertificate);
         }

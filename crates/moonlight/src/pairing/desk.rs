@@ -1,4 +1,5 @@
-//! The desk at which pairings wait for their PIN: one at a time, and few from a network whose pairings failed.
+//! The desk at which a pairing waits for its PIN. One pairing runs at a time. A network whose pairings failed has to
+//! wait.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,10 +15,10 @@ use super::exchange::Exchange;
 /// How long the user has to enter the PIN. Clients wait at least 90 s.
 pub(crate) const PIN_WAIT: Duration = Duration::from_secs(120);
 
-/// Time from the PIN to the end. Clients need a second.
+/// Maximum time from the PIN to the end of the pairing. Clients need a second.
 const REST: Duration = Duration::from_secs(30);
 
-/// Failed pairings of a network before it has to wait.
+/// Number of failed pairings after which a network has to wait.
 const FREE_FAILURES: u32 = 3;
 
 /// How long such a network has to wait. Trying ten thousand PINs then takes four weeks.
@@ -26,7 +27,7 @@ const PENALTY: Duration = Duration::from_secs(12 * 60);
 /// Maximum number of remembered networks. The oldest is forgotten.
 const MAX_NETWORKS: usize = 256;
 
-/// Why no pairing begins.
+/// Why a pairing does not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum DeskError {
     /// Another client is pairing.
@@ -49,19 +50,19 @@ pub(crate) struct Begun {
 pub(crate) enum PairingEnd {
     /// The client has paired.
     Paired,
-    /// A PIN was entered, but the client did not prove it.
+    /// A PIN was entered, but the client did not prove that it knows the PIN.
     Failed,
     /// No PIN was entered.
     GivenUp,
 }
 
-/// The pairing that runs.
+/// The pairing in progress.
 struct Running {
     number: u64,
     from: IpAddr,
     until: Instant,
     exchange: Option<Exchange>,
-    /// The offer of its PIN: its id, and the name that the user gives the client.
+    /// The offered PIN's id, and the name that the user gives the client. `None` before a PIN is entered.
     offered: Option<(String, Option<String>)>,
 }
 
@@ -70,7 +71,7 @@ struct State {
     /// The number of the newest pairing.
     newest: u64,
     running: Option<Running>,
-    /// Failures of each network, and the time of the last.
+    /// The number of failures of each network, and the time of the last failure.
     failures: HashMap<Network, (u32, Instant)>,
 }
 
@@ -144,7 +145,8 @@ impl Desk {
         }
     }
 
-    /// Does a step of the pairing of the client at `from`; `None` if no pairing is running.
+    /// Performs a step of the pairing of the client at `from`; `None` if this client has no pairing whose PIN was
+    /// entered.
     pub(crate) fn step<T>(
         &self,
         now: Instant,
@@ -157,7 +159,7 @@ impl Desk {
         running.exchange.as_mut().map(step)
     }
 
-    /// The offer of the PIN of the client at `from`: its id, and the client's name.
+    /// The id of the PIN that was offered for the client at `from`, and the client's name.
     pub(crate) fn offered(&self, from: IpAddr) -> Option<(String, Option<String>)> {
         let state = lock(&self.0);
         let running = state
@@ -208,7 +210,7 @@ mod tests {
         let first = desk.start(now, address(1)).unwrap();
         assert_eq!(desk.start(now, address(2)), Err(DeskError::Busy));
         assert!(desk.waits(now, first));
-        // Its user starts over, so the earlier request no longer waits.
+        // The first client's user starts over, so the earlier request no longer waits.
         let second = desk.start(now, address(1)).unwrap();
         assert!(!desk.waits(now, first) && desk.waits(now, second));
         assert_eq!(desk.waiting(now), Some(address(1)));

@@ -30,8 +30,8 @@ const HASH: usize = 32;
 /// Why a step was refused. The pairing is then over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The steps must come in order, and each only once.
-    #[error("a step out of order")]
+    /// A step came out of order or for the second time.
+    #[error("a pairing step came out of order")]
     Order,
     /// The step's bytes have the wrong length.
     #[error("a malformed step")]
@@ -47,7 +47,7 @@ pub enum ExchangeError {
     Library,
 }
 
-/// The host's random numbers of a pairing.
+/// The host's random numbers for a pairing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HostRandom {
     /// Secret H.
@@ -107,7 +107,7 @@ impl Exchange {
         &self.certificate
     }
 
-    /// Step 2: the answer to the client's encrypted challenge. `signature` is that of the host's certificate.
+    /// Step 2: the answer to the client's encrypted challenge. `signature` is the signature of the host's certificate.
     ///
     /// # Errors
     /// [`ExchangeError`] if the step is refused.
@@ -143,7 +143,7 @@ impl Exchange {
         Ok(self.random.secret)
     }
 
-    /// Step 4: the client's secret and its signature. If it is accepted, the client has paired.
+    /// Step 4: checks the client's secret and the signature of the secret. If both are accepted, the client has paired.
     ///
     /// # Errors
     /// [`ExchangeError`] if the step is refused.

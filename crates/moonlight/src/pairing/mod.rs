@@ -1,8 +1,8 @@
 //! Pairing with a PIN that the client shows and the user enters at the host.
 //!
-//! The protocol has a weakness: a client that knows the host's secret, which the third step reveals, can find the PIN of
-//! four digits by trial. It must, however, have committed itself to the PIN before, in the same step. Therefore each step is
-//! accepted once, one pairing runs at a time, and after a wrong PIN the host requires a new one.
+//! The protocol has a weakness: the third step reveals the host's secret, with which a client can find the PIN of four
+//! digits by trial. However, the client must commit itself to a PIN in the same step, before it receives the secret.
+//! Therefore each step is accepted once, one pairing runs at a time, and after a wrong PIN the host requires a new PIN.
 
 mod certificate;
 mod desk;

@@ -1,5 +1,6 @@
-//! Passes the PIN from `openuvr devices pair --moonlight PIN` to the running host, in a file in the trust folder (mode 0600,
-//! next to the keys). The host empties the file when it takes the PIN, and writes the outcome there.
+//! Passes the PIN from `openuvr devices pair --moonlight PIN` to the running host, in a file in the trust folder (mode
+//! 0600, next to the keys). When the host takes the PIN, it removes the PIN from the file. It then writes the outcome
+//! into the file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +14,11 @@ use crate::session::{NoRandomness, random};
 /// The file's name.
 const FILE: &str = "moonlight-pin.toml";
 
-/// How long a PIN is offered. A host with a waiting client checks for it four times a second.
+/// How long a PIN is offered. A host with a waiting client checks the file four times a second.
 const OFFERED: Duration = Duration::from_secs(10);
 
-/// Time from taking the PIN to the outcome. The client needs a second; its longest time is half a minute.
+/// Maximum time from the offer to the outcome: ten seconds until the host takes the PIN, and half a minute for the
+/// client. Clients need a second.
 const FINISHED: Duration = Duration::from_secs(40);
 
 /// Interval at which the file is checked.
@@ -28,11 +30,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 struct Content {
     /// Distinguishes offers.
     id: String,
-    /// Empty once it has been taken.
+    /// The PIN. It is empty once the host has taken it.
     pin: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// The time until which it is offered, in seconds since 1970.
+    /// The time at which the offer ends, in seconds since 1970.
     until: u64,
     /// The outcome, one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,16 +57,16 @@ pub struct OfferedPin {
 /// Why an offered PIN did not pair a client. Each error is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum OfferError {
-    /// It is not a PIN of the protocol.
+    /// The text is not a PIN of the protocol.
     #[error("'{0}' is not a Moonlight PIN: enter the four digits that the client shows")]
     Form(String),
-    /// No host took it.
+    /// No host took the PIN.
     #[error(
         "no client is pairing with a host of the folder {}: choose the host in Moonlight first, then enter its PIN here",
         .0.display()
     )]
     NotTaken(PathBuf),
-    /// The host took it, but the client went away.
+    /// The host took the PIN, but the client went away.
     #[error("the client did not answer: start over in Moonlight")]
     NoOutcome,
     /// The pairing failed.
@@ -78,12 +80,12 @@ pub enum OfferError {
     Random(#[from] NoRandomness),
 }
 
-/// Whether the text is a PIN: four digits, although some clients may show more.
+/// Whether the text is a PIN. PINs have four digits, but up to eight are accepted, because some clients may show more.
 fn is_pin(text: &str) -> bool {
     (4..=8).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// Offers a PIN to the hosts of a folder and waits for the outcome, which is returned as one line.
+/// Offers a PIN to the hosts of a folder and waits for the outcome. Returns it as one line.
 ///
 /// # Errors
 /// [`OfferError`] if the PIN did not pair a client.
@@ -102,7 +104,7 @@ pub fn offer(folder: &Path, pin: &str, name: Option<&str>, now: u64) -> Result<S
         paired: false,
     })?;
     let result = file.await_outcome(&id);
-    // Neither the PIN nor an old outcome remains.
+    // Removes the PIN and the outcome from the file.
     file.write(&Content::default())?;
     result
 }
@@ -129,7 +131,7 @@ impl PinFile {
     /// # Errors
     /// [`StoreError`] if the file cannot be read or written.
     pub fn take(&self, now: u64) -> Result<Option<OfferedPin>, StoreError> {
-        // Checked without the lock first, because mostly nothing is offered.
+        // The file is first checked without the lock, because usually no PIN is offered.
         if !self.read()?.is_some_and(|content| is_pin(&content.pin)) {
             return Ok(None);
         }
@@ -168,7 +170,7 @@ impl PinFile {
         let offered_at = clock::now();
         loop {
             let content = self.read()?.filter(|content| content.id == id);
-            // Another offer has replaced it.
+            // If the id is missing, another offer has replaced this offer.
             let content = content.ok_or(OfferError::NoOutcome)?;
             match (content.outcome, content.paired) {
                 (Some(outcome), true) => return Ok(outcome),

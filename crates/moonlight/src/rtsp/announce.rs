@@ -4,18 +4,19 @@
 
 use crate::session::{Mode, StreamParameters};
 
-/// Uses of encryption, in masks of what client and host support and want.
+/// Bits of the masks that state which streams client and host can encrypt and want to encrypt.
 pub(super) const SEALS_CONTROL: u32 = 1;
 pub(super) const SEALS_VIDEO: u32 = 2;
 pub(super) const SEALS_SOUND: u32 = 4;
 
-/// Feature of the client: it repeats the host's token in its pings, and the number of its control connection.
+/// Feature of the client: its pings repeat the host's token, and its control connection repeats the host's number.
 const KNOWS_SESSIONS: u32 = 2;
 
 /// Maximum parity packets that a client may demand. Clients demand 2.
 const MAX_LEAST_PARITY: u32 = 16;
 
-/// Accepted video bitrates, in the protocol's unit of 1000 b/s. Less is not enough for a picture, and more may overflow.
+/// Accepted video bitrates, in the protocol's unit of 1000 b/s. Lower rates are not enough for a picture, and higher
+/// rates may overflow.
 const BITRATES: std::ops::RangeInclusive<u32> = 100..=1_000_000;
 
 /// Why an announcement is refused.
@@ -24,7 +25,7 @@ pub enum InvalidAnnounce {
     /// An attribute is missing or invalid.
     #[error("the attribute {0} is missing or invalid")]
     Attribute(&'static str),
-    /// The client lacks a feature that its security requires.
+    /// The client lacks a feature that the host requires for security.
     #[error("the client is too old: {0}; update Moonlight")]
     TooOld(&'static str),
     /// The client wants a codec that is not offered.
@@ -32,7 +33,7 @@ pub enum InvalidAnnounce {
     Codec,
 }
 
-/// The parameters in the body of an ANNOUNCE.
+/// Parses the parameters in the body of an ANNOUNCE.
 ///
 /// # Errors
 /// [`InvalidAnnounce`] if the announcement is refused.
@@ -48,10 +49,10 @@ pub fn parameters(body: &[u8]) -> Result<StreamParameters, InvalidAnnounce> {
     let needed = |name: &'static str| value(name).ok_or(Attribute(name));
     let seals = value("x-ss-general.encryptionEnabled").unwrap_or(0);
     if seals & SEALS_CONTROL == 0 {
-        return Err(TooOld("it cannot seal the control stream safely"));
+        return Err(TooOld("no authenticated encryption of the control stream"));
     }
     if value("x-ml-general.featureFlags").unwrap_or(0) & KNOWS_SESSIONS == 0 {
-        return Err(TooOld("it cannot name its session"));
+        return Err(TooOld("no session identifier"));
     }
     if value("x-nv-vqos[0].bitStreamFormat").unwrap_or(0) != 0 {
         return Err(InvalidAnnounce::Codec);

@@ -9,8 +9,8 @@ const TOUCH: u32 = 1;
 
 /// The description.
 ///
-/// Clients that support encryption are asked to use it, even where they would not by default, so that the host never sends
-/// in the clear to such clients.
+/// Requests encryption from all clients that support it, even where they do not encrypt by default. The host then never
+/// sends unencrypted data to such clients.
 #[must_use]
 pub(super) fn description() -> String {
     let seals = SEALS_CONTROL | SEALS_VIDEO | SEALS_SOUND;
@@ -18,7 +18,7 @@ pub(super) fn description() -> String {
         format!("a=x-ss-general.featureFlags:{TOUCH}"),
         format!("a=x-ss-general.encryptionSupported:{seals}"),
         format!("a=x-ss-general.encryptionRequested:{seals}"),
-        // Frames can be repaired by frames other than key frames.
+        // A loss can be repaired by frames other than key frames.
         "a=x-nv-video[0].refPicInvalidation:1".to_owned(),
     ];
     let surround = surround_parameters().into_iter();

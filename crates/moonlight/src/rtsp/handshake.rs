@@ -63,12 +63,12 @@ pub fn answer(session: &Session, request: &Request, ports: StreamPorts) -> Answe
         "SETUP" => Answer::of(set_up(session, &request.target, ports)),
         "ANNOUNCE" => match parameters(&request.body) {
             Ok(parameters) if session.announce(parameters) => Answer::of(Response::of(200)),
-            Ok(_) => Answer::refused(455, "it plays already"),
+            Ok(_) => Answer::refused(455, "the session is already playing"),
             Err(why) => Answer::refused(400, why),
         },
         "PLAY" => match session.play() {
             true => Answer::of(Response::of(200).with("Session", &session.name)),
-            false => Answer::refused(455, "it cannot play now"),
+            false => Answer::refused(455, "the session cannot start playing now"),
         },
         "TEARDOWN" => Answer {
             ends: true,

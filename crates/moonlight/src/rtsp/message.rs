@@ -1,4 +1,5 @@
-//! RTSP messages (RFC 2326 sections 4 to 7) as Moonlight clients write and read them: their targets are not URLs.
+//! RTSP messages (RFC 2326 sections 4 to 7) in the form that Moonlight clients write and read. Their targets need not
+//! be URLs.
 
 use std::fmt::Write as _;
 
@@ -86,7 +87,7 @@ impl Request {
 pub struct Response {
     /// 200, or another status of RFC 2326 section 7.1.1.
     pub status: u16,
-    /// Headers other than the number.
+    /// Headers other than the number of the request (`CSeq`).
     pub headers: Vec<(&'static str, String)>,
     /// Its body.
     pub body: String,

@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn requests_open_with_their_key_only() {
         let [key, other] = [1, 2].map(|byte| SessionKey::from([byte; 16]));
-        // The host's form differs from the client's in one byte of the nonce.
+        // A sealed response differs from a sealed request in one byte of the nonce.
         let sealed = seal(&key, 3, b"a response").unwrap();
         let request = SealedRequest::parse(&sealed).unwrap().unwrap();
         assert_eq!(request.number, 3);

@@ -73,7 +73,7 @@ fn plain(
     request: &Request,
     candidates: &[Arc<Session>],
 ) -> io::Result<()> {
-    // A client that supports sealing is never answered in the clear.
+    // A client that supports sealing never gets an unsealed answer.
     let mut plain = candidates
         .iter()
         .filter(|session| !session.launch.seals_rtsp);

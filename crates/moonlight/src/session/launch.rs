@@ -10,11 +10,12 @@ use crate::query::Query;
 pub struct Launch {
     /// The application's number; `None` with `resume`.
     pub application: Option<u32>,
-    /// The picture; `None` for the `resume` of a client that keeps the earlier one.
+    /// The requested mode; `None` for the `resume` of a client that keeps the earlier mode.
     pub mode: Option<Mode>,
     /// The key of all streams.
     pub key: SessionKey,
-    /// A number with which the nonces of encrypted sound begin.
+    /// The number of the key. The initialization vectors of encrypted sound begin with the sum of this number and the
+    /// sequence number.
     pub key_id: u32,
     /// Whether the client can seal RTSP (parameter `corever`, from 1 on).
     pub seals_rtsp: bool,
@@ -26,7 +27,7 @@ pub struct Launch {
 pub struct InvalidLaunch(pub &'static str);
 
 impl Launch {
-    /// The parameters of `launch`.
+    /// Parses the parameters of `launch`.
     ///
     /// # Errors
     /// [`InvalidLaunch`] if a parameter is missing or invalid.
@@ -42,7 +43,7 @@ impl Launch {
         }
     }
 
-    /// The parameters of `resume`.
+    /// Parses the parameters of `resume`.
     ///
     /// # Errors
     /// [`InvalidLaunch`] if a parameter is missing or invalid.
@@ -53,7 +54,7 @@ impl Launch {
         };
         let key = query.text("rikey").and_then(from_hex);
         let key: Option<[u8; 16]> = key.and_then(|bytes| bytes.try_into().ok());
-        // Clients send it as a signed number.
+        // Clients send the number of the key as a signed number.
         let key_id: Option<i64> = query.text("rikeyid").and_then(|text| text.parse().ok());
         let range = i64::from(i32::MIN)..=i64::from(u32::MAX);
         let key_id = key_id.filter(|id| range.contains(id));

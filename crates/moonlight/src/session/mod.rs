@@ -1,7 +1,7 @@
 //! The sessions of clients, from `launch` until the client leaves or falls silent.
 //!
-//! A session belongs to a device, and a device has at most one. Its secrets reach the client inside TLS (the key) and inside
-//! RTSP (the token of its pings, the number of its control connection).
+//! A session belongs to a device, and a device has at most one session. The client receives the session's key over TLS,
+//! and the token of its pings and the number of its control connection over RTSP.
 
 mod key;
 mod launch;
@@ -56,9 +56,9 @@ pub struct Session {
     pub mode: Mode,
     /// Its name in RTSP.
     pub name: String,
-    /// The token of its pings, in both media streams.
+    /// The token in the client's pings, in both media streams.
     pub ping: [u8; PING_WORDS],
-    /// The number that its control connection presents.
+    /// The number that the client's control connection presents.
     pub connect_data: u32,
     /// The outlet for video.
     pub video: Outlet,
@@ -66,11 +66,11 @@ pub struct Session {
     pub sound: Outlet,
     /// The frames that were sent.
     pub frames: SentFrames,
-    /// The loss of its video.
+    /// The loss of the video, and the parity against it.
     pub redundancy: Redundancy,
     /// The host's updates for its client.
     pub updates: Updates,
-    /// Whether the display is about to have its mode.
+    /// Whether the display is about to take the session's mode.
     awaits_mode: AtomicBool,
     /// Whether nothing more is sent or received.
     closed: AtomicBool,
@@ -91,7 +91,7 @@ struct State {
     /// Whether frames are sent.
     started: bool,
     subscriber: Option<SubscriberId>,
-    /// The newest number of a sealed RTSP request.
+    /// The newest number of the sealed RTSP requests so far.
     rtsp_opened: Option<u32>,
     last_message: Instant,
 }
@@ -109,7 +109,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
 }
 
 impl Session {
-    /// A session of `owner` that sends through these sockets, for video and for sound.
+    /// Creates a session of `owner`. It sends video and sound through these sockets.
     ///
     /// # Errors
     /// [`NoRandomness`] if the system provides no random numbers.
@@ -149,7 +149,7 @@ impl Session {
         })
     }
 
-    /// Takes the parameters of its streams. Returns whether they were accepted, which they are not after PLAY.
+    /// Sets the parameters of the session's streams. Returns whether they were accepted. They are refused after PLAY.
     #[must_use]
     pub fn announce(&self, parameters: StreamParameters) -> bool {
         let mut state = lock(&self.state);
@@ -159,9 +159,9 @@ impl Session {
         !state.plays
     }
 
-    /// Starts to play. Returns whether it may, which is once and after its parameters were set.
+    /// Starts to play. Returns whether this is permitted: once, and only after the parameters were set.
     ///
-    /// It may only once, because the nonces of its streams begin with the key's first use.
+    /// A session plays only once, because a second start would use the key with the same nonces again.
     #[must_use]
     pub fn play(&self) -> bool {
         let mut state = lock(&self.state);
@@ -170,8 +170,8 @@ impl Session {
         may
     }
 
-    /// The parameters of its streams, returned once when they are due to start: it plays, and the client's address for video
-    /// is known.
+    /// Returns the parameters of the session's streams once, when the streams are due to start: the session plays, and
+    /// the client's address for video is known.
     #[must_use]
     pub fn start(&self) -> Option<StreamParameters> {
         let mut state = lock(&self.state);
@@ -188,7 +188,7 @@ impl Session {
         lock(&self.state).plays
     }
 
-    /// Whether the display is about to have its mode, which is not the case for an observer.
+    /// Whether the display is about to take the session's mode. This is not the case for an observer.
     #[must_use]
     pub fn awaits_mode(&self) -> bool {
         self.awaits_mode.load(Ordering::Relaxed)
@@ -205,8 +205,8 @@ impl Session {
         lock(&self.state).subscriber
     }
 
-    /// Sets the subscription. Returns it again if the session has been closed in the meantime, because it must then be
-    /// unsubscribed.
+    /// Sets the subscription. If the session has been closed in the meantime, returns the subscription, which the
+    /// caller must then end.
     #[must_use]
     pub fn subscribed(&self, subscriber: SubscriberId) -> Option<SubscriberId> {
         let mut state = lock(&self.state);
@@ -217,7 +217,7 @@ impl Session {
         None
     }
 
-    /// Checks the number of a sealed RTSP request. Returns whether it is newer than all before.
+    /// Checks the number of a sealed RTSP request. Returns whether it is newer than all earlier numbers.
     #[must_use]
     pub fn opens_rtsp(&self, number: u32) -> bool {
         let mut state = lock(&self.state);
@@ -251,7 +251,7 @@ impl Session {
         lock(&self.state).last_message
     }
 
-    /// Ends the session. Returns its subscription the first time.
+    /// Ends the session. The first call returns the subscription.
     #[must_use]
     pub fn close(&self) -> Option<SubscriberId> {
         let mut state = lock(&self.state);
@@ -261,7 +261,7 @@ impl Session {
         state.subscriber.take()
     }
 
-    /// Whether it has ended.
+    /// Whether the session has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)

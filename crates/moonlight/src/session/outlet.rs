@@ -25,7 +25,7 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Sends through this socket, which does not block. There is no address yet.
+    /// Creates an outlet that has no address yet. It sends through this non-blocking socket.
     #[must_use]
     pub fn new(socket: Arc<UdpSocket>) -> Outlet {
         Outlet {
@@ -34,7 +34,7 @@ impl Outlet {
         }
     }
 
-    /// Sets the address of the client. Returns whether it is the first.
+    /// Sets the address of the client. Returns whether no address was known before.
     pub fn found(&self, address: SocketAddr) -> bool {
         lock(&self.to).replace(address).is_none()
     }
@@ -58,7 +58,8 @@ impl Outlet {
         };
         match self.socket.send_to(packet, to) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => SendOutcome::Full,
-            // A network that is temporarily down loses packets, and a client that is gone stops pinging.
+            // Other errors need no handling: a network that is temporarily down loses packets, and a client that is
+            // gone stops pinging.
             _ => SendOutcome::Sent,
         }
     }

@@ -12,11 +12,11 @@ use super::{PING_WORDS, Session};
 /// Maximum concurrent sessions (a guess: more than the devices with which a household watches one application).
 pub const MAX_SESSIONS: usize = 8;
 
-/// Silence after which a session that plays has lost its client. The client sends a message ten times a second
-/// (`PERIODIC_PING_INTERVAL_MS` of moonlight-common-c), and its own limit is 10 s.
+/// Time of silence after which the client of a playing session counts as lost. The client sends a message ten times a
+/// second (`PERIODIC_PING_INTERVAL_MS` of moonlight-common-c), and its own limit is 10 s.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Maximum time from `launch` to PLAY, which takes a few round trips.
+/// Maximum time from `launch` to PLAY. These steps take a few round trips.
 const SET_UP: Duration = Duration::from_secs(60);
 
 /// The sessions.
@@ -24,8 +24,8 @@ const SET_UP: Duration = Duration::from_secs(60);
 pub struct Sessions(Mutex<Vec<Arc<Session>>>);
 
 impl Sessions {
-    /// Adds a session, which replaces an earlier one of its device. The earlier one is returned and must be ended. `Err` if
-    /// there are [`MAX_SESSIONS`] others.
+    /// Adds a session. Returns the device's earlier session, if any, which is replaced and must be ended. `Err` if
+    /// [`MAX_SESSIONS`] other devices have a session.
     pub fn add(&self, session: Arc<Session>) -> Result<Option<Arc<Session>>, Arc<Session>> {
         let mut all = lock(&self.0);
         let before = all

@@ -1,8 +1,8 @@
 //! Encryption of video packets: AES-128-GCM with the session's key.
 //!
-//! Each packet has a prefix: nonce (12 bytes), frame number (4), tag (16). The ciphertext contains the whole packet. The
-//! number is outside the ciphertext, so that clients can discard late packets early (`Video.h`, `VideoStream.c` of
-//! moonlight-common-c).
+//! Each packet has a prefix: nonce (12 bytes), frame number (4 bytes), tag (16 bytes). The ciphertext contains the
+//! whole packet. The frame number is outside the ciphertext, so that clients can discard late packets early (`Video.h`,
+//! `VideoStream.c` of moonlight-common-c).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
@@ -12,7 +12,7 @@ use crate::session::SessionKey;
 /// Length of the prefix.
 const PREFIX: usize = 32;
 
-/// Encrypts the video of one session. A key has at most one, because its nonces count packets from zero.
+/// Encrypts the video of one session. A key may have only one such cipher, because the nonces count packets from zero.
 pub struct VideoCipher {
     key: LessSafeKey,
     packets: u64,
@@ -37,7 +37,7 @@ impl VideoCipher {
         packet: &[u8],
         sealed: &mut Vec<u8>,
     ) -> Result<(), Unspecified> {
-        // The last byte distinguishes the uses of one key. The control stream and RTSP end in C and R.
+        // The last byte distinguishes the uses of one key: V for video, C for the control stream, R for RTSP.
         let mut nonce = [0; NONCE_LEN];
         nonce[..8].copy_from_slice(&self.packets.to_le_bytes());
         nonce[NONCE_LEN - 1] = b'V';

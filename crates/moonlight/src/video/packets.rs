@@ -38,16 +38,16 @@ const MAX_BLOCKS: usize = 4;
 /// Maximum data packets of a block without parity, because the header has ten bits for their number.
 const MAX_UNPROTECTED: usize = 1023;
 
-/// Accepted sizes of packets after the RTP header. Clients choose 1024 or 1392, and less over tunnels; more than Ethernet
-/// carries is not useful.
+/// Accepted packet sizes after the RTP header. Clients choose 1024 or 1392 bytes, and less over tunnels. Sizes above
+/// Ethernet's maximum are not useful.
 const PACKET_SIZES: std::ops::RangeInclusive<usize> = 256..=1472;
 
-/// A frame's properties in its headers.
+/// The properties of a frame that its headers contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameProperties {
-    /// How clients treat it.
+    /// How clients treat the frame.
     pub kind: FrameKind,
-    /// Time from its capture until it is sent, in 0.1 ms. It is part of Moonlight's statistics.
+    /// Time from the frame's capture until it is sent, in 0.1 ms. Moonlight shows this time in its statistics.
     pub processing: u16,
     /// Time of capture in units of 1/90 000 s.
     pub time: u32,
@@ -100,7 +100,7 @@ struct Block {
 }
 
 impl Packetizer {
-    /// Builds packets of `size` bytes after the RTP header. With a cipher, they are encrypted.
+    /// Builds packets of `size` bytes after the RTP header. With a cipher, the packets are encrypted.
     ///
     /// # Errors
     /// [`InvalidPacketSize`] if clients never choose this size.
@@ -132,7 +132,7 @@ impl Packetizer {
     /// Calls `each` with the packets of the next frame, whose stream is in Annex B form.
     ///
     /// # Errors
-    /// [`FrameTooLong`] if the frame is too long. `each` was then not called, and the number is not used up.
+    /// [`FrameTooLong`] if the frame is too long. Then `each` was not called, and the next frame gets the same number.
     pub fn packets(
         &mut self,
         stream: &[u8],
@@ -182,7 +182,7 @@ impl Packetizer {
             self.write_rtp(packet, time);
             let start = if index == 0 { START } else { 0 };
             let end = if index + 1 == block.data { END } else { 0 };
-            // The number of the packet in the stream, after eight bits that clients ignore.
+            // The packet's number in the stream, shifted by eight bits that clients ignore.
             packet.extend((self.sequence << 8).to_le_bytes());
             packet.extend(self.frame.to_le_bytes());
             packet.extend([PICTURE_DATA | start | end, 0, BLOCK_FLAGS, block.place()]);
@@ -266,8 +266,8 @@ fn blocks(count: usize, percent: usize) -> Result<(usize, usize), FrameTooLong> 
     }
 }
 
-/// The number of parity packets for `data` packets, and the percentage from which clients compute the same number:
-/// rounded up (`RtpvAddPacket` of moonlight-common-c).
+/// The number of parity packets for `data` packets, and the percentage for the header. Clients compute the same number
+/// from this percentage, rounded up (`RtpvAddPacket` of moonlight-common-c).
 fn redundancy(data: usize, percent: usize, least: usize) -> (usize, usize) {
     if percent == 0 {
         return (0, 0);
@@ -346,7 +346,7 @@ mod tests {
         for data in 1..=MAX_PACKETS {
             for percent in [1, 10, 20, 50, 255] {
                 if blocks(data, percent) != Ok((1, percent)) {
-                    // Such a frame has several blocks.
+                    // A frame of this size has several blocks.
                     continue;
                 }
                 let (count, told) = redundancy(data, percent, 2);
@@ -367,7 +367,7 @@ mod tests {
             assert_eq!(packet[..4], [RTP_FIRST_BYTE, 0, high, low]);
         }
         let blocks: Vec<u8> = all.iter().map(|packet| packet[27]).collect();
-        // Two blocks, of which the last is number 1, then one block.
+        // The first frame has two blocks, numbers 0 and 1. The second frame has one block.
         assert_eq!((blocks[0], blocks[300]), (0x40, 0x50));
         assert_eq!(blocks.last(), Some(&0));
         let data: Vec<&Vec<u8>> = all

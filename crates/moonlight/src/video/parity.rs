@@ -2,26 +2,26 @@
 //! Cauchy matrix.
 //!
 //! With `p` parity packets, the coefficient of data packet `i` in parity packet `j` is the inverse of `(p + i) xor j`
-//! (`reed_solomon_new` of `nanors`, which Moonlight's clients use). Sound has a fixed matrix of four and two instead
-//! (`RtpAudioQueue.c` of moonlight-common-c).
+//! (`reed_solomon_new` of `nanors`, which Moonlight's clients use). Sound instead has a fixed matrix for four data
+//! packets and two parity packets (`RtpAudioQueue.c` of moonlight-common-c).
 //!
-//! Published crates do not fit. `fec-rs` 0.1 has this matrix, but derives the rows of the data packets by inverting an n × n
-//! matrix for n data packets, for each new pair of numbers, which occur all the time with frames of varying length.
-//! `reed-solomon-erasure` and `reed-solomon-simd` have other matrices.
+//! Published crates do not fit. `fec-rs` 0.1 has this matrix, but inverts an n × n matrix to derive the rows of n data
+//! packets. It repeats this for each new pair of packet numbers, and such pairs occur all the time with frames of
+//! varying length. `reed-solomon-erasure` and `reed-solomon-simd` have other matrices.
 
 use super::galois::{add_product, inverse};
 
-/// Maximum packets of a code word, data and parity together: the number of elements of the field without zero.
+/// Maximum packets of a code word, data and parity together: the number of nonzero elements of the field.
 pub const MAX_PACKETS: usize = 255;
 
-/// The coefficient of data packet `data` in parity packet `parity` of `count`.
+/// The coefficient of data packet `data` in parity packet `parity`, with `count` parity packets in total.
 fn coefficient(count: usize, data: usize, parity: usize) -> u8 {
     let index = (count + data) ^ parity;
     inverse(u8::try_from(index).unwrap_or(0))
 }
 
-/// The parity of `data` in `count` packets of `length` bytes each. Shorter data counts as padded with zeros. The caller
-/// keeps data and parity within [`MAX_PACKETS`].
+/// Computes `count` parity packets of `length` bytes each for `data`. Shorter data counts as padded with zeros. The
+/// caller keeps the number of data and parity packets within [`MAX_PACKETS`].
 #[must_use]
 pub fn parity(data: &[&[u8]], count: usize, length: usize) -> Vec<Vec<u8>> {
     combined(data, count, length, |data, parity| {
@@ -35,7 +35,7 @@ pub const SOUND_DATA: usize = 4;
 /// Parity packets of a block of sound.
 pub const SOUND_PARITY: usize = 2;
 
-/// The rows of the two parity packets of sound.
+/// The matrix rows of the two parity packets of sound.
 const SOUND_ROWS: [[u8; SOUND_DATA]; SOUND_PARITY] =
     [[0x77, 0x40, 0x38, 0x0e], [0xc7, 0xa7, 0x0d, 0x6c]];
 
@@ -74,7 +74,7 @@ mod tests {
         lost: &[usize],
         coefficient: impl Fn(usize, usize) -> u8,
     ) -> Vec<Vec<u8>> {
-        // One equation per lost packet: the coefficients of its unknowns, and the rest of the sum.
+        // One equation per lost packet: the coefficients of the unknowns, and the remaining sum.
         let mut rows: Vec<(Vec<u8>, Vec<u8>)> = (0..lost.len())
             .map(|row| {
                 let mut rest = parity[row].clone();

@@ -1,6 +1,6 @@
 //! Sends the host's frames to a Moonlight client, on the thread that the host gives each subscriber.
 //!
-//! The protocol's headers contain the number of a frame's packets, so no part of a frame is sent before its last slice.
+//! The protocol's headers contain a frame's number of packets, so no part of a frame is sent before its last slice.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallInstant};
@@ -24,15 +24,15 @@ const PROCESSING_UNIT: u128 = 100_000;
 /// The clock rate of video in RTP (RFC 6184 section 8.2.1).
 const RATE: i128 = 90_000;
 
-/// How long the subscriber waits for a picture of the client's mode. A virtual display has it within 0.1 s. Decoders of
-/// televisions cannot change their size without a restart.
+/// How long the subscriber waits for a picture in the client's mode. A virtual display takes this mode within 0.1 s.
+/// The wait avoids a later change of size, for which decoders of televisions need a restart.
 const MODE_WAIT: Duration = Duration::from_secs(2);
 
 /// The subscriber.
 pub struct VideoSubscriber {
     session: Arc<Session>,
     packetizer: Packetizer,
-    /// The awaited size of the first picture, and the time until which it is awaited.
+    /// The awaited size of the first picture, and the time at which the wait ends.
     awaited: Option<(Size, WallInstant)>,
     open: Option<FrameHeader>,
     /// The open frame's bytes, kept to reuse their memory.
@@ -40,7 +40,8 @@ pub struct VideoSubscriber {
 }
 
 impl VideoSubscriber {
-    /// Sends through the session's outlet. `awaited` is the size that the display is about to have.
+    /// Creates a subscriber that sends through the session's outlet. `awaited` is the size that the display is about to
+    /// have.
     #[must_use]
     pub fn new(
         session: Arc<Session>,
@@ -56,7 +57,8 @@ impl VideoSubscriber {
         }
     }
 
-    /// Whether a different picture is awaited. The host makes a key frame after each picture that was not taken.
+    /// Whether the subscriber still waits for a picture of another size. The host makes a key frame after each frame
+    /// that was not taken.
     fn is_early(&mut self, frame: &Frame) -> bool {
         let Some((size, until)) = self.awaited else {
             return false;
@@ -77,7 +79,7 @@ impl VideoSubscriber {
         let processing = now.since(captured).as_nanos() / PROCESSING_UNIT;
         let properties = FrameProperties {
             kind,
-            // 0 would mean that it is unknown.
+            // 0 would mean that the time is unknown.
             processing: u16::try_from(processing).unwrap_or(u16::MAX).max(1),
             time: rtp_time(captured),
             redundancy: session.redundancy.percent(WallInstant::now()),

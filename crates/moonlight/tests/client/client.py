@@ -84,7 +84,8 @@ def main():
         client.pair(server, pin)
         say("paired")
     else:
-        # With a certificate it asks by HTTPS whether its application still runs; it compares none.
+        # With a server certificate, the client asks over HTTPS whether its application still runs. It does not compare
+        # the certificate.
         server.server_cert_pem = b"known"
         client._http = NvHTTP(
             address, client._identity, http_port=int(port), https_port=server.https_port, server_cert_pem=b"known"
@@ -98,7 +99,7 @@ def main():
         width=width, height=height, fps=rate, bitrate_kbps=8000, black_frame_threshold=0,
     )
     say("plays")
-    # The package's own handle knows few of the library's functions.
+    # The package's own library handle declares only a few of the library's functions.
     maps = open("/proc/self/maps").read().splitlines()
     library = ctypes.CDLL(next(line.split()[-1] for line in maps if "moonlight-common" in line))
     seen, unread, latency, keys, shapes = [], 0, [], 0, set()
@@ -126,7 +127,7 @@ def main():
     say("sound", frequency=loudest(chunks), indices=[chunk.frame_index for chunk in chunks])
     send_input(library)
     say("input")
-    # Until the test has seen it.
+    # Waits until the test has seen the input.
     sys.stdin.readline()
     library.LiRequestIdrFrame()
     key = next(frame for frame in client.frames() if frame.is_keyframe)

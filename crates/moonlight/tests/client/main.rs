@@ -1,5 +1,5 @@
-//! A client from PyPI (`moonlight-python`), which contains the protocol code of Moonlight's own clients; real sockets and a
-//! real host.
+//! A client from PyPI (`moonlight-python`), which contains the protocol code of Moonlight's own clients, plays from a
+//! real host over real sockets.
 //!
 //! It needs a Python with that package: `python3`, or the program in `OPENUVR_MOONLIGHT_PYTHON`.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use self::support::{Rig, TIMEOUT, enter};
 
-/// Starts the client `name`. It pairs with `pin`, or is already paired if `pin` is empty.
+/// Starts the client `name`, which pairs with `pin`. If `pin` is empty, the client is already paired.
 fn start_client(rig: &Rig, python: &str, name: &str, pin: &str, frames: usize) -> Client {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/client.py");
     let address = rig.door.addresses().http;
@@ -51,7 +51,7 @@ struct Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It may have ended.
+        // The client may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// The Python that has the client.
+/// The Python interpreter that has the client's package.
 fn python() -> Option<String> {
     let named = std::env::var("OPENUVR_MOONLIGHT_PYTHON");
     let python = named.unwrap_or_else(|_| "python3".to_owned());
@@ -130,7 +130,7 @@ fn a_client_pairs_and_plays() {
     assert!(frames.seen.windows(2).all(consecutive), "{:?}", frames.seen);
     let sent = frames.seen[599].0 - frames.seen[0].0 + 1;
     println!("600 {COUNTED} {sent} sent; {} key frames", frames.keys);
-    // The unit is 0.1 ms there.
+    // In the header, the unit of the latency is 0.1 ms.
     assert!(frames.latency.iter().all(|latency| *latency > 0));
     let sound = client.step("sound");
     assert!(
@@ -146,7 +146,7 @@ fn a_client_pairs_and_plays() {
     assert!(!sound.indices.is_empty());
 }
 
-/// The input of `send_input` in `client.py`.
+/// Expects the input events of `send_input` in `client.py`.
 fn expect_input(rig: &Rig) {
     let next = || loop {
         // The client itself moves the mouse at its start.
@@ -250,7 +250,7 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     expect_roles(&rig, &[Role::Player]);
     let _two = playing(&rig, &python, "two", "2222");
     expect_roles(&rig, &[Role::Player, Role::Observer]);
-    // Killed, as if the network were lost. It reconnects before the host notices.
+    // The first client is killed, as if its network were lost. It reconnects before the host notices.
     drop(one);
     let mut one = start_client(&rig, &python, "one", "", ENDLESS);
     one.step("found");
@@ -260,13 +260,13 @@ fn clients_share_the_roles_resume_and_are_forbidden() {
     let mut devices = DeviceStore::open(&rig.trust_folder()).unwrap();
     devices.set_allowed("two", false).unwrap();
     expect_roles(&rig, &[Role::Player]);
-    // Silent for longer than a live client would be.
+    // The killed client is silent for longer than a live client would be.
     drop(one);
     expect_roles(&rig, &[]);
 }
 
-/// Runs the test of a playing client while video packets are lost with this probability. Of sixty frames, `whole` must be
-/// decoded.
+/// Runs the test of a playing client while video packets are lost with this probability. At least `whole` of sixty
+/// frames must be decoded.
 #[expect(
     clippy::print_stdout,
     reason = "a person reads how many frames were whole"
@@ -279,7 +279,7 @@ fn play_with_losses(probability: &str, whole: usize) {
         return;
     }
     let own = std::env::current_exe().unwrap();
-    // Only video packets are that long.
+    // Only video packets have between 1200 and 1500 bytes.
     let script = "ip link set lo up && \
         iptables -A INPUT -p udp -m length --length 1200:1500 -m statistic --mode random --probability $1 -j DROP && \
         \"$0\" --exact a_client_pairs_and_plays --nocapture && \
@@ -321,6 +321,6 @@ fn one_lost_packet_in_a_hundred_is_repaired() {
 #[test]
 #[ignore = "needs iptables: ./dev test-moonlight"]
 fn one_lost_packet_in_twenty_is_repaired() {
-    // A second loss before the key frame that repairs the first costs more.
+    // A second loss costs more frames if it occurs before the key frame that repairs the first loss.
     play_with_losses("0.05", 45);
 }

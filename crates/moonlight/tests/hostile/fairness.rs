@@ -16,7 +16,7 @@ use super::{application, paired};
 /// Number of strangers in the flood, each with its own address.
 const STRANGERS: usize = 1100;
 
-/// Number of addresses of the strangers that only hold connections.
+/// Number of strangers that only hold connections, each with its own address.
 const HOLDERS: usize = 200;
 
 /// Number of video packets that the client must receive.
@@ -25,7 +25,7 @@ const PACKETS: usize = 300;
 /// Pause between two checks of all strangers. Together, they reconnect about two thousand times a second.
 const PAUSE: Duration = Duration::from_millis(400);
 
-/// A stranger, which sends nothing, holds its connection, and reconnects when it is closed.
+/// A stranger that sends nothing, holds its connection, and reconnects when the connection is closed.
 struct Stranger {
     from: Ipv4Addr,
     to: SocketAddr,
@@ -53,7 +53,7 @@ impl Stranger {
         self.stream = Some(TcpStream::from(socket));
     }
 
-    /// Reconnects if its connection was closed.
+    /// Reconnects if the connection was closed.
     fn look(&mut self) {
         let Some(stream) = &mut self.stream else {
             return self.come();
@@ -62,7 +62,7 @@ impl Stranger {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.came |= stream.peer_addr().is_ok();
             }
-            // Closed by the host, or refused by a full queue.
+            // The host closed the connection, or a full queue refused it.
             _ => {
                 self.came = true;
                 self.come();
@@ -71,7 +71,7 @@ impl Stranger {
     }
 }
 
-/// Lets `strangers` hold their slots until `stop`. `came` counts those that have had a connection.
+/// Lets `strangers` hold their slots until `stop`. `came` counts the strangers that have had a connection.
 fn hold(mut strangers: Vec<Stranger>, stop: &AtomicBool, came: &AtomicUsize) {
     while !stop.load(Ordering::Relaxed) {
         strangers.iter_mut().for_each(Stranger::look);
@@ -113,7 +113,7 @@ fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
     enet
 }
 
-/// What a client does, from the list of hosts to the picture.
+/// Takes all steps of a client, from the list of hosts to the picture.
 fn plays(rig: &Rig, client: &Peer) {
     let addresses = *rig.door.addresses();
     let description = get(addresses.http, "serverinfo");
@@ -187,7 +187,7 @@ fn a_client_whose_address_is_new_gets_a_place_and_keeps_it() {
     };
     come(&mut strangers);
     let new: IpAddr = [127, 2, 0, 1].into();
-    // One connection, with a flood between its handshake and its request.
+    // A flood comes between the handshake and the request of this connection.
     let mut connection = client.handshake_from(new, addresses.https);
     let mut more: Vec<Stranger> = (HOLDERS..2 * HOLDERS)
         .map(|number| Stranger::new(number, addresses.https))
@@ -205,7 +205,7 @@ fn control_connections_need_the_number_of_a_session() {
     let launch = Peer::launch(&application(&rig, &client), "");
     client.get_protected(addresses.https, &launch);
     let streams = play(addresses.rtsp, 1, (640, 384, 60)).unwrap();
-    // From the client's address, as if behind its router.
+    // Forged connections come from the client's address, as if from behind its router.
     let forged: Vec<Host<UdpSocket>> = (0..64)
         .map(|number| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -64,7 +64,7 @@ fn strangers_reach_the_description_and_pairing_only() {
             let answer = get(addresses.http, target);
             assert!(answer.contains("status_code=\"404\""), "{target}: {answer}");
         }
-        // Without a certificate, and with one that has not paired.
+        // One request has no certificate, the other has the certificate of a client that has not paired.
         for answer in [
             protected(addresses.https, target, None),
             Peer::new().get_protected(addresses.https, target),
@@ -129,7 +129,7 @@ fn pairing_steps_are_taken_once_and_in_order() {
         assert_eq!(element(&first.join().unwrap(), "paired"), "1");
         get(http, &format!("pair?clientchallenge={}", "00".repeat(16)));
         let commitment = format!("pair?serverchallengeresp={}", "00".repeat(32));
-        // The host reveals its secret once, so an attacker that has found the PIN with it cannot commit again.
+        // The host reveals its secret once. An attacker that finds the PIN with this secret cannot commit again.
         assert!(get(http, &commitment).contains("pairingsecret"));
         let again = get(http, &commitment);
         assert_eq!(element(&again, "paired"), "0", "{again}");
@@ -187,10 +187,10 @@ fn rtsp_is_answered_sealed_and_once() {
     for garbage in [&[0xff; 64][..], &[0; 64], b"GET / HTTP/1.1\r\n\r\n"] {
         assert_eq!(exchange(rtsp, garbage), b"");
     }
-    // A client that supports sealing gets nothing in the clear.
+    // A client that supports sealing gets no unsealed answer about its session.
     let plain = String::from_utf8(exchange(rtsp, options.as_bytes())).unwrap();
     assert!(plain.starts_with("RTSP/1.0 454"), "{plain}");
-    // PLAY without ANNOUNCE, and an ANNOUNCE of an old client.
+    // PLAY without ANNOUNCE is refused, and so is the ANNOUNCE of an old client.
     let play = opened(&exchange(
         rtsp,
         &sealed(3, "PLAY / RTSP/1.0\r\nCSeq: 3\r\n\r\n"),
@@ -216,12 +216,12 @@ fn floods_leave_room_for_others() {
     for address in [addresses.video, addresses.control, addresses.sound] {
         for length in [0, 1, 16, 20, 1400] {
             for _ in 0..200 {
-                // A full buffer is part of a flood.
+                // Sending fails if the buffer is full, which a flood does not care about.
                 let _ = noise.send_to(&vec![0xa5; length], address);
             }
         }
     }
-    // Connections that send nothing. Each is closed in time, or at once beyond the limit of an address.
+    // These connections send nothing. The host closes each after a while, or at once if the address is at its limit.
     let idle: Vec<TcpStream> = (0..64)
         .filter_map(|_| TcpStream::connect(addresses.http).ok())
         .collect();

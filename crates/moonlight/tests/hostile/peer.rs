@@ -25,16 +25,16 @@ use rustls::{
     StreamOwned, SupportedProtocolVersion,
 };
 
-/// Timeout of an answer, which is longer than any answer takes on a busy machine.
+/// Timeout of an answer. No answer takes this long, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Interval of pings, which is shorter than that of clients.
+/// Interval of pings. Clients ping less often.
 const PING_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The key of its sessions.
+/// The key of the client's sessions.
 const KEY: [u8; 16] = [5; 16];
 
-/// The salt of its pairings.
+/// The salt of the client's pairings.
 const SALT: [u8; 16] = [3; 16];
 
 /// A client.
@@ -70,7 +70,7 @@ fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Everything that a host sends after these bytes, until it closes the connection.
+/// Sends these bytes and returns everything that the host sends until it closes the connection.
 pub(crate) fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(to);
     // A host that refuses may close first.
@@ -80,7 +80,7 @@ pub(crate) fn exchange(to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// A document over HTTP.
+/// Requests a document over HTTP.
 pub(crate) fn get(to: SocketAddr, target: &str) -> String {
     let request = format!("GET /{target} HTTP/1.1\r\nHost: host\r\n\r\n");
     String::from_utf8(exchange(to, request.as_bytes())).unwrap()
@@ -105,7 +105,7 @@ impl Peer {
         )
     }
 
-    /// The steps after the first, with this PIN. Returns the answer to the last one.
+    /// Takes the steps after the first, with this PIN. Returns the answer to the last step.
     pub(crate) fn further_steps(&self, to: SocketAddr, pin: &str) -> String {
         let salted = digest(&SHA256, &[&SALT[..], pin.as_bytes()].concat());
         let key = || UnboundCipherKey::new(&AES_128, &salted.as_ref()[..16]).unwrap();
@@ -121,7 +121,7 @@ impl Peer {
             .decrypt(&mut response, DecryptionContext::None)
             .unwrap();
         let own = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
-        // It ends with its signature (RFC 5280 section 4.1), of 2048 bits.
+        // The certificate ends with its signature (RFC 5280 section 4.1), which has 2048 bits.
         let signature = &own[own.len() - 256..];
         let secret = [7; 16];
         let parts = [&response[32..], signature, &secret].concat();
@@ -138,7 +138,7 @@ impl Peer {
         )
     }
 
-    /// Pairs with this PIN while `enter` enters one at the host. Returns whether it has paired.
+    /// Pairs with this PIN while `enter` enters a PIN at the host. Returns whether the pairing has succeeded.
     pub(crate) fn pairs(&self, to: SocketAddr, pin: &str, enter: impl FnOnce()) -> bool {
         let first = std::thread::scope(|scope| {
             let first = scope.spawn(|| get(to, &self.first_step()));
@@ -164,14 +164,14 @@ impl Peer {
         hex(&[secret, &signature].concat())
     }
 
-    /// A document over HTTPS, with this client's certificate.
+    /// Requests a document over HTTPS with this client's certificate.
     pub(crate) fn get_protected(&self, to: SocketAddr, target: &str) -> String {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
         protected(to, target, Some((certificate, key)))
     }
 
-    /// A connection over HTTPS from this address, whose handshake is complete.
+    /// Opens an HTTPS connection from the address `from` and completes its handshake.
     pub(crate) fn handshake_from(&self, from: IpAddr, to: SocketAddr) -> Connection {
         let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
@@ -181,7 +181,7 @@ impl Peer {
         rustix::net::connect(&socket, &to).unwrap();
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        // The handshake of TLS 1.2 ends at the host.
+        // With TLS 1.2, the last message of the handshake is the host's, so the host has completed it, too.
         let mut stream = tls(stream, Some((certificate, key)), &[&TLS12]);
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock).unwrap();
@@ -189,7 +189,7 @@ impl Peer {
         Connection(stream)
     }
 
-    /// The target of `launch`, with an additional parameter, which takes effect.
+    /// The target of `launch`. The additional parameter `more` overrides an earlier one with the same name.
     pub(crate) fn launch(application: &str, more: &str) -> String {
         let key = hex(&KEY);
         format!("launch?appid={application}&mode=640x384x60&rikey={key}&rikeyid=1&corever=1&{more}")
@@ -198,17 +198,17 @@ impl Peer {
 
 /// A client's streams after PLAY.
 pub(crate) struct Streams {
-    /// The token of its pings.
+    /// The token of the client's pings.
     words: String,
     /// The host's port for video.
     pub(crate) video: SocketAddr,
-    /// The number for its control connection.
+    /// The number for the client's control connection.
     pub(crate) connect_data: u32,
     socket: UdpSocket,
 }
 
-/// The handshake of a session with this mode (width, height, rate). Returns the host's answer to ANNOUNCE if it is refused.
-/// Requests are numbered from `first` on.
+/// Performs the RTSP handshake of a session with this mode (width, height, rate). Returns the host's answer to ANNOUNCE
+/// as an error if the host refuses it. Requests are numbered from `first` on.
 pub(crate) fn play(
     rtsp: SocketAddr,
     first: u32,
@@ -255,7 +255,7 @@ pub(crate) fn play(
 }
 
 impl Streams {
-    /// The next video packet. Pings while it waits. `None` if none arrived within the interval of pings.
+    /// Pings and waits for the next video packet. `None` if no packet arrives within the interval of pings.
     pub(crate) fn packet(&self) -> Option<Vec<u8>> {
         let ping = [self.words.as_bytes(), &[0; 4]].concat();
         self.socket.send_to(&ping, self.video).unwrap();
@@ -266,7 +266,7 @@ impl Streams {
     }
 }
 
-/// A document over HTTPS.
+/// Requests a document over HTTPS.
 pub(crate) fn protected(
     to: SocketAddr,
     target: &str,

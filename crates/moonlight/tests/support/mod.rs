@@ -26,16 +26,16 @@ use tempfile::TempDir;
 
 const SIZE: Size = Size::new(640, 384);
 
-/// Timeout, which is longer than any step on a busy machine.
+/// Timeout. No step takes this long, even on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Input limit, more than the test sends.
+/// Maximum recorded input events. The test sends fewer.
 const MOST: usize = 65_536;
 
 /// How often an idle thread checks whether the host stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Destination of input, which records it.
+/// A destination of input events that records them.
 struct Application(SyncSender<InputEvent>);
 
 impl InputSink for Application {
@@ -86,7 +86,7 @@ impl RumbleSource for NoRumble {
 
 /// A host that streams the test pattern and a tone to Moonlight clients.
 pub(crate) struct Rig {
-    // Drop order, because the door holds the host.
+    // Fields are dropped in this order. The door holds the host, so the door comes first.
     pub(crate) door: Moonlight,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) input: Receiver<InputEvent>,

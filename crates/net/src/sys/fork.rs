@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Maximum registered sockets of a process (guess: hosts in an application times their links). Children inherit additional
-/// ones.
+/// Maximum registered sockets of a process (guess: hosts in an application times their links). Further sockets are not
+/// registered, and children inherit them.
 const MANY: usize = 64;
 
 const FREE: i32 = -1;
@@ -18,14 +18,14 @@ const FREE: i32 = -1;
 /// Atomics are used instead of a mutex, because a child may be forked while another thread holds the mutex.
 static KEPT: [AtomicI32; MANY] = [const { AtomicI32::new(FREE) }; MANY];
 
-/// While it exists, forked children do not inherit the socket. Drop it before the socket is closed.
+/// While this value exists, forked children do not inherit the socket. Drop the value before the socket is closed.
 #[derive(Debug)]
 pub struct CloseOnFork {
     index: Option<usize>,
 }
 
 impl CloseOnFork {
-    /// Registers the socket. Children that already exist keep it.
+    /// Registers the socket. Children that already exist keep the socket.
     #[must_use]
     pub fn new(socket: impl AsFd) -> CloseOnFork {
         static REGISTERED: Once = Once::new();
@@ -80,8 +80,8 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::{Duration, Instant};
 
-    /// How long another test may take to start a program on a busy machine. The program has all sockets of this process from
-    /// `posix_spawn`, which runs no handler, until its `exec` closes them.
+    /// How long another test may take to start a program on a busy machine. `posix_spawn` runs no handler, so until
+    /// `exec` closes them, the new process has all sockets of this process.
     const SPAWNED: Duration = Duration::from_secs(10);
 
     use super::*;
@@ -119,7 +119,7 @@ mod tests {
         std::io::Read::read_exact(&mut answer, &mut sockets).unwrap();
         drop(kept);
         drop(socket);
-        // The child lives until then. If it had the socket, the port would stay bound.
+        // The child lives until it is killed below. If it had the first socket, the port would stay bound.
         let until = Instant::now() + SPAWNED;
         let bound = loop {
             let bound = UdpSocket::bind(address);

@@ -13,7 +13,7 @@ pub(crate) enum InterfaceMatch {
     All,
     /// The interface with the address, by its index.
     One(u32),
-    /// No interface, because it is a loopback address, which has no neighbours.
+    /// No interface, because the address is a loopback address and has no neighbours.
     Loopback,
     /// No interface has the address, although it can be bound.
     NotFound,
@@ -22,7 +22,7 @@ pub(crate) enum InterfaceMatch {
 /// The loopback device's index in every network namespace (`LOOPBACK_IFINDEX`, net/flow.h).
 pub(crate) const LOOPBACK: u32 = 1;
 
-/// The interface of an address. An unknown one is `NotFound`, never `All`.
+/// The interface of an address. An unknown address is `NotFound`, never `All`.
 pub(crate) fn interface_of(address: SocketAddr) -> io::Result<InterfaceMatch> {
     let own = address.ip().to_canonical();
     if own.is_unspecified() {

@@ -17,7 +17,7 @@ pub(crate) struct SendControl {
     pub(crate) segment: Option<u16>,
 }
 
-/// A buffer for the control messages in use (a u16 or an int, 24 bytes; an in6_pktinfo, 40 bytes; a
+/// A buffer for the control messages that the links use (a u16 or an int, 24 bytes; an in6_pktinfo, 40 bytes; a
 /// timespec, 32 bytes), aligned for a cmsghdr.
 #[repr(C, align(8))]
 pub(super) struct Control([u8; 96]);
@@ -33,8 +33,7 @@ impl Control {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Encodes `data` for a datagram to `to` and points `header` to the result, which `header` must not
-    /// outlive.
+    /// Encodes `data` for a datagram to `to` and points `header` to the result. `header` must not outlive the result.
     pub(super) fn fill(&mut self, header: &mut libc::msghdr, to: SocketAddr, data: SendControl) {
         let mut used = 0;
         if let Some(segment) = data.segment {

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Setup commands that wait for the carrier of the veth pair `here` and `there`. Frames are dropped until the kernel has
-/// detected the carrier, which it does in the background under a lock that the last command waits for.
+/// Setup commands that wait for the carrier of the veth pair `here` and `there`. The kernel drops frames until it has
+/// detected the carrier. It does so in the background, under a lock. The last command waits for this lock.
 pub(crate) const UNTIL_UP: &str = "for end in here there; do
         tries=0
         until ip link show $end | grep -q 'state UP'; do
@@ -14,8 +14,8 @@ pub(crate) const UNTIL_UP: &str = "for end in here there; do
     done
     ip link set lo up";
 
-/// Runs `test` in a thread with a new network namespace, after the shell command `setup`. Without the privilege, the test
-/// named `what` is skipped, which fails in CI.
+/// Runs `test` in a thread with a new network namespace, after the shell command `setup`. Without the privilege, skips
+/// the test named `what`. In CI, this is a failure.
 pub(crate) fn in_new_network(what: &str, setup: &str, test: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {

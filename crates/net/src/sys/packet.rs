@@ -68,7 +68,7 @@ fn filter(port: u16) -> [libc::sock_filter; 8] {
 fn attach(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
-        // The kernel only reads it.
+        // The kernel only reads the filter.
         filter: filter.as_ptr().cast_mut(),
     };
     // SAFETY: `program` points to `filter` and has its length.
@@ -130,7 +130,7 @@ pub(crate) fn send_many(
 /// One received frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Frame {
-    /// The sender; its port is in the payload.
+    /// The sender's interface and address. Its port is in the payload.
     pub(crate) interface: u32,
     pub(crate) mac: Mac,
     /// Bytes in the frame's slot.

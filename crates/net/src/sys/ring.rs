@@ -1,8 +1,8 @@
 //! The rings of a packet socket (`PACKET_MMAP`: packet(7) and the kernel's packet_mmap.rst): slots in memory that the kernel
 //! and this process share, in version 2 of its format (linux/if_packet.h).
 //!
-//! The first word of a slot holds its owner. The owner reads or writes the rest, then transfers the slot with a release
-//! store, which the other side's load acquires.
+//! The first word of a slot holds its owner. The owner reads or writes the rest of the slot, then transfers the slot
+//! with a release store. The new owner sees the transfer with an acquire load.
 
 // Lengths of a few bytes, converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation)]
@@ -28,7 +28,7 @@ use openuvr_clock::WallTime;
 const SLOT: usize = 2048;
 const _: () = assert!(80 + PREFIX + MAX_DATAGRAM <= SLOT);
 
-/// Bytes of a block, which the kernel allocates in one piece: the largest page of any machine.
+/// Bytes of a block: the largest page size of any machine. The kernel allocates a block in one piece.
 const BLOCK: usize = 64 << 10;
 
 /// Slots of the receive ring, which is as large as the receive buffer of the other transports, 4 MiB.
@@ -41,8 +41,8 @@ const _: () = assert!((TX_SLOTS * SLOT).is_multiple_of(BLOCK));
 /// Bytes of both rings, which are contiguous.
 const MAPPED: usize = (RX_SLOTS + TX_SLOTS) * SLOT;
 
-/// The offset after the header in a slot: of the sender's address in a received frame, and of the payload
-/// in a sent one.
+/// The offset in a slot after its header. A received frame has the sender's address there, a frame to send has its
+/// payload there.
 const DATA_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
 
 /// A packet socket and its two rings.
@@ -62,7 +62,7 @@ unsafe impl Send for Rings {}
 unsafe impl Sync for Rings {}
 
 impl Rings {
-    /// Creates the rings of a socket. Frames received before this are lost.
+    /// Creates the rings of a socket. Frames that the socket received earlier are lost.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Rings> {
         let version = libc::tpacket_versions::TPACKET_V2 as i32;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
@@ -93,11 +93,11 @@ impl Rings {
     /// Sends datagrams to one station, each with its prefix, and returns how many were sent. The others did not fit into the
     /// ring, the socket's buffer or the interface's queue.
     ///
-    /// A slot becomes free once its frame has been sent. A few virtual devices free it just before they read it, which is
-    /// safe because the slot is reused only after all other slots.
+    /// A slot becomes free once its frame has been sent. A few virtual devices free a slot just before they read it.
+    /// This is safe, because the slot is reused only after all other slots.
     ///
-    /// The kernel keeps unsent frames in the ring for the next call, which may address another station. They are therefore
-    /// reclaimed and lost, as with any full buffer.
+    /// The kernel keeps unsent frames in the ring for the next call, which may address another station. This function
+    /// therefore reclaims these frames, which are lost, as with any full buffer.
     pub(crate) fn send<'a>(
         &self,
         to: Station,
@@ -156,9 +156,10 @@ impl Rings {
         }
     }
 
-    /// How many of the `filled` slots from `first` on the kernel has sent. Reclaims the others. The kernel stops at the
-    /// first slot that it cannot send, including one with a refused length (`TP_STATUS_WRONG_FORMAT`), and resumes there in
-    /// the next call. Outside a call it accesses no slot, and the lock excludes concurrent calls.
+    /// Returns how many slots the kernel has sent, of the `filled` slots from `first` on. Reclaims the others. The
+    /// kernel stops at the first slot that it cannot send, including a slot with a refused length
+    /// (`TP_STATUS_WRONG_FORMAT`), and resumes there in the next call. Outside a call, the kernel accesses no slot, and
+    /// the lock excludes concurrent calls.
     fn reclaim(&self, first: usize, filled: usize) -> usize {
         const REFUSED: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
         let status = |i| self.tx_slot(first + i).status();

@@ -118,7 +118,7 @@ pub(crate) fn enlarge_send_buffer(socket: impl AsFd, bytes: u32) {
     enlarge(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
 }
 
-/// Does the same for the receive buffer. Warns in the name of `link` if the kernel granted less.
+/// Requests a receive buffer in the same way. Warns in the name of `link` if the kernel granted less.
 pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) {
     let got = enlarge(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
     if i64::from(got) < i64::from(bytes) {
@@ -129,7 +129,7 @@ pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) 
     }
 }
 
-/// Returns the granted size.
+/// Requests a buffer of `bytes` bytes. Returns the granted size.
 fn enlarge(socket: impl AsFd, force: i32, plain: i32, bytes: u32) -> i32 {
     let want = i32::try_from(bytes).unwrap_or(i32::MAX / 2);
     if set(&socket, libc::SOL_SOCKET, force, want).is_err() {
@@ -140,8 +140,8 @@ fn enlarge(socket: impl AsFd, force: i32, plain: i32, bytes: u32) -> i32 {
     read(&socket, libc::SOL_SOCKET, plain).map_or(0, |got| got / 2)
 }
 
-/// Sends `bytes` in one call: as one datagram, or with GSO as datagrams of `data.segment` bytes each, at
-/// most [`MAX_BATCH`] of them and 65 507 bytes.
+/// Sends `bytes` in one call, as one datagram. With GSO, sends them as datagrams of `data.segment` bytes each, at most
+/// [`MAX_BATCH`] datagrams and 65 507 bytes.
 pub(crate) fn send(
     socket: &UdpSocket,
     to: SocketAddr,

@@ -24,13 +24,13 @@ const MAX_FRAMES: usize = 64;
 /// Bytes before the payload.
 const ETHERNET: usize = 14;
 
-/// The receive queue of non-IP frames, because network cards distribute only flows with ports.
+/// The receive queue of non-IP frames. Network cards distribute only flows with ports over several queues.
 const QUEUE: u32 = 0;
 
 /// A socket on one interface. Frames that the eBPF program redirects bypass the network stack.
 pub(crate) struct Xsk {
     state: Mutex<State>,
-    // Dropping it detaches the program from the interface; the kernel also does so if this process dies.
+    // Dropping this field detaches the program from the interface. The kernel also detaches it if this process dies.
     _program: Attached,
 }
 
@@ -219,7 +219,7 @@ const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 impl Attached {
     /// Loads the program and attaches it to the interface.
     fn new(interface: u32, port: u16, socket: &XdpSocket) -> io::Result<Attached> {
-        // Type, bytes of key and value, entries.
+        // Map type, bytes of a key, bytes of a value, number of entries.
         let map = descriptor(BPF_MAP_CREATE, &[BPF_MAP_TYPE_XSKMAP, 4, 4, QUEUE + 1])?;
         let program = load(&map, port)?;
         let (key, value) = (QUEUE, socket.as_raw_fd());
@@ -239,8 +239,8 @@ impl Attached {
     }
 }
 
-/// The program. Unicast frames with [`ETHER_TYPE`], [`MAGIC`] and `port` go to the socket of their receive queue. All
-/// others, and frames of other queues, pass to the network stack.
+/// Loads the program. Unicast frames with [`ETHER_TYPE`], [`MAGIC`] and `port` go to the socket of their receive queue.
+/// All other frames, and frames of other queues, pass to the network stack.
 fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     // Instructions of eBPF (RFC 9669): operation, destination, source, jump or offset, constant.
     let step = |code: u8, to: u8, from: u8, offset: i16, constant: u32| -> u64 {
@@ -256,7 +256,7 @@ fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     let set = |to, constant| step(0xb7, to, 0, 0, constant);
     // Jumps are relative to the next instruction. The last two instructions pass the frame.
     let unless_equal = |what, constant, over| step(0x55, what, 0, over, constant);
-    // In memory order, because loads use this machine's byte order.
+    // The constant has the bytes in memory order, because loads use this machine's byte order.
     let memory = |bytes: [u8; 2]| u32::from(u16::from_ne_bytes(bytes));
     let program = [
         load_word(2, 1, 0),     // r2: the frame's start
@@ -288,7 +288,7 @@ fn load(map: &OwnedFd, port: u16) -> io::Result<OwnedFd> {
     attributes[0] = BPF_PROG_TYPE_XDP;
     attributes[1] = program.len() as u32;
     attributes[2..6].copy_from_slice(&[code_low, code_high, licence_low, licence_high]);
-    // After the log (level, size, pointer), the kernel version, flags, name and interface.
+    // Words 6 to 16 stay zero: log (level, size, pointer), kernel version, flags, name and interface.
     attributes[17] = BPF_XDP;
     descriptor(BPF_PROG_LOAD, &attributes)
 }

@@ -21,7 +21,7 @@ fn loopback(port: u16) -> PathId {
     })
 }
 
-/// Receives `count` datagrams. Returns the last one's path, and all of them.
+/// Receives `count` datagrams. Returns the path of the last datagram, and the bytes of all.
 fn collect(link: &TransportSelector, count: usize) -> (PathId, Vec<Vec<u8>>) {
     let mut batch = RecvBatch::default();
     let (mut from, mut all) = (PathId::default(), Vec::new());
@@ -69,8 +69,8 @@ fn any(port: u16) -> std::net::SocketAddr {
     (std::net::Ipv6Addr::UNSPECIFIED, port).into()
 }
 
-/// Pairs of packet socket kinds, each with its own port, because a closed socket may stay open briefly in a child that
-/// another test is starting.
+/// Pairs of packet socket kinds. Each pair has its own port, because a closed socket may stay open briefly in a child
+/// that another test is starting.
 const PAIRS: [(u16, TransportKind, TransportKind); 4] = [
     (4710, TransportKind::Raw, TransportKind::Raw),
     (4712, TransportKind::Raw, TransportKind::Ring),
@@ -107,7 +107,7 @@ fn raw_ethernet_carries_batches_intact_and_in_order() {
                 assert!(got == want, "{count} of {segment} to the client");
                 assert_eq!(station_of(back).unwrap().port, port);
             }
-            // Neither frames for other ports nor outgoing ones.
+            // The links receive neither frames for other ports nor outgoing frames.
             for link in [&host, &other, &client] {
                 let mut batch = RecvBatch::default();
                 link.recv(&mut batch, Some(Duration::from_millis(1)))
@@ -292,7 +292,7 @@ fn af_xdp_redirects_only_matching_frames() {
                 assert!(got == want, "{count} of {segment} to the client");
                 back = from;
             }
-            // The packet socket gets none of these frames, and AF_XDP none of the other port's.
+            // The packet socket gets none of these frames, and the AF_XDP socket gets no frames to the other port.
             client.send(to(port), b"host", 4).unwrap();
             client.send(to(4711), b"other", 5).unwrap();
             assert_eq!(collect(&other, 1).1, [b"other".to_vec()]);

@@ -107,7 +107,7 @@ fn offloads_move_a_large_batch_in_one_call() {
     }
 }
 
-/// With all control messages of a socket: GRO segment size, packet info, timestamp.
+/// Covers all control messages of a socket: GRO segment size, packet info, timestamp.
 #[test]
 fn a_late_reader_gets_arrival_times() {
     let with_packet_info = |options: Options| Options {
@@ -164,7 +164,7 @@ fn a_dual_stack_socket_receives_both_families() {
         both.recv(&mut batch, LONG).unwrap();
         let (from, bytes) = batch.iter().next().unwrap();
         assert_eq!((from, bytes), (path_of(address(&peer)), &b"hello"[..]));
-        // The path leads back, in a batch.
+        // A batch to the received path arrives at the peer.
         both.send(from, &numbered(3, 50, 50), 50).unwrap();
         assert_eq!(collect(&peer, 3).len(), 3);
     }
@@ -233,7 +233,7 @@ fn recv_ends_with_a_timeout_or_a_wake() {
         link.recv(&mut batch, Some(timeout)).unwrap();
         assert!(batch.is_empty());
     }
-    // Without a timeout, only a wake ends it, before or during the wait.
+    // Without a timeout, only a wake ends the call. The wake may come before or during the wait.
     link.wake();
     link.wake();
     link.recv(&mut batch, None).unwrap();
@@ -243,7 +243,7 @@ fn recv_ends_with_a_timeout_or_a_wake() {
     link.recv(&mut batch, None).unwrap();
     assert!(batch.is_empty());
     thread.join().unwrap();
-    // No wake is left, so this one times out.
+    // No wake is left, so this call times out.
     link.recv(&mut batch, Some(Duration::from_millis(1)))
         .unwrap();
     assert!(batch.is_empty());
@@ -313,7 +313,7 @@ fn gso_is_disabled_per_peer() {
         [0, 1].map(|n| link.kind(path(n))),
         [TransportKind::Udp, TransportKind::UdpGso]
     );
-    // The list is bounded.
+    // The list of peers without GSO is bounded, so the oldest peer is evicted.
     for n in 1..=MAX_NO_GSO_PEERS {
         link.disable_gso(address_of(path(n)).ip());
     }
@@ -345,7 +345,7 @@ fn a_link_replies_from_the_destination_address() {
             let mut batch = RecvBatch::default();
             host.recv(&mut batch, LONG).unwrap();
             let (from, _) = batch.iter().next().unwrap();
-            // One datagram, a batch with GSO, and one without.
+            // One datagram, a batch with GSO, and a batch without GSO.
             for (path, count) in [(from, 1), (from, 3), (segmented(from, false), 3)] {
                 host.send(path, &numbered(count, 50, 50), 50).unwrap();
                 for i in 0..count {

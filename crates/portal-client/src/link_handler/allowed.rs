@@ -14,8 +14,8 @@ pub(super) enum Allowed {
 }
 
 impl Allowed {
-    /// Whether it includes this host, a name or an address as in a link. Names are not resolved, because DNS answers are not
-    /// trustworthy.
+    /// Whether `host`, a name or an address as in a link, is included. Names are not resolved, because DNS answers are
+    /// not trustworthy.
     pub(super) fn includes(&self, host: &str) -> bool {
         match (self, host.parse::<IpAddr>()) {
             (Allowed::Name(name), Err(_)) => host.eq_ignore_ascii_case(name),
@@ -30,7 +30,7 @@ impl Allowed {
     }
 }
 
-/// Whether both are equal except for the lowest `free` bits.
+/// Whether both numbers are equal except for the lowest `free` bits.
 fn same(one: u128, other: u128, free: u8) -> bool {
     (one ^ other).checked_shr(free.into()).unwrap_or(0) == 0
 }

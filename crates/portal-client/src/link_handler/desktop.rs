@@ -18,7 +18,7 @@ const KIND: &str = "x-scheme-handler/openuvr";
 /// Writes the file, and registers it with xdg-utils, if installed. Returns the file's path.
 ///
 /// # Errors
-/// Returns a one-line error if there is no folder for it, or if the file cannot contain this program's path.
+/// Returns a one-line error if there is no folder for the file, or if the file cannot contain this program's path.
 pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't determine this program's executable")?;
     let text = entry(&program, only)?;
@@ -31,7 +31,7 @@ pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
             "openuvr link: xdg-mime is missing (package xdg-utils): if links don't open, select OpenUVR for {KIND}"
         );
     }
-    // Some desktops read only the list that this program writes.
+    // Some desktops read only the list that `update-desktop-database` writes.
     run_tool(
         "update-desktop-database",
         &["--quiet", &folder.to_string_lossy()],
@@ -58,7 +58,7 @@ pub(super) fn uninstall() -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the program exists and succeeded.
+/// Runs the program. Returns whether it exists and has succeeded.
 fn run_tool(program: &str, words: &[&str]) -> bool {
     let done = Command::new(program)
         .args(words)
@@ -93,7 +93,7 @@ fn entry(program: &Path, only: &[Allowed]) -> Result<String> {
             program.display()
         );
     };
-    // It is quoted only if necessary, because xdg-open(1) takes quotes for a part of the name.
+    // The path is quoted only if necessary, because xdg-open(1) treats quotes as a part of the name.
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let program = match path.chars().all(plain) {
         true => path.to_owned(),

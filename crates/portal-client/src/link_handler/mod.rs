@@ -1,9 +1,9 @@
 //! `openuvr link`: opens a portal's links from a browser. The desktop starts this program with the link, and this program
 //! starts a client.
 //!
-//! Any page on any site can contain such a link, and its author chooses the host. A link is therefore hostile input: it must
-//! be a portal's link and nothing else, in one argument; the client that it starts shares neither the clipboard nor the
-//! microphone; and the user can restrict the allowed hosts.
+//! Any page on any site can contain such a link, and its author chooses the host. A link is therefore hostile input. It
+//! must be a portal's link and nothing else, in one argument. The client that it starts shares neither the clipboard
+//! nor the microphone. The user can restrict the allowed hosts.
 
 mod allowed;
 mod desktop;
@@ -68,7 +68,10 @@ pub fn run(args: Args, client: impl FnOnce(&[&str]) -> Result<ExitCode>) -> Resu
     match args.action {
         Action::Install { only } => {
             let file = desktop::install(&only)?;
-            println!("openuvr:// links now open a client: {}", file.display());
+            println!(
+                "openuvr:// links now open a client (registered in {})",
+                file.display()
+            );
             Ok(ExitCode::SUCCESS)
         }
         Action::Uninstall => {
@@ -116,7 +119,7 @@ fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
     Ok(link.to_string())
 }
 
-/// Shows an error on the desktop, because there is no terminal when a link in a browser is followed.
+/// Shows an error on the desktop, because a link that is followed in a browser has no terminal.
 fn notify_user(why: &str) {
     if out::error_is_terminal() {
         return;

@@ -42,7 +42,7 @@ async function startSession(of: Application): Promise<void> {
       return;
     } catch (why) {
       const status = why instanceof Refusal ? why.status : undefined;
-      // Gone: the portal was restarted before it launched the session.
+      // 410 (Gone): the portal was restarted before it launched the session.
       if (status === 410) id = uuid();
       else if (status !== 0) throw why;
       if (attempts === 5) throw why;

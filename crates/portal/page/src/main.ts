@@ -126,7 +126,8 @@ byId("logout").addEventListener("click", () => {
   void attempt(async () => {
     const redirect = await request<ProviderRedirect | undefined>("POST", "/api/logout");
     leave();
-    // Also log out at the provider: it would log in the next user of this browser at once.
+    // The user is also logged out at the provider. Otherwise, the provider would log in the next user of this browser
+    // at once.
     if (redirect) location.href = redirect.url;
   });
 });

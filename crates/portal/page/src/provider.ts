@@ -27,7 +27,7 @@ export function showFailure(): void {
   const word = new URLSearchParams(location.hash.slice(1)).get("login");
   if (word === null) return;
   history.replaceState(null, "", location.pathname);
-  // Only predefined messages: any site can link to this URL.
+  // Only predefined messages are shown, because any site can link to this URL.
   const said = Object.hasOwn(FAILURES, word) ? FAILURES[word] : undefined;
   if (said !== undefined) problem(said);
 }

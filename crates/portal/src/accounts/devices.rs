@@ -1,8 +1,8 @@
-//! Device cookies (OWASP, "Device Cookies"): a browser that logged in before presents one, so that password guessing by
-//! unknown clients does not lock the user out of that browser.
+//! Device cookies (OWASP, "Device Cookies"). A browser that logged in before presents such a cookie, so password
+//! guessing by unknown clients does not lock the user out of that browser.
 //!
-//! The cookie does not grant access. It has an entry for each of the last accounts: an id, a time, and a MAC over them and
-//! the account's name. The portal stores none of this.
+//! The cookie does not grant access. It has an entry for each of the last accounts: an id, a time, and a MAC over the
+//! id, the time and the account's name. The portal does not store the cookie.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Opens them with the key from the database, which is created if missing.
+    /// Uses the key from the database, and creates the key if it is missing.
     pub(crate) async fn open(store: &Store) -> Result<Devices, StoreError> {
         let kept = store.key(KEY, &Secret::random().text()).await?;
         Ok(Devices::with_key(kept.as_bytes()))
@@ -46,7 +46,7 @@ impl Devices {
         }
     }
 
-    /// The browser's id for this account, if it has logged in to it before.
+    /// The browser's id for this account, if the browser has logged in to the account before.
     pub(crate) fn read(&self, cookie: Option<&str>, name: &str) -> Option<String> {
         let now = now();
         let entries = cookie?.split('~').take(ACCOUNTS);
@@ -54,7 +54,7 @@ impl Devices {
         known.next().map(str::to_owned)
     }
 
-    /// The cookie of a browser that logs in to this account; `cookie` is its current one.
+    /// The new cookie of a browser that logs in to this account. `cookie` is its current cookie.
     pub(crate) fn written(&self, cookie: Option<&str>, name: &str) -> String {
         let now = now();
         let mut written = self.entry(name, now + i64::from(LIFE));
@@ -88,7 +88,7 @@ fn signed(name: &str, id: &str, until: i64) -> Vec<u8> {
     format!("{DOMAIN}\0{id}\0{until}\0{name}").into_bytes()
 }
 
-/// Whether the entry is well-formed: entries of a browser are sent back to it.
+/// Whether the entry is well-formed. This is checked because a browser's entries are sent back to it.
 fn is_entry(text: &str) -> bool {
     let length = 1..=ID + MAC + 24;
     length.contains(&text.len())

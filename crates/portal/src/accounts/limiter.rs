@@ -1,19 +1,20 @@
-//! Rate limits for log-ins as a value, without clock and lock.
+//! Rate limits for log-ins, as a value without a clock or a lock.
 //!
-//! Only wrong passwords count. Pending attempts are counted separately: an attempt waits if it would exceed a limit in case
-//! all pending ones are wrong. Therefore, concurrent attempts gain nothing, and correct ones all succeed.
+//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if the limit would be
+//! exceeded in case all pending attempts turn out wrong. Therefore, concurrent guesses gain nothing, and concurrent
+//! correct attempts all succeed.
 //!
-//! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the account
-//! before ([`super::Devices`]) has its own counter, and a network from which the account logged in before is exempt from the
-//! limit by account: guessing locks out only other unknown clients. Names without an account are counted in the same way, so
-//! that they cannot be distinguished.
+//! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the
+//! account before ([`super::Devices`]) has its own counter. A network from which the account logged in before is exempt
+//! from the limit by account. Guessing therefore locks out only other unknown clients. Names without an account are
+//! counted in the same way, so that they cannot be distinguished from accounts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::network::Network;
 
-/// Time after which wrong passwords are forgotten; a guess.
+/// Time after which wrong passwords are forgotten (a guess).
 const EXPIRY: Duration = Duration::from_secs(15 * 60);
 
 /// Limits of wrong passwords within that time: for an account from one network (a user who tries several passwords);
@@ -24,17 +25,19 @@ const PER_NAME: u32 = 50;
 const PER_NETWORK: u32 = 30;
 const PER_DEVICE: u32 = 10;
 
-/// Limit of unfinished log-ins through the provider from one network; a guess: a school class that starts at the same time.
+/// Limit of unfinished log-ins through the provider from one network (a guess: a school class that starts at the same
+/// time).
 const PER_PROVIDER: u32 = 200;
 
-/// Pending attempts per network, account or browser; a guess. Only two passwords are verified at a time, so more pending
-/// attempts would only delay others.
+/// Maximum pending attempts per network, account or browser (a guess). Only two passwords are verified at a time, so
+/// more pending attempts would only delay others.
 const MAX_PENDING: u32 = 8;
 
-/// Pending attempts of unknown clients. They delay known browsers by less than a second at the rate in docs/deploy.md.
+/// Maximum pending attempts of unknown clients. They delay known browsers by less than a second at the rate in
+/// docs/deploy.md.
 const UNKNOWN_CLIENTS: u32 = 64;
 
-/// Maximum number of counters, and of known networks; a guess. Each takes some 100 bytes.
+/// Maximum number of counters, and of known networks (a guess). Each takes some 100 bytes.
 const MAX_KNOWN: usize = 20_000;
 
 /// The client that attempts to log in.
@@ -60,11 +63,11 @@ pub(crate) enum CounterKey {
 /// Whether an attempt may start.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It has been started and counted. The caller must report its result.
+    /// The attempt has been started and counted. The caller must report its result.
     Admitted(Vec<CounterKey>),
-    /// It may start after other attempts have ended.
+    /// The attempt may start after other attempts have ended.
     Later,
-    /// It may start after this time.
+    /// The attempt may start after this time.
     Refused(Duration),
 }
 
@@ -140,8 +143,8 @@ impl Limiter {
             count.under_way = count.under_way.saturating_sub(1);
             match ended {
                 AttemptResult::Wrong => count.add_wrong(now),
-                // A correct password resets only its own account's counters. A client that knows one password must not get
-                // more guesses for others.
+                // A correct password resets only its own account's counters. A client that knows the password of one
+                // account must not get more guesses for other accounts.
                 AttemptResult::Correct
                     if matches!(of, CounterKey::Both(..) | CounterKey::Device(_)) =>
                 {
@@ -165,7 +168,8 @@ impl Limiter {
         }
     }
 
-    /// Starts a log-in through the provider. It has no name yet, and counts until it succeeds.
+    /// Starts a log-in through the provider. The log-in has no account name yet, and counts as a wrong password until
+    /// it succeeds.
     pub(crate) fn start_by_provider(
         &mut self,
         from: Network,
@@ -188,7 +192,7 @@ impl Limiter {
         }
     }
 
-    /// The counters of such an attempt, with their limits.
+    /// The counters that apply to an attempt from `source`, with their limits.
     fn counted(&self, source: &AttemptSource, now: Instant) -> Vec<(CounterKey, u32)> {
         let device = source.device.clone().map(CounterKey::Device);
         let device = device.filter(|of| {
@@ -225,8 +229,8 @@ impl Limiter {
         })
     }
 
-    /// Removes old counters. If that is not enough, removes those with the fewest wrong passwords, so that one guess from
-    /// each of many networks does not remove counters that are close to their limits.
+    /// Removes old counters. If that is not enough, removes the counters with the fewest wrong passwords. One guess
+    /// from each of many networks then does not remove counters that are close to their limits.
     fn make_room(&mut self, now: Instant) {
         self.counts
             .retain(|_, count| count.under_way > 0 || count.wrong(now) > 0);
@@ -258,7 +262,7 @@ impl Count {
         self.wrong = before + 1;
     }
 
-    /// The time until it expires.
+    /// The time until the counter expires.
     fn wait(&self, now: Instant) -> Duration {
         EXPIRY.saturating_sub(now.duration_since(self.since))
     }
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn concurrent_correct_passwords_all_succeed() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        // A class behind one address, and one account eight times.
+        // A school class behind one address, and eight attempts for one account.
         let class = (0..45).map(|n| source(&format!("user{n}"), 1));
         let mut waiting: Vec<AttemptSource> =
             class.chain((0..8).map(|_| source("ada", 1))).collect();
@@ -412,7 +416,7 @@ mod tests {
         let mut known = elsewhere;
         known.device = Some("a browser".to_owned());
         assert!(attempt(&mut limiter, &known, AttemptResult::Correct, now));
-        // A browser that guesses has its own limit, and after that the limits of its network.
+        // A known browser that guesses first reaches its own limit, then the limit of an unknown client on its network.
         for _ in 0..PER_DEVICE + PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &known, now));
         }

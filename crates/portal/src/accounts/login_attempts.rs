@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use super::limiter::{Admission, AttemptResult, AttemptSource, CounterKey, Limiter};
 use crate::network::Network;
 
-/// How long an attempt waits for others; a guess: users do not wait longer than this.
+/// How long an attempt waits for other attempts (a guess: users do not wait longer than this).
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The limits for log-ins.

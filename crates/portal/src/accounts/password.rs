@@ -12,7 +12,7 @@ use super::Secret;
 /// Minimum length in characters (NIST SP 800-63B, section 5.1.1.2: eight).
 const MIN_PASSWORD: usize = 8;
 
-/// Maximum length in bytes; a guess.
+/// Maximum length in bytes (a guess).
 const MAX_PASSWORD: usize = 1024;
 
 /// Number of concurrent hash computations. Each takes 19 MiB, and a processor core for some ten milliseconds.
@@ -24,7 +24,7 @@ const SALT: usize = 16;
 /// Why a password is not hashed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasswordError {
-    /// It is too short or too long.
+    /// The password is too short or too long.
     #[error(
         "a password must have at least {MIN_PASSWORD} characters and at most {MAX_PASSWORD} bytes"
     )]
@@ -71,7 +71,7 @@ fn hash_in(password: &str, memory: &mut Vec<Block>) -> Result<String, PasswordEr
     Ok(hash.to_string())
 }
 
-/// Whether it is the password of this hash in PHC string format; `None` if the hash is invalid.
+/// Whether `password` has this hash, which is in PHC string format; `None` if the hash is invalid.
 fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> {
     let hash = PasswordHash::new(hash).ok()?;
     let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
@@ -84,8 +84,8 @@ fn matches(password: &str, hash: &str, memory: &mut Vec<Block>) -> Option<bool> 
     Some(Output::new(&output).ok()? == expected)
 }
 
-/// Computes a hash, and reuses the memory block. Otherwise, the allocator would keep a block of 19 MiB for every thread that
-/// has ever computed a hash.
+/// Computes a hash and reuses the memory block. Without reuse, the allocator would keep a block of 19 MiB for every
+/// thread that has ever computed a hash.
 fn compute(
     argon2: &Argon2<'_>,
     password: &[u8],
@@ -115,7 +115,7 @@ pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
     /// One block per concurrent computation, allocated on first use.
     memory: Arc<Mutex<Vec<Vec<Block>>>>,
-    /// The hash for the comparison if there is no such account, so that it takes the same time.
+    /// A hash for accounts that do not exist. The comparison with it takes the same time as for an existing account.
     dummy_hash: String,
 }
 
@@ -128,7 +128,7 @@ impl Passwords {
         })
     }
 
-    /// Whether the password matches the hash. Without a hash it takes the same time and returns false.
+    /// Whether the password matches the hash. Without a hash, the check takes the same time and returns false.
     pub(crate) async fn verify(&self, password: String, hash: Option<String>) -> bool {
         let hash = hash.filter(|hash| !hash.is_empty());
         let known = hash.is_some();
@@ -147,8 +147,8 @@ impl Passwords {
         hashed.await.unwrap_or(Err(PasswordError::Ends))
     }
 
-    /// Computes on a blocking thread. The permit belongs to the computation, which holds it even if no caller waits for the
-    /// result.
+    /// Runs `compute` on a blocking thread. The computation holds the permit until its end, even if no caller waits for
+    /// the result.
     async fn in_turn<T: Send + 'static>(
         &self,
         compute: impl FnOnce(&mut Vec<Block>) -> T + Send + 'static,

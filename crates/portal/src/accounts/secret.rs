@@ -2,7 +2,7 @@
 
 use aws_lc_rs::{digest, rand};
 
-/// 32 random bytes; as text, 64 hexadecimal digits.
+/// 32 random bytes. Their text form has 64 hexadecimal digits.
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
@@ -26,8 +26,8 @@ impl Secret {
         hex(&self.0)
     }
 
-    /// The hash of a secret's text. It is stored instead of the secret, so that read access to the database does not allow a
-    /// log-in.
+    /// The hash of a secret's text. The database stores it instead of the secret, so read access to the database does
+    /// not allow a log-in.
     pub(crate) fn kept(text: &str) -> String {
         hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
     }

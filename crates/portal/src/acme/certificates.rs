@@ -1,4 +1,5 @@
-//! Selects the certificate of a connection: the newest one, or the response to a challenge if an authority validates a name.
+//! Selects the certificate of a connection: the newest certificate, or the response to a challenge if the connection is
+//! the authority's validation of a name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,7 +77,8 @@ fn signed(params: CertificateParams) -> Result<CertifiedKey, AcmeError> {
     let made = params.self_signed(&pair)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.serialize_der()));
     let chain = vec![made.der().clone()];
-    // `CertifiedKey::from_der` would parse the certificate and reject the critical extension acmeIdentifier.
+    // `CertifiedKey::from_der` is not used here: it would parse the certificate and reject the critical extension
+    // acmeIdentifier.
     let key = default_provider().key_provider.load_private_key(key);
     Ok(CertifiedKey::new(chain, key.map_err(TlsError::Unfit)?))
 }

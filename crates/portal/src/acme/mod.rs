@@ -1,8 +1,8 @@
-//! Certificates through ACME (RFC 8555), such as those of Let's Encrypt. The portal orders one, proves control of the name
-//! with TLS-ALPN-01 (RFC 8737) on its own port, and renews it in time.
+//! Certificates through ACME (RFC 8555), such as those of Let's Encrypt. The portal orders a certificate, proves
+//! control of the names with TLS-ALPN-01 (RFC 8737) on its own port, and renews the certificate in time.
 //!
-//! It stores the account and the certificate with its key in one folder. Until a certificate is issued, it uses a
-//! self-signed one.
+//! The portal stores the account, the certificate and the certificate's key in one folder. Until a certificate is
+//! issued, the portal uses a self-signed one.
 
 mod certificates;
 
@@ -30,7 +30,7 @@ use crate::tls::{TlsError, certified, shown_by};
 /// Delay after a failed order: Let's Encrypt allows five failed validations of a name per hour.
 const RETRY_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum wait, because the machine's clock may be set meanwhile.
+/// Maximum wait until the clock is read again, because the machine's clock may be set during the wait.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Timeout for validation and issuance; a guess: they usually take seconds.
@@ -48,7 +48,7 @@ const CERTIFICATE: &str = "certificate.pem";
 pub(crate) struct AcmeSection {
     /// The host names of the portal.
     pub(crate) names: Vec<String>,
-    /// Contacts for notifications of the authority: `mailto:…`.
+    /// Contact for the authority's notifications: `mailto:…`.
     #[serde(default)]
     pub(crate) contact: Option<String>,
     /// The operator agrees to the authority's terms of service.
@@ -57,7 +57,7 @@ pub(crate) struct AcmeSection {
     /// URL of the authority's directory.
     #[serde(default = "lets_encrypt")]
     pub(crate) directory: String,
-    /// Root certificate of the directory in PEM form, if the system does not trust it.
+    /// PEM file of the root certificate that the directory's server uses, if the system does not trust it.
     #[serde(default)]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ fn lets_encrypt() -> String {
     LetsEncrypt::Production.url().to_owned()
 }
 
-/// Why there is no certificate.
+/// Why ACME provides no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AcmeError {
     /// The table is invalid.
@@ -83,7 +83,7 @@ pub(crate) enum AcmeError {
         "the certificate authority could not validate {0}: check that its port 443 leads to this portal"
     )]
     Invalid(String),
-    /// It does not support TLS-ALPN-01.
+    /// The authority does not support TLS-ALPN-01.
     #[error("the certificate authority does not offer TLS-ALPN-01 for {0}")]
     NoChallenge(String),
     /// Creating a key or a certificate failed.
@@ -98,7 +98,7 @@ impl AcmeSection {
     /// Validates the table.
     ///
     /// # Errors
-    /// Returns a one-line error that states how to fix it.
+    /// Returns a one-line error that states how to fix the table.
     pub(crate) fn check(&self) -> Result<(), AcmeError> {
         let plain = |name: &String| {
             let known = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
@@ -117,7 +117,7 @@ impl AcmeSection {
     }
 }
 
-/// The current certificate and the renewal state.
+/// The current certificate and the time of its renewal.
 pub(crate) struct Acme {
     section: AcmeSection,
     folder: PathBuf,
@@ -166,7 +166,7 @@ impl Acme {
         Ok(shown_by(resolver, &[PROTOCOL])?)
     }
 
-    /// Orders certificates in time, for as long as it is polled.
+    /// Renews the certificate in time, for as long as the future is polled.
     pub(crate) async fn keep(mut self) {
         loop {
             let wait = self.due.duration_since(SystemTime::now());
@@ -189,7 +189,7 @@ impl Acme {
         }
     }
 
-    /// Orders and installs a certificate, and schedules the next order.
+    /// Orders and installs a certificate. Returns the time of the next order.
     async fn obtain(&self) -> Result<SystemTime, AcmeError> {
         let policy = RetryPolicy::default().timeout(TIMEOUT);
         let names = self.section.names.iter();
@@ -274,7 +274,7 @@ fn due(of: &CertifiedKey) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(from.checked_add(seconds)?))
 }
 
-/// Writes a file atomically with permissions for this user only.
+/// Writes a file atomically. Only this user can read and write it.
 fn write(file: &Path, text: &str) -> Result<(), AcmeError> {
     let temporary = file.with_extension("new");
     let written = || -> io::Result<()> {
@@ -326,14 +326,14 @@ mod tests {
         let file = folder.path().join(CERTIFICATE);
         write(&file, &format!("{}{}", made.pem(), pair.serialize_pem())).unwrap();
         let kept = certified(&file, &file).unwrap();
-        // 90 days from 1767225600 (2026-01-01): 60 of them.
+        // The certificate is valid for 90 days from 1767225600 (2026-01-01). Two thirds are 60 days.
         let due = due(&kept).unwrap().duration_since(UNIX_EPOCH).unwrap();
         assert_eq!(due.as_secs(), 1_767_225_600 + 60 * 86_400);
         assert_eq!(
             fs::metadata(&file).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        // A restarted portal uses it.
+        // A restarted portal loads the stored certificate.
         let section = AcmeSection {
             names: vec!["a".to_owned()],
             contact: None,

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Maximum length of a name in characters: the limit of a Kubernetes label.
 const MAX_NAME: usize = 63;
 
-/// How an application's frames are captured, each as a subcommand of `openuvr`.
+/// How an application's frames are captured. Each method is a subcommand of `openuvr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CaptureMethod {
@@ -26,7 +26,7 @@ pub(crate) enum CaptureMethod {
 }
 
 impl CaptureMethod {
-    /// Its value in the file and in a session's command line.
+    /// The method's name in the catalogue and in a session's command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             CaptureMethod::Screen => "screen",
@@ -51,26 +51,26 @@ pub(crate) struct Application {
     pub(crate) capture: CaptureMethod,
     /// Size in pixels, such as `1280x720`.
     pub(crate) size: Option<String>,
-    /// Whether a single window fills the display, and dialogs are centred on it.
+    /// Whether a single window fills the display, with dialogs centred on it.
     pub(crate) place: bool,
     pub(crate) gpus: u32,
     pub(crate) millicores: u32,
-    /// Memory limit in bytes; 0: the engine's default.
+    /// Memory limit in bytes; 0 means the engine's default.
     pub(crate) memory: u64,
     pub(crate) max_duration: Option<Duration>,
     pub(crate) environment: BTreeMap<String, String>,
-    /// Whether each user has a folder of saves for it.
+    /// Whether each user has a folder for the application's saves.
     pub(crate) saves: bool,
-    /// The users who may start it; `None`: all.
+    /// The users that may start the application; `None` if all users may.
     pub(crate) users: Option<Vec<String>>,
     pub(crate) zone: Option<String>,
-    /// Whether it runs in a sandbox.
+    /// Whether the application runs in a sandbox.
     pub(crate) sandbox: bool,
-    /// Paths that it can read in the sandbox in addition to the system's files.
+    /// Paths that the sandboxed application can read in addition to the system's files.
     pub(crate) readable: Vec<PathBuf>,
-    /// The system account under which it runs.
+    /// The system account under which the application runs.
     pub(crate) application_user: Option<String>,
-    /// Whether its sessions serve Moonlight clients.
+    /// Whether sessions of the application serve Moonlight clients.
     pub(crate) moonlight: bool,
 }
 
@@ -111,7 +111,7 @@ struct RawApplication {
 }
 
 impl Application {
-    /// Parses an entry of the file; relative paths of pictures start at `folder`.
+    /// Parses an entry of the file. Relative paths of pictures are resolved against `folder`.
     ///
     /// # Errors
     /// Returns the problem, in one line.
@@ -124,35 +124,36 @@ impl Application {
         let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
         if !begins || name.ends_with('-') || name.len() > MAX_NAME || !name.chars().all(allowed) {
             return Err(format!(
-                "its name {name:?} must consist of at most {MAX_NAME} lower-case letters, digits and hyphens"
+                "the name {name:?} must consist of at most {MAX_NAME} lower-case letters, digits and hyphens"
             ));
         }
         if written.command.first().is_none_or(String::is_empty) {
-            return Err("its command is empty".to_owned());
+            return Err("command is empty".to_owned());
         }
         if let Some(size) = &written.size
             && !is_size(size)
         {
             return Err(format!(
-                "its size {size:?} must be WIDTHxHEIGHT, from 16x16 to 8192x8192"
+                "size {size:?} must be WIDTHxHEIGHT, from 16x16 to 8192x8192"
             ));
         }
         let hours = written.hours.filter(|hours| *hours > 0.0 && *hours < 1e4);
         if hours.is_none() && written.hours.is_some() {
-            return Err("its hours must be more than 0 and less than 10000".to_owned());
+            return Err("hours must be more than 0 and less than 10000".to_owned());
         }
         let memory = written.memory_mib.checked_mul(1 << 20);
         let Some(memory) = memory.filter(|bytes| i64::try_from(*bytes).is_ok()) else {
-            return Err("its memory_mib is too large".to_owned());
+            return Err("memory_mib is too large".to_owned());
         };
         if !written.readable.is_empty() && !written.sandbox {
-            return Err("its readable needs sandbox = true".to_owned());
+            return Err("readable requires sandbox = true".to_owned());
         }
         if written.readable.iter().any(|path| !path.is_absolute()) {
-            return Err("its readable must list absolute paths".to_owned());
+            return Err("readable must list absolute paths".to_owned());
         }
         if written.application_user.is_some() && written.capture != CaptureMethod::Screen {
-            return Err("its application_user needs capture = \"screen\": with other capture methods the host runs in the application".to_owned());
+            return Err("application_user requires capture = \"screen\": with other capture methods, the host runs in \
+                        the application".to_owned());
         }
         Ok(Application {
             title: written.title.unwrap_or_else(|| written.name.clone()),
@@ -178,7 +179,7 @@ impl Application {
         })
     }
 
-    /// Whether this user may start it.
+    /// Whether this user may start the application.
     pub(crate) fn is_for(&self, user: &str) -> bool {
         let users = self.users.as_ref();
         users.is_none_or(|users| users.iter().any(|of| of == user))

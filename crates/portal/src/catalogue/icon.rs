@@ -1,7 +1,8 @@
-//! Icon of an application without a picture, from its program's desktop entry on this machine.
+//! The icon of an application for which the catalogue has no picture. It comes from the desktop entry of the
+//! application's program on this machine.
 //!
-//! Supports Desktop Entry Specification 1.5. From Icon Theme Specification 0.13, it supports only the theme hicolor, into
-//! which applications install their icons. It supports only PNG, because SVG can contain scripts.
+//! Follows Desktop Entry Specification 1.5. Of Icon Theme Specification 0.13, only the theme hicolor is supported,
+//! because applications install their icons there. Only PNG icons are supported, because SVG can contain scripts.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,15 +10,15 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a desktop entry in bytes, and maximum number of entries; both guesses: an entry with all languages has
-/// 60 kB, and a desktop has some hundreds of entries.
+/// Maximum length of a desktop entry in bytes, and maximum number of entries. Both are guesses: an entry with all
+/// languages has 60 kB, and a desktop has some hundreds of entries.
 const MAX_ENTRY: u64 = 256 * 1024;
 const MAX_ENTRIES: usize = 4096;
 
-/// Icon sizes in pixels, best first: a tile of the page is some 240 wide.
+/// Icon sizes in pixels, best first. A tile of the page is some 240 pixels wide.
 const SIZES: [u32; 8] = [256, 512, 192, 128, 96, 72, 64, 48];
 
-/// The programs of this machine with icons.
+/// The programs of this machine that have icons.
 pub(super) struct Icons {
     /// Folders of `XDG_DATA_DIRS`, highest priority first.
     folders: Vec<PathBuf>,
@@ -28,7 +29,7 @@ pub(super) struct Icons {
 impl Icons {
     /// Reads the desktop entries of this machine.
     pub(super) fn of_this_machine() -> Icons {
-        // The default of the XDG Base Directory Specification.
+        // The default value of `XDG_DATA_DIRS` in the XDG Base Directory Specification.
         let folders = std::env::var_os("XDG_DATA_DIRS").filter(|all| !all.is_empty());
         let folders = folders.unwrap_or_else(|| "/usr/local/share:/usr/share".into());
         Icons::in_folders(std::env::split_paths(&folders).collect())
@@ -46,7 +47,8 @@ impl Icons {
                 .filter(|path| path.extension() == Some(OsStr::new("desktop")))
                 .take(MAX_ENTRIES)
                 .collect();
-            // If several entries start a program with different arguments, the shortest name is the plain one.
+            // Several entries may start the same program with different arguments. The entry with the shortest name
+            // starts it without special arguments.
             paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
             for path in paths {
                 if let Some((program, icon)) = read(&path) {
@@ -63,7 +65,7 @@ impl Icons {
         if Path::new(icon).is_absolute() {
             return Some(PathBuf::from(icon)).filter(|path| is_png(path));
         }
-        // The name must not contain a path, which could leave the folder.
+        // An icon name with a path separator could point outside of the icon folders.
         if icon.contains('/') {
             return None;
         }
@@ -81,7 +83,7 @@ impl Icons {
     }
 }
 
-/// The program and the icon of a desktop entry for a visible application.
+/// The program and the icon of a desktop entry. `None` if the entry is unreadable, or has no program or no icon.
 fn read(path: &Path) -> Option<(String, String)> {
     let mut text = String::new();
     File::open(path)
@@ -99,7 +101,7 @@ fn read(path: &Path) -> Option<(String, String)> {
     for (key, value) in pairs {
         entry.entry(key.trim()).or_insert(value.trim());
     }
-    // The program is the first word, which may be quoted.
+    // The program is the first word of `Exec`. The word may be quoted.
     let exec = entry.get("Exec")?;
     let program = match exec.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next()?,

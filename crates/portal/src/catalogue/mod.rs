@@ -18,7 +18,8 @@ pub(crate) use self::application::{Application, CaptureMethod};
 use self::icon::Icons;
 pub(crate) use self::picture::Picture;
 
-/// Maximum length of the file in bytes, and maximum number of applications; guesses, far more than a page can show.
+/// Maximum length of the file in bytes, and maximum number of applications. Both are guesses, far above the size of a
+/// usable page.
 const MAX_FILE: u64 = 1024 * 1024;
 const MAX_APPLICATIONS: usize = 1000;
 
@@ -110,10 +111,10 @@ fn open(file: &Path) -> Applications {
     found
 }
 
-/// Parses the file's text; relative paths of pictures start at `folder`.
+/// Parses the file's text. Relative paths of pictures are resolved against `folder`.
 ///
 /// # Errors
-/// Returns the reason, in one line, if the file is invalid as a whole.
+/// Returns a one-line reason if the file as a whole is invalid.
 pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
     let file: File = toml::from_str(text).map_err(|why| {
         let before = why.span().and_then(|of| text.as_bytes().get(..of.start));
@@ -138,9 +139,9 @@ pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
             Ok(application) => {
                 let first = names.insert(application.name.clone(), number);
                 match first {
-                    Some(first) => found
-                        .problems
-                        .push(format!("{called}: number {first} has the same name")),
+                    Some(first) => found.problems.push(format!(
+                        "{called}: application number {first} has the same name"
+                    )),
                     None => found.all.push(Arc::new(application)),
                 }
             }
@@ -150,7 +151,8 @@ pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
     Ok(found)
 }
 
-/// A problem as one line for a log or a page, because names in it may contain line breaks.
+/// Replaces control characters, so that a problem is one line of a log or a page: names in a problem may contain line
+/// breaks.
 fn one_line(why: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     why.chars().map(printable).collect()

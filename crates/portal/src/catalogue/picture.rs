@@ -1,10 +1,10 @@
-//! The picture of an application, a file provided by the operator.
+//! The picture of an application. The operator provides the file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Maximum length in bytes; a guess: a phone on a slow link loads a page of them.
+/// Maximum length in bytes; a guess: a phone on a slow link must load a page of pictures.
 const MAX_PICTURE: u64 = 1024 * 1024;
 
 /// A picture with its media type.

@@ -1,4 +1,4 @@
-//! State shared by all requests.
+//! The state that all requests share.
 
 use std::sync::Arc;
 

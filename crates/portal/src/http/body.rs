@@ -1,5 +1,5 @@
-//! Request bodies: they are read completely before the handler runs, with a timeout. Without it, a slow sender could hold a
-//! connection indefinitely.
+//! Reads request bodies completely before the handler runs, with a timeout. Without the timeout, a slow sender could
+//! hold a connection indefinitely.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 
-/// Maximum length of a body in bytes: a log-in is the longest.
+/// Maximum length of a body in bytes. The longest body is that of a log-in.
 const MAX_LENGTH: usize = 16 * 1024;
 
-/// Timeout for a body: the time that the longest one takes over a modem of 14 kbit/s.
+/// Timeout for a body: the time in which a modem of 14 kbit/s transfers the longest body.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the body and passes the request on.
@@ -23,7 +23,7 @@ pub(super) async fn whole(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let refused = match timeout(TIMEOUT, to_bytes(body, MAX_LENGTH)).await {
         Ok(Ok(body)) => return next.run(Request::from_parts(parts, Body::from(body))).await,
-        // If the connection broke, the response is discarded.
+        // The error also occurs if the connection breaks. The response is then discarded.
         Ok(Err(_)) => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "request body too long"),
         Err(_) => Refusal::new(
             StatusCode::REQUEST_TIMEOUT,

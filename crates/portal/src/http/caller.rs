@@ -1,4 +1,4 @@
-//! Authentication of a request: the log-in cookie, and the origin of the request.
+//! Authentication of a request by its log-in cookie and its origin.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::server::Peer;
 use crate::accounts::Secret;
 use crate::store::{Login, User};
 
-/// Header that requests which change something carry in addition to the cookie.
+/// Header that all requests except GET and HEAD carry in addition to the cookie.
 pub(super) const CSRF: &str = "x-openuvr-csrf";
 
 /// A logged-in user.
@@ -100,8 +100,8 @@ impl FromRequestParts<Arc<App>> for ClientAddress {
     }
 }
 
-/// Name of the cookie. The prefix requires HTTPS and this host (RFC 6265bis, section 4.1.3). Because cookies do not
-/// distinguish ports, the pages of sessions on this machine use other names.
+/// Name of the log-in cookie. The prefix `__Host-` requires HTTPS and binds the cookie to this host (RFC 6265bis,
+/// section 4.1.3). Cookies do not distinguish ports, so the pages of sessions on this machine use other names.
 pub(super) fn cookie_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-portal",

@@ -1,9 +1,9 @@
-//! Limit for browser connections to sessions, per log-in.
+//! Limits the number of browser connections to sessions, per log-in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of connections per log-in. A session uses four of a browser.
+/// Maximum number of connections per log-in. A session keeps four log-in tokens per browser.
 const PER_LOGIN: usize = 8;
 
 /// The open connections.
@@ -11,7 +11,8 @@ const PER_LOGIN: usize = 8;
 pub(crate) struct CarriedConnections(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl CarriedConnections {
-    /// A slot for one more connection of this log-in, until it is dropped; `None` if the limit is reached.
+    /// Takes a slot for one more connection of this log-in. Dropping the slot releases it. `None` if the limit is
+    /// reached.
     pub(super) fn take(&self, login: &str) -> Option<CarriedSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(login.to_owned()).or_default();

@@ -1,9 +1,9 @@
-//! Connection limit with fair sharing between networks: each network has a limit, and when the pool is full, a new
-//! connection evicts an unauthenticated one.
+//! Limits the number of connections and shares it fairly between networks. Each network has its own limit. A new
+//! connection of a network at its limit, or in a full pool, evicts an unauthenticated connection.
 //!
-//! A connection is unauthenticated until a request on it has a valid log-in cookie. The oldest unauthenticated connection of
-//! the network is evicted first, so that slow requests of a network hold its slots only until new connections arrive, and
-//! never those of other networks.
+//! A connection is unauthenticated until a request on it has a valid log-in cookie. A network at its limit loses its
+//! own oldest unauthenticated connection. In a full pool, the network with the most unauthenticated connections loses
+//! its oldest one. Slow requests therefore hold slots only until new connections arrive.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 
 use crate::network::Network;
 
-/// Evictions per second, of one network and in total: each costs the portal about 0.1 ms of a core, and 10,000 per second
-/// (`openuvr lab attack --only portal-bodies`) would use the whole core. Additional connections are closed at once. A guess:
-/// a fifth of a core.
+/// Maximum evictions per second, per network and in total. Connections that need further evictions are closed at once.
+/// Each eviction costs the portal about 0.1 ms of a core, so 10,000 per second (`openuvr lab attack --only
+/// portal-bodies`) would use the whole core. A guess: a fifth of a core.
 const EVICTIONS: EvictionLimits = EvictionLimits {
     of_network: 500,
     of_all: 2000,
@@ -26,12 +26,12 @@ struct EvictionLimits {
     of_all: u32,
 }
 
-/// Numbers of connections, in order of arrival.
+/// The number of a connection, in order of arrival.
 type Number = u64;
 
 /// The pool.
 pub(super) struct ConnectionPool {
-    /// Limits in total and per network.
+    /// The maximum numbers of connections: in total (`all`) and per network (`each`).
     all: usize,
     each: usize,
     taken: Mutex<PoolState>,
@@ -61,7 +61,7 @@ struct RateCounter {
 }
 
 impl RateCounter {
-    /// Counts an event, unless the limit is reached.
+    /// Counts an event. Returns whether the limit still permits it.
     fn take(&mut self, now: Instant, most: u32) -> bool {
         if self
             .begun
@@ -74,7 +74,7 @@ impl RateCounter {
     }
 }
 
-/// The slot of one connection, until it is dropped.
+/// The slot of one connection. Dropping it releases the slot.
 pub(super) struct ConnectionSlot {
     pool: Arc<ConnectionPool>,
     network: Network,
@@ -93,7 +93,8 @@ impl ConnectionPool {
         })
     }
 
-    /// A slot for a connection from this network; `None` if all slots are authenticated or the eviction rate is exceeded.
+    /// Takes a slot for a connection from this network. `None` if no connection can be evicted for it, or if the
+    /// eviction rate is exceeded.
     pub(super) fn enter(
         self: &Arc<ConnectionPool>,
         network: Network,
@@ -281,7 +282,7 @@ mod tests {
         };
         let of_network = EVICTIONS.of_network as usize;
         assert_eq!(flood(network(1), now), 2 + of_network);
-        // Another network has its own limit, up to the total.
+        // Each of the other networks has its own limit. All networks share the total limit.
         let others: usize = (2..10).map(|n| flood(network(n), now)).sum();
         assert_eq!(others, 2 * 8 + EVICTIONS.of_all as usize - of_network);
         let later = now + Duration::from_secs(1);

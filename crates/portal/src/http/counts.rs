@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 
-/// Responses by class of status, and failed log-ins.
+/// Numbers of responses by status class, and numbers of failed log-ins.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(super) answers: [AtomicU64; 5],

@@ -1,4 +1,4 @@
-//! Changes of a user's sessions as server-sent events (HTML Living Standard, section 9.2).
+//! Reports changes of a user's sessions as server-sent events (HTML Living Standard, section 9.2).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::User;
 /// Interval at which the log-in is verified.
 const LOG_IN_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Changes within this time are sent together, because with thousands of sessions changes are continuous.
+/// Changes within this time are sent together: with thousands of sessions, there are changes all the time.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
 struct Watcher {
@@ -32,12 +32,12 @@ struct Watcher {
     changes: watch::Receiver<u64>,
     last_sent: Option<String>,
     check: Instant,
-    /// The stream is counted while it is open.
+    /// Counts towards the limit of open streams until it is dropped.
     _stream: Stream,
 }
 
-/// The user's sessions and those that others share, as an event `sessions` with the list of `GET /api/sessions`. It is sent
-/// at once, and after each change.
+/// Streams the user's sessions and the sessions that other users share. Each event is named `sessions` and contains the
+/// list of `GET /api/sessions`. The first event is sent at once, and another one after each change.
 #[utoipa::path(
     get, path = "/api/events", security(("cookie" = [])),
     responses(

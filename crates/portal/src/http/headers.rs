@@ -4,7 +4,7 @@ use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 
-/// These headers allow only same-origin resources, nothing inline and no framing, and no caching of personal data.
+/// These headers forbid resources of other origins, inline scripts and styles, and framing.
 const HEADERS: [(&str, &str); 6] = [
     (
         "content-security-policy",
@@ -24,7 +24,7 @@ const HEADERS: [(&str, &str); 6] = [
 pub(super) async fn add(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        // The page that plays has its own policy.
+        // The page that plays a session sets its own policy.
         headers
             .entry(HeaderName::from_static(name))
             .or_insert(HeaderValue::from_static(value));
@@ -32,7 +32,7 @@ pub(super) async fn add(mut response: Response) -> Response {
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
-    // Browsers honour it over HTTPS only (RFC 6797, section 8.1).
+    // Browsers honour this header only over HTTPS (RFC 6797, section 8.1).
     headers.insert(
         STRICT_TRANSPORT_SECURITY,
         HeaderValue::from_static("max-age=31536000"),

@@ -9,10 +9,10 @@ use tracing::warn;
 
 use crate::store::Store;
 
-/// Validity of a check. Any client may request it, and each check is a write.
+/// How long the result of a check is reused. Any client may request a check, and each check writes to the database.
 const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// Timeout of a check. A guess; monitoring systems often have their own timeout.
+/// Timeout of a check; a guess. Monitoring systems often have their own timeout.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of the last check.
@@ -39,7 +39,7 @@ impl Health {
             return seen.trouble.clone();
         }
         let store = store.clone();
-        // A late check continues and holds the lock until it ends.
+        // A check that exceeds the timeout continues, and holds the lock until it ends.
         let look = tokio::spawn(async move {
             let trouble = store.check().await.err().map(|why| {
                 warn!("{why}");

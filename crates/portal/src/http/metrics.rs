@@ -1,4 +1,4 @@
-//! Health and metrics, in the Prometheus text format 0.0.4.
+//! The health check, and metrics in the Prometheus text format 0.0.4.
 
 mod sessions;
 
@@ -25,7 +25,7 @@ pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-/// Returns 200 while users can log in and start sessions; otherwise 503 with the problem.
+/// Returns 200 while users can log in and start sessions; otherwise, returns 503 with the problems.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     wrong.extend(app.health.database_trouble(&app.store).await);
@@ -140,7 +140,8 @@ async fn text(app: &App) -> String {
     out
 }
 
-/// A metric family with name, type and help; each sample has its labels, in braces, and its value.
+/// Writes a metric family: its name, type and help, and its samples. Each sample is a pair of labels (in braces) and
+/// value.
 fn write_family(
     out: &mut String,
     (name, kind, help): (&str, &str, &str),

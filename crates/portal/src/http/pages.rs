@@ -1,5 +1,5 @@
-//! The page, which is embedded in the program. `page/dist` is built from `page/src` with Vite and checked in, so that
-//! building a portal does not require Node.
+//! The page, which is embedded in the program. `page/dist` is built from `page/src` with Vite. It is checked in, so
+//! that building the portal does not require Node.
 
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -30,7 +30,7 @@ const FILES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// The file at a path without a route.
+/// Serves the page's file at this path, for all paths without a route.
 pub(super) async fn page(method: Method, uri: Uri) -> Response {
     let found = FILES.iter().find(|(path, ..)| *path == uri.path());
     match found {

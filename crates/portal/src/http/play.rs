@@ -2,8 +2,8 @@
 //! WebSocket, which the portal forwards to the session byte for byte. Media flows directly between browser and session.
 //!
 //! A session is not trusted, because the owner of its application may control its output. Therefore, the page is the
-//! portal's own copy, and data from the session reaches the browser only as messages of this WebSocket. Playing sessions
-//! survive the end of the portal. The portal does not parse the messages.
+//! portal's own copy, and data from the session reaches the browser only as messages of this WebSocket. The portal does
+//! not parse the messages. Sessions in play continue if the portal ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,19 +34,21 @@ use crate::launch::{Endpoint, Phase, SessionId};
 use crate::sessions::{SessionState, Visitor, page_options};
 use crate::store::User;
 
-/// Maximum bytes per direction of one connection: a hundred session descriptions (that of a browser has 10 kB).
+/// Maximum number of bytes in each direction of a connection: a hundred session descriptions. A browser's session
+/// description has 10 kB.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Interval at which the browser's access is verified: its log-in, and the sharing of the session. A guess.
+/// Interval at which the browser's access is verified: whether its log-in is valid, and whether the user may still see
+/// the session. A guess.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// GUID that is hashed with the key of a WebSocket (RFC 6455, section 1.3).
+/// The GUID that is hashed together with a WebSocket's key (RFC 6455, section 1.3).
 const WEBSOCKET: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The page, which is the one that hosts serve themselves (`crates/gateway/src/pages.rs`).
+/// The page. Hosts serve the same page themselves (`crates/gateway/src/pages.rs`).
 const PAGE: &str = include_str!("../../../gateway/page/dist/index.html");
 
-/// Its other files: name, type, content.
+/// The other files of the page: name, type, content.
 const FILES: [(&str, &str, &[u8]); 5] = [
     (
         "page.js",
@@ -75,12 +77,12 @@ const FILES: [(&str, &str, &[u8]); 5] = [
     ),
 ];
 
-/// Attribute that informs the page that a portal serves it.
+/// The page's opening tag, without and with the attribute that tells the page that a portal serves it.
 const PLAIN: &str = "<html lang=\"en\">";
 const MARKED: &str = "<html lang=\"en\" data-portal>";
 
-/// Like the policy of a host (`crates/gateway/src/pages.rs`), but no text may become markup or script, because messages of a
-/// session are displayed on the portal's origin.
+/// Like the policy of a host (`crates/gateway/src/pages.rs`), but no text may become markup or script: the portal's
+/// origin displays messages of an untrusted session.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
      media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
      form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -112,7 +114,7 @@ pub(super) async fn part(Path((id, name)): Path<(String, String)>) -> Response {
     )
 }
 
-/// The response with a file of the page. The file contains nothing about the session and requires no log-in.
+/// The response with a file of the page. The page's files contain nothing about a session, so they require no log-in.
 fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
     let (Some((kind, content)), Ok(_)) = (found, id.parse::<SessionId>()) else {
         return Refusal::nothing("page").into_response();
@@ -122,7 +124,7 @@ fn file(id: &str, found: Option<(&'static str, Body)>) -> Response {
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
     ];
-    // Cross-origin isolation gives the page a clock resolution of 5 µs instead of 100.
+    // Cross-origin isolation gives the page a clock resolution of 5 µs instead of 100 µs.
     let isolated = [("cross-origin-embedder-policy", "require-corp")];
     (headers, isolated, content).into_response()
 }
@@ -158,7 +160,7 @@ pub(super) async fn signalling(
         Refusal::new(StatusCode::BAD_GATEWAY, why)
     })?;
     info!(%session, user = caller.user.name, "browser connected");
-    // Holds the connection's slots: hyper releases the connection when it becomes a WebSocket.
+    // The task below holds the connection's slots, because hyper releases the connection when it becomes a WebSocket.
     let peer = request.extensions().get::<Peer>().cloned();
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -174,7 +176,7 @@ pub(super) async fn signalling(
         info!(%session, user = caller.user.name, "browser disconnected: {why}");
         let dismissed = app.tickets.dismiss(session, &endpoint, &caller.token);
         if let Err(failed) = dismissed.await {
-            warn!(%session, "cannot disconnect a browser, which may still play: {failed}");
+            warn!(%session, "cannot disconnect a browser, so it may still play: {failed}");
         }
     });
     let headers = [
@@ -185,8 +187,8 @@ pub(super) async fn signalling(
     Ok((StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response())
 }
 
-/// The `Sec-WebSocket-Accept` value, only for a WebSocket of the portal's own page. The origin must be checked here:
-/// browsers send the origin of a page with each WebSocket, and do not enforce a same-origin policy.
+/// The `Sec-WebSocket-Accept` value for a WebSocket that the portal's own page opens. The origin must be checked here:
+/// browsers do not apply the same-origin policy to WebSockets, but send the page's origin with the request.
 fn accept(headers: &HeaderMap) -> Result<String, Refusal> {
     let is_websocket = headers
         .get(UPGRADE)
@@ -223,7 +225,7 @@ pub(super) fn role(state: &SessionState, user: &User) -> Role {
 /// Where it runs.
 ///
 /// # Errors
-/// Returns 409 if it is not running yet, and 410 if it has ended.
+/// Returns 409 if the session is not running yet, and 410 if it has ended or is lost.
 pub(super) fn running(state: &SessionState) -> Result<&Endpoint, Refusal> {
     let (status, why) = match &state.observed.phase {
         Phase::Running { endpoint } => return Ok(endpoint),
@@ -252,7 +254,7 @@ async fn carry(browser: Upgraded, session: Upgraded) -> &'static str {
 }
 
 async fn some(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    // An aborted direction has ended, too.
+    // An error ends the direction, too.
     let _ = copy(&mut from.take(MAX_BYTES), &mut to).await;
 }
 
@@ -262,7 +264,7 @@ async fn until_unwelcome(app: &App, login: &str, session: SessionId) -> &'static
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         look.tick().await;
-        // A database failure changes nothing.
+        // A database failure does not end the connection.
         match app.store.login(login).await {
             Ok(None) => return "the log-in ended",
             Ok(Some(of)) if app.sessions.visible(session, &of.user).is_none() => {
@@ -280,7 +282,7 @@ mod tests {
     #[test]
     fn the_page_is_marked_as_the_portals() {
         assert!(PAGE.contains(PLAIN));
-        // The page is at /play/SESSION/, and the portal's own page is at /.
+        // The page must use relative URLs: it is served at /play/SESSION/, and the portal's own page at /.
         for absolute in ["src=\"/", "href=\"/"] {
             assert!(!PAGE.contains(absolute), "{absolute}");
         }
@@ -303,7 +305,7 @@ mod tests {
             ("upgrade", "WebSocket"),
             ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
         ];
-        // The example of section 1.3.
+        // The example in RFC 6455, section 1.3.
         assert_eq!(
             accept(&headers(&whole)).unwrap(),
             "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="

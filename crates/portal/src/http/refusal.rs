@@ -1,4 +1,4 @@
-//! Error responses: a status and one line.
+//! Error responses. Each has a status and one line of text.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -37,7 +37,7 @@ impl Refusal {
         }
     }
 
-    /// The object does not exist, or is not visible to the caller.
+    /// The response if an object does not exist or is not visible to the caller.
     pub(crate) fn nothing(what: &str) -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
@@ -67,7 +67,7 @@ impl IntoResponse for Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(why: StoreError) -> Refusal {
-        // Details go to the operator's log, and instructions to the user.
+        // The operator's log gets the details; the user gets an instruction.
         warn!("{why}");
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -1,4 +1,4 @@
-//! All routes. The description of the REST interface is generated from the same lines and served at
+//! All routes. The same lines generate the OpenAPI description of the REST interface, which is served at
 //! `/api/openapi.json`.
 
 use std::sync::Arc;

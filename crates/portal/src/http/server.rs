@@ -25,24 +25,24 @@ use super::connection_pool::{ConnectionPool, ConnectionSlot};
 /// Maximum number of connections; an open page holds two.
 const CONNECTIONS: usize = 4096;
 
-/// Maximum number of connections per network; a guess: a class of 60 behind one address, with six connections per
-/// browser, and some reserve.
+/// Maximum number of connections per network; a guess: a school class of 60 browsers behind one address, with six
+/// connections each, and some reserve.
 const PER_NETWORK: usize = 512;
 
-/// Listen backlog: the Linux maximum (`net.core.somaxconn`). A client that finds it full retries after a second.
+/// Listen backlog: the Linux maximum (`net.core.somaxconn`). If the backlog is full, clients retry after a second.
 const BACKLOG: u32 = 4096;
 
 /// Descriptors reserved for everything else: the database, sessions, the engine; a guess.
 const RESERVED_DESCRIPTORS: usize = 256;
 
-/// Timeout for sent data without acknowledgement, in milliseconds (RFC 5482); a guess. It also closes connections to peers
-/// that read nothing and to machines that have disappeared.
+/// Timeout in milliseconds for the acknowledgement of sent data (RFC 5482); a guess. It also closes connections to
+/// peers that read nothing and to machines that have disappeared.
 const SEND_TIMEOUT: u32 = 30_000;
 
-/// Interval of log messages about the connection limit.
+/// Minimum interval between log messages about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Timeout for a handshake, and for the head of a request; a guess.
+/// Timeout for a TLS handshake, and for the head of a request; a guess.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause when the system cannot accept a connection.
@@ -71,8 +71,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Binds the address. `descriptors` is the process's limit. With `behind_proxy`, all connections come from a proxy,
-    /// which has its own limits per network.
+    /// Binds the address. `descriptors` is the process's limit. With `behind_proxy`, all connections come from one
+    /// proxy. The portal then has no limit per network, because the proxy has its own limits.
     pub(crate) async fn bind(
         at: SocketAddr,
         tls: Option<Arc<ServerConfig>>,
@@ -103,7 +103,7 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves for as long as it is polled.
+    /// Serves for as long as the future is polled.
     pub(crate) async fn serve(self, router: Router) {
         let mut last_logged: Option<Instant> = None;
         let mut say = |what: &str| {
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-/// Creates a listener with such a large backlog that a flood of connections does not lock out networks with free slots.
+/// Creates a listener. Its backlog is so large that a flood of connections does not lock out networks with free slots.
 fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     let socket = match at {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -174,7 +174,8 @@ async fn answer(
     router: Router,
     peer_state: Peer,
 ) {
-    // A router layer would copy all its routes for each connection.
+    // The peer is added here and not by a router layer, because a router layer would copy all routes for each
+    // connection.
     let router = TowerToHyperService::new(router);
     let answers = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer_state.clone());

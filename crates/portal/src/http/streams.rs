@@ -1,19 +1,19 @@
-//! Limit of open event streams per log-in. Each holds a connection indefinitely.
+//! Limits the number of open event streams per log-in. Each stream holds a connection indefinitely.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Streams per log-in. A browser opens six connections to a portal (RFC 9112, section 9.4, sets no limit); a guess,
-/// with room for those that a reload leaves behind.
+/// Maximum number of streams per log-in; a guess. A browser opens six connections to a portal (RFC 9112, section 9.4,
+/// sets no limit). The rest is for streams that a page reload leaves behind.
 const PER_LOG_IN: u32 = 8;
 
-/// The open streams by log-in token.
+/// The number of open streams of each log-in token.
 #[derive(Default)]
 pub(crate) struct Streams {
     open: Mutex<HashMap<String, u32>>,
 }
 
-/// One stream, until it is dropped.
+/// One open stream. Dropping it ends the count.
 pub(super) struct Stream {
     streams: Arc<Streams>,
     token: String,

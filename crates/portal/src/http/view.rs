@@ -15,15 +15,16 @@ use crate::store::{PastSession, User, seconds};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// It is waiting for capacity.
+    /// The session is waiting for capacity.
     Queued,
-    /// It has been placed, but is not running yet.
+    /// The session has been assigned to a server, but is not running yet.
     Starting,
-    /// It can be played.
+    /// The session can be played.
     Running,
-    /// It has ended.
+    /// The session has ended.
     Ended,
-    /// Its state is unknown, because its server does not respond. A new session can be started.
+    /// The session's state is unknown, because its server does not respond or its program has disappeared. The user can
+    /// start a new session.
     Lost,
 }
 
@@ -37,20 +38,20 @@ pub(crate) struct SessionView {
     title: String,
     /// The owner.
     user: String,
-    /// Whether the caller owns it.
+    /// Whether the caller owns the session.
     own: bool,
     state: State,
-    /// Why it is queued, or why it ended.
+    /// Why the session is queued or lost, or why it ended.
     why: Option<String>,
-    /// Exit code of its program, if the session has ended and the code is known.
+    /// Exit code of the session's program, if the session has ended and the code is known.
     code: Option<i32>,
-    /// The server that runs it.
+    /// The server that runs the session.
     server: Option<String>,
-    /// Its identifier in the engine; for operators.
+    /// The session's identifier in the engine; for operators only.
     engine_ref: Option<String>,
     /// Launch time in seconds since 1970.
     launched: Option<i64>,
-    /// Whether all users may watch it.
+    /// Whether all users may watch the session.
     shared: bool,
 }
 
@@ -88,27 +89,27 @@ impl SessionView {
 pub(crate) struct OperatorSessionView {
     #[serde(flatten)]
     session: SessionView,
-    /// Its subscribers, players first; null: it is not running, or has not reported recently. A session is polled every ten
-    /// seconds.
+    /// The session's subscribers, players first; null if the session is not running or has not reported recently. A
+    /// session is polled every ten seconds.
     subscribers: Option<Vec<SubscribersView>>,
 }
 
-/// Subscribers of a session of one kind and role, with statistics over five seconds.
+/// The subscribers of one session with the same kind and role, and their statistics over five seconds.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct SubscribersView {
     /// `client`, `browser`, `video player`, `recorder` or `other`.
     kind: &'static str,
     /// `player` or `observer`.
     role: &'static str,
-    /// Their number.
+    /// Number of subscribers.
     count: usize,
-    /// Complete frames displayed per second, minimum of the group; null: not reported.
+    /// Complete frames displayed per second, minimum of the group; null if not reported.
     frames_per_second: Option<f64>,
-    /// Median latency in seconds from capture to the last stage that a client reports; maximum of the group.
+    /// Median latency in seconds from capture to the last stage that a client reports. The maximum of the group.
     latency_p50: Option<f64>,
-    /// 99th percentile of the same latency; maximum of the group.
+    /// 99th percentile of the same latency. The maximum of the group.
     latency_p99: Option<f64>,
-    /// Maximum error of the latency in seconds, which exists because two clocks are compared.
+    /// Maximum error of the latency in seconds. The error exists because the latency compares two clocks.
     latency_bound: Option<f64>,
 }
 
@@ -166,7 +167,7 @@ pub(crate) struct PastView {
     title: String,
     /// Time of the request in seconds since 1970.
     launched: i64,
-    /// Time of its end; null: it has not ended.
+    /// Time of the session's end; null if the session has not ended.
     ended: Option<i64>,
     server: Option<String>,
     code: Option<i64>,

@@ -1,4 +1,4 @@
-//! The endpoint of a session, which its program prints as one line of JSON.
+//! The endpoint of a session. The session's program prints it as one line of JSON.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of the line in bytes; a guess, three times the usual length.
 pub const MAX_LINE: usize = 4096;
 
-/// Maximum length of a key's text in bytes: twice that of 32 bytes in hexadecimal.
+/// Maximum length of a key's text in bytes: twice the length of 32 bytes in hexadecimal.
 const MAX_KEY: usize = 128;
 
 /// Maximum length of a socket path in bytes (unix(7)).
@@ -17,19 +17,21 @@ const MAX_PATH: usize = 107;
 /// The endpoint of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// The gateway's address for the portal: `https://ADDRESS:PORT`, or `unix:PATH` on the portal's machine.
+    /// The gateway's address for the portal: `https://ADDRESS:PORT`, or `unix:PATH` for a gateway on the portal's
+    /// machine.
     pub web: String,
-    /// SHA-256 of the gateway's certificate, pairs of hexadecimal digits separated by colons; empty if there is none.
+    /// SHA-256 of the gateway's certificate, as pairs of hexadecimal digits separated by colons; empty if there is no
+    /// certificate.
     pub fingerprint: String,
     /// UDP address for native clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<SocketAddr>,
-    /// The host's identity key as text, with which native clients authenticate the host.
+    /// Text of the host's identity key. Native clients authenticate the host with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// The line that the program prints when it ends.
+/// The line that the session program prints when it ends.
 #[derive(Deserialize)]
 struct EndNotice {
     why: String,
@@ -47,19 +49,19 @@ pub(crate) enum EndpointKind<'a> {
 /// Why the line is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// It is longer than [`MAX_LINE`].
+    /// The line is longer than [`MAX_LINE`].
     #[error("the session program printed more than {MAX_LINE} bytes without a line break")]
     Long,
-    /// Other output precedes it.
+    /// The program printed this many bytes, but no endpoint line.
     #[error("the session program printed {0} bytes, but no endpoint")]
     Late(usize),
-    /// The line of a session that has ended.
+    /// The session has ended; the line states the reason.
     #[error("the session ended during startup: {0}")]
     Ended(String),
-    /// It is not JSON, or lacks a member.
+    /// The line is not JSON, or lacks a member.
     #[error("the session program printed no endpoint: {0}")]
     Json(#[from] serde_json::Error),
-    /// The address is neither an address nor a socket.
+    /// The gateway's address is neither an HTTPS address nor the path of a socket.
     #[error("the session program printed neither an HTTPS address nor a socket: {0:?}")]
     Address(String),
     /// The key is malformed.
@@ -68,7 +70,7 @@ pub enum LineError {
 }
 
 impl Endpoint {
-    /// Parses the output of a session's program so far; `None` if the line is incomplete.
+    /// Parses the output of a session's program so far; `None` if the first line is incomplete.
     ///
     /// # Errors
     /// Returns an error if the line is invalid.
@@ -100,7 +102,7 @@ impl Endpoint {
         Ok(Some(endpoint))
     }
 
-    /// Its transport; `None` if it is invalid.
+    /// The transport to the gateway; `None` if the address is invalid.
     pub(crate) fn kind(&self) -> Option<EndpointKind<'_>> {
         let plain = |text: &str, more: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || more.contains(c);

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Length in bytes at which a log is truncated (a guess): an application that writes indefinitely must not fill the
-/// disk.
+/// A log is truncated when it exceeds this length in bytes (a guess). An application that writes indefinitely must not
+/// fill the disk.
 pub(super) const MAX_LOG: u64 = 4 * 1024 * 1024;
 
-/// Maximum length of the shown end in bytes: a few screens of text (a guess).
+/// Maximum length in bytes of the end of a log that users see: a few screens of text (a guess).
 pub const MAX_TAIL: usize = 16 * 1024;
 
 /// The last [`MAX_TAIL`] bytes of a log, without a partial first line and without control characters.
@@ -25,7 +25,7 @@ pub(super) fn tail(log: &[u8]) -> String {
         .collect()
 }
 
-/// [`tail`] of a file; `None` if it does not exist.
+/// The [`tail`] of a file; `None` if the file does not exist.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
@@ -35,7 +35,7 @@ pub(super) fn tail_of_file(path: &Path) -> io::Result<Option<String>> {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why),
     };
-    // One more byte shows whether the first line is complete.
+    // One byte more than the maximum, so that `tail` can see that the text does not start at the file's beginning.
     let most = MAX_TAIL as u64 + 1;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;

@@ -1,11 +1,12 @@
-//! Launchers start, stop and find sessions. There is one trait, and each engine has one module and one entry in
-//! [`LAUNCHERS`].
+//! Launchers start, stop and find sessions. All launchers implement one trait. Each engine has one module and one entry
+//! in [`LAUNCHERS`].
 //!
-//! Only the engine determines which sessions exist, where they run, and their states; the portal keeps no table that could
-//! disagree with it. A launcher makes no decisions about users and never restarts a session that has ended or was lost.
+//! Only the engine determines which sessions exist, where they run, and which state they have. The portal keeps no
+//! table of its own that could disagree with the engine. A launcher makes no decisions about users, and never restarts
+//! a session that has ended or is lost.
 //!
-//! The program of a session prints one line of JSON to standard output when it is ready ([`Endpoint`]). Every launcher
-//! passes it the same arguments ([`LaunchSpec::words`]), so sessions do not depend on the launcher.
+//! When the program of a session is ready, it prints one line of JSON to standard output ([`Endpoint`]). Every launcher
+//! passes the same arguments to the program ([`LaunchSpec::words`]), so sessions do not depend on the launcher.
 
 mod endpoint;
 pub mod kubernetes;
@@ -39,35 +40,36 @@ pub trait Launcher: Send + Sync {
     /// Name in the configuration and in messages.
     fn name(&self) -> &'static str;
 
-    /// Starts a session, or queues it in the engine. Idempotent on [`LaunchSpec::session`]: a known session, in any phase,
-    /// is not changed. Returns when the engine has accepted the session, not when it is running.
+    /// Starts a session, or queues it in the engine. The call is idempotent: if the engine already knows
+    /// [`LaunchSpec::session`], in any phase, nothing changes. Returns when the engine has accepted the session, not
+    /// when the session is running.
     ///
     /// # Errors
-    /// Returns an error if the engine has not accepted the session, which then does not exist. After
-    /// [`LaunchError::Unavailable`], this is unknown; see [`list`](Launcher::list).
+    /// Returns an error if the engine has not accepted the session. The session then does not exist, except that after
+    /// [`LaunchError::Unavailable`] this is unknown; see [`list`](Launcher::list).
     async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError>;
 
-    /// Ends a session and forgets it. It is terminated, and after `grace` it is killed with all its processes. If it has
-    /// already ended, it is only forgotten. The call is idempotent: it succeeds for unknown sessions. Returns when the
-    /// engine has accepted the request; [`watch`](Launcher::watch) reports the end.
+    /// Ends a session and forgets it. The session is terminated, and after `grace` all its processes are killed. A
+    /// session that has already ended is only forgotten. The call is idempotent: it succeeds for unknown sessions.
+    /// Returns when the engine has accepted the request; [`watch`](Launcher::watch) reports the end.
     ///
     /// # Errors
     /// Returns an error if the engine is unavailable.
     async fn stop(&self, session: SessionId, grace: Duration) -> Result<(), LaunchError>;
 
-    /// All sessions in the engine, including ended ones until they are forgotten.
+    /// All sessions in the engine. Ended sessions are included until they are forgotten.
     ///
     /// # Errors
-    /// Returns an error if the engine is unavailable. This does not imply anything about any session.
+    /// Returns an error if the engine is unavailable. The error does not imply that any session has ended.
     async fn list(&self) -> Result<Vec<Observed>, LaunchError>;
 
-    /// Changes of sessions: first the current state of each, then every change. A state may be repeated, and a
-    /// short-lived one may be omitted; the last one is never omitted. The stream does not end: an error means that the
-    /// engine is unavailable, and the stream continues when it is available again.
+    /// A stream of changes: first the current state of each session, then every change. The stream may repeat a state,
+    /// and may omit a short-lived one, but never omits the latest state. The stream does not end. An error means that
+    /// the engine is unavailable; the stream continues when the engine is available again.
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>>;
 
-    /// The newest lines that a session's programs have written to standard error, at most [`MAX_TAIL`] bytes of plain text.
-    /// `None` if the engine keeps no log of it, or has forgotten the session.
+    /// The newest lines that a session's programs have written to standard error, at most [`MAX_TAIL`] bytes of plain
+    /// text. `None` if the engine keeps no log of the session, or has forgotten the session.
     ///
     /// # Errors
     /// Returns an error if the engine is unavailable or the log cannot be read.
@@ -91,9 +93,9 @@ pub struct Observed {
     pub application: String,
     /// Its state.
     pub phase: Phase,
-    /// The server, once one is chosen.
+    /// The server that runs the session; `None` until the engine has chosen one.
     pub server: Option<String>,
-    /// Its identifier in the engine (a process, a Pod, or a job), for operators.
+    /// The session's identifier in the engine (a process, a Pod, or a job), for operators.
     pub engine_ref: String,
     /// Launch time, if the engine reports it.
     pub launched: Option<SystemTime>,
@@ -102,35 +104,36 @@ pub struct Observed {
 /// The state of a session.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Phase {
-    /// The engine has accepted it, but has no capacity yet.
+    /// The engine has accepted the session, but has no capacity yet.
     Queued {
         /// The reason, in the engine's own text.
         why: String,
     },
-    /// It has been placed on a server, but its program is not ready.
+    /// The session has been assigned to a server, but its program is not ready.
     Starting,
-    /// It can be played.
+    /// The session can be played.
     Running {
         /// Its endpoint.
         endpoint: Endpoint,
     },
-    /// It has ended.
+    /// The session has ended.
     Ended {
-        /// Exit code of its program, if the engine reports it; also `None` after a signal.
+        /// Exit code of the session's program. `None` if the engine does not report the code, or if a signal ended the
+        /// program.
         code: Option<i32>,
         /// The reason, in one line.
         why: String,
     },
-    /// Its state is unknown: its server does not respond, or its program had disappeared when the launcher checked. It may
-    /// still be running, and is not restarted.
+    /// The session's state is unknown: its server does not respond, or its program had disappeared when the launcher
+    /// checked. The session may still be running, and is not restarted.
     Lost {
-        /// The time since which its state has been unknown.
+        /// When the state became unknown.
         since: SystemTime,
     },
 }
 
 impl Phase {
-    /// Whether it has ended or is lost from the user's point of view: it can no longer become [`Phase::Running`].
+    /// Whether the session can no longer become [`Phase::Running`], because it has ended or is lost.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Phase::Ended { .. } | Phase::Lost { .. })
@@ -142,11 +145,11 @@ impl Phase {
 pub struct Server {
     /// Its name.
     pub name: String,
-    /// Whether it accepts sessions, or the reason why not.
+    /// `Ok` if the server accepts sessions; otherwise the reason.
     pub ready: Result<(), String>,
-    /// Sessions on it.
+    /// Number of sessions on the server.
     pub sessions: u32,
-    /// Maximum number of sessions, if limited.
+    /// Maximum number of sessions; `None` if there is no limit.
     pub places: Option<u32>,
     /// GPUs in use.
     pub gpus_used: u32,
@@ -164,7 +167,7 @@ pub enum LaunchError {
     /// There is no capacity, and the queue is full.
     #[error("no capacity: {0}")]
     Full(String),
-    /// The engine does not permit it, because of a quota or missing permissions of the portal.
+    /// The engine does not permit the session, because of a quota or because the portal lacks permissions.
     #[error("not permitted: {0}")]
     Denied(String),
     /// The engine does not respond. Running sessions are not affected.

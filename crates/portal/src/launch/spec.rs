@@ -8,12 +8,12 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 
-/// One run of an application for a user. The portal generates it at random before it contacts an engine, so that a repeated
-/// request can be distinguished from a second one.
+/// Identifies one run of an application for a user. The identifier is random and exists before an engine is contacted,
+/// so that a repeated request can be distinguished from a second one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId([u8; 16]);
 
-/// The text is not a session identifier, which is a lower-case UUID with its four hyphens.
+/// The text is not a session identifier. A session identifier is a lower-case UUID with four hyphens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a session UUID, as in 6f1c2a34-5b6d-4e8f-9a0b-1c2d3e4f5a6b")]
 pub struct SessionIdError;
@@ -22,7 +22,7 @@ pub struct SessionIdError;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl SessionId {
-    /// A new identifier: 122 random bits (RFC 9562, section 5.4).
+    /// Generates an identifier with 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Panics
     /// Panics if the system provides no random numbers.
@@ -108,19 +108,19 @@ pub struct LaunchSpec {
     pub user: String,
     /// The application's name in the catalogue.
     pub application: String,
-    /// Arguments of the session program after its own name.
+    /// Arguments of the session program, without its name.
     pub words: Vec<String>,
-    /// Environment variables in addition to the engine's.
+    /// Environment variables in addition to those that the engine sets.
     pub environment: BTreeMap<String, String>,
-    /// Number of whole GPUs, or shares of one in the engine's units.
+    /// Number of GPUs, or of GPU shares if the engine's unit is a share.
     pub gpus: u32,
-    /// Guaranteed thousandths of a processor; 0: the engine's default.
+    /// Guaranteed processor time in thousandths of a processor; 0 means the engine's default.
     pub millicores: u32,
-    /// Memory limit in bytes; 0: the engine's default.
+    /// Memory limit in bytes; 0 means the engine's default.
     pub memory: u64,
-    /// Placement in the engine's terms (a node label, a partition).
+    /// Where the engine places the session, in the engine's terms (a node label, a partition).
     pub zone: Option<String>,
-    /// Time limit, enforced by the engine.
+    /// Time limit of the session. The engine enforces it.
     pub max_duration: Option<Duration>,
 }
 

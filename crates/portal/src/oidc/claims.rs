@@ -23,23 +23,23 @@ impl AdditionalClaims for Extra {}
 /// A user, as identified by the provider.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
-    /// Issuer and subject, which permanently identify a user (OpenID Connect Core 1.0, section 5.7). The only key of
-    /// accounts.
+    /// Issuer and subject, which permanently identify a user (OpenID Connect Core 1.0, section 5.7). Accounts are
+    /// linked by this key only.
     pub(crate) subject: String,
     /// Name for a new account.
     pub(crate) name: Option<String>,
     /// Whether the user may log in.
     pub(crate) allowed: bool,
-    /// Whether the user is an operator; `None`: the provider does not decide that.
+    /// Whether the user is an operator; `None` if the provider does not decide this.
     pub(crate) operator: Option<bool>,
 }
 
-/// The key of an account. It is unambiguous, because an issuer is a URL without blanks.
+/// The key that links an account to a user. It is unambiguous, because an issuer is a URL without blanks.
 pub(crate) fn key(issuer: &str, subject: &str) -> String {
     format!("{issuer} {subject}")
 }
 
-/// Evaluates claims. `claims` are those of a verified token, as JSON.
+/// Derives the identity and rights of a user. `claims` contains the verified claims, as JSON.
 pub(crate) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -> Identity {
     let claim = |name: &str| claims.iter().find_map(|of| of.get(name));
     let name = claim(&section.name_claim).and_then(Value::as_str);
@@ -55,14 +55,14 @@ pub(crate) fn identity(section: &OidcSection, subject: &str, claims: &[Value]) -
     }
 }
 
-/// Whether the claims contain everything required.
+/// Whether the claims contain the name, and the groups if the configuration needs them.
 pub(crate) fn is_enough(section: &OidcSection, claims: &Value) -> bool {
     let asks_groups = section.operators.is_some() || section.users.is_some();
     claims.get(&section.name_claim).is_some()
         && (!asks_groups || claims.get(&section.group_claim).is_some())
 }
 
-/// The groups: a string, or a list of strings. Other values yield none.
+/// Parses the groups: a string, or a list of strings. Other values contain no groups.
 fn groups(value: &Value) -> Vec<&str> {
     match value {
         Value::String(one) => vec![one],
@@ -98,7 +98,7 @@ mod tests {
             of(json!({"groups": ["Ops", 3, null]})),
             (false, Some(false))
         );
-        // A string that contains the group's name is a different group.
+        // A string is one group name, even if it contains the name of another group.
         assert_eq!(of(json!({"groups": "ops players"})), (false, Some(false)));
         assert_eq!(of(json!({"groups": {"ops": true}})), (false, Some(false)));
         assert_eq!(of(json!({})), (false, Some(false)));

@@ -1,5 +1,5 @@
-//! HTTP client for providers: HTTP/1.1 with TLS, one connection per request, and bounded responses. It does not follow
-//! redirects, so that a provider cannot direct the portal to another server.
+//! HTTP client for requests to providers: HTTP/1.1 with TLS, one connection per request, and bounded responses. The
+//! client does not follow redirects, so that a provider cannot direct the portal to another server.
 
 use std::future::Future;
 use std::io;
@@ -23,16 +23,16 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-/// Timeout for a response; a guess. A user is waiting meanwhile.
+/// Timeout for a response; a guess. A user waits for the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum length of a response in bytes; a guess: metadata and keys of large providers have some 20 kB.
+/// Maximum length of a response in bytes; a guess. Metadata and keys of large providers have some 20 kB.
 const MAX_RESPONSE: usize = 512 * 1024;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    /// The URI is neither `https://` nor a server on this machine.
+    /// The URI's scheme is not `https`, and the URI is not `http` to this machine.
     #[error("{0} refused: only https://, or http:// on this machine, is allowed")]
     Scheme(String),
     /// The connection could not be established, or has failed.
@@ -49,7 +49,7 @@ pub(crate) enum HttpError {
 /// Why the client cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrustError {
-    /// The file of certificates is not usable.
+    /// The certificate file is not usable.
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
     /// TLS cannot be set up.
@@ -63,10 +63,10 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// Trusts the system's authorities, and those in the file `ca` (PEM).
+    /// Creates a client that trusts the system's authorities, and those in the PEM file `ca`.
     pub(super) fn new(ca: Option<&Path>) -> Result<Http, TrustError> {
         let mut roots = RootCertStore::empty();
-        // Unreadable certificates are skipped, as browsers do.
+        // Unreadable certificates are skipped. Browsers skip them, too.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(path) = ca {
             let wrong = |why: String| TrustError::File {
@@ -129,7 +129,7 @@ impl<'c> AsyncHttpClient<'c> for Http {
     }
 }
 
-/// Whether TLS is required; `None` if the URI is not allowed.
+/// Whether the URI requires TLS; `None` if the URI is not allowed.
 pub(super) fn is_secure(uri: &Uri) -> Option<bool> {
     match uri.scheme_str() {
         Some("https") => Some(true),
@@ -138,7 +138,7 @@ pub(super) fn is_secure(uri: &Uri) -> Option<bool> {
     }
 }
 
-/// The host, for an IPv6 address without its brackets.
+/// The host. The brackets of an IPv6 address are removed.
 fn host(uri: &Uri) -> &str {
     let host = uri.host().unwrap_or_default();
     let inner = host.strip_prefix('[').and_then(|of| of.strip_suffix(']'));
@@ -154,7 +154,7 @@ async fn send(
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|e| failed(&e))?;
-    // It ends when the sender is dropped.
+    // This task ends when `sender` is dropped.
     tokio::spawn(connection);
     let (mut head, body) = request.into_parts();
     let authority = uri.authority().map_or("", |of| of.as_str());

@@ -1,7 +1,7 @@
 //! Log-ins with an OpenID Connect provider: the authorization code flow with PKCE, state and nonce (OpenID Connect Core
 //! 1.0, section 3.1; RFC 7636).
 //!
-//! It identifies the user ([`Identity`]) and does not handle accounts. The caller decides about access.
+//! This module identifies the user ([`Identity`]). It does not handle accounts, and the caller decides about access.
 
 mod claims;
 mod http;
@@ -32,13 +32,14 @@ pub(crate) use self::claims::{Extra, Identity, identity, is_enough, key};
 use self::http::{Http, TrustError};
 pub(crate) use self::settings::OidcSection;
 
-/// Validity of cached metadata and keys; a guess. New keys are fetched when a token refers to them.
+/// How long metadata and keys are cached; a guess. If a token does not match the cached keys, the keys are fetched
+/// again.
 const CACHE_TIME: Duration = Duration::from_secs(3600);
 
-/// How long requests fail at once after a timeout of the provider; a guess.
+/// After the provider could not be reached, requests fail at once for this time; a guess.
 const FAILURE_CACHE_TIME: Duration = Duration::from_secs(5);
 
-/// Minimum interval between fetches of keys because of a token that does not match them.
+/// Minimum age of the cached keys before a token that does not match them causes a new fetch.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 type Fields = IdTokenFields<
@@ -72,7 +73,8 @@ type Flow = Client<
     EndpointMaybeSet,
 >;
 
-/// Asymmetric signature algorithms, with which only the provider can sign. Those that use the client secret are excluded.
+/// Asymmetric signature algorithms, with which only the provider can sign. Algorithms that sign with the client secret
+/// are excluded.
 const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -91,10 +93,10 @@ pub(crate) enum OidcError {
     /// The provider is unreachable, or its response is not usable.
     #[error("the provider does not respond: {0}")]
     Provider(String),
-    /// The provider rejects the code, because it was used, has expired, or is forged.
+    /// The provider rejects the code, because the code was used, has expired, or is forged.
     #[error("the provider rejected the code: {0}")]
     Code(String),
-    /// Its token is invalid.
+    /// The provider's token is invalid.
     #[error("invalid token of the provider: {0}")]
     Token(String),
 }
@@ -113,7 +115,7 @@ pub(crate) enum OpenError {
     Trust(#[from] TrustError),
 }
 
-/// A started log-in: the URL to open, and the values to verify at its end.
+/// A started log-in: the URL to open, and the values to verify at the end of the log-in.
 pub(crate) struct StartedLogin {
     pub(crate) url: String,
     pub(crate) attempt: Secrets,
@@ -122,11 +124,11 @@ pub(crate) struct StartedLogin {
 /// The values to verify at the end of a log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Secrets {
-    /// Returned in the redirect.
+    /// The provider returns this value in the redirect.
     pub(crate) state: String,
-    /// Returned in the token.
+    /// The provider returns this value in the token.
     pub(crate) nonce: String,
-    /// Sent to the provider with the code.
+    /// The PKCE verifier, which the portal sends to the provider with the code.
     pub(crate) verifier: String,
 }
 
@@ -137,7 +139,7 @@ pub(crate) struct Provider {
     redirect: RedirectUrl,
     secret: Option<ClientSecret>,
     http: Http,
-    /// Concurrent callers wait for one pending request.
+    /// Locked during a request, so concurrent callers wait for the same response.
     known: Mutex<ProviderCache>,
 }
 
@@ -149,10 +151,12 @@ struct ProviderCache {
 }
 
 impl Provider {
-    /// Reads the secret. Does not contact the provider before the first log-in, so that the portal can start without it.
+    /// Reads the client secret. Does not contact the provider, so that the portal can start while the provider is
+    /// unreachable.
     ///
     /// # Errors
-    /// Returns an error if the table is invalid.
+    /// Returns an error if the table is invalid, if the client secret cannot be read, or if the HTTP client cannot be
+    /// set up.
     pub(crate) fn open(section: OidcSection) -> Result<Provider, OpenError> {
         section.check().map_err(OpenError::Settings)?;
         let wrong = |why: openidconnect::url::ParseError| OpenError::Settings(why.to_string());
@@ -217,7 +221,7 @@ impl Provider {
     /// Exchanges the code for the user's identity.
     ///
     /// # Errors
-    /// [`OidcError`] if this fails.
+    /// Returns an error if the provider does not respond, rejects the code, or returns an invalid token.
     pub(crate) async fn finish(
         &self,
         code: String,
@@ -243,7 +247,7 @@ impl Provider {
         let access = response.access_token();
         let claims = match self.verify(&metadata, token, &nonce, Some(access)) {
             Ok(claims) => claims,
-            // The provider may have new keys.
+            // The provider may have new keys, so one more attempt with newer metadata follows.
             Err(why) => match self.metadata_again(&metadata).await? {
                 None => return Err(why),
                 Some(metadata) => self.verify(&metadata, token, &nonce, Some(access))?,
@@ -262,7 +266,7 @@ impl Provider {
         Ok(identity(&self.section, &claims.subject, &all))
     }
 
-    /// The provider's log-out URL; `None` if it has none or is unreachable.
+    /// The provider's log-out URL; `None` if the provider has no such URL or is unreachable.
     pub(crate) async fn log_out(&self) -> Option<String> {
         let metadata = self.metadata().await.ok()?;
         let end = metadata
@@ -277,7 +281,7 @@ impl Provider {
         Some(request.http_get_url().to_string())
     }
 
-    /// Returns a token's claims after verifying signature, issuer, audience, time, nonce and the access token's hash.
+    /// Verifies a token's signature, issuer, audience, time, nonce and access-token hash, and returns its claims.
     fn verify(
         &self,
         metadata: &ProviderMetadataWithLogout,
@@ -294,7 +298,7 @@ impl Provider {
             let key = token.signing_key(&verifier).map_err(|e| wrong(&e))?;
             let is = AccessTokenHash::from_token(access, algorithm, key).map_err(|e| wrong(&e))?;
             if is != *said {
-                return Err(wrong(&"it belongs to another access token"));
+                return Err(wrong(&"the ID token belongs to another access token"));
             }
         }
         Ok(Verified {
@@ -307,7 +311,8 @@ impl Provider {
         let id = ClientId::new(self.section.client_id.clone());
         let flow = Flow::from_provider_metadata(metadata.clone(), id, self.secret.clone())
             .set_redirect_uri(self.redirect.clone());
-        // `client_secret_basic` is used, which is the default, too, unless the provider excludes it.
+        // The client authenticates by `client_secret_basic`, which is also the default, unless the provider's metadata
+        // excludes it.
         let basic = metadata.token_endpoint_auth_methods_supported();
         match basic.is_none_or(|ways| ways.contains(&CoreClientAuthMethod::ClientSecretBasic)) {
             true => flow,
@@ -328,7 +333,8 @@ impl Provider {
         }
     }
 
-    /// Fetches the keys again, unless that has happened recently.
+    /// Fetches metadata and keys that are newer than `old`. Returns `None` if `old` was fetched within the last
+    /// [`RETRY_INTERVAL`].
     async fn metadata_again(
         &self,
         old: &Arc<ProviderMetadataWithLogout>,
@@ -373,7 +379,7 @@ impl Provider {
         }
     }
 
-    /// Like `verify`, for a token as text.
+    /// Like `verify`, but takes the token as text.
     #[cfg(test)]
     fn verify_text(
         &self,

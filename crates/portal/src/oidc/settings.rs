@@ -9,44 +9,44 @@ use super::http::is_secure;
 /// Maximum length of a provider's title in characters; a guess.
 const MAX_TITLE: usize = 40;
 
-/// An OpenID Connect provider, and which of its users have access.
+/// An OpenID Connect provider, and the rights of its users.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OidcSection {
-    /// Its issuer URL, as in its metadata.
+    /// The provider's issuer URL, exactly as in the provider's metadata.
     pub(crate) issuer: String,
     /// The portal's client id.
     pub(crate) client_id: String,
-    /// File with the client secret; `None` if the portal is a public client.
+    /// File that contains the client secret; `None` if the portal is a public client.
     #[serde(default)]
     pub(crate) client_secret_file: Option<PathBuf>,
     /// The portal's URL, as browsers use it. The redirect URL is `ADDRESS/api/oidc/callback`.
     pub(crate) address: String,
-    /// Label of the button on the page.
+    /// The provider's name on the page's log-in button.
     #[serde(default = "title")]
     pub(crate) title: String,
-    /// Claim with the name of a new account.
+    /// The claim that contains the name of a new account.
     #[serde(default = "name_claim")]
     pub(crate) name_claim: String,
-    /// Claim with the user's groups: a string, or a list of strings.
+    /// The claim that contains the user's groups: a string, or a list of strings.
     #[serde(default = "group_claim")]
     pub(crate) group_claim: String,
-    /// Group of the operators among the provider's users. `None`: `openuvr portal user` sets the roles.
+    /// Members of this group are operators. With `None`, `openuvr portal user` sets the roles.
     #[serde(default)]
     pub(crate) operators: Option<String>,
-    /// Only members of this group, and operators, have access. `None`: all users of the provider have access.
+    /// Only members of this group and operators have access. With `None`, all users of the provider have access.
     #[serde(default)]
     pub(crate) users: Option<String>,
-    /// Creates accounts for users without one.
+    /// Whether the portal creates missing accounts of users.
     #[serde(default)]
     pub(crate) create: bool,
     /// Requested scopes in addition to `openid`.
     #[serde(default = "scopes")]
     pub(crate) scopes: Vec<String>,
-    /// Lifetime of a log-in in hours, after which the provider is queried again.
+    /// Lifetime of a log-in in hours. After this time, the user must log in at the provider again.
     #[serde(default = "hours")]
     pub(crate) hours: u32,
-    /// Certificates of trusted authorities in addition to the system's, in PEM form.
+    /// PEM file with certificates of authorities that are trusted in addition to the system's authorities.
     #[serde(default)]
     pub(crate) ca: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! Invalid tokens, and valid tokens of other log-ins. `tests/portal/oidc.rs` tests with a real provider.
+//! Tests with invalid tokens, and with valid tokens of other log-ins. `tests/portal/oidc.rs` tests with a real
+//! provider.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -117,7 +118,8 @@ fn a_token_with_another_signature_is_refused() {
     let other = World::new();
     world.refused(&other.signed(json!({})));
 
-    // The public key, or the client's secret, as the key of a symmetric signature.
+    // HS256 with a key that an attacker may have: a verifier could use the public key, or the client secret, as a
+    // symmetric key.
     let claims = World::claims();
     let begun = begun(&json!({"alg": "HS256", "kid": "1"}), &claims);
     let key = hmac::Key::new(hmac::HMAC_SHA256, world.key.public_key().as_ref());
@@ -127,7 +129,7 @@ fn a_token_with_another_signature_is_refused() {
     let unsigned = self::begun(&json!({"alg": "none"}), &claims);
     world.refused(&format!("{unsigned}."));
 
-    // A valid signature with another body.
+    // The signature is valid, but belongs to another body.
     let signed = world.signed(json!({}));
     let parts: Vec<&str> = signed.split('.').collect();
     let body = World::claims().to_string().replace("\"7\"", "\"1\"");

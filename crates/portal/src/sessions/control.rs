@@ -1,4 +1,4 @@
-//! The portal's signatures: tickets for clients, and tokens for its own requests to sessions.
+//! Data that the portal signs: tickets for clients, and tokens for the portal's own requests to sessions.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,16 +19,16 @@ use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 use crate::store::{Store, StoreError};
 
-/// Name of the key in the database.
+/// Name of the signing key in the database.
 const KEY: &str = "tickets";
 
-/// Validity of the portal's own tokens, which are for one request.
+/// Lifetime of a token for one request of the portal.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 
 /// Timeout for the body of a response; a guess.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum length of a response in bytes: that with some hundred subscribers. A host has at most 64.
+/// Maximum length of a response in bytes. It is enough for some hundred subscribers; a host has at most 64.
 const MAX_RESPONSE: usize = 32 * 1024;
 
 /// Why signing or a request failed.
@@ -46,7 +46,7 @@ pub(crate) enum ControlError {
     /// The session is unreachable.
     #[error("{0}")]
     Connection(#[from] Unreachable),
-    /// It refused the request.
+    /// The session refused the request.
     #[error("unexpected HTTP status {0}")]
     Refused(hyper::StatusCode),
 }
@@ -57,7 +57,7 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// Loads the key from the database, or creates one.
+    /// Loads the signing key from the database, or creates one.
     pub(crate) async fn open(store: &Store) -> Result<Tickets, ControlError> {
         let new = hex(TicketSigner::generate()?.seed().as_slice());
         let kept = store.key(KEY, &new).await?;
@@ -66,19 +66,19 @@ impl Tickets {
         Ok(Tickets { signer })
     }
 
-    /// The public key, for sessions.
+    /// The public key. Sessions verify signatures with it.
     pub(crate) fn public(&self) -> String {
         self.signer.public().to_string()
     }
 
-    /// A ticket for this holder as text, and its expiry.
+    /// Creates a ticket for this holder. Returns its text and its expiry.
     pub(crate) fn ticket(
         &self,
         session: SessionId,
         role: Role,
         holder: Holder,
     ) -> Result<(String, u64), ControlError> {
-        // This is half of the maximum that hosts accept, so that clocks may differ.
+        // Tickets live half as long as hosts accept, so that the clocks of portal and host may differ.
         let life = match holder {
             Holder::FirstUse => MAX_OPEN_TICKET_LIFE,
             Holder::Key(_) => MAX_TICKET_LIFE,
@@ -94,7 +94,8 @@ impl Tickets {
         Ok((ticket.sign(&self.signer).to_string(), not_after.0))
     }
 
-    /// Renews a session's lease. Returns its subscriber statistics, if it reports them.
+    /// Renews a session's lease. Returns the session's subscriber statistics; `None` if the response contains no valid
+    /// statistics.
     pub(crate) async fn renew(
         &self,
         session: SessionId,
@@ -111,7 +112,8 @@ impl Tickets {
         if !status.is_success() {
             return Err(ControlError::Refused(status));
         }
-        // A body that is too long, incomplete or endless yields no statistics, although the renewal itself has succeeded.
+        // If the body is too long, incomplete or endless, there are no statistics, but the renewal itself has
+        // succeeded.
         let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect();
         let body = match timeout(TIMEOUT, body).await {
             Ok(Ok(body)) => body.to_bytes(),
@@ -120,7 +122,7 @@ impl Tickets {
         Ok(Figures::read(Instant::now(), &body))
     }
 
-    /// A token for these actions of the portal.
+    /// Creates a token that permits the portal these actions.
     pub(super) fn token(
         &self,
         session: SessionId,

@@ -1,7 +1,7 @@
 //! Subscriber statistics of a running session: frame rate and latency.
 //!
-//! The response to each renewal of the lease contains them. The session's program runs the user's application, so the
-//! response is untrusted: implausible values count as unknown, and only little data is stored.
+//! Each response to a lease renewal contains the statistics. The session's program runs the user's application, so the
+//! response is untrusted: implausible values count as unknown, and only a small amount of data is stored.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,26 +11,27 @@ use openuvr_proto::host::SubscriberKind;
 use openuvr_proto::host::figures::{GroupFigures, LatencyFigures, SubscriberFigures, grouped};
 use serde::Deserialize;
 
-/// Validity of statistics: three renewals, of which one may be late and one may fail.
+/// How long statistics stay valid: three renewal intervals. One renewal may be late, and one may fail.
 const VALIDITY: Duration = Duration::from_secs(30);
 
-/// Maximum plausible frame rate; a guess: no display is that fast.
+/// Maximum plausible frame rate in frames/s; a guess: no display is that fast.
 const MOST_FRAMES: f64 = 1000.0;
 
-/// Maximum plausible latency; a guess: it is not playable.
+/// Maximum plausible latency; a guess: nothing is playable with such a latency.
 const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// Statistics of a session. They are small, because there are five kinds and two roles. Copies share them.
+/// Statistics of a session. There are at most ten groups: five kinds of subscribers with two roles. Clones share the
+/// data.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Figures {
     groups: Arc<[GroupFigures]>,
     told: Instant,
 }
 
-/// The parsed part of a response. Module `control` of `openuvr_gateway` documents the whole response.
+/// The part of the response that the portal parses. Module `control` of `openuvr_gateway` documents the whole response.
 #[derive(Deserialize)]
 struct Answer {
-    /// Missing in older sessions; null: its application does not report them.
+    /// Missing in responses of older sessions; null if the session's application does not report subscribers.
     subscribers: Option<Vec<SubscriberJson>>,
 }
 
@@ -45,7 +46,7 @@ struct SubscriberJson {
 }
 
 impl Figures {
-    /// Parses a response that arrived at `now`; `None` if it has no statistics.
+    /// Parses a response that arrived at `now`; `None` if the response contains no statistics.
     pub(super) fn read(now: Instant, answer: &[u8]) -> Option<Figures> {
         let answer: Answer = serde_json::from_slice(answer).ok()?;
         let told = answer.subscribers?;
@@ -56,7 +57,7 @@ impl Figures {
         })
     }
 
-    /// Statistics by kind and role, players first; `None` if they are outdated.
+    /// Statistics by kind and role, players first; `None` if the statistics are outdated.
     pub(crate) fn groups(&self, now: Instant) -> Option<&[GroupFigures]> {
         let age = now.saturating_duration_since(self.told);
         (age < VALIDITY).then_some(&self.groups)
@@ -71,7 +72,7 @@ impl SubscriberJson {
         let role = roles.into_iter().find(|role| role.name() == self.role)?;
         let believed = |rate: &f64| (0.0..=MOST_FRAMES).contains(rate);
         Some(SubscriberFigures {
-            // A newer session may have more kinds.
+            // A newer session may report kinds that this portal does not know.
             kind: kind.unwrap_or(SubscriberKind::Other),
             role,
             frames_per_second: self.frames_per_second.filter(believed),
@@ -89,7 +90,7 @@ impl SubscriberJson {
     }
 }
 
-/// From seconds.
+/// Converts seconds to a duration; `None` if the value is implausible.
 fn span(seconds: Option<f64>) -> Option<Duration> {
     let span = Duration::try_from_secs_f64(seconds?).ok()?;
     (span <= MAX_LATENCY).then_some(span)

@@ -1,6 +1,6 @@
-//! Requests to a session: through a Unix socket on this machine, or over TLS with a pinned certificate. The session has
-//! printed the certificate's hash for its launcher. Responses are untrusted: each step has a timeout, and the head of a
-//! response a maximum length.
+//! Requests to a session, through a Unix socket on this machine, or over TLS with a pinned certificate. The session
+//! prints the certificate's hash for its launcher. Responses are untrusted: each step has a timeout, and a response's
+//! head has a maximum length.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::launch::{Endpoint, EndpointKind, SessionId};
 /// Timeout for connecting and for the response; a guess.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum length of a response's head in bytes. That of a session has 200.
+/// Maximum length of a response's head in bytes. A session's response head has 200.
 const MAX_HEAD: usize = 16 * 1024;
 
 /// Name of a session's socket in its folder (`crates/session/src/agent/folder.rs`).
@@ -47,8 +47,8 @@ impl Unreachable {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Sends a request to a session and returns the head of its response. The connection ends with the response's body, or
-/// is upgraded.
+/// Sends a request to a session and returns its response after the head has arrived. The connection ends after the
+/// response's body, unless it is upgraded.
 ///
 /// # Errors
 /// Returns an error if the session is unreachable, has a different certificate, or does not respond in time.
@@ -106,9 +106,10 @@ async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, U
     }
 }
 
-/// Checks that the socket belongs to the session, so that a session cannot direct the portal to other programs.
+/// Checks that the socket belongs to the session, so that a session cannot make the portal connect to another program.
 fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
-    let of_another = || Unreachable::because(format!("{} is not its socket", socket.display()));
+    let of_another =
+        || Unreachable::because(format!("{} is not the session's socket", socket.display()));
     let folder = socket.parent().ok_or_else(of_another)?;
     let named = format!("ouvr-{}", session.to_string().replace('-', ""));
     if socket.file_name() != Some(SOCKET.as_ref()) || folder.file_name() != Some(named.as_ref()) {
@@ -125,7 +126,8 @@ fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
     }
 }
 
-/// Accepts only the certificate with the hash that the session has printed, and no authority.
+/// Creates a TLS connector. It accepts only the certificate whose hash the session has printed, and trusts no
+/// authority.
 fn connector(fingerprint: &str) -> Result<TlsConnector, Unreachable> {
     let provider = Arc::new(default_provider());
     let hash: CertificateHash = fingerprint.parse().map_err(Unreachable::because)?;

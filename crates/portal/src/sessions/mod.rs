@@ -1,6 +1,6 @@
-//! The portal's sessions: the engine's state, ownership, and the actions of users.
+//! The portal's sessions: their state in the engine, their owners, and the actions of users.
 //!
-//! The state in memory is a cache, which is rebuilt from the launcher after a restart. The database adds sharing and
+//! The state in memory is a cache. After a restart, it is rebuilt from the launcher. The database adds sharing and
 //! history.
 
 mod control;
@@ -30,10 +30,10 @@ use crate::store::{LaunchOwner, Store, StoreError, User};
 /// Interval at which timeouts are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of lease renewals: a third of a session's default lease.
+/// Interval of lease renewals: a third of the default duration of a session's lease.
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Poll interval for the end of all sessions.
+/// Poll interval while the portal waits for the end of all sessions.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long an ended session stays visible.
@@ -42,15 +42,16 @@ const ENDED_VISIBLE: Duration = Duration::from_secs(120);
 /// Why a user does not get a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    /// The application does not exist, or is not permitted for this user.
+    /// The application does not exist, or this user may not start it.
     #[error("no such application")]
     NoApplication,
     /// The user's session limit is reached.
     #[error("session limit reached ({0}): stop a session first")]
     TooMany(u32),
-    /// An application with saves runs once at a time.
+    /// The user already has a session of this application, and an application with saves must not run twice at a time.
     #[error(
-        "{0} is already running, or the state of its last session is unknown: stop that session first, since two would overwrite the saves"
+        "{0} is already running, or the state of its last session is unknown: stop that session first, since two \
+         sessions would overwrite each other's saves"
     )]
     Twice(String),
     /// The portal is draining.
@@ -64,7 +65,7 @@ pub(crate) enum StartError {
     /// The session with this id has ended, or did not start.
     #[error("this session has ended: start a new one")]
     Over,
-    /// The engine refused it.
+    /// The engine refused the session.
     #[error("{0}")]
     Launch(#[from] LaunchError),
     /// The database failed.
@@ -72,7 +73,7 @@ pub(crate) enum StartError {
     Store(#[from] StoreError),
 }
 
-/// All known sessions. One for the whole portal.
+/// All known sessions. The portal has one instance.
 pub(crate) struct Sessions {
     launcher: Arc<dyn Launcher>,
     store: Store,
@@ -82,7 +83,7 @@ pub(crate) struct Sessions {
     saves: std::path::PathBuf,
     ice_file: Option<std::path::PathBuf>,
     registry: Registry,
-    /// Serializes starts of one portal. Otherwise, two concurrent starts could both pass the limit.
+    /// Serializes the starts in this portal. Otherwise, two concurrent starts could both pass the limit check.
     starts: tokio::sync::Mutex<()>,
 }
 
@@ -109,7 +110,8 @@ impl Sessions {
         }
     }
 
-    /// Starts an application for a user. Idempotent on `session`, which the user's browser chose.
+    /// Starts an application for a user. The user's browser has chosen the id `session`. The call is idempotent: a
+    /// known session of the same user is not started again.
     pub(crate) async fn start(
         &self,
         session: SessionId,
@@ -136,7 +138,7 @@ impl Sessions {
         if active.count() as u64 >= u64::from(most) {
             return Err(StartError::TooMany(most));
         }
-        // A lost session may still write.
+        // A lost session may still write to the saves.
         let writes = |of: &&SessionState| !matches!(of.observed.phase, Phase::Ended { .. });
         let same = |of: &&SessionState| of.observed.application == application.name;
         if application.saves && own.iter().filter(writes).any(|of| same(&of)) {
@@ -151,12 +153,12 @@ impl Sessions {
             LaunchOwner::Others => return Err(StartError::NotYours),
         }
         let spec = self.spec(session, user, application);
-        // From now on, it is visible to the user, and duplicates are detected.
+        // The registry makes the session visible to the user and detects duplicates from now on.
         self.registry.add(queued(&spec), Instant::now());
         if let Err(why) = self.launcher.launch(&spec).await {
             warn!(%session, user = user.name, application = application.name, "cannot launch: {why}");
-            // An engine that does not respond may have accepted it nevertheless, so the user may repeat the request for the
-            // same session.
+            // An engine that does not respond may nevertheless have accepted the session. Therefore, the session is not
+            // recorded as ended, and the user may repeat the request with the same id.
             if !matches!(why, LaunchError::Unavailable(_)) {
                 let _ = self
                     .store
@@ -211,7 +213,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends the sessions of a user who may not have any.
+    /// Ends all sessions of a user. Called when the user may no longer have sessions.
     pub(crate) async fn stop_all_of(&self, user: &str) {
         for state in self.registry.of_user(user) {
             let session = state.observed.session;
@@ -223,7 +225,7 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions, and waits, with a timeout, until they have ended.
+    /// Ends all sessions. Returns when they have ended, or after a timeout.
     pub(crate) async fn end_all(&self) {
         let grace = Duration::from_secs(self.limits.grace);
         let until = Instant::now() + 2 * grace;
@@ -239,7 +241,7 @@ impl Sessions {
     }
 
     /// The end of a session's log, for its owner and for operators. `None` if the session does not exist or belongs to
-    /// another user. Empty if no log is kept.
+    /// another user. The text is empty if no log is kept.
     pub(crate) async fn log(
         &self,
         session: SessionId,
@@ -258,7 +260,7 @@ impl Sessions {
         Ok(Some(log.unwrap_or_default()))
     }
 
-    /// Stores the end of a session's log before its engine forgets it.
+    /// Stores the end of a session's log. Called before the engine forgets the session.
     async fn keep_log(&self, session: SessionId) {
         match self.launcher.log(session).await {
             Ok(Some(log)) if !log.is_empty() => {
@@ -271,21 +273,21 @@ impl Sessions {
         }
     }
 
-    /// Permits or forbids watching by all users.
+    /// Sets whether all users may watch a session.
     pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
         self.store.share(session, shared).await?;
         self.registry.share(session, shared);
         Ok(())
     }
 
-    /// The session, if it is visible to this user.
+    /// The session; `None` if this user may not see it.
     pub(crate) fn visible(&self, session: SessionId, user: &User) -> Option<SessionState> {
         let state = self.registry.of(session)?;
         let own = state.observed.user == user.name;
         (own || user.operator || state.shared).then_some(state)
     }
 
-    /// The sessions of this user, and those that others share.
+    /// The sessions of this user, and the sessions that other users share.
     pub(crate) fn of(&self, user: &User) -> Vec<SessionState> {
         self.registry.visible_to(&user.name)
     }
@@ -295,12 +297,12 @@ impl Sessions {
         self.registry.all()
     }
 
-    /// A counter that increases with each change.
+    /// A counter that increases with each change of a session.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.registry.changes()
     }
 
-    /// Why the engine does not respond, if it does not.
+    /// Why the engine does not respond; `None` if it responds.
     pub(crate) fn engine_trouble(&self) -> Option<String> {
         self.registry.trouble()
     }
@@ -342,8 +344,8 @@ impl Sessions {
         }
     }
 
-    /// Marks sessions in the history as ended if the engine no longer has them. This runs before the server accepts
-    /// requests, because a session launched meanwhile would be mistaken for a missing one.
+    /// Marks sessions in the history as ended if the engine no longer has them. Must run before the server accepts
+    /// requests; otherwise, a session that is launched meanwhile could be mistaken for a missing one.
     pub(crate) async fn find_ended(&self) {
         let listed = match self.launcher.list().await {
             Ok(listed) => listed,
@@ -378,12 +380,12 @@ impl Sessions {
         match self.store.user(&observed.user).await {
             Ok(Some(_)) => {}
             Ok(None) => {
-                warn!(%session, user = observed.user, "stopped: its account does not exist");
+                warn!(%session, user = observed.user, "stopped a session whose account does not exist");
                 let _ = self.launcher.stop(session, Duration::ZERO).await;
                 return;
             }
-            // A database failure changes nothing.
-            Err(why) => warn!(%session, "cannot look up its account: {why}"),
+            // A database failure does not end the session.
+            Err(why) => warn!(%session, "cannot look up the session's account: {why}"),
         }
         let server = observed.server.clone();
         if phase.is_final() {
@@ -403,8 +405,8 @@ impl Sessions {
             .note_end(session, server.as_deref(), code, &why)
             .await
         {
-            // The launcher keeps it and reports it again after a restart.
-            warn!(%session, "cannot record its end: {failed}");
+            // The launcher keeps the session and reports it again after a restart of the portal.
+            warn!(%session, "cannot record the session's end: {failed}");
             return;
         }
         if let Phase::Ended { .. } = self
@@ -412,7 +414,7 @@ impl Sessions {
             .of(session)
             .map_or(Phase::Starting, |of| of.observed.phase)
         {
-            // Its end has been recorded, so the engine may forget it.
+            // The session's end has been recorded, so the engine may forget the session.
             let _ = self.launcher.stop(session, Duration::ZERO).await;
         }
     }
@@ -448,7 +450,7 @@ impl Sessions {
             .await;
         let grace = Duration::from_secs(self.limits.grace);
         if let Err(failed) = self.launcher.stop(session, grace).await {
-            warn!(%session, "cannot stop it: {failed}");
+            warn!(%session, "cannot stop the session: {failed}");
         }
     }
 
@@ -461,7 +463,7 @@ impl Sessions {
                 tokio::spawn(async move {
                     match sessions.tickets.renew(session, &endpoint).await {
                         Ok(figures) => sessions.registry.set_figures(session, figures),
-                        Err(why) => warn!(%session, "cannot renew its lease: {why}"),
+                        Err(why) => warn!(%session, "cannot renew the session's lease: {why}"),
                     }
                 });
             }
@@ -469,7 +471,7 @@ impl Sessions {
     }
 }
 
-/// State of a session that the engine has not reported yet.
+/// The state of a requested session before the engine reports one.
 fn queued(spec: &LaunchSpec) -> Observed {
     Observed {
         session: spec.session,

@@ -14,11 +14,11 @@ use crate::launch::{Observed, Phase, SessionId};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SessionState {
     pub(crate) observed: Observed,
-    /// When this portal first observed its current phase.
+    /// When this portal first observed the session's current phase.
     pub(crate) since: Instant,
-    /// Whether all users may watch it.
+    /// Whether all users may watch the session.
     pub(crate) shared: bool,
-    /// Whether the portal is ending it.
+    /// Whether the portal is ending the session.
     pub(crate) stopping: bool,
     /// Its subscriber statistics.
     pub(crate) figures: Option<Figures>,
@@ -27,13 +27,13 @@ pub(crate) struct SessionState {
 #[derive(Default)]
 struct Table {
     sessions: BTreeMap<SessionId, SessionState>,
-    /// Sessions that were shared before the engine reported them.
+    /// Shared sessions, including those that the engine has not reported yet.
     shared: Vec<SessionId>,
     reasons: BTreeMap<SessionId, String>,
     trouble: Option<String>,
 }
 
-/// The table, with notification of changes.
+/// The table of sessions. Notifies its watchers of changes.
 pub(super) struct Registry {
     table: Mutex<Table>,
     changed: watch::Sender<u64>,
@@ -89,7 +89,8 @@ impl Registry {
         self.notify();
     }
 
-    /// Adds a requested session, unless the launcher has already reported it, because its report is newer.
+    /// Adds a requested session. Does nothing if the launcher has already reported the session, because that report is
+    /// newer.
     pub(super) fn add(&self, asked: Observed, now: Instant) {
         let mut table = self.lock();
         if table.sessions.contains_key(&asked.session) {
@@ -137,7 +138,8 @@ impl Registry {
         }
     }
 
-    /// Sets a session's subscriber statistics without a notification, because they change continuously and are polled.
+    /// Sets a session's subscriber statistics. Does not notify watchers: statistics change continuously, and their
+    /// readers poll.
     pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {
         if let Some(state) = self.lock().sessions.get_mut(&session) {
             state.figures = figures;

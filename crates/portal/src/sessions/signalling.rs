@@ -1,8 +1,9 @@
-//! Signalling of a browser that plays through the portal: a WebSocket to the session's gateway, which the portal opens
-//! on the browser's behalf.
+//! Signalling of a browser that plays through the portal. The portal opens a WebSocket to the session's gateway on the
+//! browser's behalf.
 //!
-//! The session gets the browser's device, role and address, but none of its credentials for the portal. The portal uses
-//! only the status of the response, so a session cannot set cookies or headers in the browser.
+//! The session gets the browser's device key, role, user name and address, but no credentials that the browser has for
+//! the portal. Of the session's response, the portal uses only the status, so a session cannot set cookies or headers
+//! in the browser.
 
 use std::net::IpAddr;
 
@@ -24,7 +25,7 @@ use super::control::{ControlError, Tickets};
 use super::link::{self, Unreachable};
 use crate::launch::{Endpoint, SessionId};
 
-/// Path and headers for a gateway, where `crates/gateway/src/portal_requests.rs` reads them.
+/// Paths and headers of requests to a gateway. `crates/gateway/src/portal_requests.rs` reads them.
 const SIGNALLING: &str = "/session/signalling";
 const DISMISS: &str = "/session/dismiss";
 const TICKET: &str = "x-openuvr-ticket";
@@ -32,12 +33,12 @@ const DEVICE: &str = "x-openuvr-device";
 const NAME: &str = "x-openuvr-name";
 const FROM: &str = "x-forwarded-for";
 
-/// Maximum number of options of a page: one of each kind.
+/// Maximum number of options that a page can pass: one of each kind.
 const MAX_OPTIONS: usize = 3;
 
 /// A browser that connects to a session.
 pub(crate) struct Visitor<'a> {
-    /// Hash of its log-in token.
+    /// Hash of the browser's log-in token.
     pub(crate) login: &'a str,
     /// Its user.
     pub(crate) name: &'a str,
@@ -49,8 +50,8 @@ pub(crate) struct Visitor<'a> {
     pub(crate) options: String,
 }
 
-/// The options in the query of a page's WebSocket URL that are passed to the session: observing only, picture size and
-/// bitrate.
+/// Selects the options in the query of a page's WebSocket URL that the portal passes to the session: observing only,
+/// picture size and bitrate.
 pub(crate) fn page_options(query: &str) -> String {
     let number = |text: &str| {
         let digits = text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +65,8 @@ pub(crate) fn page_options(query: &str) -> String {
             .is_some_and(|(width, height)| number(width) && number(height)),
         _ => false,
     });
-    // Each option is passed only once, and there are few, because a page's query may be as long as a request's head.
+    // The number of options is limited and duplicates are dropped, because a page's query may be as long as a request's
+    // head.
     let mut heard: Vec<&str> = Vec::new();
     for word in words {
         if !heard.contains(&word) && heard.len() < MAX_OPTIONS {
@@ -74,7 +76,8 @@ pub(crate) fn page_options(query: &str) -> String {
     heard.iter().map(|word| format!("&{word}")).collect()
 }
 
-/// The device key of a log-in for a session. It differs between sessions and does not reveal the log-in.
+/// The device key that represents a log-in in a session. Each session sees a different key, and a key does not reveal
+/// the log-in.
 fn device(session: SessionId, login: &str) -> PublicKey {
     let whole = format!("{session} {login}");
     let hash = digest(&SHA256, whole.as_bytes());
@@ -123,7 +126,7 @@ impl Tickets {
         }
     }
 
-    /// Ends all connections of a log-in to the session, which would otherwise continue without the portal.
+    /// Ends all connections of a log-in to the session. Without this request, they would continue without the portal.
     ///
     /// # Errors
     /// Returns an error if the session is unreachable or refuses the request.

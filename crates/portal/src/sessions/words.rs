@@ -1,4 +1,4 @@
-//! Arguments of a session's program: those of `openuvr session`, for all launchers.
+//! The arguments of a session's program. For all launchers, they are those of `openuvr session`.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ pub(super) fn of(
     saves: Option<&Path>,
     ice: Option<&Path>,
 ) -> Vec<String> {
-    // The `=` is needed because a value that begins with a hyphen, as a key may, would be parsed as an option.
+    // The form `--name=value` is needed, because a value may begin with a hyphen (for example a key), and would
+    // otherwise be parsed as an option.
     let mut words = vec![
         format!("--id={session}"),
         format!("--ticket-key={key}"),
@@ -37,7 +38,7 @@ pub(super) fn of(
         words.push(format!("--set=ice-servers-file={}", file.display()));
     }
     if application.moonlight {
-        // Any free ports are used, as for the other clients.
+        // The system assigns free ports, as for the other clients.
         words.push("--set=moonlight=[::]:0".to_owned());
     }
     if let Some(user) = &application.application_user {

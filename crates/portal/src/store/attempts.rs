@@ -1,20 +1,20 @@
-//! Pending log-ins with a provider, on any of the portals of one database.
+//! Pending log-ins with a provider. All portals that use one database share them.
 
 use sqlx::Row as _;
 
 use super::{Store, StoreError, now};
 use crate::oidc::Secrets;
 
-/// How long a user may take at the provider, in seconds; a guess.
+/// How long a user may take to log in at the provider, in seconds; a guess.
 const LIFETIME: i64 = 600;
 
-/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one. Beyond the limit, new ones
-/// fail until the oldest expire.
+/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one. At the limit, new
+/// log-ins fail until the oldest ones expire.
 const MAX_PENDING: i64 = 10_000;
 
 impl Store {
-    /// Stores the values to verify at a log-in's end. `browser` is the hash of the browser's secret. Returns false if the
-    /// limit is reached.
+    /// Stores the values to verify at the end of a log-in. `browser` is the hash of the browser's secret. Returns false
+    /// if the limit is reached.
     pub(crate) async fn add_attempt(
         &self,
         attempt: &Secrets,
@@ -39,7 +39,8 @@ impl Store {
         Ok(added.rows_affected() > 0)
     }
 
-    /// Takes a log-in that this browser has started, once. Other browsers get nothing.
+    /// Removes a pending log-in and returns its values. Returns `None` if this browser has not started it, or if it has
+    /// expired.
     pub(crate) async fn take_attempt(
         &self,
         state: &str,

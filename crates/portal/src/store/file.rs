@@ -1,5 +1,5 @@
-//! The SQLite database file. It is private to its owner, because it contains the signing key and password hashes, and is
-//! checked for replacement while it is open.
+//! The SQLite database file. It contains the signing key and password hashes, so only its owner can access it. The
+//! portal also checks whether the file has been replaced while it is open.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,14 +12,14 @@ use tracing::warn;
 
 use super::StoreError;
 
-/// Permissions of other users that are forbidden for the file: all.
+/// The permissions that other users must not have for the file: all.
 const OTHERS_MODE: u32 = 0o077;
 
-/// Permissions of other users that are forbidden for its folder: all except search, because the home directories of
-/// applications' accounts are below it.
+/// The permissions that other users must not have for the file's folder: reading and writing. Search is allowed,
+/// because the home directories of applications' accounts are below the folder.
 const OTHERS_FOLDER_MODE: u32 = 0o066;
 
-/// Identity of the file.
+/// Identifies the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,
@@ -28,12 +28,12 @@ pub(super) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// Checks the file in an existing folder. It is created if missing. SQLite creates its other files (`-wal`, `-shm`) with
-    /// the same mode.
+    /// Checks the database file, whose folder must exist. Creates the file if it is missing. SQLite creates its other
+    /// files (`-wal`, `-shm`) with the same mode.
     ///
     /// # Errors
-    /// Returns an error if the file or its folder is not writable or cannot be made private, or if the file is empty, which
-    /// a database never is.
+    /// Returns an error if the file or its folder is not writable or cannot be made private. Also returns an error if
+    /// the file is empty, because a database is never empty.
     pub(super) fn prepare(path: &Path) -> Result<DatabaseFile, StoreError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let unusable = |at: &Path, why: &dyn std::fmt::Display| StoreError::Unusable {
@@ -44,7 +44,8 @@ impl DatabaseFile {
         writable(folder).map_err(|why| unusable(folder, &why))?;
         tighten(folder, OTHERS_FOLDER_MODE).map_err(|why| unusable(folder, &why))?;
         let mut options = OpenOptions::new();
-        // An existing file is not opened, because closing it would release the process's locks on it (POSIX, fcntl).
+        // An existing file is not opened here: closing it again would release all locks of this process on the file
+        // (POSIX, fcntl).
         match options.write(true).create_new(true).mode(0o600).open(path) {
             Ok(_) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {
@@ -83,10 +84,11 @@ impl DatabaseFile {
     }
 }
 
-/// Removes the permissions of others.
+/// Removes the permissions `others` of a file or folder.
 ///
 /// # Errors
-/// Returns an error if it belongs to another user, and others may write to it or, if it is a file, read it.
+/// Returns an error if the path belongs to another user and has such permissions. For a folder, only write permission
+/// for all users is an error.
 fn tighten(path: &Path, others: u32) -> io::Result<()> {
     let of = fs::metadata(path)?;
     let mode = of.mode() & 0o7777;
@@ -101,7 +103,7 @@ fn tighten(path: &Path, others: u32) -> io::Result<()> {
         );
         return fs::set_permissions(path, Permissions::from_mode(tight));
     }
-    // A cluster's volume belongs to root and to its group (Kubernetes, fsGroup).
+    // The volume of a cluster belongs to root and to the volume's group (Kubernetes, fsGroup).
     match of.is_dir() && mode & 0o002 == 0 {
         true => Ok(()),
         false => Err(io::Error::other(format!(
@@ -144,7 +146,7 @@ mod tests {
         let file = folder.path().join("portal.sqlite");
         DatabaseFile::prepare(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
-        // Such a file remains if the portal was killed before SQLite wrote to it, or after a power loss.
+        // An empty file remains if the portal is killed before SQLite writes to it, or after a power loss.
         assert!(matches!(
             DatabaseFile::prepare(&file),
             Err(StoreError::Empty(_))

@@ -1,4 +1,4 @@
-//! Past sessions, and which sessions are shared.
+//! The history of sessions, and which sessions are shared.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -17,31 +17,31 @@ pub(crate) struct PastSession {
     pub(crate) application: String,
     /// Time of the request in seconds since 1970.
     pub(crate) launched: i64,
-    /// Time of its observed end.
+    /// When the portal observed the session's end, in seconds since 1970; `None` if it has not ended.
     pub(crate) ended: Option<i64>,
     /// Its server.
     pub(crate) server: Option<String>,
-    /// Exit code of its program.
+    /// Exit code of the session's program, if known.
     pub(crate) code: Option<i64>,
     /// Why it ended.
     pub(crate) why: Option<String>,
-    /// Whether all users may watch it.
+    /// Whether all users may watch the session.
     pub(crate) shared: bool,
 }
 
 /// Owner of a requested session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LaunchOwner {
-    /// The caller owns it.
+    /// The caller owns the session.
     Own,
-    /// The caller owns it, and its end has been recorded.
+    /// The caller owns the session, and the session's end has been recorded.
     Over,
-    /// Another user owns it.
+    /// Another user owns the session.
     Others,
 }
 
 impl Store {
-    /// Records the request for a session, unless it has already been recorded.
+    /// Records that a session was requested, unless the request is already recorded. Returns the session's owner.
     pub(crate) async fn note_launch(
         &self,
         session: SessionId,
@@ -71,7 +71,7 @@ impl Store {
         })
     }
 
-    /// Records its end, unless it has already been recorded.
+    /// Records the session's end, unless an end is already recorded.
     pub(crate) async fn note_end(
         &self,
         session: SessionId,
@@ -121,7 +121,7 @@ impl Store {
         Ok(rows.iter().map(read).collect::<Result<_, _>>()?)
     }
 
-    /// Stores the end of a session's log, unless one has already been stored.
+    /// Stores the end of a session's log, unless the database already contains one.
     pub(crate) async fn note_log(&self, session: SessionId, log: &str) -> Result<(), StoreError> {
         sqlx::query("UPDATE history SET log = $2 WHERE session = $1 AND log IS NULL")
             .bind(session.to_string())
@@ -131,7 +131,7 @@ impl Store {
         Ok(())
     }
 
-    /// The owner of a session, and the stored end of its log.
+    /// The owner of a session, and the stored end of its log. `None` if the session does not exist.
     pub(crate) async fn log(
         &self,
         session: SessionId,
@@ -146,7 +146,7 @@ impl Store {
             .map_err(|why: sqlx::Error| why.into())
     }
 
-    /// Permits or forbids watching by all users.
+    /// Sets whether all users may watch a session.
     pub(crate) async fn share(&self, session: SessionId, shared: bool) -> Result<(), StoreError> {
         sqlx::query("UPDATE history SET shared = $2 WHERE session = $1")
             .bind(session.to_string())

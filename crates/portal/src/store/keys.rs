@@ -1,13 +1,13 @@
-//! Secrets and settings shared by all portals of one database.
+//! Secrets and settings that all portals of one database share.
 
 use super::{Store, StoreError};
 
-/// Setting that exists while new sessions are refused.
+/// Name of the setting that exists while the portals refuse new sessions.
 const DRAINING: &str = "draining";
 
 impl Store {
-    /// The stored secret with this name; if there is none, stores `new` and returns it. Portals that start concurrently get
-    /// the same secret.
+    /// Returns the stored secret with this name. If there is none, `new` is stored and returned. Portals that start
+    /// concurrently get the same secret.
     pub(crate) async fn key(&self, name: &str, new: &str) -> Result<String, StoreError> {
         sqlx::query("INSERT INTO keys (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(name)
@@ -25,7 +25,7 @@ impl Store {
         Ok(kept.is_some())
     }
 
-    /// Refuses or accepts new sessions from now on.
+    /// Sets whether the portals refuse new sessions from now on.
     pub(crate) async fn drain(&self, draining: bool) -> Result<(), StoreError> {
         let change = match draining {
             true => "INSERT INTO keys (name, value) VALUES ($1, 'yes') ON CONFLICT DO NOTHING",

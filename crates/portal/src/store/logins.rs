@@ -7,13 +7,14 @@ use super::{Store, StoreError, User, now};
 /// Lifetime of an unused log-in in seconds: two weeks; a guess.
 const IDLE_LIFETIME: i64 = 14 * 24 * 3600;
 
-/// Maximum lifetime in seconds: 90 days; a guess.
+/// Maximum lifetime of a log-in in seconds: 90 days; a guess.
 const LIFETIME: i64 = 90 * 24 * 3600;
 
-/// Minimum interval between updates of its last use, in seconds.
+/// Minimum interval in seconds between updates of a log-in's last use.
 const UPDATE_INTERVAL: i64 = 600;
 
-/// Maximum number of log-ins per account. Beyond it, the oldest is removed. A guess.
+/// Maximum number of log-ins per account; a guess. A new log-in beyond the limit removes the one that has been unused
+/// for longest.
 const PER_ACCOUNT: i64 = 32;
 
 /// A browser's log-in.
@@ -21,15 +22,15 @@ const PER_ACCOUNT: i64 = 32;
 pub(crate) struct Login {
     /// Its user.
     pub(crate) user: User,
-    /// CSRF token of its requests.
+    /// The CSRF token that the browser's requests must contain.
     pub(crate) csrf: String,
-    /// Whether it is through a provider.
+    /// Whether the user logged in through a provider.
     pub(crate) provider: bool,
 }
 
 impl Store {
-    /// Stores a log-in. `token` is the hash of the browser's secret; `until` is the end of a log-in through a provider, in
-    /// seconds since 1970.
+    /// Stores a log-in. `token` is the hash of the browser's secret. `until` is the expiry of a log-in through a
+    /// provider, in seconds since 1970.
     pub(crate) async fn add_login(
         &self,
         token: &str,

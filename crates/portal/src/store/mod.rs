@@ -1,7 +1,7 @@
-//! The portal's database: accounts, log-ins, the signing key, past sessions. Only the engine knows the current
-//! sessions.
+//! The portal's database: accounts, log-ins, the signing key, past sessions. The current sessions are not in the
+//! database; only the engine knows them.
 //!
-//! SQLite in a file, or PostgreSQL if several portals share it. All statements are valid in both.
+//! The database is SQLite in a file, or PostgreSQL if several portals share it. All statements are valid in both.
 
 mod attempts;
 mod file;
@@ -22,19 +22,19 @@ pub(crate) use self::history::{LaunchOwner, PastSession};
 pub(crate) use self::logins::Login;
 pub(crate) use self::users::{Account, MAX_NAME, User};
 
-/// Timeout of a request to the database. It is longer than SQLite's wait for another writer, which is 5 s.
+/// Timeout for getting a connection to the database. It is longer than SQLite's wait for another writer, which is 5 s.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Maximum number of connections; a guess: SQLite has a single writer in any case.
+/// Maximum number of connections; a guess: SQLite has only one writer at a time in any case.
 const CONNECTIONS: u32 = 8;
 
 /// Why a database operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
-    /// It cannot be opened.
+    /// The database cannot be opened.
     #[error("cannot open the database {at}: {why}")]
     Open { at: String, why: sqlx::Error },
-    /// The database is PostgreSQL, which this program was built without.
+    /// The database is PostgreSQL, but this program was built without support for PostgreSQL.
     #[error(
         "cannot open the database {at}: this portal was built without PostgreSQL; build it with `--features postgres`"
     )]
@@ -59,13 +59,13 @@ pub(crate) enum StoreError {
         .0.display()
     )]
     Gone(PathBuf),
-    /// A newer program created it.
+    /// A newer version of the program created the database.
     #[error("the database has version {0}, but this program supports {known}: install the newer program", known = schema::VERSION)]
     Newer(i64),
     /// The account exists.
     #[error("the account {0:?} already exists")]
     Exists(String),
-    /// The provider's user has another account.
+    /// The provider's user is already linked to another account.
     #[error("this user of the provider already has the account {0:?}")]
     Linked(String),
     /// Invalid account name.
@@ -73,12 +73,12 @@ pub(crate) enum StoreError {
         "{0:?} is not a valid account name: use at most {MAX_NAME} letters, digits, . _ @ and -"
     )]
     Name(String),
-    /// It is locked, full, corrupt or unreachable.
+    /// The database is locked, full, corrupt or unreachable.
     #[error("the database does not respond: {0}")]
     Failed(sqlx::Error),
 }
 
-/// The error is not its source, because the message already contains it.
+/// The original error is not the `source` of the new one, because the message already contains it.
 impl From<sqlx::Error> for StoreError {
     fn from(why: sqlx::Error) -> StoreError {
         StoreError::Failed(why)
@@ -99,7 +99,7 @@ impl StoreError {
 #[derive(Clone)]
 pub(crate) struct Store {
     pool: AnyPool,
-    /// Its file, if it is one.
+    /// The database file; `None` for PostgreSQL.
     file: Option<DatabaseFile>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum DatabaseLocation<'a> {
 }
 
 impl Store {
-    /// Opens it, and upgrades its tables to this program's version.
+    /// Opens the database, and upgrades its tables to this program's version.
     pub(crate) async fn open(place: DatabaseLocation<'_>) -> Result<Store, StoreError> {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
@@ -121,7 +121,7 @@ impl Store {
                 format!("sqlite://{}?mode=rwc", path.display()),
                 path.display().to_string(),
             ),
-            // The message omits the password.
+            // Error messages contain only the part after the `@`, without the password.
             DatabaseLocation::Url(url) => (
                 url.to_owned(),
                 url.rsplit_once('@')
@@ -149,7 +149,8 @@ impl Store {
         };
         let sqlite = file.is_some();
         if sqlite {
-            // A pool would retry permanent failures until its timeout, and hide the reason.
+            // The first connection is opened without the pool: the pool would retry after permanent failures until its
+            // timeout, and hide the reason.
             let mut first = AnyConnection::connect_with(&options)
                 .await
                 .map_err(failed)?;
@@ -178,10 +179,10 @@ impl Store {
         Ok(Store { pool, file })
     }
 
-    /// Checks that it accepts writes, and is still the one that was opened.
+    /// Checks that the database accepts writes, and that its file has not been replaced since it was opened.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.file.as_ref().map_or(Ok(()), DatabaseFile::check)?;
-        // Reads would succeed even with a full disk, a lock or a read-only file system.
+        // The check writes, because reads succeed even with a full disk, a lock or a read-only file system.
         sqlx::query(
             "INSERT INTO keys (name, value) VALUES ('checked', $1)
              ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -193,11 +194,13 @@ impl Store {
     }
 }
 
-/// Settings of each SQLite connection. Readers do not wait for a writer, and committed changes survive a power loss.
+/// Settings of each SQLite connection. With them, readers do not wait for a writer, and committed changes survive a
+/// power loss.
 const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
                        PRAGMA foreign_keys = ON";
 
-/// SQLite's error for an unreadable file: SQLITE_CORRUPT (11) with its extended codes, and SQLITE_NOTADB (26).
+/// The message of SQLite's errors for an unreadable file: SQLITE_CORRUPT (11) with its extended codes, and
+/// SQLITE_NOTADB (26). `None` for other errors.
 fn is_damage(why: &sqlx::Error) -> Option<String> {
     let sqlx::Error::Database(database) = why else {
         return None;

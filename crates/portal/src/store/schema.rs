@@ -4,7 +4,8 @@ use sqlx::AnyPool;
 
 use super::StoreError;
 
-/// The changes of each version. Released versions never change; new ones are appended.
+/// The statements that upgrade the tables to each version. The statements of released versions never change; later
+/// versions are appended.
 const STEPS: [&[&str]; 4] = [
     &[
         "CREATE TABLE users (
@@ -46,15 +47,16 @@ const STEPS: [&[&str]; 4] = [
     &["ALTER TABLE users ADD COLUMN disabled BIGINT NOT NULL DEFAULT 0"],
 ];
 
-/// The version of this program's tables.
+/// The version of the tables that this program uses.
 #[expect(clippy::cast_possible_wrap, reason = "there are few")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// Number of the lock that a portal holds while it creates tables. It is a random value, because the database may have other
-/// users.
+/// Key of the PostgreSQL advisory lock that a portal holds while it upgrades tables. The key is an arbitrary value,
+/// because other programs may use locks in the same database.
 const LOCK: i64 = 0x6f75_7672;
 
-/// Upgrades the tables to [`VERSION`] atomically. If several portals start, the others wait for the first one.
+/// Upgrades the tables to [`VERSION`] atomically. If several portals start at the same time, the first one upgrades,
+/// and the others wait.
 pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreError> {
     let mut transaction = match sqlite {
         // A transaction that starts with a read cannot become a writer while another writer is active (SQLite,

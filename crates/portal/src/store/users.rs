@@ -13,15 +13,15 @@ pub(crate) const MAX_NAME: usize = 64;
 pub(crate) struct User {
     /// The log-in name.
     pub(crate) name: String,
-    /// Argon2 hash in PHC string format; empty: no password.
+    /// Argon2 hash in PHC string format; empty if the account has no password.
     pub(crate) password: String,
-    /// Whether it may see and stop the sessions of all users.
+    /// Whether the user may see and stop the sessions of all users.
     pub(crate) operator: bool,
-    /// Maximum number of concurrent sessions; `None`: the configured default.
+    /// Maximum number of concurrent sessions; `None` for the configured default.
     pub(crate) sessions: Option<u32>,
 }
 
-/// An account, and whether it is disabled. If it is, log-in is not possible, and it has no sessions.
+/// An account, and whether it is disabled. The user of a disabled account cannot log in and has no sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Account {
     pub(crate) user: User,
@@ -29,7 +29,7 @@ pub(crate) struct Account {
 }
 
 impl Store {
-    /// Adds an account. `subject` is its user at a provider, as returned by [`crate::oidc::key`].
+    /// Adds an account. `subject` identifies the account's user at a provider, as returned by [`crate::oidc::key`].
     pub(crate) async fn add_user(
         &self,
         user: &User,
@@ -54,7 +54,7 @@ impl Store {
         }
     }
 
-    /// The account with this name, unless it is disabled.
+    /// The account with this name; `None` if it does not exist or is disabled.
     pub(crate) async fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
         let row = sqlx::query(
             "SELECT name, password, operator, sessions FROM users WHERE name = $1 AND disabled = 0",
@@ -65,7 +65,7 @@ impl Store {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
-    /// The account of this user of a provider, unless it is disabled.
+    /// The account that is linked to this user of a provider; `None` if there is none or it is disabled.
     pub(crate) async fn user_of(&self, subject: &str) -> Result<Option<User>, StoreError> {
         let row =
             sqlx::query("SELECT name, password, operator, sessions FROM users WHERE subject = $1 AND disabled = 0")
@@ -121,7 +121,7 @@ impl Store {
         Ok(changed.rows_affected() > 0)
     }
 
-    /// All accounts, by name.
+    /// All accounts, sorted by name.
     pub(crate) async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
         let all = "SELECT name, password, operator, sessions, disabled FROM users ORDER BY name";
         let rows = sqlx::query(all).fetch_all(&self.pool).await?;
@@ -147,7 +147,8 @@ impl Store {
         self.log_in_otherwise(change, name, Some(password)).await
     }
 
-    /// Changes how an account logs in and ends its log-ins. Returns whether the account exists.
+    /// Changes the password or the provider link of an account, and ends the account's log-ins. Returns whether the
+    /// account exists.
     async fn log_in_otherwise(
         &self,
         change: &'static str,
@@ -178,7 +179,8 @@ impl Store {
     }
 }
 
-/// Checks a name, because names are used in URLs, file names, labels of engines and logs.
+/// Checks an account name. Its characters are restricted, because names are used in URLs, file names, engine labels and
+/// logs.
 fn check(name: &str) -> Result<(), StoreError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());

@@ -1,5 +1,5 @@
-//! `openuvr client --portal`: a real client, a real portal and real sessions of the built-in scene. Cargo builds `openuvr`
-//! as part of another package.
+//! Tests `openuvr client --portal` with a real client, a real portal and real sessions of the built-in scene. Cargo
+//! builds `openuvr` as part of another package.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -42,7 +42,7 @@ fn place() -> Installation {
     place
 }
 
-/// A client without output, of a user whose keys are in the folder `keys` of the installation.
+/// A client that displays nothing. The user's keys are in the folder `keys` of the installation.
 struct Client {
     child: Child,
     said: PathBuf,
@@ -80,7 +80,7 @@ impl Client {
         wait(words, || self.output().contains(words));
     }
 
-    /// Sends Ctrl-C; returns the output.
+    /// Interrupts the client as Ctrl-C does, and returns its output.
     fn interrupt(&mut self) -> String {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -96,7 +96,7 @@ impl Client {
         (status.unwrap(), self.output())
     }
 
-    /// Checks that it fails with the reason in one line.
+    /// Checks that the client fails with a one-line reason. Returns the output.
     fn fails(&mut self) -> String {
         let (status, said) = self.ended();
         assert!(!status.success(), "{said}");
@@ -143,7 +143,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     assert!(said.contains("  scene  The scene: Moves"), "{said}");
     let mode = fs::metadata(place.path("keys/portals.json")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
-    // The log-in is stored from now on.
+    // The log-in is stored, so the following clients need no password.
     let said = client(&place, &at, &["--application=none"]).fails();
     assert!(said.contains("no such application"), "{said}");
     let said = client(&place, &at, &["--application=fails"]).fails();
@@ -170,7 +170,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
         .collect();
     assert_eq!(running.len(), 1, "{listed}");
     let id = running[0]["id"].as_str().unwrap();
-    // Another user watches the shared session by its id, but cannot end it.
+    // Another user can watch the shared session by its id, but cannot end it.
     let shared = format!("/api/sessions/{id}/shared");
     assert_eq!(
         person.status("PUT", &shared, Some(&json!({"shared": true}))),
@@ -192,7 +192,7 @@ fn a_client_starts_leaves_joins_and_stops_a_session() {
     let listed = listed.as_array().unwrap();
     let watched = listed.iter().find(|session| session["id"] == id).unwrap();
     assert_eq!(watched["state"], "running");
-    // The same application joins the same session.
+    // A second client that requests the same application joins the same session.
     let mut second = client(&place, &at, &["--application=scene", "--stop-session"]);
     second.says("player at");
     let said = second.interrupt();
@@ -257,7 +257,7 @@ fn an_operator_sees_how_it_is_for_a_client() {
             .unwrap();
         assert!(value > 0.0, "{start}{value}");
     }
-    // The player itself gets no statistics.
+    // The portal shows no statistics to the player.
     let own = ada.request("GET", "/api/sessions", None).unwrap().text();
     assert!(own.contains(&id) && !own.contains("subscribers"), "{own}");
     player.interrupt();
@@ -302,7 +302,7 @@ fn a_client_that_waits_for_a_place_gives_up_in_order() {
     eve.until(&id, "ended");
 }
 
-/// A portal with a self-signed certificate.
+/// Starts a portal with a self-signed certificate. Returns its process and its URL.
 fn secure_portal(place: &Installation) -> (Child, String) {
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
     let secure = format!("{}{config}", place.secure());
@@ -333,7 +333,7 @@ fn a_portal_is_pinned_by_its_certificate() {
     let words = "use --portal-fingerprint ";
     let found = said.split(words).nth(1).unwrap_or_else(|| panic!("{said}"));
     let fingerprint = found.trim().to_owned();
-    // The fingerprint is in the form that openssl prints.
+    // The portal's fingerprint has the same form as the output of openssl.
     let shown = Command::new("openssl")
         .args(["x509", "-noout", "-sha256", "-fingerprint", "-in"])
         .arg(place.path("cert.pem"))
@@ -348,7 +348,7 @@ fn a_portal_is_pinned_by_its_certificate() {
     let pinned = format!("--portal-fingerprint={fingerprint}");
     let (status, said) = client(&place, &at, &[&user, &password, &pinned]).ended();
     assert!(status.success() && said.contains("  scene"), "{said}");
-    // It was stored.
+    // The certificate's fingerprint and the log-in were stored.
     let (status, said) = client(&place, &at, &[]).ended();
     assert!(status.success() && said.contains("  scene"), "{said}");
     let said = client(&place, &at, &[&other]).fails();

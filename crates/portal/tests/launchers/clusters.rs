@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::suite::{Engine, program};
 
-/// A Slurm cluster: a controller and four nodes, with capacity for two sessions.
+/// A Slurm cluster: a controller and four nodes, which together can run two sessions.
 pub(crate) struct Slurm {
     cluster: Cluster,
     lost: Option<String>,
@@ -66,8 +66,8 @@ impl Engine for Slurm {
         true
     }
 
-    /// Without control groups, Slurm tracks processes by their parents: a returning node ends the program first, which
-    /// orphans its application.
+    /// A lost session has no application here. Without control groups, Slurm tracks processes by their parents. When a
+    /// node returns, Slurm first ends the session program, which orphans an application.
     fn lost_words(&self) -> &'static [&'static str] {
         &[]
     }
@@ -88,7 +88,7 @@ impl Engine for Slurm {
     }
 }
 
-/// A Kubernetes cluster with one node, with capacity for two sessions.
+/// A Kubernetes cluster: one node, which can run two sessions.
 pub(crate) struct Kubernetes {
     cluster: Cluster,
     lost: bool,
@@ -128,7 +128,7 @@ impl Engine for Kubernetes {
         Arc::new(kubernetes::Kubernetes::new(KubernetesConfig {
             kubeconfig: Some(self.kubeconfig()),
             unreachable: Duration::from_secs(5),
-            // Its node has no Pod network.
+            // The cluster's node has no Pod network.
             network: Network::Host,
             ..KubernetesConfig::new("openuvr.test/session:1")
         }))
@@ -168,7 +168,7 @@ struct Cluster {
 
 impl Cluster {
     fn new(engine: &'static str) -> Cluster {
-        // Its daemons run as several users.
+        // The folder is accessible to all users, because the cluster's daemons run as several users.
         let anyone = fs::Permissions::from_mode(0o755);
         let folder = tempfile::Builder::new()
             .permissions(anyone)

@@ -1,4 +1,4 @@
-//! This machine, with capacity for two sessions and one GPU.
+//! The local launcher on this machine, with capacity for two sessions and one GPU.
 
 use std::fs;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ impl Engine for Machine {
         Arc::new(Local::open(config).unwrap())
     }
 
-    /// The process ends while no portal runs.
+    /// Ends the session's process while no portal runs.
     fn lose(&mut self, _: SessionId, pid: i32) -> bool {
         kill(pid);
-        // A portal that finds it alive follows it and detects its end. Its parent does not wait for it, so it stays a
-        // zombie.
+        // If the next portal found the process alive, it would follow the process and detect its end. Nothing waits for
+        // the killed process, so it stays a zombie.
         wait("the end of the process", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let state = stat

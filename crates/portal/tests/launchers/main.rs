@@ -1,4 +1,5 @@
-//! One suite for all launchers. For each engine, there is a module here and a line in the table at the end of this file.
+//! One test suite for all launchers. For each engine, there is a module in this folder and a line in the table at the
+//! end of this file.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -10,8 +11,8 @@ mod suite;
 #[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
-/// Creates a test of each engine for each case of the suite. Cases that need daemons are `#[ignore]`d, and belong to a test
-/// tier.
+/// Creates a test for each engine and each case of the suite. Cases that need daemons are `#[ignore]`d; a test tier
+/// runs them.
 macro_rules! engines {
     ($($(#[$attribute:meta])* $engine:ident: $start:expr;)*) => {$(
         mod $engine {

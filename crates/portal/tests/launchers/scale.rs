@@ -1,4 +1,4 @@
-//! Five thousand sessions on nodes simulated by KWOK: the cost of the portal's part.
+//! Measures the cost of the portal with five thousand sessions. KWOK simulates the nodes.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::suite::{Engine as _, spec};
 use super::support::{Installation, wait};
 
 const SESSIONS: usize = 5000;
-/// Number of nodes, with eight GPUs each, so that all GPUs are in use.
+/// Number of nodes. Each node has eight GPUs, so the sessions use all GPUs.
 const NODES: usize = SESSIONS / 8;
 /// Concurrent launches.
 const AT_ONCE: usize = 64;
-/// Time limit. A cluster that places fewer than 30 sessions per second is broken.
+/// Time limit for placing all sessions. A cluster that places fewer than 30 sessions per second is broken.
 const TIMEOUT: Duration = Duration::from_secs(170);
 
 #[test]
@@ -72,7 +72,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
         "placed: {SESSIONS} in {took:.1} s, {:.0} a second",
         SESSIONS as f64 / took
     );
-    // One more session exceeds the capacity, and reports why.
+    // One more session exceeds the capacity. The launcher reports why it is queued.
     let mut one_more = spec(&[]);
     one_more.gpus = 1;
     runtime.block_on(launcher.launch(&one_more)).unwrap();
@@ -109,8 +109,8 @@ fn five_thousand_sessions_are_placed_and_found_again() {
     }
 }
 
-/// Runs the program itself with the same cluster. Measures the time until it has all sessions, the response time of the list
-/// for an operator, and the memory.
+/// Runs the portal itself with the same cluster. Measures the time until the portal lists all sessions, the response
+/// time of an operator's list, and the memory.
 fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     let place = Installation::new();
     let config = format!(

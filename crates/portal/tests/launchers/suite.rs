@@ -1,4 +1,4 @@
-//! The contract of all launchers.
+//! The contract that all launchers must fulfil.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,22 +16,23 @@ use tokio::runtime::Runtime;
 /// Timeout of an engine on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An engine under test. It has capacity for two sessions, and nothing of it remains after it has been dropped.
+/// An engine under test. It has capacity for two sessions. Dropping it removes everything that it has started.
 pub(crate) trait Engine {
-    /// Opens a launcher of this engine, as a starting portal does. Needs a tokio runtime. The previous one, if any, has
-    /// ended.
+    /// Opens a launcher of this engine, as a starting portal does. Needs a tokio runtime. An earlier launcher has been
+    /// dropped.
     fn launcher(&mut self) -> Arc<dyn Launcher>;
 
-    /// Removes the session from the engine while no portal runs. Returns whether that is possible.
+    /// Makes the session lost while no portal runs. Returns whether that is possible.
     fn lose(&mut self, session: SessionId, pid: i32) -> bool;
 
-    /// Makes the engine unavailable while sessions continue. Returns whether that is possible. `launcher` stays open.
+    /// Makes the engine unavailable while sessions and launcher continue. Returns whether that is possible.
     fn fail(&mut self) -> bool;
 
-    /// Makes it available again.
+    /// Makes the engine and lost nodes available again.
     fn restore(&mut self) {}
 
-    /// Arguments of a lost session. They include an application if the engine finds that again.
+    /// Arguments of the session that is lost. They start an application if the engine can end the application of a
+    /// session that returns.
     fn lost_words(&self) -> &'static [&'static str] {
         &["--application"]
     }
@@ -42,7 +43,7 @@ pub(crate) trait Engine {
     }
 }
 
-/// The lifetime of a portal: its launcher, in a runtime that ends with it like a process.
+/// A simulated portal process: a launcher, and a runtime that ends with it.
 struct Portal {
     launcher: Arc<dyn Launcher>,
     runtime: Runtime,
@@ -93,7 +94,7 @@ impl Portal {
         all.pop()
     }
 
-    /// Waits until `watch` reports such a phase.
+    /// Waits until `watch` reports a phase for which `is` returns true.
     fn until(&self, session: SessionId, what: &str, is: impl Fn(&Phase) -> bool) -> Observed {
         let mut found = None;
         wait(&format!("{session}: {what}"), || {
@@ -125,20 +126,20 @@ impl Portal {
         }
     }
 
-    /// Ends the portal's process.
+    /// Ends the simulated portal process.
     fn end(self) {
         drop(self.launcher);
         self.runtime.shutdown_timeout(Duration::from_secs(5));
     }
 }
 
-/// Endpoint of a bare session.
+/// The endpoint of a bare session, which is a session program without media.
 struct Running {
     at: String,
 }
 
 impl Running {
-    /// Sends it a line. Returns its session.
+    /// Sends a line to the session. Returns the id that the session reports.
     fn request(&self, tell: &str) -> Option<String> {
         let mut stream = TcpStream::connect(&self.at).ok()?;
         let mut line = String::new();
@@ -149,10 +150,10 @@ impl Running {
         Some(line.trim().to_owned())
     }
 
-    /// The process that answers, which must be the session's.
+    /// The process of the session program. Checks that the endpoint belongs to this session.
     fn pid(&self, session: SessionId) -> i32 {
         assert_eq!(self.request("").unwrap(), session.to_string());
-        // In a container, it may have a different process number.
+        // The process is found by its name, because a process in a container may know itself by another number.
         let is_program = |pid: &i32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.trim() == "bare_session"
@@ -302,7 +303,7 @@ pub(crate) fn ends_with_all_that_it_started(engine: &mut dyn Engine) {
     });
     assert_eq!(running.request(""), None);
     wait("it is forgotten", || portal.of(spec.session).is_none());
-    // Sessions that are gone or unknown are not an error.
+    // Stopping a forgotten or unknown session succeeds.
     portal.stop(spec.session);
     portal.stop(SessionId::random());
     portal.end();
@@ -319,7 +320,7 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
         .of(spec.session)
         .expect("it is listed until it is forgotten");
     assert!(listed.phase.is_final());
-    // Repeating the request starts nothing new.
+    // A repeated request starts no second program.
     portal.launch(&spec).unwrap();
     assert!(portal.of(spec.session).unwrap().phase.is_final());
     assert_eq!(processes(spec.session), [0; 0]);
@@ -328,7 +329,7 @@ pub(crate) fn ends_by_itself(engine: &mut dyn Engine) {
     portal.end();
 }
 
-/// The codes 124 and 127 are included because timeout(1) and env(1), which an engine may use, return them, too.
+/// Tests the codes 124 and 127, because an engine may use timeout(1) and env(1), which return these codes, too.
 pub(crate) fn reports_every_exit_code_as_its_own(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     for exit_code in [124, 127] {
@@ -470,7 +471,7 @@ pub(crate) fn is_lost(engine: &mut dyn Engine) {
     );
     portal.stop(spec.session);
     wait("it is forgotten", || portal.of(spec.session).is_none());
-    // Its server returns and gets the stop request.
+    // The session's server returns and gets the stop request.
     engine.restore();
     wait("no remaining processes", || {
         processes(spec.session).is_empty()

@@ -1,10 +1,10 @@
-//! A session on a machine that browsers cannot reach, but the portal and its relay can.
+//! A session on a machine that the portal and its relay can reach, but browsers cannot.
 //!
 //! ```text
 //!  desk 10.77.2.2 ─── 10.77.2.1  portal, coturn  10.77.1.1 ─── 10.77.1.2 session
 //! ```
-//! Each side is a network namespace with only that network, so there is no other route. If the session is a Pod, a bridge
-//! replaces the cable on its side.
+//! Each side is a network namespace that has only its own network, so there is no other route. If the session runs in a
+//! Pod, a bridge replaces the cable to the session.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,29 +22,29 @@ const DESK_SIDE: &str = "10.77.2.1";
 const DESK: &str = "10.77.2.2";
 const NODE_SIDE: &str = "10.77.1.1";
 const NODE: &str = "10.77.1.2";
-/// Network of node and Pods.
+/// The network of the node and its Pods.
 const NODES: &str = "10.77.1.0/24";
 
 /// Port of coturn.
 const RELAY: u16 = 13_478;
 
-/// Secret shared by coturn and the portal.
+/// The secret that coturn and the portal share.
 const SECRET: &str = "a secret of this test";
 
-/// Serialises the tests, because the addresses of the network are fixed.
+/// Serialises the tests, because the network addresses are fixed.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// The networks; removed on drop.
+/// The networks. They are removed on drop.
 struct Network {
     /// The namespace of the browser.
     desk: String,
-    /// The namespace of the session, or the bridge of Pods.
+    /// The namespace of the session, or the bridge for Pods.
     node: String,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Network {
-    /// Creates the networks with one node. `None`, with a message, without the privilege.
+    /// Creates the networks with one node. Without root privileges, prints a message and returns `None`.
     fn of_a_node() -> Option<Network> {
         let network = Network::of_the_desk()?;
         cable(&network.node, NODE_SIDE, NODE, "ouvr-n");
@@ -76,7 +76,7 @@ impl Network {
         Some(network)
     }
 
-    /// Whether the browser's side can send to the node at all.
+    /// Whether the browser's side has a route to the node.
     fn desk_reaches_node(&self) -> bool {
         let way = ["netns", "exec", &self.desk, "ip", "route", "get", NODE];
         let asked = Command::new("ip").args(way).output().unwrap();
@@ -87,7 +87,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         let Network { desk, node, .. } = self;
-        // The cables are removed with the namespaces.
+        // Removing a namespace also removes its cable.
         for gone in [
             ["netns", "del", desk],
             ["netns", "del", node],
@@ -98,7 +98,7 @@ impl Drop for Network {
     }
 }
 
-/// A namespace, and a cable between it and this one.
+/// Creates a namespace, and a cable (veth pair) between it and the current namespace.
 fn cable(namespace: &str, here: &str, there: &str, link: &str) {
     let link = format!("{link}{}", std::process::id());
     ip(&format!("netns add {namespace}"));
@@ -121,7 +121,7 @@ fn ip(line: &str) {
     assert!(done.status.success(), "ip {line}: {said}");
 }
 
-/// coturn, ended with the test.
+/// A coturn process. It is killed on drop.
 struct Relay(Child);
 
 impl Relay {
@@ -149,7 +149,7 @@ impl Drop for Relay {
     }
 }
 
-/// Plays the scene in a browser at the desk. `engine` configures how sessions run on the node.
+/// Plays the scene in a browser in the namespace `desk`. `engine` configures how sessions run on the node.
 fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     let secure = place.secure();
     let Some((mut browser, _turn)) = start_in(&network.desk, place) else {
@@ -173,21 +173,21 @@ fn plays_at_the_desk(network: &Network, place: &Installation, engine: &str) {
     play(&mut browser, &tab);
     browser.until(&tab, "document.querySelector('#video')?.videoWidth > 0");
     pixels_move(&mut browser, &tab);
-    // All media has passed through the relay.
+    // The log shows that the relay has forwarded data to the node. There is no other route.
     wait("traffic through the relay", || {
         let said = fs::read_to_string(place.path("coturn.log")).unwrap_or_default();
         let node = NODE.trim_end_matches('2');
         said.lines()
             .any(|line| line.contains(&format!("peer {node}")) && line.contains("lifetime updated"))
     });
-    // The page links back to the portal, where the session is stopped.
+    // The page links back to the portal. The session is stopped there.
     browser.run(&tab, "document.querySelector('#back').click(); true");
     browser.until(&tab, &state("running"));
     browser.run(&tab, &press("Stop", "#own"));
     browser.until(&tab, &state("ended"));
 }
 
-/// This is like a container with its own network: the session program is started there.
+/// The session program is started in a network namespace, as in a container with its own network.
 #[test]
 #[ignore = "belongs to ./dev test-portal: a browser, network namespaces, coturn"]
 fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
@@ -204,7 +204,7 @@ fn a_session_in_a_network_of_its_own_is_played_through_a_relay() {
     wait("no remaining processes", || place.processes().is_empty());
 }
 
-/// A cluster started and stopped by `crates/portal/cluster`.
+/// A cluster that `crates/portal/cluster` starts and stops.
 struct Cluster {
     engine: &'static str,
     folder: TempDir,
@@ -212,7 +212,7 @@ struct Cluster {
 
 impl Cluster {
     fn start(engine: &'static str, more: &[&str]) -> Cluster {
-        // Its daemons run as several users.
+        // The folder is accessible to all users, because the cluster's daemons run as several users.
         let anyone = fs::Permissions::from_mode(0o755);
         let folder = tempfile::Builder::new()
             .permissions(anyone)
@@ -246,7 +246,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The nodes are in the namespace, and their controller is on the portal's machine.
+/// The nodes run in the namespace. Their controller runs on the portal's machine.
 #[test]
 #[ignore = "belongs to ./dev test-cluster slurm: the daemons of Slurm, a browser, network namespaces, coturn"]
 fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
@@ -263,7 +263,7 @@ fn a_session_of_slurm_on_a_node_apart_is_played_through_a_relay() {
     plays_at_the_desk(&network, &place, &engine);
 }
 
-/// As usual, Pods have their own network, which only the portal's machine can reach.
+/// Pods have their own network, as usual. Only the portal's machine can reach it.
 #[test]
 #[ignore = "belongs to ./dev test-cluster kubernetes: a cluster, a browser, network namespaces, coturn"]
 fn a_session_of_kubernetes_in_a_pod_is_played_through_a_relay() {

@@ -1,4 +1,5 @@
-//! Log-in through an OpenID Connect provider in the browser: every button at the portal and at the provider.
+//! Log-in through an OpenID Connect provider in the browser. The test presses every button at the portal and at the
+//! provider.
 
 use openuvr_devtools::{Browser, Tab};
 use serde_json::json;
@@ -7,7 +8,7 @@ use super::provider::Provider;
 use super::start;
 use super::support::Installation;
 
-/// Presses a button. Waits for it while the page loads.
+/// Waits until the page shows the button, and presses it.
 fn press(browser: &mut Browser, tab: &Tab, button: &str) {
     browser.until(
         tab,
@@ -83,14 +84,14 @@ fn a_user_logs_in_and_out_through_a_provider() {
     });
     assert_eq!(shown, expected);
     assert!(place.processes().is_empty(), "a log-in starts nothing");
-    // Such an account has no password to change.
+    // An account that logs in through the provider has no password to change.
     press(&mut browser, &tab, "#tab-account");
     browser.until(
         &tab,
         "document.querySelector('#change').hidden && !document.querySelector('#no-password').hidden",
     );
 
-    // Log out of the portal, and of the provider, which asks for confirmation.
+    // Logs out of the portal and of the provider. The provider asks for confirmation.
     press(&mut browser, &tab, "#logout");
     browser.until(&tab, &format!("location.origin === {:?}", provider.issuer));
     press(&mut browser, &tab, "button[name=logout][value=yes]");
@@ -98,7 +99,7 @@ fn a_user_logs_in_and_out_through_a_provider() {
     let me = browser.run(&tab, "fetch('/api/me').then((answer) => answer.status)");
     assert_eq!(me, 401);
 
-    // The next user must authenticate again. A user without the group sees the reason.
+    // The next user must authenticate again. The page shows users outside of the group why their log-in fails.
     press(&mut browser, &tab, "#provider");
     log_in_there(&mut browser, &tab, &provider, "stranger");
     browser.until(&tab, &log_in_is_asked);

@@ -1,4 +1,5 @@
-//! The page in a real browser, which `./dev test-portal` installs. Without a browser, the tests are skipped with a message.
+//! Tests the page in a real browser, which `./dev test-portal` installs. Without a browser, the tests are skipped with
+//! a message.
 
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
@@ -23,10 +24,10 @@ use serde_json::json;
 use support::skip::skip;
 use support::{Installation, PASSWORD, Portal, wait};
 
-/// Serialises the tests, because each browser uses more than a core until its page has been loaded.
+/// Serialises the tests, because each browser uses more than one core until it has loaded its page.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A browser, if there is one, and the lock.
+/// Starts a browser, and takes the lock that serialises the tests. `None` if no browser is installed.
 fn start(place: &Installation) -> Option<(Browser, MutexGuard<'static, ()>)> {
     start_with(|program| Browser::start(program, place.folder.path()))
 }
@@ -96,14 +97,14 @@ fn log_in(browser: &mut Browser, portal: &Portal, name: &str) -> Tab {
     tab
 }
 
-/// Presses the first button with this label in these elements.
+/// A script that presses the first button with the label `word` in the elements that `within` selects.
 fn press(word: &str, within: &str) -> String {
     format!(
         "[...document.querySelectorAll('{within} button')].find((of) => of.textContent === '{word}').click(); true"
     )
 }
 
-/// Whether the user's newest session is in this state.
+/// A script that returns whether the user's newest session is in this state.
 fn state(of: &str) -> String {
     format!("document.querySelector('#own li')?.dataset.state === '{of}'")
 }
@@ -115,7 +116,7 @@ fn start_application(browser: &mut Browser, tab: &Tab, application: &str, until:
     browser.until(tab, &state(until));
 }
 
-/// Plays in the same window, as if the browser had blocked a second one.
+/// Opens the page that plays in the same window, as if the browser had blocked a new window.
 fn play(browser: &mut Browser, tab: &Tab) {
     let play = press("Play", "#own");
     browser.run(tab, &format!("window.open = () => null; {play}"));
@@ -136,7 +137,8 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "[...document.querySelectorAll('#applications h3')].map((of) => of.textContent)",
     );
     assert_eq!(titles, json!(["Bare", "save", "adas"]));
-    // The first picture has only a valid signature, so its letter is shown, as for the others.
+    // The first picture consists only of a valid signature and cannot be displayed. The page shows a letter instead, as
+    // for applications without a picture.
     browser.until(
         &tab,
         "[...document.querySelectorAll('#applications .picture')].map((of) => of.textContent).join('') === 'BSA'",
@@ -154,7 +156,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "document.querySelector('#own').textContent.includes('Stop sharing')",
     );
 
-    // The portal is restarted at the same address: the page reconnects.
+    // When the portal restarts at the same address, the page reconnects.
     let address = portal.at.clone();
     portal.kill();
     let portal = place.start_at(&address);
@@ -186,7 +188,7 @@ fn a_person_logs_in_starts_shares_and_stops() {
     );
 }
 
-/// Logs out and in as the operator, in the same tab.
+/// Logs out, and logs in as the operator.
 fn log_in_anew(browser: &mut Browser, portal: &Portal, tab: &Tab) -> Tab {
     browser.run(tab, "document.querySelector('#logout').click(); true");
     browser.until(tab, "!document.querySelector('#login').hidden");

@@ -1,4 +1,4 @@
-//! A session for Moonlight clients, for which a browser of the portal accepts the PIN.
+//! A session for Moonlight clients. A browser at the portal accepts the PIN.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ mod peer;
 use super::support::{Installation, wait};
 use super::{log_in, play, start_application, start_trusting, write_local, write_scene};
 
-/// The mode of the client.
+/// The client's video mode: width, height, frames/s.
 const MODE: (u32, u32, u32) = (640, 360, 60);
 
 #[test]

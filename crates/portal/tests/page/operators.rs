@@ -29,7 +29,7 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         &tab,
         "!document.querySelector('#made').hidden && !!document.querySelector('[data-account=bob]')",
     );
-    // Its password is shown only once.
+    // The new account's password is shown only once.
     let made = browser.run(&tab, "document.querySelector('#made').textContent");
     let made = made.as_str().unwrap();
     let password = made
@@ -55,13 +55,13 @@ fn an_operator_adds_limits_and_disables_an_account_on_the_page() {
         let mut all = all.as_array().unwrap().iter();
         all.find(|of| of["name"] == "bob").unwrap().clone()
     };
-    // This is what happens when the user types and moves to the next field.
+    // The script simulates that the user types a value and moves to the next field.
     browser.run(
         &tab,
         "{ const most = document.querySelector('[data-account=bob] input');
            most.focus(); most.dataset.typed = ''; most.value = '2'; most.dispatchEvent(new Event('change')); } true",
     );
-    // The line is rebuilt from the portal's response.
+    // The page rebuilds the account's line from the portal's response.
     browser.until(
         &tab,
         "document.querySelector('[data-account=bob] input:not([data-typed])')?.value === '2'",
@@ -113,7 +113,7 @@ fn an_operator_drains_the_portal_on_the_page() {
     browser.until(&tab, &says("Accept new sessions"));
     assert_eq!(ada.start_session(&id(2), "bare").status, 503);
     assert_eq!(place.processes().len(), 1, "running sessions continue");
-    // A user who starts a session sees the reason.
+    // The page shows users the reason when it refuses to start a session.
     browser.run(
         &tab,
         "document.querySelector('#tab-play').click();

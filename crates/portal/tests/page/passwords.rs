@@ -1,4 +1,4 @@
-//! The forms with passwords, as password managers see them
+//! The forms with passwords as password managers see them
 //! (<https://www.chromium.org/developers/design-documents/form-styles-that-chromium-understands>).
 
 use serde_json::json;
@@ -6,7 +6,8 @@ use serde_json::json;
 use super::support::{Installation, PASSWORD};
 use super::{log_in, start};
 
-/// The input of a password manager: each form's fields in order, with the value of the account name.
+/// A script that returns the data that a password manager reads: the fields of each form in order, and the value of the
+/// account name.
 const FIELDS: &str =
     "[...document.querySelectorAll('form:has([type=password])')].map((form) => [...form.querySelectorAll('input')].map(
     (of) => [of.type, of.name, of.autocomplete, of.type === 'password' ? '' : of.value]))";
@@ -44,7 +45,7 @@ fn a_password_is_changed_whose_account_the_form_names() {
              document.querySelector('#change').requestSubmit(); true"
         ),
     );
-    // A disappearing form tells password managers that the change succeeded.
+    // A password manager concludes from the disappearance of the form that the change succeeded.
     browser.until(
         &tab,
         "document.querySelector('#account').hidden && !document.querySelector('#login').hidden",

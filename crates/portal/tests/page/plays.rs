@@ -1,5 +1,5 @@
-//! End to end: from the portal's page to a moving picture in the browser, and back. It uses the real `openuvr session`,
-//! which cargo builds as part of another package.
+//! End-to-end test from the portal's page to a moving picture in the browser, and back. It uses the real `openuvr
+//! session`, which cargo builds as part of another package.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,8 @@ use serde_json::json;
 use super::support::{Installation, wait};
 use super::{log_in, play, start_application, start_trusting, state, write_local, write_scene};
 
-/// A few pixels of the displayed picture, as text; empty if there is no picture.
+/// A script that defines `pixels()`. It returns a few pixels of the displayed picture as text, or an empty text if
+/// there is no picture.
 const PIXELS: &str = "globalThis.pixels = () => {
   const video = document.querySelector('#video');
   if (!video || !video.videoWidth) return '';
@@ -26,7 +27,7 @@ const PIXELS: &str = "globalThis.pixels = () => {
 fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     let place = Installation::new();
     let secure = place.secure();
-    // There is only one certificate: a page with another one would not load.
+    // The browser accepts only the portal's certificate. A page with another certificate would not load.
     let Some((mut browser, _turn)) = start_trusting(&place) else {
         return;
     };
@@ -47,7 +48,8 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     no_session_listens_by_tcp(&place);
     pixels_move(&mut browser, &tab);
-    // A single log-in: the page requested nothing, and its URL contains no credentials.
+    // The user has logged in only once: the page that plays does not ask for a log-in, and its URL contains no
+    // credentials.
     let asked = "[document.querySelector('#login').hidden, location.search + location.hash]";
     assert_eq!(browser.run(&tab, asked), json!([true, ""]));
     let all = browser.run(
@@ -56,7 +58,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     assert_eq!(all, json!([origin]));
 
-    // It is played in another window, because frames of a hidden tab are not displayed.
+    // The portal's page opens in another window, because a browser does not display frames of a hidden tab.
     let played = tab;
     let tab = browser.open_window(&format!("{}://{}/", portal.scheme, portal.at));
     browser.until(&tab, &state("running"));
@@ -68,7 +70,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     browser.until(&tab, &state("ended"));
     wait("no remaining processes", || place.processes().is_empty());
-    // The playing page shows the end prominently, and its link back works.
+    // The page that plays shows the end prominently, and its link leads back to the portal.
     browser.until(
         &played,
         "!document.querySelector('#notice').hidden && \
@@ -88,7 +90,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
 }
 
-/// Checks that the displayed picture changes, five times.
+/// Checks five times that the displayed picture changes.
 pub(super) fn pixels_move(browser: &mut Browser, tab: &Tab) {
     browser.run(tab, PIXELS);
     for _ in 0..5 {
@@ -99,7 +101,7 @@ pub(super) fn pixels_move(browser: &mut Browser, tab: &Tab) {
     }
 }
 
-/// Listening TCP sockets (`/proc/net/tcp`, state 0A) of a session's processes.
+/// Checks that no process of a session has a listening TCP socket (`/proc/net/tcp`, state 0A).
 fn no_session_listens_by_tcp(place: &Installation) {
     let mut all = BTreeSet::new();
     for table in ["tcp", "tcp6"] {
@@ -135,7 +137,7 @@ fn no_session_listens_by_tcp(place: &Installation) {
     assert!(seen > 0, "no session was checked");
 }
 
-/// The operator's tab shows the statistics of the playing browser.
+/// Checks that the operator's tab shows the statistics of the browser that plays.
 fn an_operator_sees_figures(browser: &mut Browser, tab: &Tab) {
     browser.run(tab, "document.querySelector('#tab-operator').click(); true");
     let shown = "document.querySelector('#all-sessions .figures')?.textContent ?? ''";

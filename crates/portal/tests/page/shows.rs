@@ -1,4 +1,4 @@
-//! Page content: branding, pictures, the log of a failed session, the end of a session.
+//! Tests the page's content: branding, pictures, the log of a failed session, the end of a session.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn the_page_names_the_product_before_the_log_in_and_behind_it() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = browser.open(&format!("{}://{}/", portal.scheme, portal.at));
-    // Visible elements have a size, and a loaded picture.
+    // Checks that the product's name and picture are visible: the element has a size, and the picture is loaded.
     let named = |within: &str| {
         format!(
             "(() => {{ const of = document.querySelector('{within}'); const icon = of?.querySelector('img');
@@ -65,7 +65,8 @@ fn applications_show_pictures_and_those_of_desktop_entries() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let tab = log_in(&mut browser, &portal, "ada");
-    // For each application the loaded picture, as an icon, or the letter in its place.
+    // For each application, the script returns whether its picture is loaded and shown as an icon, or the letter that
+    // replaces a picture.
     let pictures = "[...document.querySelectorAll('#applications .picture')].map((of) =>
         of.tagName === 'IMG' ? of.complete && of.naturalWidth > 0 && of.classList.contains('icon') : of.textContent)";
     browser.until(
@@ -96,7 +97,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     assert!(why.as_str().unwrap().contains("exit code 3"), "{why}");
     browser.run(&tab, &press("Log", "#own"));
     browser.until(&tab, "!!document.querySelector('#own .log')");
-    // As written: text is not interpreted as markup.
+    // The text appears exactly as written, because it is not interpreted as markup.
     assert_eq!(
         browser.run(&tab, "document.querySelector('#own .log').textContent"),
         json!("it begins\n<b>no such display</b>")
@@ -111,7 +112,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     browser.until(&tab, "document.querySelectorAll('#own > li').length === 0");
 }
 
-/// The visible elements with statistics on the page that plays.
+/// A script that returns which elements with controls or statistics are visible on the page that plays.
 const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
     (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
 
@@ -132,7 +133,7 @@ fn the_page_shows_the_sessions_end_and_links_back() {
              document.querySelector('#notice h1').textContent === '{title}'"
         )
     };
-    // A bare session streams nothing, so the page keeps reconnecting while it runs.
+    // A bare session streams nothing, so the page tries to reconnect while the session runs.
     browser.until(&tab, &said("Reconnecting…"));
     assert_eq!(browser.run(&tab, FIGURES), json!([]));
     let session = browser.run(&tab, "location.pathname.split('/')[2]");
@@ -151,7 +152,8 @@ fn the_page_shows_the_sessions_end_and_links_back() {
     browser.until(&tab, &state("ended"));
     assert_eq!(browser.run(&tab, "location.pathname"), json!("/"));
 
-    // Statistics require a query. An unknown session has not ended.
+    // The elements with statistics appear only with `?figures` in the URL. For an unknown session, the page does not
+    // claim that the session has ended.
     let nothing = "00000000-0000-4000-8000-000000000000";
     let address = format!("{}://{}/play/{nothing}/?figures", portal.scheme, portal.at);
     let tab = browser.open(&address);

@@ -1,4 +1,4 @@
-//! Certificates from an ACME authority: pebble, which validates like a public authority.
+//! Certificates from an ACME authority. The test uses pebble, which validates like a public authority.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -7,17 +7,18 @@ use std::process::{Child, Command, Stdio};
 use super::support::skip::skip;
 use super::support::{Installation, wait};
 
-/// Validity of pebble's certificates in seconds. Renewal is after two thirds.
+/// Validity of pebble's certificates in seconds. The portal renews them after two thirds of this time.
 const VALID: u32 = 30;
 
-/// The authority, ended with the test.
+/// The authority's process. It is killed on drop.
 struct Authority {
     child: Child,
     port: u16,
 }
 
 impl Authority {
-    /// Starts an authority that validates names at this port. Returns `None`, with a message, if it is not installed.
+    /// Starts an authority that validates names at this port. If pebble is not installed, prints a message and returns
+    /// `None`.
     fn start(place: &Installation, tls_port: u16) -> Option<Authority> {
         if Command::new("pebble").arg("-h").output().is_err() {
             skip("pebble is not installed: apt-get install pebble, or ./dev test-portal");
@@ -27,7 +28,8 @@ impl Authority {
         place.write("authority.pem", &made.cert.pem());
         place.write("authority.key", &made.signing_key.serialize_pem());
         let (port, management) = (free_port(), free_port());
-        // Newer versions read the profile, older ones the line before it.
+        // The validity is set twice: newer versions of pebble read it from the profile, older ones from
+        // `certificateValidityPeriod`.
         let config = format!(
             r#"{{"pebble": {{
                 "listenAddress": "127.0.0.1:{port}", "managementListenAddress": "127.0.0.1:{management}",
@@ -64,7 +66,7 @@ impl Drop for Authority {
     }
 }
 
-/// Prints the logs of both sides if the test fails.
+/// Prints the logs of the portal and the authority if the test fails.
 struct Logs<'a>(&'a Installation);
 
 impl Drop for Logs<'_> {
@@ -109,7 +111,7 @@ fn a_certificate_is_ordered_kept_and_renewed() {
         authority.port
     );
     place.write("portal.toml", &config);
-    // The name may resolve to either address family.
+    // `localhost` may resolve to an address of either family.
     let at = format!("[::]:{port}");
     let portal = place.start_at(&at);
     assert_eq!(portal.scheme, "https");

@@ -1,4 +1,4 @@
-//! A certificate in files that another program renews, such as certbot.
+//! A certificate in files that another program, such as certbot, renews.
 
 use std::fs;
 
@@ -17,7 +17,8 @@ fn changed_files_are_used_without_a_restart() {
     let first = shown(port);
     assert!(first.contains("serial"), "{first}");
     let key = fs::read_to_string(place.path("key.pem")).unwrap();
-    // A new certificate is written before its key: until then they do not match, and the first one stays.
+    // The new certificate is written before its key. Until the new key is written, certificate and key do not match,
+    // and the first certificate stays in use.
     place.secure();
     let next_key = fs::read_to_string(place.path("key.pem")).unwrap();
     place.write("key.pem", &key);

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::support::skip::skip;
 use super::support::{Answer, Installation, PASSWORD, Person, Portal, wait};
 
-/// A connection from this address of the machine, with an incomplete log-in body.
+/// Opens a connection from this local address, and sends a log-in with an incomplete body.
 fn slow_login(portal: &Portal, from: Ipv4Addr) -> Option<TcpStream> {
     let at: SocketAddr = portal.at.parse().unwrap();
     let stream = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
@@ -24,7 +24,7 @@ fn slow_login(portal: &Portal, from: Ipv4Addr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Whether the peer has neither answered nor closed it.
+/// Whether the peer holds the connection: it has neither answered nor closed it.
 fn is_held(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let read = stream.read(&mut [0; 1024]);
@@ -58,7 +58,7 @@ fn slow_requests_hold_a_share_and_no_more() {
     place.add_user("ada", &[]);
     let portal = place.start();
     let ada = portal.log_in("ada");
-    // Connections from three neighbouring networks: two that would use all slots, and a small one.
+    // Three networks open connections: two of them would use all slots, and the third opens only a few.
     let neighbours = [(2, 3000), (3, 1500), (4, 8)].map(|(last, count)| {
         let from = Ipv4Addr::new(127, 0, 0, last);
         let open = (0..count).filter_map(|_| slow_login(&portal, from));
@@ -76,7 +76,7 @@ fn slow_requests_hold_a_share_and_no_more() {
         held.sum::<usize>()
     };
     let [first, second, small] = neighbours.map(held);
-    // Evicted connections may have been answered by now, since bodies have a timeout.
+    // Fewer connections than the limit may still be held, because bodies have a timeout.
     assert!(first <= 512 && second <= 512, "{first} and {second}");
     assert!(small <= 8);
 }
@@ -119,7 +119,7 @@ fn a_log_in_has_a_few_event_streams() {
     wait("closed connections", || open(&ada).0);
 }
 
-/// A concurrent log-in; returns its response.
+/// Sends a log-in, from the forwarded address `from` if there is one. Returns the response.
 fn log_in_from(portal: &Portal, from: Option<&str>, name: &str, password: &str) -> Answer {
     let body = json!({"name": name, "password": password});
     let forwarded: Vec<_> = from.iter().map(|from| ("x-forwarded-for", *from)).collect();
@@ -167,7 +167,7 @@ fn guessing_locks_out_no_known_browser() {
     let device = device.find(|cookie| cookie.contains("openuvr-device="));
     let device = device.unwrap().to_owned();
 
-    // All addresses of one /64 are one unknown client, with five guesses.
+    // All addresses of one /64 count as one unknown client, which has five guesses.
     let guess = |from: &str| log_in_from(&portal, Some(from), "ada", "wrong password").status;
     let one_64: Vec<u16> = (0..52)
         .map(|n| guess(&format!("2001:db8:0:1::{n:x}")))
@@ -177,7 +177,7 @@ fn guessing_locks_out_no_known_browser() {
     let stranger = log_in_from(&portal, Some("203.0.113.9"), "ada", PASSWORD);
     assert_eq!(stranger.status, 200, "from elsewhere she gets in");
 
-    // Many networks use up the account's limit for unknown clients.
+    // Guesses from many networks together use up the account's limit for unknown clients.
     let many = (0..12).flat_map(|n| (0..5).map(move |_| format!("2001:db8:1:{n:x}::1")));
     let many: Vec<u16> = many.map(|from| guess(&from)).collect();
     assert_eq!(many[59], 429);

@@ -1,4 +1,4 @@
-//! The database file: ownership, messages about unusable files, and the portal's health.
+//! The database file: its permissions, messages about unusable files, and the portal's health.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::support::{Installation, wait};
 
-/// An installation with SQLite, even if the other tests use PostgreSQL.
+/// An installation that uses SQLite even if the other tests use PostgreSQL.
 fn in_a_file() -> Installation {
     let mut place = Installation::new();
     place.database = None;
@@ -18,7 +18,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The output of a failed start.
+/// The error output of a portal that fails to start.
 fn complaint(place: &Installation) -> String {
     let ended = place.run(&["--listen", "127.0.0.1:0"], "");
     assert!(!ended.status.success());
@@ -43,7 +43,7 @@ fn its_files_are_the_owners_alone() {
     }
     assert_eq!(mode(""), 0o711);
     portal.kill();
-    // An older portal would have created it like this.
+    // Older portals created the file with this mode.
     set_mode(&data.join("portal.sqlite"), 0o644);
     let portal = place.start();
     portal.log_in("ada");
@@ -81,12 +81,12 @@ fn a_read_only_folder_is_reported_in_one_line() {
     set_mode(&data, 0o555);
     let said = match rustix::process::geteuid().is_root() {
         false => complaint(&place),
-        // Root can write everywhere, so the portal is started as another user with read access to everything else.
+        // Root can write to every folder. Therefore, the portal runs as another user that can read everything else.
         true => {
             set_mode(&data.join("portal.sqlite"), 0o666);
             let program = place.path("openuvr-portal");
-            // The copy is made by another process, so that no program that another test starts has it open for writing
-            // (`ETXTBSY`).
+            // Another process makes the copy. If this process opened the copy for writing, a program that another test
+            // starts could inherit the open file, and executing the copy would fail (`ETXTBSY`).
             let mut copying = Command::new("cp");
             copying.arg(env!("CARGO_BIN_EXE_openuvr-portal"));
             assert!(copying.arg(&program).status().unwrap().success());

@@ -1,5 +1,5 @@
-//! `deploy/portal.yaml`, which runs a portal in a cluster: the portal accepts the configuration in it. `./dev test-cluster
-//! kubernetes` validates the rest with an API server.
+//! Tests `deploy/portal.yaml`, which runs a portal in a cluster: the portal must accept the configuration in this file.
+//! `./dev test-cluster kubernetes` validates the rest with an API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The text after `NAME: |`: the following lines with more indentation.
+/// The text after `NAME: |`: the following lines with deeper indentation.
 fn block(name: &str) -> String {
     let head = format!("{name}: |");
     let mut lines = MANIFEST.lines().skip_while(|line| line.trim() != head);
@@ -24,7 +24,7 @@ fn block(name: &str) -> String {
     lines.join("\n")
 }
 
-/// The text after `KEY:`, on any line.
+/// The texts after all occurrences of `KEY:` in the manifest.
 fn values(key: &str) -> Vec<&'static str> {
     let lines = MANIFEST.lines().map(|line| {
         let line = line.trim();
@@ -34,7 +34,7 @@ fn values(key: &str) -> Vec<&'static str> {
     values.collect()
 }
 
-/// The files in the manifest that the portal reads and writes: its configuration, a secret, and its data folder.
+/// The paths in the manifest that the portal reads or writes: its configuration, a secret, and its data folder.
 fn files() -> [String; 3] {
     let args = values("args");
     let words = args[0].trim_end_matches(']');
@@ -51,7 +51,7 @@ fn files() -> [String; 3] {
 fn a_portal_accepts_the_configuration_of_its_manifest() {
     let place = Installation::new();
     let [_, secret, _] = files();
-    // The cluster mounts this file; on this machine, it is at another path.
+    // In the cluster, this file is a mount. On this machine, it has another path.
     place.write("turn.secret", "of a test\n");
     let own = place.path("turn.secret").display().to_string();
     let config = block("portal.toml").replace(&secret, &own);
@@ -81,7 +81,7 @@ fn probes_and_service_ask_the_portal_where_it_answers() {
     let listen: SocketAddr = config["listen"].as_str().unwrap().parse().unwrap();
     assert!(listen.ip().is_unspecified(), "others come from outside");
     assert_eq!(values("containerPort"), [listen.port().to_string()]);
-    // Three probes, then the service. All except the service's own refer to the container's port by name.
+    // The manifest has three probes, and then the service. The probes refer to the container's port by its name.
     assert_eq!(values("port"), ["http", "http", "http", "80"]);
     assert_eq!(values("targetPort"), ["http"]);
     let next = MANIFEST.lines().skip(1);

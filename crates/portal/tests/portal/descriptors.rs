@@ -1,5 +1,5 @@
-//! The portal's descriptor limit: raised for the portal itself, unchanged for sessions. When it is reached, the portal
-//! waits.
+//! The portal's descriptor limit. The portal raises its own limit, but not that of sessions. When the limit is reached,
+//! the portal waits.
 
 use std::fs;
 use std::net::TcpStream;
@@ -8,8 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::support::{Installation, Portal, id, wait};
 
-/// Number of iterations of a waiting loop before the check. The log merges repeated lines: after this many iterations of a
-/// busy loop there would be several lines.
+/// Number of iterations of the portal's waiting loop before the check. The log merges repeated lines. After this many
+/// iterations of a busy loop, it would still contain several lines.
 const TURNS: u64 = 20;
 
 /// The soft and the hard limit of a process.
@@ -38,7 +38,8 @@ fn the_portal_raises_its_limit_and_not_the_sessions() {
     assert_eq!(limits(processes[0]), ["300", &hard]);
 }
 
-/// Limits the portal to this many descriptors in addition to its open ones. The limit applies to descriptor numbers.
+/// Limits the portal to this many additional descriptors. The system compares descriptor numbers with the limit, so the
+/// lowest free number is added.
 fn limit(portal: &Portal, left: u64) {
     let folder = fs::read_dir(format!("/proc/{}/fd", portal.id())).unwrap();
     let names = folder.flatten().map(|entry| entry.file_name());
@@ -54,8 +55,8 @@ fn limit(portal: &Portal, left: u64) {
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
-/// Voluntary context switches of the portal's first thread, which accepts connections, and processor time of all its
-/// threads in hundredths of a second.
+/// Returns two values: the voluntary context switches of the portal's first thread, which accepts connections, and the
+/// processor time of all threads in hundredths of a second.
 fn waits_and_use(portal: &Portal) -> (u64, u64) {
     let id = portal.id();
     let status = fs::read_to_string(format!("/proc/{id}/task/{id}/status")).unwrap();
@@ -63,7 +64,7 @@ fn waits_and_use(portal: &Portal) -> (u64, u64) {
     let mut waits = all.filter_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let waits = waits.next().unwrap().trim().parse().unwrap();
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-    // After the name: state is field 3, the two times 14 and 15 (proc(5)).
+    // The first field after the program's name is field 3, the state. The two times are fields 14 and 15 (proc(5)).
     let (_, behind) = stat.rsplit_once(')').unwrap();
     let times = behind.split_whitespace().skip(11).take(2);
     let used = times.map(|time| time.parse::<u64>().unwrap()).sum();
@@ -85,7 +86,7 @@ fn a_portal_recovers_from_exhausted_descriptors() {
         log.matches("cannot accept a connection").count()
     };
     let mut waiting = Vec::new();
-    // A connection that was just closed frees a descriptor.
+    // The limit is set repeatedly, because a connection that closes frees a descriptor.
     wait("an exhausted limit", || {
         limit(&portal, 0);
         waiting.push(TcpStream::connect(&portal.at).unwrap());

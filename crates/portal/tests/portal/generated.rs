@@ -1,4 +1,4 @@
-//! A client generated from the portal's OpenAPI description works unmodified.
+//! A client that is generated from the portal's OpenAPI description works without changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,14 +42,14 @@ fn use_generated(place: &Installation, scheme: &str, at: &str, number: u32) -> V
         .arg(&client));
     let sources = ["sdk.gen.ts", "client.gen.ts"].map(|name| client.join(name));
     run(npm("compile").args(&sources).arg("--outDir").arg(&client));
-    // Otherwise, node would derive the module format from the surrounding folder.
+    // Without this file, node would derive the module format from the parent folder.
     std::fs::write(client.join("package.json"), "{\"type\":\"commonjs\"}").unwrap();
     let said = run(Command::new("node")
         .arg(folder().join("use.js"))
         .arg(&client)
         .arg(format!("{scheme}://{at}"))
         .args(["ada", PASSWORD, &id(number)])
-        // The certificate is the test's own.
+        // The portal's certificate is self-signed.
         .env("NODE_TLS_REJECT_UNAUTHORIZED", "0"));
     said.lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -59,7 +59,7 @@ fn use_generated(place: &Installation, scheme: &str, at: &str, number: u32) -> V
 #[test]
 #[ignore = "belongs to ./dev test-portal: a generator of clients"]
 fn a_generated_client_logs_in_and_plays() {
-    // The cookie has another name with HTTPS.
+    // Both are tested, because the cookie has another name with HTTPS.
     for secure in [false, true] {
         let place = Installation::new();
         place.add_user("ada", &[]);

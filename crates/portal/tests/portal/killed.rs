@@ -1,4 +1,4 @@
-//! A portal that is killed at any point: no session starts twice, and no process is orphaned.
+//! The portal may be killed at any point: no session starts twice, and no process is orphaned.
 
 use std::thread;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn a_killed_portal_finds_its_sessions_again() {
     );
     assert_eq!(place.processes(), before);
 
-    // A user without an account has no sessions.
+    // When an account has been removed, its sessions end.
     portal.kill();
     assert!(place.run(&["user", "remove", "ada"], "").status.success());
     let _portal = place.start();
@@ -49,8 +49,8 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
     place.add_user("ada", &["--sessions", "100"]);
     let mut portal = place.start();
     let mut ada = portal.log_in("ada");
-    // Times from before the request is read until after its response. The exact points depend on the machine, but the
-    // requirement is the same at each.
+    // The portal is killed at different times, from before it reads the request until after its response. The exact
+    // points depend on the machine, but the requirement is the same at every point.
     for round in 0..12_u32 {
         let session = id(round + 1);
         let asked = {
@@ -68,7 +68,7 @@ fn killed_between_launch_and_answer_nothing_runs_twice() {
         ada = ada.at(&portal);
         let again = ada.start_session(&session, "bare").status;
         if again == 410 {
-            // Killed after it was recorded and before it was launched.
+            // The portal was killed after it had recorded the session, and before it launched the session.
             assert!(place.processes().is_empty(), "round {round}");
             continue;
         }

@@ -1,4 +1,4 @@
-//! The log of a failed session: stored with the history, for its owner and for operators.
+//! The log of a failed session. The history stores it for the session's owner and for operators.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::support::{Installation, Person, id, wait};
 
-/// Makes a bare session execute a line, and waits for it.
+/// Makes a bare session execute a command line, and waits until the session has read it.
 fn execute(place: &Installation, session: &str, what: &str) {
     let said = place.path(&format!("data/sessions/{session}/said"));
     let said: Value = serde_json::from_slice(&fs::read(said).unwrap()).unwrap();
     let at = said["web"].as_str().unwrap().strip_prefix("https://");
     let mut stream = TcpStream::connect(at.unwrap()).unwrap();
     writeln!(stream, "{what}").unwrap();
-    // It has read the line when it closes the connection.
+    // The session closes the connection when it has read the line.
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
@@ -52,7 +52,7 @@ fn the_log_of_a_failed_session_is_kept_for_its_owner() {
         assert_eq!(log(anonymous), (401, Value::Null));
     };
     check(&portal.anonymous(), ada, bob, root);
-    // The engine forgets the session and removes its file.
+    // The engine forgets the session and removes the session's log file.
     assert_eq!(ada.status("DELETE", &path, None), 202);
     let folder = place.path(&format!("data/sessions/{session}"));
     wait("removal of its folder", || !folder.exists());

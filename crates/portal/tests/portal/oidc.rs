@@ -7,7 +7,7 @@ use super::support::{Installation, PASSWORD};
 
 const GROUPS: &str = "create = true\nusers = \"players\"\noperators = \"operators\"";
 
-/// A raw field of a URL's query.
+/// The value of a field in a URL's query, without decoding.
 fn field<'a>(url: &'a str, name: &str) -> &'a str {
     let query = url.split_once('?').unwrap().1;
     let mut fields = query.split('&').filter_map(|field| field.split_once('='));
@@ -48,7 +48,7 @@ fn people_come_by_the_provider() {
     let odd = log_in(&provider, portal.anonymous(), "..%2Fada").err();
     assert_eq!(odd.as_deref(), Some("/#login=name"));
 
-    // Such an account has no password.
+    // An account from the provider has no password.
     for password in ["", "x", PASSWORD] {
         let body = json!({"name": "ada", "password": password});
         let answer = anonymous
@@ -86,17 +86,18 @@ fn a_log_in_counts_once_and_in_its_own_browser() {
         let answer = come_back(person, back);
         answer.header("location").unwrap().to_owned()
     };
-    // In another user's browser, which would then act as ada, and without a browser's cookie.
+    // The redirect fails in another user's browser, which would otherwise act as ada. It also fails in a browser
+    // without a cookie.
     let (_, other) = start_log_in(portal.anonymous());
     assert_eq!(leads(&other, &back), "/#login=state");
     assert_eq!(leads(&portal.anonymous(), &back), "/#login=state");
-    // With an unknown state, and from another provider.
+    // The redirect fails with an unknown state.
     let forged = back.replace("state=", "state=x");
     assert_eq!(leads(&person, &forged), "/#login=state");
     assert_eq!(leads(&person, &back), "/");
     assert_eq!(leads(&person, &back), "/#login=state", "a second time");
 
-    // A used code for a new log-in: its verifier differs.
+    // A used code fails in a new log-in, because the verifier of the new log-in differs.
     let code = field(&back, "code");
     let (url, person) = start_log_in(portal.anonymous());
     let state = field(&url, "state");
@@ -162,7 +163,7 @@ fn without_the_provider_passwords_go_on() {
     let back = Visitor::default().log_in(&provider, &url, "ada");
     let at = provider.portal.clone();
     drop(provider);
-    // The provider stops during a log-in, and the portal starts without it.
+    // The provider stops during a log-in. The portal can start without the provider.
     let answer = come_back(&person, &back);
     assert_eq!(answer.header("location"), Some("/#login=provider"));
     portal.kill();

@@ -1,5 +1,5 @@
-//! A session's influence on a browser that plays it on the portal's origin: only messages of one WebSocket, while the
-//! user has access.
+//! A session is played in a browser on the portal's origin. The session can influence the browser only by messages of
+//! one WebSocket, and only while the user has access.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::support::{Installation, Person, Portal, example, id, wait};
 
-/// A portal of hostile sessions, with logged-in users.
+/// A portal whose sessions are hostile, and an installation with two users.
 struct World {
     place: Installation,
     portal: Portal,
@@ -33,7 +33,7 @@ impl World {
     }
 }
 
-/// Starts a session of this user with this behaviour.
+/// Starts a session for this user, and sets its behaviour. Returns the session's folder.
 fn start_hostile(person: &Person, session: &str, does: &str) -> PathBuf {
     assert_eq!(person.start_session(session, "bare").status, 202);
     person.until(session, "running");
@@ -43,7 +43,7 @@ fn start_hostile(person: &Person, session: &str, does: &str) -> PathBuf {
     folder
 }
 
-/// Requests the WebSocket. Returns the status, the headers, and the following data.
+/// Requests the WebSocket. Returns the status and the headers of the response, and a reader for the data that follows.
 fn connect(
     person: &Person,
     session: &str,
@@ -98,7 +98,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
     ];
     let (status, headers, mut answer) = connect(&ada, &session, &secrets);
     assert_eq!(status, 101, "{headers:?}");
-    // Its response does not reach the browser: these headers are the portal's own.
+    // The session's response does not reach the browser: the portal itself sets these headers.
     let own = [
         "cache-control",
         "connection",
@@ -123,7 +123,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
     let mut back = [0; 5];
     answer.read_exact(&mut back).unwrap();
     assert_eq!(&back, b"offer");
-    // It gets only the browser's device, name and address.
+    // The session gets only the browser's device, name and address.
     let asked = fs::read_to_string(folder.join("asked")).unwrap();
     let mut lines = asked.lines();
     assert_eq!(
@@ -151,7 +151,7 @@ fn a_session_gets_no_secret_and_sets_no_header() {
     for secret in [cookie, ada.csrf.as_deref().unwrap(), "of-the-browser"] {
         assert!(!asked.contains(secret), "{asked}");
     }
-    // The portal sets the browser's address. A header of the client is not trusted.
+    // The portal sets the header with the browser's address. The client's own header is not trusted.
     assert!(heard.contains(&("x-forwarded-for".to_owned(), "127.0.0.1".to_owned())));
     assert!(heard.contains(&("x-openuvr-name".to_owned(), "ada".to_owned())));
 }
@@ -197,7 +197,7 @@ fn only_permitted_users_reach_a_session() {
     let status = |person: &Person, more: &[(&str, &str)]| connect(person, &session, more).0;
     assert_eq!(status(&world.portal.anonymous(), &[]), 401);
     assert_eq!(status(&bob, &[]), 404);
-    // From another site, and without an origin.
+    // Requests from another site and requests without an origin are refused.
     let site = [("sec-fetch-site", "cross-site")];
     assert_eq!(status(&ada, &site), 403);
     let plain = ada.request_with(
@@ -215,7 +215,7 @@ fn only_permitted_users_reach_a_session() {
         "the request reached the session"
     );
 
-    // Observers lose access when sharing ends; the owner, when the log-in ends.
+    // Observers lose access when sharing ends. The owner loses access when the log-in ends.
     let share = |shared: bool| {
         let path = format!("/api/sessions/{session}/shared");
         assert_eq!(
@@ -247,7 +247,7 @@ fn connections_of_one_log_in_are_limited() {
     let mut all: Vec<_> = (0..8).map(|_| connect(&ada, &session, &[])).collect();
     assert!(all.iter().all(|(status, ..)| *status == 101));
     assert_eq!(connect(&ada, &session, &[]).0, 503);
-    // The same user's other browser has its own limit.
+    // Another browser of the same user has its own limit.
     let other = world.portal.log_in("ada");
     assert_eq!(connect(&other, &session, &[]).0, 101);
     all.pop();
@@ -266,7 +266,7 @@ fn the_page_that_plays_is_the_portals_own() {
     assert!(served.text().contains("<html lang=\"en\" data-portal>"));
     let policy = served.header("content-security-policy").unwrap();
     assert!(policy.contains("trusted-types 'none'"), "{policy}");
-    // The page's files, and nothing else.
+    // Only the page's files are served.
     let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/../gateway/page/dist");
     for file in fs::read_dir(dist).unwrap().flatten() {
         let name = file.file_name().into_string().unwrap();

@@ -35,7 +35,7 @@ fn an_operator_makes_limits_and_disables_accounts() {
     ada.until(&id(1), "running");
     ada.until(&id(2), "running");
     assert_eq!(place.processes().len(), 2);
-    // When the account is disabled, its log-ins end, log-in is refused, and its sessions end.
+    // Disabling the account ends its log-ins and its sessions. New log-ins are refused.
     let disabled = json!({"operator": false, "sessions": 2, "disabled": true});
     assert_eq!(change("ada", &disabled), 204);
     assert_eq!(ada.status("GET", "/api/me", None), 401);
@@ -77,7 +77,7 @@ fn a_portal_that_is_drained_starts_nothing_and_ends_nothing() {
     let refused = ada.start_session(&id(2), "bare");
     assert_eq!(refused.status, 503);
     assert!(refused.text().contains("maintenance"), "{}", refused.text());
-    // Repeating the request for a running session starts nothing.
+    // A repeated request for a running session starts no second program.
     assert_eq!(ada.start_session(&id(1), "bare").status, 202);
     assert_eq!(place.processes().len(), 1);
     drain(false);

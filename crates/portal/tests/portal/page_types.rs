@@ -1,4 +1,5 @@
-//! The page's types match the REST interface: each field is described there, and is nullable in both or in neither.
+//! The page's types match the REST interface: the interface describes each field of a type, and a field that may be
+//! null in one may be null in the other.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use super::support::Installation;
 
-/// A type of the page, and its schema.
+/// A type of the page, and its schema in the interface.
 const TYPES: [(&str, &str); 13] = [
     ("Me", "Me"),
     ("LoginMethods", "LoginMethods"),
@@ -23,7 +24,7 @@ const TYPES: [(&str, &str); 13] = [
     ("Load", "Load"),
 ];
 
-/// The fields of each interface, and whether they may be null.
+/// The fields of each TypeScript interface in `api.ts`, and whether they may be null.
 fn interfaces() -> BTreeMap<String, BTreeMap<String, bool>> {
     let source = include_str!("../../page/src/api.ts");
     let mut all = BTreeMap::new();
@@ -42,7 +43,7 @@ fn interfaces() -> BTreeMap<String, BTreeMap<String, bool>> {
     all
 }
 
-/// The properties of a schema, including inherited ones.
+/// The properties of a schema, including inherited ones, and whether they may be null.
 fn properties(schema: &Value) -> BTreeMap<String, bool> {
     let parts = schema["allOf"].as_array().cloned().unwrap_or_default();
     let own = schema["properties"].as_object().into_iter().flatten();

@@ -1,25 +1,25 @@
-//! PostgreSQL as the portals' database, with a real server for each test. With `OPENUVR_TEST_DATABASE=postgres`, the other
-//! tests of the interface use it, too: `./dev test-portal`.
+//! PostgreSQL as the database of portals. Each test starts a real server. With `OPENUVR_TEST_DATABASE=postgres`, the
+//! other tests of the interface use PostgreSQL, too (`./dev test-portal`).
 
 use std::thread;
 
 use super::support::postgres_server::Server;
 use super::support::{Installation, Portal, id, wait};
 
-/// An installation with the database at this URL.
+/// An installation that uses the database at this URL.
 fn place_in(url: &str) -> Installation {
     let mut place = Installation::new();
     place.database = Some(url.to_owned());
     place
 }
 
-/// The URL with these TLS parameters, which replace its own.
+/// The URL, with its TLS parameters replaced by these.
 fn with_tls(url: &str, words: &str) -> String {
     let (at, _) = url.split_once('?').unwrap();
     format!("{at}?{words}")
 }
 
-/// The single output line of a failed start.
+/// The one-line error output of a portal that fails to start.
 fn refusal(place: &Installation) -> String {
     let done = place.run(&["--listen", "127.0.0.1:0"], "");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -78,7 +78,7 @@ fn portals_share_accounts_and_history() {
         202
     );
     ada.until(&id(1), "ended");
-    // Either portal reports past sessions, but only its own engine lists current ones.
+    // Both portals report past sessions, but each lists only the current sessions of its own engine.
     wait("the recorded end", || {
         let past = there.request("GET", "/api/history", None).unwrap().json();
         past[0]["ended"].is_i64()
@@ -126,7 +126,7 @@ fn the_connection_is_encrypted_and_verified() {
     let place = place_in(&known);
     place.add_user("ada", &[]);
     place.start().log_in("ada");
-    // Another authority, and the public authorities.
+    // Another authority does not sign the server's certificate, and neither do the public authorities.
     let stranger = Installation::new();
     stranger.secure();
     let other = stranger.path("cert.pem").display().to_string();

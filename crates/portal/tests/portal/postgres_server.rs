@@ -1,4 +1,4 @@
-//! A PostgreSQL server, which ends at the latest when this process ends.
+//! A PostgreSQL server. It ends when this process ends, or before.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-/// Makes all portals of a test program use PostgreSQL.
+/// Environment variable that makes all portals of a test program use PostgreSQL.
 const WANTED: &str = "OPENUVR_TEST_DATABASE";
 
 /// The shared server.
@@ -14,15 +14,15 @@ static SHARED: LazyLock<Mutex<Server>> = LazyLock::new(|| Mutex::new(Server::sta
 
 pub(crate) struct Server {
     child: Child,
-    /// Keeps the server running. The script stops it when its standard input closes.
+    /// Standard input of the script that runs the server. The script stops the server when this input is closed.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     pub(crate) port: u16,
-    /// Certificate of the authority of the server's certificate.
+    /// Certificate of the authority that signed the server's certificate.
     pub(crate) authority: PathBuf,
 }
 
-/// The URL of an empty database, if this test run uses PostgreSQL.
+/// The URL of an empty database; `None` if this test run does not use PostgreSQL.
 pub(crate) fn database() -> Option<String> {
     let wanted = std::env::var(WANTED).ok()?;
     assert_eq!(wanted, "postgres", "{WANTED} must be postgres or unset");
@@ -52,7 +52,7 @@ impl Server {
         server
     }
 
-    /// An empty database: its URL, without TLS.
+    /// Creates an empty database. Returns its URL, without TLS.
     pub(crate) fn database(&mut self) -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("portal{}", NUMBER.fetch_add(1, Ordering::Relaxed));

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use super::support::{Answer, Installation, Person};
 
-/// Timeout for a response of the provider, on a busy machine.
+/// Timeout for a response of the provider. It allows for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "the portal's secret";
 
-/// A running provider, and the portal's address.
+/// A running provider, and the address at which the portal must listen.
 pub(crate) struct Provider {
     child: Child,
-    // It ends when its output is closed.
+    // The provider ends when its output is closed.
     _said: BufReader<ChildStdout>,
     pub(crate) issuer: String,
     pub(crate) portal: String,
 }
 
 impl Provider {
-    /// Starts a provider, and adds it to the configuration of `place`, with these additional lines.
+    /// Starts a provider and adds it to the configuration of `place`. `more` contains additional lines for the table.
     pub(crate) fn start(place: &Installation, more: &str) -> Provider {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/provider");
         assert!(
@@ -31,7 +31,7 @@ impl Provider {
             "./dev test-portal fetches the provider; or npm ci in {}",
             folder.display()
         );
-        // The port is free now, and the portal binds it a moment later.
+        // Finds a free port. The portal binds it later.
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let portal = free.local_addr().unwrap().to_string();
         drop(free);
@@ -77,14 +77,14 @@ impl Drop for Provider {
     }
 }
 
-/// A browser at the provider.
+/// The browser of a user at the provider.
 #[derive(Default)]
 pub(crate) struct Visitor {
     cookies: Vec<(String, String)>,
 }
 
 impl Visitor {
-    /// Opens an address at the provider. Returns the redirect target.
+    /// Sends a request to the provider. Returns the URL to which the response redirects.
     fn go(&mut self, method: &str, url: &str, form: &str) -> String {
         let (authority, path) = url
             .strip_prefix("http://")
@@ -167,7 +167,7 @@ pub(crate) fn start_log_in(anonymous: Person) -> (String, Person) {
     (url, person)
 }
 
-/// Returns to the portal at this address.
+/// Follows the provider's redirect to this address of the portal. Returns the portal's response.
 pub(crate) fn come_back(person: &Person, address: &str) -> Answer {
     let path = address.strip_prefix(&format!("http://{}", person.at));
     let path = path.unwrap_or_else(|| panic!("{address} is not at the portal"));
@@ -176,7 +176,7 @@ pub(crate) fn come_back(person: &Person, address: &str) -> Answer {
     answer
 }
 
-/// A complete log-in: a logged-in user, or the page's URL with the reason.
+/// Performs a complete log-in. Returns the logged-in user, or the page's URL with the reason for the failure.
 pub(crate) fn log_in(provider: &Provider, anonymous: Person, name: &str) -> Result<Person, String> {
     let (url, mut person) = start_log_in(anonymous);
     let back = Visitor::default().log_in(provider, &url, name);

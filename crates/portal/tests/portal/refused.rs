@@ -19,7 +19,7 @@ fn plain_http_is_for_this_machine_alone() {
     );
 }
 
-/// An installation with SQLite, even if the other tests use PostgreSQL.
+/// An installation that uses SQLite even if the other tests use PostgreSQL.
 fn in_a_file() -> Installation {
     let mut place = Installation::new();
     place.database = None;
@@ -52,7 +52,7 @@ fn a_wrong_configuration_is_one_line() {
     assert!(said.contains("is not a valid account name"), "{said}");
 }
 
-/// A writer that holds the lock: the portal reports it, and recovers afterwards.
+/// Another program holds the database's write lock. The portal reports this, and recovers when the lock is released.
 #[test]
 fn a_locked_database_is_reported_and_playing_continues() {
     let place = in_a_file();

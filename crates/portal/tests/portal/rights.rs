@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::support::{Installation, Person, id};
 
-/// Method, path, body; the status for an anonymous client, the owner, another user and an operator who is not the
-/// owner.
-/// `{own}` is a session that the owner does not share, `{shared}` one that is shared.
+/// Method, path and body of a request, and the expected statuses for an anonymous client, the owner, another user, and
+/// an operator other than the owner. `{own}` is a session that its owner does not share, and `{shared}` is a shared
+/// session.
 type Line = (&'static str, &'static str, Option<Value>, [u16; 4]);
 
 fn table() -> Vec<Line> {
@@ -100,7 +100,7 @@ fn table() -> Vec<Line> {
         ),
         ("GET", "/metrics", None, [401, 403, 403, 200]),
         ("GET", "/api/login", None, [200, 200, 200, 200]),
-        // There is no provider here; `oidc.rs` tests with one.
+        // This portal has no provider; `oidc.rs` tests with a provider.
         ("POST", "/api/oidc/login", None, [404, 404, 404, 404]),
         ("GET", "/api/oidc/callback", None, [404, 404, 404, 404]),
         ("POST", "/api/login", login, [401, 401, 401, 401]),
@@ -135,7 +135,7 @@ fn each_route_permits_the_right_roles() {
     for (method, path, body, expected) in table() {
         let path = path.replace("{own}", &own).replace("{shared}", &shared);
         for ((person, name), expected) in all.iter().zip(names).zip(expected) {
-            // 0: skipped, because it would remove what the others need.
+            // A request with the status 0 is skipped, because it would remove data that the other requests need.
             if expected != 0 {
                 let status = person.status(method, &path, body.as_ref());
                 assert_eq!(status, expected, "{method} {path} by {name}");
@@ -153,7 +153,7 @@ fn each_route_permits_the_right_roles() {
             methods.map(|method| (method.to_uppercase(), path.clone()))
         })
         .collect();
-    // Generators of clients use them as function names.
+    // Operation ids must be unique, because client generators use them as function names.
     let ids = (api["paths"].as_object().unwrap().values()).flat_map(|of| of.as_object().unwrap());
     let mut ids: Vec<&str> = ids
         .map(|(_, of)| of["operationId"].as_str().unwrap())
@@ -187,14 +187,14 @@ fn only_operators_see_subscribers() {
         person.until(&id(number), "running");
     }
     let ask = |person: &Person, path: &str| person.request("GET", path, None).unwrap();
-    // This program reports no statistics, so they are null.
+    // The session program of this test reports no statistics, so they are null.
     let all = ask(&root, "/api/operator/sessions").json();
     let all = all.as_array().unwrap();
     assert_eq!(all.len(), 2);
     for session in all {
         assert_eq!(session.get("subscribers"), Some(&Value::Null), "{session}");
     }
-    // Operators get statistics only in that list, even of their own sessions.
+    // Only the list for operators contains statistics. Operators do not get them with their own sessions.
     for (person, number) in [(&ada, 1), (&root, 2)] {
         let own = format!("/api/sessions/{}", id(number));
         for path in ["/api/sessions", &own] {

@@ -1,5 +1,5 @@
-//! A session's program gets none of the portal's secrets through its environment or its arguments, which all users of the
-//! machine can read.
+//! A session's program gets no secrets of the portal in its environment or in its arguments. All users of the machine
+//! can read the arguments.
 
 use std::fmt::Display;
 use std::fs;
@@ -27,7 +27,7 @@ fn session(place: &Installation) -> i32 {
 fn a_session_has_no_secret_of_the_portals_environment() {
     let mut place = Installation::new();
     let config = fs::read_to_string(place.path("portal.toml")).unwrap();
-    // The table at the end configures local sessions.
+    // The file ends with the table `[local]`, so the additional line belongs to this table.
     let more = "environment = [\"SITE_LICENCE\"]\n";
     place.write("portal.toml", &format!("{config}{more}"));
     let secrets = ["AWS_SECRET_ACCESS_KEY", "OPENUVR_PORTAL_OF_A_TEST"];

@@ -33,7 +33,7 @@ fn a_person_starts_plays_and_stops() {
     assert_eq!(place.processes().len(), 1);
     let path = format!("/api/sessions/{session}/ticket");
     let ticket = ada.request("POST", &path, Some(&json!({}))).unwrap().json();
-    // It has no endpoint for native clients, and browsers need no ticket.
+    // The session has no endpoint for native clients, and browsers need no ticket.
     assert_eq!(ticket["native"], Value::Null);
     assert_eq!(ticket["ticket"].as_str().unwrap().len(), 187);
     assert_eq!(history(&ada)[0]["ended"], Value::Null);
@@ -78,7 +78,7 @@ fn limit_errors_are_readable() {
     let twice = ada.start_session(&id(3), "save");
     assert_eq!(twice.status, 409);
     assert!(
-        twice.text().contains("would overwrite the saves"),
+        twice.text().contains("would overwrite each other's saves"),
         "{}",
         twice.text()
     );

@@ -29,11 +29,11 @@ pub(crate) const PASSWORD: &str = "correct horse";
 /// A folder with a configuration, in which portals run one after the other.
 pub(crate) struct Installation {
     pub(crate) folder: TempDir,
-    /// The URL of PostgreSQL; if there is none, SQLite in the folder is used.
+    /// The URL of a PostgreSQL database; `None` for SQLite in the folder.
     pub(crate) database: Option<String>,
     /// Additional environment variables of portals.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// A wrapper program with its first arguments, such as `env`; empty: none.
+    /// A wrapper program and its first arguments, such as `env`. Empty if the portal is started directly.
     pub(crate) before: Vec<&'static str>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// Path of the program, if it was built.
+/// The path of the program `openuvr`. Panics if the program was not built.
 pub(crate) fn openuvr() -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("openuvr");
@@ -70,7 +70,7 @@ pub(crate) fn openuvr() -> PathBuf {
     program
 }
 
-/// A session program that is an example of this crate.
+/// The path of a session program that is an example of this crate.
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -84,7 +84,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
 
 impl Installation {
     pub(crate) fn new() -> Installation {
-        // Some tests run the portal as another user.
+        // The folder is accessible to all users, because some tests run the portal as another user.
         let anyone = fs::Permissions::from_mode(0o755);
         let folder = tempfile::Builder::new()
             .permissions(anyone)
@@ -123,7 +123,7 @@ impl Installation {
             users = ["ada"]
             "#,
         );
-        // The media type is detected by the first bytes.
+        // The portal detects the media type from the first bytes.
         fs::write(place.folder.path().join("bare.png"), b"\x89PNG\r\n\x1a\n").unwrap();
         place
     }
@@ -151,7 +151,7 @@ impl Installation {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program with these arguments until it ends.
     pub(crate) fn run(&self, words: &[&str], input: &str) -> Output {
         let mut child = self
             .command(words)
@@ -183,12 +183,12 @@ impl Installation {
         self.start_at("127.0.0.1:0")
     }
 
-    /// Gives the portal a self-signed certificate; call it before other changes of the configuration.
+    /// Creates a self-signed certificate for the portal. Returns the lines for the beginning of the configuration.
     pub(crate) fn secure(&self) -> &'static str {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         self.write("cert.pem", &made.cert.pem());
         self.write("key.pem", &made.signing_key.serialize_pem());
-        // Lets a browser accept only this certificate.
+        // A browser that is started with this hash accepts only this certificate.
         let public = made.signing_key.subject_public_key_info();
         let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &public);
         self.write("spki", &BASE64_STANDARD.encode(hash));
@@ -251,7 +251,7 @@ impl Portal {
         self.log_in_with(&json!({"name": name, "password": PASSWORD}))
     }
 
-    /// Logs in with another password.
+    /// Logs in with this name and password.
     pub(crate) fn log_in_with(&self, login: &Value) -> Person {
         let mut person = self.anonymous();
         let answer = person.request("POST", "/api/login", Some(login)).unwrap();
@@ -267,7 +267,7 @@ impl Portal {
         self.child.id()
     }
 
-    /// Ends it immediately, like a power loss.
+    /// Kills the portal at once, without a shutdown.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -282,7 +282,7 @@ impl Drop for Portal {
 }
 
 impl Person {
-    /// The same user at another or restarted portal.
+    /// The same user's browser, at another portal or a restarted one.
     pub(crate) fn at(&self, portal: &Portal) -> Person {
         Person {
             at: portal.at.clone(),
@@ -341,7 +341,7 @@ impl Person {
             }
         }
         let mut body = Vec::new();
-        // Endless responses are ended by closing the connection.
+        // An endless response is not read. Closing the connection ends it.
         let endless = headers
             .iter()
             .any(|(_, value)| value.starts_with("text/event-stream"));
@@ -401,8 +401,8 @@ pub(crate) fn wait(what: &str, mut until: impl FnMut() -> bool) {
     }
 }
 
-/// A UUID from this number and the test's thread: A launcher kills remaining processes of a session anywhere on the machine,
-/// so ids must be unique across tests.
+/// A UUID derived from this number, the process and the test's thread. Ids must be unique across tests, because a
+/// launcher kills remaining processes of a session anywhere on the machine.
 pub(crate) fn id(number: u32) -> String {
     let mut hash = std::hash::DefaultHasher::new();
     (std::process::id(), thread::current().id()).hash(&mut hash);

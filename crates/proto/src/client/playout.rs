@@ -1,7 +1,7 @@
-//! Turns received frames into reports.
+//! Reports to the host what happened to each received frame.
 //!
-//! The module is sans-I/O: the client's media thread and the tests' deterministic simulation add a decoder, a display and a
-//! clock.
+//! The module is sans-I/O: the caller provides a decoder, a display and a clock. The callers are the client's media
+//! thread and the tests' deterministic simulation.
 
 #[cfg(test)]
 mod tests;
@@ -20,19 +20,19 @@ use crate::trace::{DisplayLatency, DropCause, Outcome, Stage};
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
-/// A session's media, from datagrams to frame reports.
+/// The media of a session, from received datagrams to frame reports.
 pub struct Playout {
-    /// Turns datagrams into slices and payloads. Pass its frame results to [`Playout::finish`].
+    /// Assembles datagrams into slices and payloads. Pass its frame results to [`Playout::finish`].
     pub media: MediaReceiver,
-    /// The counters at the time of the last report.
+    /// The receiver's counters at the time of the last report.
     counted: Counters,
-    /// The newest input echoed by a displayed frame.
+    /// The newest input that a displayed frame has echoed.
     shown_input: InputSeq,
-    /// The newest pose of a displayed frame.
+    /// The pose of the last displayed frame that contained one.
     shown_pose: Option<PoseId>,
 }
 
-/// The result of a frame at the receiver.
+/// How the receiver finished a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -47,13 +47,13 @@ pub enum FrameResult {
         frame: FrameId,
         /// The cause.
         why: DropCause,
-        /// When its first datagram arrived, if any did.
+        /// When the frame's first datagram arrived; `None` if none arrived.
         first_received: Option<Instant>,
     },
 }
 
 impl FrameResult {
-    /// The frame result in this output, if there is one.
+    /// The frame result that this output contains; `None` if it contains none.
     #[must_use]
     pub fn of(step: &VideoOutput<'_>) -> Option<FrameResult> {
         match *step {
@@ -72,14 +72,14 @@ impl FrameResult {
     }
 }
 
-/// The outcome of decoding and display.
+/// What happened to a frame during decoding and display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Presentation {
     /// When decoding completed.
     pub decoded: Option<Instant>,
     /// When the picture was handed to the display.
     pub submitted: Option<Instant>,
-    /// The stage that failed, with the cause.
+    /// The stage that failed, and the cause.
     pub failure: Option<(Stage, DropCause)>,
 }
 
@@ -95,7 +95,8 @@ impl Playout {
         }
     }
 
-    /// Updates the session's requests and the receiver's state. Call it after each datagram, and at
+    /// Passes the state of the pictures and the retransmission requests to the session, and the round trip to the
+    /// receiver. Call it after each datagram, and at
     /// [`MediaReceiver::next_timeout`](crate::recv::plane::MediaReceiver::next_timeout).
     pub fn consult(&mut self, now: Instant, session: &mut ClientSession) {
         for view in self.media.views_mut() {
@@ -174,7 +175,8 @@ impl Playout {
         report
     }
 
-    /// Measures the motion-to-photon latency of the head pose, for the first frame with a new pose and no new input.
+    /// Sets the report's motion-to-photon latency to that of the head pose, if this frame is the first with this pose
+    /// and shows no new input.
     fn first_of_pose(&mut self, report: &mut Report, end: &FrameEnd) {
         let Some(echo) = end.pose else { return };
         let shown = self.shown_pose.replace(echo.pose);
@@ -185,7 +187,7 @@ impl Playout {
         }
     }
 
-    /// The latency from the newest input, if this frame is the first to show it.
+    /// The latency from the echoed input to display, if this frame is the first to show the input.
     fn motion_to_photon(
         &mut self,
         session: &ClientSession,
@@ -202,7 +204,7 @@ impl Playout {
     }
 }
 
-/// The age of the displayed content.
+/// How old the displayed content is when it is displayed.
 fn age(
     now: Instant,
     session: &ClientSession,

@@ -10,20 +10,21 @@ use crate::recv::reassemble::PictureState;
 use crate::time::Instant;
 use crate::wire::control::{Message, Report};
 
-/// Maximum unacknowledged reports: four seconds at 60 frames/s.
+/// Maximum number of unacknowledged reports: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Maximum reports in one datagram: 25 reports of 54 bytes each and 9 bytes that name their predecessor.
+/// Maximum number of reports in one datagram: 25 reports of 54 bytes each fit, with 9 bytes that name the report before
+/// them.
 const REPORTS_PER_DATAGRAM: usize = 25;
 
-/// Number of unacknowledged reports that are repeated with a new one, so that two consecutive datagrams may be lost without
-/// a timeout (guess).
+/// Number of earlier unacknowledged reports that a new report repeats (guess). Two consecutive datagrams may
+/// then be lost without a timeout.
 const REPORTS_REPEATED: usize = 2;
 
 /// The client's side of one view.
 pub(super) struct View {
     pub(super) id: ViewId,
-    /// The unacknowledged reports, with the time of the last transmission.
+    /// The unacknowledged reports, each with the time of its last transmission.
     reports: VecDeque<(Report, Option<Instant>)>,
     report_again: Option<Instant>,
     picture: PictureState,
@@ -56,7 +57,7 @@ impl View {
         self.send_reports(now, plane);
     }
 
-    /// Sends new reports with a few earlier ones, and all reports from the oldest timed-out one on.
+    /// Sends all reports from the oldest new or timed-out one on, and a few before it.
     fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
         let wait = report_wait(plane);
         let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);
@@ -79,7 +80,7 @@ impl View {
         self.report_again = self.report_due(plane);
     }
 
-    /// When the oldest report times out. Later reports were sent at the same time or later.
+    /// When the oldest report times out. All later reports were sent at the same time or later.
     fn report_due(&self, plane: &ControlPlane) -> Option<Instant> {
         let (_, at) = self.reports.front()?;
         Some((*at)? + report_wait(plane))
@@ -91,8 +92,8 @@ impl View {
         self.report_again = self.report_due(plane);
     }
 
-    /// Sets the picture's state. While the picture is broken, key-frame requests are repeated (OpenUVR paper, section IV-B:
-    /// after every frame until one arrives).
+    /// Sets the picture's state. While the picture is broken, key-frame requests are repeated until a key frame arrives
+    /// (OpenUVR paper, section IV-B, which repeats the request after every frame).
     pub(super) fn picture(&mut self, now: Instant, state: PictureState, plane: &mut ControlPlane) {
         let news = state != self.picture;
         self.picture = state;

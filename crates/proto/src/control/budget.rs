@@ -1,7 +1,7 @@
-//! Rate limits on a host's work for unauthenticated clients, shared fairly between them.
+//! Rate limits for the work that a host does for unauthenticated clients. The clients share the budget fairly.
 //!
-//! Each requester gets a fair share of the total, so that frequent requests cannot starve infrequent ones.
-//! Each kind of work has its own budget, so that one kind never uses up another's share.
+//! Each requester gets a fair share of the total, so that requesters with many requests do not starve requesters with
+//! few. Each kind of work has its own budget, so that one kind never uses up the budget of another.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use crate::time::Instant;
 /// The accounting window.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Maximum number of tracked requesters: the most recent ones. An untracked requester may exceed its share, but never
-/// [`Budget::each`].
+/// Maximum number of tracked requesters; the most recent ones are tracked. If there are more, a requester may exceed
+/// its fair share, but never [`Budget::each`].
 const ASKING: usize = 64;
 
 /// The budget of one kind of work.
 #[derive(Debug)]
 pub struct Budget<K> {
-    /// Limit within [`SPAN`] over all requesters.
+    /// Maximum units of work within [`SPAN`] for all requesters together.
     all: usize,
-    /// Limit within [`SPAN`] for one requester, even if it is the only one.
+    /// Maximum units of work within [`SPAN`] for one requester, even if there is no other.
     each: usize,
-    /// The time and requester of each unit of work done; at most `all`.
+    /// The units of work done within [`SPAN`], each with its time and requester; at most `all`.
     done: VecDeque<(Instant, K)>,
-    /// The requesters within [`SPAN`] with the time of the last request; at most [`ASKING`].
+    /// The requesters within [`SPAN`], each with the time of its last request; at most [`ASKING`].
     asking: Vec<(Instant, K)>,
 }
 
 impl<K: PartialEq + Copy> Budget<K> {
-    /// A budget of `all` units a second in total and `each` units a second for one requester.
+    /// Creates a budget of `all` units a second in total, and `each` units a second for one requester.
     #[must_use]
     pub const fn new(all: usize, each: usize) -> Budget<K> {
         Budget {
@@ -40,7 +40,7 @@ impl<K: PartialEq + Copy> Budget<K> {
         }
     }
 
-    /// Whether work may be done for `key` at `now`. If it may, it is counted as done.
+    /// Whether one unit of work may be done for `key` at `now`. If so, it counts as done.
     pub fn may(&mut self, now: Instant, key: K) -> bool {
         self.done.retain(|(at, _)| now < *at + SPAN);
         self.note(now, key);
@@ -69,7 +69,8 @@ mod tests {
     use crate::time::Instant;
     use std::time::Duration;
 
-    /// The units done for each requester within ten seconds, given its requests a second.
+    /// The number of units done for each requester within ten seconds. `each_asks` contains each requester's number of
+    /// requests a second.
     fn done(each_asks: &[u64]) -> Vec<usize> {
         let mut budget = Budget::new(16, 4);
         let mut done = vec![0; each_asks.len()];

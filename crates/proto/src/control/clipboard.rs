@@ -1,8 +1,8 @@
 //! Clipboard text on the reliable stream: fragmentation and reassembly.
 //!
-//! A text has up to [`MAX_TEXT`] bytes, a message up to [`MAX_MESSAGE`]. Long texts are fragmented because the stream is
-//! ordered: otherwise, a role or a cursor shape would wait behind the whole text. A piece is queued only once all earlier
-//! pieces are acknowledged, so that other messages wait behind one piece at most.
+//! A text has up to [`MAX_TEXT`] bytes, a message up to [`MAX_MESSAGE`]. Long texts are fragmented because the stream
+//! is ordered: otherwise, a role or a cursor shape would wait behind the whole text. A fragment is queued only when all
+//! earlier fragments are acknowledged, so other messages wait behind one fragment at most.
 //!
 //! [`MAX_MESSAGE`]: super::stream::MAX_MESSAGE
 
@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::{Reader, Reject, Writer, range};
 use crate::validated::Invalid;
 
-/// Maximum UTF-8 bytes of a text: about the length of a book. It limits the memory that a peer can claim (guess).
+/// Maximum length of a text in bytes of UTF-8 (guess): about the length of a book. It limits the memory that a peer can
+/// occupy.
 pub const MAX_TEXT: usize = 1_000_000;
 
-/// Maximum bytes in one piece: half of the stream's window, or 16 ms on a 4 Mb/s link.
+/// Maximum length of a fragment in bytes: half of the stream's window, or 16 ms on a 4 Mb/s link.
 pub const PIECE: usize = 8 * 1024;
 
-/// The directions in which the host shares clipboard text.
+/// The directions in which a session shares clipboard text, as the host has configured them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct ClipboardDirections {
     /// Text copied at the client can be pasted at the host.
@@ -39,7 +40,7 @@ impl ClipboardDirections {
         w.u8(u8::from(self.to_host) | u8::from(self.to_client) << 1);
     }
 
-    /// Ignores bits that only newer peers define.
+    /// Parses the directions. Bits that only newer peers define are ignored.
     pub(super) fn parse(r: &mut Reader<'_>) -> Result<ClipboardDirections, Reject> {
         let bits = r.u8()?;
         Ok(ClipboardDirections {
@@ -49,7 +50,7 @@ impl ClipboardDirections {
     }
 }
 
-/// Copied text. `Debug` does not show it, so that it never reaches a log.
+/// Copied text. `Debug` prints only its length, so that the text never reaches a log.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
 pub struct ClipboardText(pub Arc<str>);
@@ -72,7 +73,7 @@ impl From<ClipboardText> for Arc<str> {
 }
 
 impl ClipboardText {
-    /// Whether the length is within 1 to [`MAX_TEXT`] bytes.
+    /// Whether the text has 1 to [`MAX_TEXT`] bytes.
     #[must_use]
     pub fn fits(&self) -> bool {
         (1..=MAX_TEXT).contains(&self.0.len())
@@ -95,15 +96,15 @@ impl From<&str> for ClipboardText {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PieceFields", into = "PieceFields")]
 pub struct ClipboardPiece {
-    /// Length of the complete text in bytes, 1 to [`MAX_TEXT`].
+    /// Length of the complete text in bytes, from 1 to [`MAX_TEXT`].
     pub total: u32,
-    /// Offset of these bytes in the text. Offset 0 starts a text and discards an incomplete one.
+    /// Offset of the fragment in the text. A fragment with offset 0 starts a new text and discards an incomplete one.
     pub offset: u32,
-    /// The bytes, at most [`PIECE`]; a boundary may split a character.
+    /// The fragment's bytes, at most [`PIECE`]. A fragment may end within a character.
     pub bytes: Vec<u8>,
 }
 
-/// Total, offset and bytes.
+/// The fields `total`, `offset` and `bytes`.
 type PieceFields = (u32, u32, Vec<u8>);
 
 impl TryFrom<PieceFields> for ClipboardPiece {
@@ -129,7 +130,7 @@ impl From<ClipboardPiece> for PieceFields {
 }
 
 impl std::fmt::Debug for ClipboardPiece {
-    /// Hides the text, so that it never reaches a log.
+    /// Prints only lengths and offset, so that the text never reaches a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (total, offset, bytes) = (self.total, self.offset, self.bytes.len());
         write!(f, "ClipboardPiece({offset} + {bytes} of {total} bytes)")
@@ -170,13 +171,13 @@ impl ClipboardPiece {
     }
 }
 
-/// The sending half: the newest text and the offset up to which it was sent.
+/// The sender's state: the newest text, and the offset up to which it was sent.
 #[derive(Default, Debug)]
 pub struct SentText(Option<(ClipboardText, usize)>);
 
 impl SentText {
-    /// Starts sending `text` and discards an unfinished text. Returns `false` and sends nothing if `text` is empty or too
-    /// long.
+    /// Starts to send `text`, and discards a text that has not been sent completely. If `text` is empty or too long,
+    /// returns `false` and changes nothing.
     pub fn start(&mut self, text: ClipboardText) -> bool {
         let fits = text.fits();
         if fits {
@@ -185,12 +186,12 @@ impl SentText {
         fits
     }
 
-    /// Discards the unsent rest.
+    /// Discards the rest of the text.
     pub fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// Whether a piece is ready to send.
+    /// Whether a fragment is ready to send.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.0.is_some()
@@ -208,7 +209,7 @@ impl SentText {
         })
     }
 
-    /// Advances past the piece that was sent.
+    /// Advances past the fragment that was sent.
     pub fn mark_sent(&mut self) {
         if let Some((text, offset)) = &mut self.0 {
             *offset += PIECE;
@@ -219,7 +220,7 @@ impl SentText {
     }
 }
 
-/// The receiving half; holds at most [`MAX_TEXT`] bytes.
+/// The receiver's state. Holds at most [`MAX_TEXT`] bytes.
 #[derive(Default)]
 pub(crate) struct ReceivedText {
     bytes: Vec<u8>,
@@ -227,7 +228,8 @@ pub(crate) struct ReceivedText {
 }
 
 impl ReceivedText {
-    /// Takes a piece and returns the text once it is complete. Drops pieces out of sequence and invalid text.
+    /// Appends a fragment. Returns the text when it is complete. Drops fragments that are out of sequence, and text
+    /// that is not valid UTF-8.
     pub(crate) fn take(&mut self, piece: &ClipboardPiece) -> Option<ClipboardText> {
         let total = usize::try_from(piece.total).ok()?;
         let offset = usize::try_from(piece.offset).ok()?;
@@ -283,7 +285,7 @@ mod tests {
             prop_assert!(received.bytes.is_empty());
         }
 
-        /// For any input, at most one text is kept, and an incomplete text is never returned.
+        /// For any order of fragments, at most one text is kept, and an incomplete text is never returned.
         #[test]
         fn pieces_in_any_order_give_complete_texts_only(
             order in prop::collection::vec(0_usize..6, 0..40),

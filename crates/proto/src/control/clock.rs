@@ -1,8 +1,8 @@
-//! The clock map: the peer's clock in terms of the local one, with an error bound.
+//! The clock map: it maps times of the peer's clock to the local clock, with an error bound.
 //!
-//! The four timestamps of a ping and its answer bound the offset between the clocks by half the round trip
-//! (RFC 5905, section 8, without its filters). The map uses the recent exchange with the shortest round trip;
-//! its bound grows with age because crystals drift.
+//! The four timestamps of a ping and its answer yield the offset between the clocks, with an error of at most half the
+//! round trip (RFC 5905, section 8, without its filters). The map uses the recent exchange with the smallest bound. The
+//! bound grows with the exchange's age, because crystals drift.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::time::{Instant, PeerInstant};
 /// Maximum relative drift of two clocks: ±50 ppm each, the usual tolerance of PC and phone crystals.
 pub const DRIFT_PPM: i64 = 100;
 
-/// Number of exchanges among which the shortest round trip is chosen. At one exchange each half second, they span 8 s, in
-/// which drift adds at most 0.8 ms to a bound.
+/// Number of recent exchanges that are kept. With two exchanges per second, they span 8 s. In this time, drift adds at
+/// most 0.8 ms to a bound.
 const WINDOW: usize = 16;
 
 /// One exchange.
@@ -23,7 +23,7 @@ struct Sample {
     at: Instant,
     offset: i64,
     half_trip: i64,
-    /// Maximum drift between the clocks during the exchange.
+    /// Maximum drift in nanoseconds between the clocks during the exchange.
     drift: i64,
 }
 
@@ -34,8 +34,9 @@ pub struct ClockMap {
 }
 
 impl ClockMap {
-    /// Adds one exchange: sent and answered on the local clock, received and replied on the peer's. Contradictory timestamps
-    /// are ignored.
+    /// Adds one exchange. On the local clock, the ping was sent at `asked` and its answer arrived at `heard`. On the
+    /// peer's clock, the ping arrived at `received` and was answered at `answered`. Contradictory timestamps are
+    /// ignored.
     pub fn note(
         &mut self,
         asked: Instant,
@@ -52,7 +53,7 @@ impl ClockMap {
         let ahead = received.0.saturating_sub(asked.0);
         let behind = answered.0.saturating_sub(heard.0);
         let offset = ahead / 2 + behind / 2 + (ahead % 2 + behind % 2) / 2;
-        // Rounding to whole nanoseconds may be off by one; the clocks drift during the exchange.
+        // The bound allows for rounding errors of one nanosecond, and for drift during the exchange.
         let sample = Sample {
             at: heard,
             offset,
@@ -78,7 +79,7 @@ impl ClockMap {
         self.samples.iter().min_by_key(|s| s.bound(now))
     }
 
-    /// Maps `theirs` to the local clock; `None` before the first exchange.
+    /// Maps `theirs` from the peer's clock to the local clock; `None` before the first exchange.
     #[must_use]
     pub fn to_mine(&self, theirs: PeerInstant, now: Instant) -> Option<Mapped<Instant>> {
         let best = self.best(now)?;
@@ -91,7 +92,7 @@ impl ClockMap {
 }
 
 impl Sample {
-    /// Maximum error of the offset at `at`, before or after the exchange.
+    /// Maximum error of the offset at the time `at`, which may be before or after the exchange.
     fn bound(&self, at: Instant) -> i64 {
         let apart = at.0.saturating_sub(self.at.0).saturating_abs();
         self.half_trip
@@ -128,7 +129,7 @@ mod tests {
         let mut map = ClockMap::default();
         map.note(Instant(10), PeerInstant(5), PeerInstant(4), Instant(20));
         map.note(Instant(20), PeerInstant(5), PeerInstant(6), Instant(10));
-        // The peer echoes the local timestamp and may forge it.
+        // The peer echoes the local timestamp, so it may forge it.
         map.note(
             Instant(i64::MAX),
             PeerInstant(0),
@@ -163,11 +164,11 @@ mod tests {
                 t = heard + 500_000_000;
             }
             let now = t + later;
-            // Present and past: a report describes times before the exchange.
+            // The test maps present and past times, because a report describes times before the exchange.
             for then in [now, now / 2, 0] {
                 let mapped = map.to_mine(PeerInstant(theirs(then)), Instant(now)).unwrap();
                 let error = (mapped.at.0 - then).unsigned_abs();
-                // This test moves the true time in whole milliseconds.
+                // 100 ns are allowed, because this test computes the true drift in steps.
                 prop_assert!(u128::from(error) <= mapped.bound.as_nanos() + 100, "{error} > {:?}", mapped.bound);
             }
         }

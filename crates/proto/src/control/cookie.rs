@@ -1,7 +1,8 @@
-//! Stateless cookies: a client proves that it receives at its address before the host does work for it.
+//! Stateless cookies. With a cookie, a client proves that it receives datagrams at its address, before the host does
+//! work for it.
 //!
-//! A cookie proves a return path, not an identity or freshness. The host stores no state for it (compare RFC
-//! 9147, section 5.1).
+//! A cookie proves only the return path, and neither identity nor freshness. The host stores no state for it (compare
+//! RFC 9147, section 5.1).
 //!
 //! ```text
 //!  0        4                   20
@@ -21,14 +22,14 @@ use crate::time::Instant;
 /// A cookie's length in bytes.
 pub const COOKIE: usize = 20;
 
-/// A cookie is valid in its bucket and the next one, hence for 8 to 16 s. That is longer than a client's attempt
-/// ([`super::handshake::HANDSHAKE_TIMEOUT`]).
+/// Length of a time bucket. A cookie is valid in its bucket and in the next one, so for 8 to 16 s. If the cookie
+/// expires during a client's attempt ([`super::handshake::HANDSHAKE_TIMEOUT`]), the client restarts with a new cookie.
 const BUCKET: Duration = Duration::from_secs(8);
 
-/// Buckets per key: a key is used for about a minute and then discarded.
+/// Number of buckets for which a key creates cookies: about a minute.
 const BUCKETS_PER_KEY: u32 = 8;
 
-/// Creates and verifies cookies. Holds two keys at most.
+/// Creates and verifies cookies. Holds at most two keys.
 pub struct CookieJar {
     current: Key,
     previous: Option<Key>,
@@ -40,7 +41,7 @@ struct Key {
 }
 
 impl CookieJar {
-    /// A jar with a fresh key.
+    /// Creates a jar with a fresh key.
     ///
     /// # Errors
     /// [`NoRandomness`] if the operating system provides no random bytes.
@@ -58,10 +59,10 @@ impl CookieJar {
         }
     }
 
-    /// A cookie for the client at `from` with `nonce`.
+    /// Creates a cookie for the client at `from` that sent `nonce`.
     ///
     /// # Errors
-    /// [`NoRandomness`] if a new key was due and the system provided no random bytes.
+    /// [`NoRandomness`] if a new key is due, and the system provides no random bytes.
     pub fn create(
         &mut self,
         now: Instant,
@@ -76,8 +77,8 @@ impl CookieJar {
         Ok(cookie)
     }
 
-    /// Whether `cookie` was created here for the client at `from` with `nonce` and has not expired. Costs at
-    /// most one HMAC.
+    /// Whether this jar created `cookie` for `from` and `nonce`, and the cookie has not expired. Costs at most one
+    /// HMAC.
     #[must_use]
     pub fn is_valid(
         &self,
@@ -174,7 +175,7 @@ mod tests {
     fn the_layout_is_golden() {
         let mut jar = CookieJar::with_key([0x0b; 32], 0);
         let cookie = jar.create(Instant(17_000_000_000), FROM, &NONCE).unwrap();
-        // Verified with Python's hmac module: HMAC-SHA256 over the same bytes.
+        // The expected tag was computed with Python's hmac module: HMAC-SHA256 over the same bytes.
         assert_eq!(cookie[..4], [2, 0, 0, 0]);
         assert_eq!(cookie[4..], GOLDEN);
     }

@@ -1,40 +1,40 @@
-//! A client's credentials for one host: the host's public key, or a PIN for one pairing.
+//! A client's credentials for one host: the host's public key, a portal's ticket, or a PIN for one pairing.
 //!
-//! A PIN is short, and a peer that receives a proof of it can test one guess. A client therefore never uses a PIN twice, and
-//! never in place of verifying a known key. The handshake itself is in [`super::handshake`].
+//! A PIN is short, and a peer that receives a proof of the PIN can test one guess. Therefore, a client never uses a PIN
+//! twice, and never instead of verifying a known key. Module [`super::handshake`] contains the handshake itself.
 
 use super::handshake::{HandshakeError, Trust};
 use super::identity::PublicKey;
 use super::pairing::Pin;
 use super::ticket::SignedTicket;
 
-/// The credentials for one host, kept while the client runs.
+/// The credentials for one host. They are kept while the client runs.
 #[derive(Debug)]
 pub struct HostCredentials {
     known: Option<PublicKey>,
-    /// The PIN, which only the next attempt uses.
+    /// The PIN. Only the next attempt uses it.
     pin: Option<Pin>,
-    /// The ticket, kept until the host admits this client.
+    /// The ticket. It is kept until the host admits this client.
     ticket: Option<SignedTicket>,
 }
 
 /// The effect of a handshake on the stored keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairingOutcome {
-    /// Both sides knew each other's key.
+    /// Client and host knew each other's key.
     Known,
-    /// First pairing: store the key.
+    /// This was the first pairing: store the host's key.
     Paired,
-    /// Paired again although this key was known: replace the stored key.
+    /// The client paired again with a host whose key it knew: replace the stored key.
     PairedAgain {
-        /// The key known before.
+        /// The previously stored key.
         before: PublicKey,
     },
 }
 
 impl HostCredentials {
-    /// Combines stored credentials and the PIN given for this run. A known host must prove possession of its key, even if
-    /// there is a PIN, unless `pair_again` is set.
+    /// Combines the stored key and the PIN for this run. A known host must prove possession of its key, so a PIN is
+    /// ignored unless `pair_again` is set.
     #[must_use]
     pub fn new(known: Option<PublicKey>, pin: Option<Pin>, pair_again: bool) -> HostCredentials {
         let pin = pin.filter(|_| known.is_none() || pair_again);
@@ -45,7 +45,7 @@ impl HostCredentials {
         }
     }
 
-    /// Credentials from a portal: the host's key and a ticket for it. They must not be stored.
+    /// Credentials from a portal: the host's key, and a ticket for the host. They must not be stored.
     #[must_use]
     pub fn from_portal(host: PublicKey, ticket: SignedTicket) -> HostCredentials {
         HostCredentials {
@@ -55,7 +55,7 @@ impl HostCredentials {
         }
     }
 
-    /// The credential for the next handshake. A PIN is consumed, even if that handshake fails.
+    /// The credential for the next handshake. A PIN is used only once, even if the handshake fails.
     ///
     /// # Errors
     /// [`HandshakeError::UnknownHost`] if there is neither a key nor a PIN.
@@ -133,7 +133,7 @@ mod tests {
         let mut host = HostCredentials::new(Some(KEY), pin(), true);
         let trust = host.trust().unwrap();
         assert_eq!(key_of(&trust), None);
-        // After a failure, the host's known key is still the trusted one.
+        // The PIN's handshake failed, so the client still trusts the known key.
         assert_eq!(key_of(&host.trust().unwrap()), Some(KEY));
         let again = PairingOutcome::PairedAgain { before: KEY };
         assert_eq!(host.authenticated(&trust, OTHER), again);

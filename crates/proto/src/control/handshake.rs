@@ -1,11 +1,11 @@
-//! Pairing and reconnection: mutual authentication and a fresh session secret.
+//! Pairing and reconnection: client and host authenticate each other and derive a fresh session secret.
 //!
-//! Two state machines, [`ClientHandshake`] and [`HostHandshake`], exchange six datagrams. The first handshake
-//! is a *pairing*: SPAKE2 over a PIN yields the pre-shared key of a Noise XXpsk3 handshake, which exchanges
-//! the identity keys. Every later one is a *reconnection*: Noise KK between the stored identities. If a
-//! portal gave the client the host's key and a signed ticket ([`super::ticket`]), the first handshake is
-//! Noise IK: the first message carries the ticket, sealed for the host's key, and the host verifies the
-//! ticket after the client has proven its own key.
+//! Two state machines, [`ClientHandshake`] and [`HostHandshake`], exchange six datagrams. The first handshake is a
+//! *pairing*: SPAKE2 over a PIN yields the pre-shared key of a Noise XXpsk3 handshake, which exchanges the identity
+//! keys. Every later handshake is a *reconnection*: Noise KK between the stored identities. If a portal gave the client
+//! the host's key and a signed ticket ([`super::ticket`]), the first handshake is Noise IK instead. Its first message
+//! carries the ticket, sealed for the host's key. The host verifies the ticket after the client has proved possession
+//! of its own key.
 //!
 //! ```text
 //!  client                                                     host
@@ -26,20 +26,20 @@
 //!  established
 //! ```
 //!
-//! [`Established`] at the host means that the client proved its identity (and, at pairing, the PIN). At the client, it means
-//! that the host proved its identity *and* accepted the client. Either side may get Refused with a reason instead. Cleartext
-//! fields (Hello, Challenge, Begin's head) are bound into Noise's prologue, so that tampering ends the handshake instead of
-//! weakening it.
+//! [`Established`] at the host means that the client proved its identity (and, at pairing, knowledge of the PIN). At
+//! the client, it means that the host proved its identity *and* accepted the client. Instead of any reply, the host may
+//! send Refused with a reason. The cleartext fields (Hello, Challenge, Begin's head) are bound into Noise's prologue,
+//! so tampering ends the handshake instead of weakening it.
 //!
-//! The host applies rate limits before it does work for a Begin. A reconnection must be tagged under the secret shared by
-//! the two long-term keys, which costs the host one HMAC. An attacker without the client's key therefore cannot use up the
-//! client's budget, from any number of addresses. A ticket must be tagged under the host's own key, which strangers do not
-//! know. Pairings cannot be attributed to a client, and neither can tickets, so for each of the two the networks share a
-//! budget.
+//! The host applies rate limits before it does work for a Begin. The Begin of a reconnection must carry a tag under the
+//! secret that the two long-term keys share. Checking the tag costs the host one HMAC. Therefore, an attacker without
+//! the client's key cannot use up the client's budget, from any number of addresses. A Begin with a ticket must carry a
+//! tag under the host's own key, which strangers do not know. Pairings and tickets cannot be attributed to a client.
+//! Each of these two kinds has a budget that the networks share.
 //!
-//! This module does not store keys (crate `runtime` does), negotiate media, or seal anything after the handshake. It takes
-//! its randomness from the operating system, as its neighbouring modules do. This is the one exception to "seeds come in as
-//! arguments". Specification: architecture, section 5; Noise Protocol Framework, revision 34; RFC 9382 (SPAKE2).
+//! This module does not store keys (crate `runtime` does), negotiate media, or seal anything after the handshake.
+//! Unlike other modules, which get their seeds as arguments, this module and its neighbours take randomness from the
+//! operating system. Specification: architecture, section 5; Noise Protocol Framework, revision 34; RFC 9382 (SPAKE2).
 
 mod begin_keys;
 mod client;
@@ -64,41 +64,42 @@ use super::ticket::TicketRefused;
 use crate::id::SessionId;
 pub use crate::wire::seal::SessionSecret;
 
-/// The newest protocol version of this program: byte 0 of every datagram. Hello, Challenge and Refused always
-/// carry 1 because their layout never changes.
+/// The newest protocol version of this program. Byte 0 of a datagram contains a version; Hello, Challenge and Refused
+/// always contain 1 there, because their layout never changes.
 pub const PROTOCOL_VERSION: u8 = 1;
 
-/// The plane (byte 1 of every datagram) of the handshake.
+/// The plane of the handshake (byte 1 of every datagram).
 pub const PLANE: u8 = 0;
 
-/// Time after which a client gives up: long enough to start the host by hand, and short enough to wait for.
+/// Time after which a client gives up. It is long enough to start the host by hand, and short enough for a user to
+/// wait.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lifetime of a half-open or just completed handshake at the host.
 pub const HALF_OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum concurrent handshakes of each kind (pairings, reconnections, tickets). An additional one evicts the oldest
-/// handshake of the network or device that has the most. Each takes about 1 kB.
+/// Maximum number of concurrent handshakes of each kind (pairings, reconnections, tickets). Each takes about 1 kB. At
+/// the limit, a new handshake evicts the oldest one of the network or device that has the most.
 pub const MAX_HALF_OPEN: usize = 64;
 
-/// Maximum pairings a second. Each costs 0.3 ms (one SPAKE2 exchange and four X25519 operations, measured) on the thread
-/// that injects the player's input: at most 5 ms of each second.
+/// Maximum number of pairings per second. Each costs 0.3 ms (one SPAKE2 exchange and four X25519 operations, measured)
+/// on the thread that injects the player's input, so pairings take at most 5 ms of each second.
 pub const PAIRINGS_PER_SECOND: usize = 16;
 
-/// Maximum pairings a second from one network ([`PathId::network`](crate::id::PathId::network)): enough for a household
-/// behind one address. All networks share [`PAIRINGS_PER_SECOND`].
+/// Maximum number of pairings per second from one network ([`PathId::network`](crate::id::PathId::network)): enough for
+/// a household behind one address. All networks share [`PAIRINGS_PER_SECOND`].
 pub const PAIRINGS_PER_NETWORK: usize = 4;
 
-/// Maximum reconnections a second of all known devices, at 0.2 ms each. Only tagged ones count, and strangers cannot produce
-/// those.
+/// Maximum number of reconnections per second from all known devices, at 0.2 ms each. Only reconnections with a valid
+/// tag count, and strangers cannot produce the tag.
 pub const RECONNECTIONS_PER_SECOND: usize = 32;
-/// Maximum reconnections a second of one device.
+/// Maximum number of reconnections per second from one device.
 pub const RECONNECTIONS_PER_DEVICE: usize = 4;
 
 /// The result of a handshake.
 #[derive(Clone, Debug)]
 pub struct Established {
-    /// The session id in every datagram header.
+    /// The session id, which every datagram header contains.
     pub session: SessionId,
     /// The fresh session secret.
     pub secret: SessionSecret,
@@ -108,7 +109,7 @@ pub struct Established {
     pub version: u8,
 }
 
-/// A range of supported protocol versions, inclusive.
+/// The range of protocol versions that a program supports; both ends are included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Versions {
     /// The oldest.
@@ -142,11 +143,11 @@ impl fmt::Display for Versions {
     }
 }
 
-/// Why a client got no session. The text is one line for the user.
+/// Why a client got no session. The error text is one line for the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// The PIN does not match the host's.
+    /// The PIN differs from the host's PIN.
     #[error("pairing failed: the PIN is not the one that the host shows; check it and try again")]
     WrongPin,
     /// The host has no open pairing window.
@@ -155,30 +156,30 @@ pub enum HandshakeError {
          and try again with the PIN that it shows"
     )]
     PairingClosed,
-    /// The PIN was used with a peer that did not confirm it.
+    /// The client used the PIN with a peer that did not confirm it.
     #[error(
         "pairing failed: the peer did not confirm the PIN and may have learned whether it is right; \
          check the address, get a new PIN from the host, and try again"
     )]
     Unconfirmed,
-    /// The host's key is not known, and there is no PIN or it has been used.
+    /// The client does not know the host's key, and has no unused PIN.
     #[error(
         "this client does not know the host: pair with the PIN that `openuvr host --pair` shows there"
     )]
     UnknownHost,
-    /// The host has forgotten this device.
+    /// The host does not know this device, for example because the device was forgotten there.
     #[error(
         "the host does not know this device (forgotten there?): pair again, with --pair-again and \
          the PIN that `openuvr host --pair` shows there"
     )]
     UnknownDevice,
-    /// This device has proved possession of its key or of the PIN, but the host forbids it.
+    /// This device proved possession of its key or knowledge of the PIN, but the host forbids the device.
     #[error("the host forbids this device: run `openuvr devices allow` at the host")]
     Forbidden,
-    /// The host temporarily rejects attempts.
+    /// The host rejects attempts temporarily.
     #[error("the host accepts no attempt now: wait {} s and try again", .retry_after.as_secs())]
     Busy {
-        /// The wait, in whole seconds and at least one.
+        /// How long to wait, in whole seconds; at least one.
         retry_after: Duration,
     },
     /// The two programs have no protocol version in common.
@@ -198,7 +199,7 @@ pub enum HandshakeError {
         /// The timeout.
         after: Duration,
     },
-    /// The peer does not prove possession of the key that this client knows.
+    /// The peer did not prove possession of the host key that this client knows.
     #[error(
         "the peer at this address does not prove possession of the host's key: if the host was set up again, pair again \
          with --pair-again and the PIN that it shows; otherwise another machine has the address"
@@ -207,7 +208,7 @@ pub enum HandshakeError {
     /// The host rejects the ticket.
     #[error("{0}")]
     Ticket(TicketRefused),
-    /// The peer does not answer a ticket sealed for the host that the link names.
+    /// The peer did not answer a Begin whose ticket was sealed for the host that the link names.
     #[error(
         "the peer at this address does not prove possession of the key in the link, or accepts no tickets: get a new link \
          from the portal"

@@ -1,7 +1,7 @@
-//! Device identities: a long-term X25519 key pair and its names for users and files.
+//! Device identities. An identity is a long-term X25519 key pair, with names for users and files.
 //!
-//! Crate `runtime` stores the keys (`identity_store`, `trust_store`). An identity key never seals media: it only takes part
-//! in the Diffie-Hellman steps of a handshake (architecture, section 5).
+//! Crate `runtime` stores the keys (`identity_store`, `trust_store`). An identity key never seals media. It is used
+//! only for the Diffie-Hellman steps of a handshake (architecture, section 5).
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::printable::is_printable;
 
-/// A device's long-term key pair. The secret is overwritten on drop, and `Debug` prints only the fingerprint.
+/// A device's long-term key pair. Dropping it overwrites the secret. `Debug` prints only the fingerprint.
 #[derive(Clone)]
 pub struct Identity {
     secret: [u8; 32],
@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new identity from the operating system's randomness.
+    /// Generates an identity from the operating system's randomness.
     ///
     /// # Errors
     /// [`NoRandomness`] if the operating system provides no random bytes.
@@ -30,7 +30,8 @@ impl Identity {
         random().map(Identity::from_bytes)
     }
 
-    /// The identity with the secret scalar `secret` (any 32 bytes: X25519 clamps, RFC 7748 section 5).
+    /// The identity with the secret scalar `secret`. Any 32 bytes are valid, because X25519 clamps them (RFC 7748
+    /// section 5).
     #[must_use]
     pub fn from_bytes(mut secret: [u8; 32]) -> Identity {
         let mut dh = x25519();
@@ -45,14 +46,14 @@ impl Identity {
         identity
     }
 
-    /// The secret scalar, for the key file only.
+    /// The secret scalar. Use it only to write the key file.
     #[must_use]
     pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.secret)
     }
 
-    /// The Diffie-Hellman secret with the owner of `peer` (X25519, RFC 7748 section 6.1); `None` if `peer` is
-    /// weak.
+    /// The Diffie-Hellman secret that this identity shares with the owner of `peer` (X25519, RFC 7748 section 6.1);
+    /// `None` if `peer` is weak.
     pub(crate) fn agree(&self, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
         let mut dh = x25519();
         dh.set(&self.secret);
@@ -85,8 +86,8 @@ impl fmt::Debug for Identity {
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// A short name that users can compare: the first 64 bits of SHA-256 over the key, as four groups of four hexadecimal
-    /// digits. It only distinguishes devices; trust always uses the full key.
+    /// A short name that users can compare: the first 64 bits of SHA-256 over the key, as four groups of four
+    /// hexadecimal digits. It only helps users to distinguish devices; trust always depends on the full key.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let hash = sha256(&[b"openuvr fingerprint", &self.0]);
@@ -100,8 +101,8 @@ impl PublicKey {
         text
     }
 
-    /// Whether the key is of small order, so that every shared secret with it is zero (RFC 7748 section 6.1).
-    /// Such a key proves nothing about its owner and is never trusted.
+    /// Whether the key is of small order. Every shared secret with such a key is zero (RFC 7748 section 6.1). The key
+    /// proves nothing about its owner and is never trusted.
     #[must_use]
     pub fn is_weak(&self) -> bool {
         let mut dh = x25519();
@@ -111,8 +112,8 @@ impl PublicKey {
     }
 }
 
-/// A client's pseudonym towards a host, sent in the clear: a hash of its public key. It cannot be reversed and proves
-/// nothing, but lets an eavesdropper recognise the client, like a hardware address.
+/// A client's pseudonym towards a host: a hash of its public key. The hash cannot be reversed and proves nothing. It is
+/// sent in the clear, so an eavesdropper can recognise the client, as by a hardware address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ClientId(pub [u8; 16]);
 
@@ -126,8 +127,8 @@ impl ClientId {
     }
 }
 
-/// A device's display name on the wire: at most [`DeviceName::MAX`] bytes of UTF-8 on one line,
-/// [printable](crate::printable) and thus safe on a terminal.
+/// A device's display name on the wire: at most [`DeviceName::MAX`] bytes of UTF-8 on one line. All characters are
+/// [printable](crate::printable), so the name is safe on a terminal.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct DeviceName(String);
@@ -145,10 +146,11 @@ impl From<DeviceName> for String {
 }
 
 impl DeviceName {
-    /// Maximum length in bytes: one more than a host name's label (RFC 1035 section 2.3.4: 63 octets).
+    /// Maximum length in bytes: one more than the longest label of a host name (RFC 1035 section 2.3.4: 63 octets).
     pub const MAX: usize = 64;
 
-    /// Creates a name from `text`: drops control characters and truncates it.
+    /// Creates a name from `text`. Drops characters that are not printable, and truncates the name to
+    /// [`DeviceName::MAX`] bytes.
     #[must_use]
     pub fn new(text: &str) -> DeviceName {
         let mut name = String::new();
@@ -175,8 +177,8 @@ impl DeviceName {
 #[error("cannot make keys: the operating system provides no random bytes (getrandom failed)")]
 pub struct NoRandomness;
 
-/// `N` random bytes from the operating system, for keys, nonces, PINs and session ids, which must not be predictable. This
-/// is the one exception to "seeds come in as arguments".
+/// `N` random bytes from the operating system. For keys, nonces, PINs and session ids, which must not be predictable;
+/// other code gets its seeds as arguments.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn public_key_of_the_rfc_7748_scalar() {
-        // RFC 7748 section 6.1, Alice.
+        // Alice's private key in RFC 7748 section 6.1.
         let secret = [
             0x77, 0x07, 0x6d, 0x0a, 0x73, 0x18, 0xa5, 0x7d, 0x3c, 0x16, 0xc1, 0x72, 0x51, 0xb2,
             0x66, 0x45, 0xdf, 0x4c, 0x2f, 0x87, 0xeb, 0xc0, 0x99, 0x2a, 0xb1, 0x77, 0xfb, 0xa5,

@@ -15,9 +15,9 @@ use crate::units::{Bitrate, Size};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Role {
-    /// Sends input; its loss and bandwidth control the encoder. At most one.
+    /// Sends input. The loss and bandwidth of its link control the encoder. There is at most one player.
     Player = 0,
-    /// Only watches, and cannot slow the player.
+    /// Only watches. An observer cannot slow down the player.
     Observer = 1,
 }
 
@@ -42,7 +42,7 @@ pub enum ObserverReason {
     PlayerPresent = 2,
     /// There is a player, and the host does not allow take-over.
     TakeOverRefused = 3,
-    /// Another client took over the role.
+    /// Another client took over the player's role.
     TakenOver = 4,
 }
 
@@ -55,7 +55,7 @@ impl ObserverReason {
 }
 
 impl std::fmt::Display for ObserverReason {
-    /// Text for the user: the reason, and how to play.
+    /// A text for the user: the reason, and how to become the player.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ObserverReason::Requested => "watching only, as requested",
@@ -73,18 +73,18 @@ impl std::fmt::Display for ObserverReason {
     }
 }
 
-/// A client's request, sent once at the start of a session.
+/// A client's request for a role and streams. It is sent once at the start of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// The requested role.
     pub role: Role,
     /// Whether to take over the player's role.
     pub take_over: bool,
-    /// The codecs that the client decodes: bit n for codec number n.
+    /// The codecs that the client can decode: bit n stands for codec number n.
     pub codecs: u32,
     /// The client's name for lists and logs, at most 255 bytes.
     pub name: String,
-    /// The software and its version, for logs.
+    /// The client's software and its version, for logs.
     pub software: String,
     /// The client's limits on the video.
     pub constraints: ClientConstraints,
@@ -92,18 +92,19 @@ pub struct Offer {
     pub streams: Vec<StreamOffer>,
 }
 
-/// A client's limits on the video. A player's limits apply within the host's own. An observer's limits apply only if each
-/// client has its own encoder.
+/// A client's limits on the video. A player's limits apply within the host's own limits. An observer's limits apply
+/// only if each client has its own encoder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClientConstraints {
-    /// Maximum bits per second; `None`: the host's limit.
+    /// Maximum bits per second; `None` for the host's limit.
     pub bitrate: Option<Bitrate>,
-    /// Maximum picture size. Larger pictures are scaled down at their aspect ratio. `None`: no limit.
+    /// Maximum picture size. Larger pictures are scaled down and keep their aspect ratio. `None` if there is no limit.
     pub size: Option<Size>,
-    /// Refresh rate of the client's display in Hz, rounded up; `None`: not known. More frames would not be visible.
+    /// Refresh rate of the client's display in Hz, rounded up; `None` if it is unknown. It limits the frame rate,
+    /// because more frames would not be visible.
     pub fps: Option<NonZeroU16>,
-    /// Frame rate that the client's user chose, in Hz. It replaces the host's usual rate, up to the host's limit. `None`:
-    /// the user chose none. An [`Offer`] on the wire never has one.
+    /// Frame rate in Hz that the client's user has chosen; `None` if the user has not chosen one. It replaces the
+    /// host's usual frame rate, up to the host's limit. An [`Offer`] on the wire never contains it.
     pub chosen_fps: Option<NonZeroU16>,
 }
 
@@ -111,11 +112,11 @@ pub struct ClientConstraints {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Refusal {
-    /// There is a player, and the host allows a second one neither to take over nor to observe.
+    /// There is a player, and the host allows other clients neither to take over nor to observe.
     PlayerPresent = 0,
     /// The client supports none of the host's codecs.
     NoCommonCodec = 1,
-    /// The limit of observers is reached.
+    /// The maximum number of observers is reached.
     Full = 2,
 }
 
@@ -137,49 +138,51 @@ impl std::fmt::Display for Refusal {
 pub enum Negotiation {
     /// Client to host, the first message.
     Offer(Offer),
-    /// Host to client: the offer is accepted, in this role. Repeated when the role changes.
+    /// Host to client: the offer is accepted, with this role. The host repeats the message when the role changes.
     Granted {
         /// The role.
         role: Role,
         /// The host's name, for the window title.
         host: String,
-        /// How the host's application reads keys, unless the user sets it.
+        /// How the host's application reads keys. The client uses this mode unless its user has chosen one.
         keys: Keys,
-        /// Why an observer does not play; `None` for a player, or from an older host.
+        /// Why an observer does not play. `None` for a player, and in messages of older hosts.
         observer_reason: Option<ObserverReason>,
     },
     /// Host to client: the offer is refused. The session ends.
     Refused(Refusal),
     /// Host to client: a new cursor shape.
     CursorShape {
-        /// Pixels per row and rows, at most 256 each.
+        /// Width and height in pixels, at most 256 each.
         size: Size,
-        /// Hot spot from the left and top.
+        /// Hot spot: its distances from the left and top edges.
         hot: (u16, u16),
-        /// Premultiplied ARGB, row by row.
+        /// Pixels in premultiplied ARGB, row by row.
         argb: Vec<u32>,
     },
-    /// Host to client: the application wants relative (`true`) or absolute mouse motion; initially absolute.
+    /// Host to client: whether the application wants relative mouse motion (`true`) or absolute positions (`false`).
+    /// Initially, it wants absolute positions.
     RelativeMouse(bool),
-    /// Host to client: whether the streamed source is visible. Initially it is. While a window is minimised, no pictures are
-    /// sent.
+    /// Host to client: whether the streamed source is visible. Initially, it is visible. While the source is hidden,
+    /// for example a minimised window, no pictures are sent.
     SourceShown(bool),
     /// Host to client: the streams that the session carries in addition to the first view of its video. Sent once,
-    /// after the first [`Negotiation::Granted`], and only if there are any.
+    /// after the first [`Negotiation::Granted`], and only if there are such streams.
     Streams(Vec<Grant>),
-    /// Client to host: the window's new size in pixels. A host may resize its source to it.
+    /// Client to host: the window's new size in pixels. The host may resize its source to this size.
     WindowSize(Size),
-    /// Either direction: a fragment of the newest copied text. The host accepts it only from the player.
+    /// Either direction: a fragment of the newest copied text. The host accepts fragments only from the player.
     ClipboardPiece(ClipboardPiece),
-    /// Host to client: the clipboard directions until the next [`Negotiation::Granted`]. Sent only to the player, and only
-    /// if a direction is enabled.
+    /// Host to client: the enabled clipboard directions, until the next [`Negotiation::Granted`]. Sent only to the
+    /// player, and only if a direction is enabled.
     ClipboardDirections(ClipboardDirections),
-    /// Host to client: the number of game pads that it accepts. Sent only to the player, after each
-    /// [`Negotiation::Granted`]. A client that has not received it sends no pad events.
+    /// Host to client: the number of game pads that the host accepts. Sent only to the player, after each
+    /// [`Negotiation::Granted`]. A client sends no pad events before it has received this message.
     PadsTaken(u8),
 }
 
-/// Maximum side of a cursor in pixels. XFixes returns at most the server's largest cursor, which is 256 on common drivers.
+/// Maximum width and height of a cursor in pixels. XFixes returns no cursor larger than the X server's largest one,
+/// which is 256 on common drivers.
 pub const MAX_CURSOR_SIDE: u32 = 256;
 
 impl Negotiation {
@@ -249,8 +252,8 @@ impl Negotiation {
         out
     }
 
-    /// Parses a message; `None` for a kind that only newer peers define. Trailing bytes are extensions of
-    /// newer peers.
+    /// Parses a message. Returns `None` for a kind that only newer peers define. Trailing bytes are extensions of newer
+    /// peers and are ignored.
     ///
     /// # Errors
     /// [`Reject`] if a field is missing or out of range.

@@ -1,24 +1,25 @@
-//! The host's reply for an unknown session, after a restart of the host or a timeout. It is not sealed, because the host has
-//! no key, so anyone can forge it. A client treats it as a reason to probe the session, never as proof.
+//! The host's reply to a datagram of an unknown session. A session becomes unknown when it times out or the host
+//! restarts. The host has no key for an unknown session, so the reply is not sealed, and anyone can forge it. A client
+//! treats the reply as a reason to probe the session, never as proof.
 //!
 //! ```text
 //!  0         1       2      4         8      9      12       20     28
 //!  | version | plane | zero | session | kind | zero | number | left |
 //!  | 1       | 0     |      | u32     | 0x11 |      | u64    | i64  |
 //! ```
-//! Session, packet number and send timestamp are copied from the datagram that it answers. Only an on-path attacker can know
-//! them.
+//! Session, packet number and send timestamp are copied from the datagram that the reply answers. Only an on-path
+//! attacker can know them.
 
 use super::handshake::PLANE;
 use crate::wire::header::{Header, Plane};
 
-/// Distinct from the kinds of the handshake.
+/// The kind of this message. No handshake message has this value.
 const KIND: u8 = 0x11;
 
-/// Length in bytes: shorter than the shortest datagram that it answers.
+/// Length of the reply in bytes. It is shorter than the shortest datagram that it answers.
 pub const NO_SESSION: usize = 28;
 
-/// The reply to a control datagram of an unknown session; `None` for all others.
+/// The reply to a control datagram of an unknown session; `None` for all other datagrams.
 #[must_use]
 pub fn answer_to(datagram: &[u8]) -> Option<[u8; NO_SESSION]> {
     let (_, plane) = Header::parse(datagram).ok()?;
@@ -32,7 +33,7 @@ pub fn answer_to(datagram: &[u8]) -> Option<[u8; NO_SESSION]> {
     Some(answer)
 }
 
-/// Parses a reply: the session, and the send timestamp of the answered datagram (client clock).
+/// Parses a reply. Returns the session, and the send timestamp of the answered datagram (client clock).
 pub(crate) fn parse(datagram: &[u8]) -> Option<(u32, i64)> {
     let datagram: &[u8; NO_SESSION] = datagram.try_into().ok()?;
     let [a, b, c, d] = [4, 5, 6, 7].map(|i| datagram[i]);

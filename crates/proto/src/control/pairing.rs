@@ -1,7 +1,8 @@
 //! Pairing by PIN: the PIN, its time window, and its limits on tries.
 //!
-//! The exchange is SPAKE2 (RFC 9382, by crate `spake2`). A wrong guess costs one exchange with the host and reveals nothing
-//! else, so the limit on tries is the strength of a short PIN. The handshake itself is in [`super::handshake`].
+//! The exchange is SPAKE2 (RFC 9382, by crate `spake2`). Each guess costs one exchange with the host, and a wrong guess
+//! reveals nothing else. The security of a short PIN therefore rests on the limit on tries. The handshake itself is in
+//! [`super::handshake`].
 
 use std::fmt;
 use std::time::Duration;
@@ -13,17 +14,19 @@ use zeroize::{Zeroize, Zeroizing};
 use super::identity::{NoRandomness, random};
 use crate::time::Instant;
 
-/// Wrong PINs in one window before it closes: 24 guesses of a million in total. This equals the limit of eight networks
-/// ([`MAX_TRIES_OF_ONE`]), so that an attacker with few addresses cannot close the window.
+/// Maximum number of wrong PINs in one window, after which it closes: 24 guesses of a million. Eight networks must
+/// reach their limit ([`MAX_TRIES_OF_ONE`]) to close the window, so an attacker with few addresses cannot close it.
 pub const MAX_TRIES: u32 = 24;
 
-/// Wrong PINs that one window accepts from one network (an IPv4 address, or 64 bits of IPv6). Other networks may still pair.
+/// Maximum number of wrong PINs from one network (an IPv4 address, or 64 bits of IPv6) in one window. Other networks
+/// may still pair.
 pub const MAX_TRIES_OF_ONE: u32 = 3;
 
-/// Delay of a network after its first wrong PIN. It doubles with the next (1, 2 s). Other networks are not delayed.
+/// Delay before a network's second try. The delay before its third try is twice as long. Other networks are not
+/// delayed.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
-/// The length of a SPAKE2 message in bytes: a side mark and a compressed Edwards point.
+/// The length of a SPAKE2 message in bytes: one byte that identifies the side, and a compressed Edwards point.
 pub(super) const SPAKE_MESSAGE: usize = 33;
 
 /// Minimum number of digits.
@@ -31,8 +34,8 @@ const SHORTEST: usize = 4;
 /// Maximum number of digits.
 const LONGEST: usize = 12;
 
-/// A PIN: 4 to 12 decimal digits. It is overwritten on drop. `Debug` hides it; [`fmt::Display`] shows it, because the host
-/// displays it.
+/// A PIN: 4 to 12 decimal digits. It is overwritten on drop. `Debug` hides the digits. [`fmt::Display`] shows them,
+/// because the host displays the PIN.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pin(String);
 
@@ -42,7 +45,8 @@ impl Pin {
     /// # Errors
     /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn generate() -> Result<Pin, NoRandomness> {
-        /// The largest multiple of a million in 32 bits: values above it would favour low PINs.
+        /// The largest multiple of a million in 32 bits. Larger numbers are discarded, because they would favour low
+        /// PINs.
         const LIMIT: u32 = u32::MAX - u32::MAX % 1_000_000;
         loop {
             let number = u32::from_le_bytes(random()?);
@@ -55,7 +59,7 @@ impl Pin {
     /// Parses a typed or pasted PIN; ignores blanks.
     ///
     /// # Errors
-    /// [`BadPin`] if it is not 4 to 12 ASCII digits.
+    /// [`BadPin`] if `text` without blanks is not 4 to 12 ASCII digits.
     pub fn parse(text: &str) -> Result<Pin, BadPin> {
         let mut pin = Pin(String::with_capacity(LONGEST));
         for digit in text.chars().filter(|c| !c.is_whitespace()) {
@@ -163,7 +167,7 @@ fn parties() -> (spake2::Identity, spake2::Identity) {
     (party(b"openuvr client"), party(b"openuvr host"))
 }
 
-/// A period in which a host pairs, and its remaining tries.
+/// A period in which a host pairs by PIN, and the wrong PINs so far.
 pub(super) struct PairingWindow {
     /// Distinguishes this window from earlier ones.
     pub(super) serial: u64,
@@ -212,8 +216,8 @@ impl PairingWindow {
         }
     }
 
-    /// Counts a wrong PIN from `network` at `now`. The network's next try is delayed, and after [`MAX_TRIES_OF_ONE`] it has
-    /// none. Returns the remaining tries.
+    /// Counts a wrong PIN from `network` at `now`. The network's next try is delayed. After [`MAX_TRIES_OF_ONE`] wrong
+    /// PINs, the network has no further try. Returns the network's remaining tries.
     pub(super) fn count_wrong(&mut self, now: Instant, network: [u8; 16]) -> u32 {
         let known = self.wrong.iter().position(|wrong| wrong.network == network);
         let index = known.unwrap_or_else(|| {

@@ -1,10 +1,11 @@
-//! Path validation of one session at the host: its current path and the validated ones.
+//! Path validation of one session at the host: the current path and the validated paths.
 //!
-//! An authentic datagram proves its author, not its source, because an on-path attacker can forward it from any address. A
-//! new path must therefore return a challenge (compare RFC 9000, section 8.2) before the session moves there. Until then,
-//! the host sends at most [`AMPLIFICATION`] times the bytes received from it (section 8.1).
+//! An authentic datagram proves its author, not its source, because an on-path attacker can forward it from any
+//! address. The host therefore sends a challenge over a new path, and moves the session there only after the response
+//! (compare RFC 9000, section 8.2). Until then, the host sends over that path at most [`AMPLIFICATION`] times the bytes
+//! received from it (section 8.1).
 //!
-//! The module interprets neither the payload nor the meaning of a path.
+//! The module does not read the payload, and treats a path as an opaque id.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use crate::wire::header::{HEADER, TAG};
 /// Anti-amplification limit before validation: bytes sent per byte received.
 const AMPLIFICATION: usize = 3;
 
-/// Retransmission interval of an unanswered challenge. After each datagram from the path, a challenge is sent [`MAX_TRIES`]
-/// times at most (guess: three losses in a row are rare).
+/// Retransmission interval of an unanswered challenge. A challenge is sent at most [`MAX_TRIES`] times (guess: three
+/// losses in a row are rare). Each datagram from the path restarts the count.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// See [`RETRY_AFTER`].
 const MAX_TRIES: u8 = 3;
@@ -27,10 +28,10 @@ const MAX_TRIES: u8 = 3;
 /// networks.
 const MAX_VALIDATED: usize = 4;
 
-/// Maximum concurrent challenges. An additional one evicts the path that has been silent longest.
+/// Maximum number of concurrent challenges. A further challenge replaces that of the path that has been silent longest.
 const MAX_PENDING: usize = 2;
 
-/// Bytes of a datagram with a challenge: kind, length and eight bytes, sealed.
+/// Bytes of a datagram with a challenge: header, kind and length, a token of eight bytes, and tag.
 pub(crate) const CHALLENGE: usize = HEADER + 3 + 8 + TAG;
 
 pub(crate) struct Paths {

@@ -17,12 +17,13 @@ use crate::wire::seal::{Direction, Opener, Sealer};
 /// Ping interval, which is also the keep-alive interval. The clock map is made from sixteen pings.
 pub const PING_EVERY: Duration = Duration::from_millis(500);
 
-/// Number of first pings that are sent faster, so that one-way figures have a bound from the start.
+/// Number of initial pings, which are sent at a shorter interval. One-way delays then have an error bound from the
+/// start.
 const FIRST_PINGS: u32 = 8;
 const FIRST_PING_EVERY: Duration = Duration::from_millis(20);
 
-/// Silence after which a peer is pinged more often: more than a ping interval. A restarted peer reports its restart in reply
-/// to the next datagram.
+/// Silence after which a peer is pinged more often: more than a ping interval. A restarted peer reports its restart in
+/// reply to the next datagram, so frequent pings reveal the restart sooner.
 const QUIET: Duration = Duration::from_millis(600);
 const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 
@@ -30,10 +31,11 @@ const QUIET_PING_EVERY: Duration = Duration::from_millis(100);
 /// answer may be lost.
 const HOLDING_PING_EVERY: Duration = Duration::from_millis(50);
 
-/// Session timeout: ten pings.
+/// Silence after which a session ends: ten ping intervals.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
-/// Maximum queued bodies. Beyond it, the oldest is dropped, because everything in it is retransmitted or superseded.
+/// Maximum number of queued datagram bodies. If the queue is full, the oldest body is dropped, because its messages are
+/// retransmitted or superseded.
 const MAX_WAITING: usize = 64;
 
 /// The reason for a session's next timeout.
@@ -155,8 +157,8 @@ impl ControlPlane {
         outcome
     }
 
-    /// Handles a body. A refused body has no effect at all: no message before the bad one is answered or passed up, so the
-    /// sender retransmits.
+    /// Handles a body. If one message is invalid, the body has no effect: even its valid messages are neither answered
+    /// nor passed up, so the sender retransmits them.
     fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<Vec<PlaneEvent>, Reject> {
         let messages = Messages::new(body).collect::<Result<Vec<_>, _>>()?;
         let negotiations = self.handle_segments(&messages)?;
@@ -190,8 +192,8 @@ impl ControlPlane {
         Ok(heard)
     }
 
-    /// Returns the messages that the segments in `messages` complete. An invalid message of the stream is skipped, because
-    /// its neighbours are acknowledged with it and would not be retransmitted.
+    /// Returns the messages that the segments in `messages` complete. An invalid message of the stream is skipped
+    /// alone. The valid messages around it are acknowledged together with it, so they would not be retransmitted.
     fn handle_segments(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
         let mut segments = false;
         for message in messages {
@@ -321,7 +323,7 @@ impl ControlPlane {
         self.next_ping.min(silent)
     }
 
-    /// The shortest recent round trip; 20 ms before the first (guess).
+    /// The shortest recent round trip; 20 ms before the first measurement (guess).
     pub(crate) fn round_trip(&self) -> Duration {
         self.clock.round_trip().unwrap_or(Duration::from_millis(20))
     }
@@ -352,7 +354,7 @@ impl ControlPlane {
         self.last_sent
     }
 
-    /// Time since the last answered ping: unlike [`ControlPlane::silence`], it covers both directions.
+    /// Time since the last answer to a ping. Unlike [`ControlPlane::silence`], it covers both directions.
     pub(crate) fn unanswered(&self, now: Instant) -> Duration {
         now.since(self.last_answer)
     }
@@ -531,7 +533,7 @@ mod tests {
         assert!(host.waiting.is_empty(), "nothing is answered");
     }
 
-    /// The message's neighbours have been acknowledged and would not be retransmitted.
+    /// The valid messages around the bad one have been acknowledged, so they would not be retransmitted.
     #[test]
     fn a_bad_message_of_the_stream_is_skipped_alone() {
         let (mut host, mut client) = pair();

@@ -12,7 +12,7 @@ use crate::time::Instant;
 /// Maximum bytes of a segment: a full control datagram minus the other fields.
 pub const SEGMENT: usize = 1200;
 
-/// Maximum unacknowledged bytes: two cursor shapes of the largest size (256 × 256 × 4).
+/// Maximum unacknowledged bytes: enough for two cursor shapes of the largest size (256 × 256 × 4).
 pub const MAX_UNSEEN: usize = 640 * 1024;
 
 /// Maximum bytes in flight: about 30 ms on a 4 Mb/s link.
@@ -24,8 +24,8 @@ pub const MAX_MESSAGE: usize = 300 * 1024;
 /// Maximum buffered out-of-order segments: more than fit in [`WINDOW`].
 const MAX_EARLY: usize = 64;
 
-/// First retransmission timeout: two round trips, but at least this. An acknowledgement may wait for the peer's next turn
-/// (guess).
+/// The first retransmission timeout is two round trips, but at least this. The peer may delay an acknowledgement until
+/// its event loop next runs (guess).
 const RESEND_FLOOR: Duration = Duration::from_millis(20);
 
 /// The sending half.
@@ -134,7 +134,7 @@ impl Incoming {
     /// Takes a segment. Acknowledge it with [`Incoming::through`].
     ///
     /// # Errors
-    /// [`Reject::Range`] if it is out of range.
+    /// [`Reject::Range`] if the segment is out of range.
     pub fn segment(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Reject> {
         let end = offset
             .checked_add(bytes.len() as u64)
@@ -145,7 +145,8 @@ impl Incoming {
         if end > self.through + MAX_UNSEEN as u64 {
             return Err(Reject::Range("stream offset"));
         }
-        // Messages are taken after each segment, so at most one can wait here, unless the stream ended with an overlong one.
+        // Complete messages are taken after each datagram, so `ready` holds at most one incomplete message, unless an
+        // overlong message has ended the stream.
         if self.ready.len() > MAX_MESSAGE + 4 {
             return Err(Reject::TooLong);
         }
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// For any loss, reordering and duplication, all messages arrive in order and once.
+        /// Under any loss, reordering and duplication, all messages arrive exactly once and in order.
         #[test]
         fn messages_arrive_in_order(
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..4000), 1..8),

@@ -1,6 +1,6 @@
-//! The streams of a session: the client's offers in addition to the first view of its video, and the host's grants.
+//! The additional streams of a session: the client offers streams, and the host grants them.
 //!
-//! Without offers, a session has only the first view of video stream 0, which every session has.
+//! Every session has the first view of video stream 0. Without offers, it has no other stream.
 
 use crate::bytes::{Reader, Reject, Writer};
 use crate::wire::media::{StreamId, StreamKind};
@@ -8,7 +8,7 @@ use crate::wire::media::{StreamId, StreamKind};
 /// Maximum streams in an offer or a grant. Additional entries are ignored.
 pub const MAX_STREAMS: usize = 16;
 
-/// Formats of audio: bit n of [`StreamOffer::formats`] is number n.
+/// Audio formats. Bit n of [`StreamOffer::formats`] stands for the format with number n.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum AudioFormat {
@@ -18,7 +18,7 @@ pub enum AudioFormat {
     Opus = 1,
 }
 
-/// A stream that a side supports.
+/// A stream that a host or client supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamOffer {
     /// Its kind and number.
@@ -27,7 +27,8 @@ pub struct StreamOffer {
     pub to_client: bool,
     /// It can go from the client to the host.
     pub to_host: bool,
-    /// The supported formats: bit n for number n of the kind. Unused for video, whose codec is negotiated for all views.
+    /// The supported formats: bit n for format n of the stream's kind. Unused for video, whose codec is negotiated for
+    /// all views.
     pub formats: u32,
     /// Number of views of a video stream, 1 or more.
     pub views: u8,

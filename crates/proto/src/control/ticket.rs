@@ -48,17 +48,17 @@ pub const MAX_TEXT: usize = 512;
 /// Tolerated clock difference between portal and host: a ticket is accepted for this long after its expiry.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
 
-/// Maximum lifetime of a ticket bound to a key, counted from when it is shown (guess: the user may have to install the
-/// client first). It limits the host's memory.
+/// Maximum remaining lifetime of a ticket bound to a key when a client presents it (guess: the user may have to install
+/// the client first). It limits the memory for redeemed tickets at the host.
 pub const MAX_TICKET_LIFE: Duration = Duration::from_secs(600);
 
-/// Maximum lifetime of an unbound ticket: long enough for a browser to open a page.
+/// Maximum remaining lifetime of an unbound ticket: long enough for a browser to open a page.
 pub const MAX_OPEN_TICKET_LIFE: Duration = Duration::from_secs(120);
 
 /// Domain separation prefix of the signature.
 const PURPOSE: &[u8] = b"openuvr ticket";
 
-/// The kind of a ticket, in its second byte; a control token is 2.
+/// The kind of a ticket: the value of its second byte. In a control token, this byte is 2.
 const KIND: u8 = 1;
 
 /// Wall-clock time in whole seconds since 1970-01-01 00:00 UTC without leap seconds (POSIX).
@@ -94,7 +94,7 @@ impl From<SessionUuid> for String {
 }
 
 impl SessionUuid {
-    /// Generates a random one: 122 random bits (RFC 9562, section 5.4).
+    /// Generates a random UUID: 122 random bits (RFC 9562, section 5.4).
     ///
     /// # Errors
     /// [`NoRandomness`] if the operating system provides no random bytes.
@@ -164,8 +164,8 @@ impl KeyHash {
 /// The holder of a ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Holder {
-    /// The first device that shows it. From then on, the ticket is bound to that device's key. Until its first use it is a
-    /// bearer token, valid for [`MAX_OPEN_TICKET_LIFE`] at most.
+    /// The first device that presents the ticket. From then on, the ticket is bound to that device's key. Until then,
+    /// it is a bearer token, valid for [`MAX_OPEN_TICKET_LIFE`] at most.
     FirstUse,
     /// The device with this key.
     Key(KeyHash),
@@ -176,7 +176,8 @@ pub enum Holder {
 pub struct Ticket {
     /// The session.
     pub session: SessionUuid,
-    /// The highest role: an observer never plays, but a player may also watch.
+    /// The highest role that the client may have: a player's ticket also permits observing, but an observer's ticket
+    /// does not permit playing.
     pub role: Role,
     /// The holder.
     pub holder: Holder,
@@ -272,7 +273,8 @@ impl SignedTicket {
         &self.0
     }
 
-    /// Whether it names this session. A match is no proof: it only requires knowing the session's id, 122 random bits.
+    /// Whether the ticket names this session. A match does not prove that the ticket is valid: its sender only has to
+    /// know the session's id, 122 random bits.
     #[must_use]
     pub fn names(&self, session: SessionUuid) -> bool {
         self.0[4..20] == session.0

@@ -1,8 +1,8 @@
-//! Transport probes: the exchange that shows that a transport ([`TransportKind`]) carries a stream.
+//! Transport probes: an exchange that tests whether a transport ([`TransportKind`]) carries a stream.
 //!
-//! The client requests a burst of full datagrams over a transport, and the host answers over the same path. Only a received
-//! burst counts, because an open socket, or small datagrams that arrive, prove nothing about a frame. Neither the request
-//! nor the answer moves the session; the first other datagram over the new path does.
+//! The client requests a burst of full datagrams over a transport, and the host answers over the same path. Only a
+//! received burst counts, because neither an open socket nor the arrival of small datagrams proves that a frame would
+//! arrive. Neither the request nor the answer moves the session; the first other datagram over the new path does.
 //!
 //! The module does not select transports (crate `runtime`), and knows no addresses.
 
@@ -12,10 +12,11 @@ use crate::id::PathId;
 use crate::time::Instant;
 pub use crate::transport::TransportKind;
 
-/// Datagrams of an answer: about one or two slices at 20 Mb/s.
+/// Number of datagrams in an answer: about one or two slices at 20 Mb/s.
 pub const BURST: u8 = 8;
 
-/// Number of datagrams that suffice. On a link that loses a tenth, fewer than one answer in 2000 has fewer.
+/// Number of received datagrams that suffice. If a link loses a tenth of the datagrams, fewer than one answer in 2000
+/// delivers fewer.
 const SUFFICIENT: u32 = 4;
 
 /// Number of requests.

@@ -78,7 +78,7 @@ impl Session {
         self.sent_text.forget();
         self.received_text.forget();
         if role == Role::Player && directions.any() {
-            // The stream had room for the grant before, so these few bytes fit.
+            // The stream has just taken the grant, so these few bytes fit too.
             let _ = self
                 .plane
                 .negotiate(&Negotiation::ClipboardDirections(directions));

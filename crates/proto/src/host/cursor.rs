@@ -73,7 +73,7 @@ impl Host {
         }
     }
 
-    /// Sets relative or (initially) absolute mouse motion.
+    /// Sets whether mouse motion is relative; initially, it is absolute.
     pub fn relative_mouse(&mut self, wanted: bool) {
         if std::mem::replace(&mut self.cursor.relative_mouse, wanted) != wanted {
             for session in &mut self.sessions {

@@ -50,7 +50,7 @@ pub enum HostEvent {
     },
     /// The subscriber's new role: after a take-over, after the player has left, or by request.
     RoleChanged(SubscriberId, Role),
-    /// The session's path or its segmentation offload changed, for control and video.
+    /// The session's path or its use of segmentation offload changed. The change applies to control and video.
     PathChanged {
         /// Its session.
         session: SessionId,
@@ -80,9 +80,9 @@ pub enum HostEvent {
         session: SessionId,
         /// The view.
         view: ViewId,
-        /// The newest frame that it displayed completely.
+        /// The newest frame that the client displayed completely.
         last_good: FrameId,
-        /// The newest frame that had ended at the client, with any outcome.
+        /// The newest frame that the client had finished with any outcome.
         newest: FrameId,
     },
     /// The new size of a client's window, in pixels.

@@ -90,7 +90,7 @@ pub(super) struct External {
     device: Option<PublicKey>,
     /// Whether the gateway was notified of pending updates.
     notified: bool,
-    /// The map of its clock.
+    /// Maps the subscriber's clock to the host's.
     clock: ClockMap,
     input: InputSeq,
     heard: Instant,
@@ -177,7 +177,8 @@ impl Host {
         }
     }
 
-    /// Ends a subscription with a reason. Afterwards, [`Host::settle_roles`] assigns the player's role.
+    /// Ends a subscription with a reason. The caller must then call [`Host::settle_roles`], which assigns the player's
+    /// role.
     pub(super) fn dismiss(&mut self, id: SubscriberId, reason: GoodbyeReason) {
         if let Some(place) = self.others.iter().position(|o| o.member.id == id) {
             // Drops all other pending updates.
@@ -189,7 +190,7 @@ impl Host {
         }
     }
 
-    /// Ends all subscriptions of these devices.
+    /// Ends all subscriptions of the devices that `which` selects.
     pub(super) fn dismiss_devices(
         &mut self,
         reason: GoodbyeReason,
@@ -232,8 +233,8 @@ impl Host {
         self.others.iter_mut().find(here)
     }
 
-    /// Takes an input event of an external subscriber; events are applied in order. Returns the event's number, which the
-    /// headers of frames that may show it contain.
+    /// Takes an input event of an external subscriber; events are applied in order. Returns the event's number. Frames
+    /// that may show the event contain this number in their headers.
     ///
     /// # Errors
     /// [`InputRefused`] if the event is not accepted.
@@ -253,8 +254,8 @@ impl Host {
         let Some(other) = self.other(id) else {
             return Err(InputRefused::NotPlayer);
         };
-        // A permanently refused event is numbered too, because a gateway in another process counts along and learns of a
-        // role change later.
+        // An event from a subscriber that is not the player is numbered too. A gateway in another process counts the
+        // events itself, and learns of a role change only later.
         other.input = InputSeq(other.input.0.wrapping_add(1).max(1));
         if !plays {
             return Err(InputRefused::NotPlayer);
@@ -291,7 +292,7 @@ impl Host {
         }
     }
 
-    /// Sets its controllers; ignored unless it is the player.
+    /// Sets the controllers of an external subscriber. Ignored unless the subscriber is the player.
     pub fn controlled(
         &mut self,
         now: Instant,
@@ -308,7 +309,7 @@ impl Host {
         }
     }
 
-    /// Sets its display. Older numbers are ignored.
+    /// Sets the display of an external subscriber. A display with an older number is ignored.
     pub fn set_display(&mut self, now: Instant, id: SubscriberId, display: (u32, Display)) {
         self.on_activity(now, id);
         if let Some(other) = self.other(id) {
@@ -357,7 +358,7 @@ impl Host {
         end: Result<Departure, (Stage, DropCause)>,
     ) {
         let Some(other) = self.other(id) else { return };
-        // An external subscriber has no other view.
+        // An external subscriber has only the first view.
         let Some(view) = other.member.views.get(ViewId::FIRST) else {
             return;
         };
@@ -441,8 +442,8 @@ impl External {
         earlier(release, unreported)
     }
 
-    /// Records the outcome of a frame at the host. A sent frame was only handed over: [`Host::departed`] reports its
-    /// transmission.
+    /// Records the outcome of a frame at the host. A frame that counts as sent was only handed over; [`Host::departed`]
+    /// reports its transmission.
     pub(super) fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let mut end = *end;
         end.stamps.clear(Stage::FirstSent);

@@ -16,7 +16,7 @@ use crate::time::{Instant, Mapped};
 use crate::trace::{DropCause, FrameRecord, Outcome};
 use crate::validated::{Invalid, nanos};
 
-/// The sliding window. At 60 frames/s, p99 is then the third worst of 300 frames.
+/// The sliding window. At 60 frames/s, p99 is then the fourth worst of 300 frames.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
 /// Minimum span for a frame rate (guess).
@@ -36,8 +36,8 @@ pub struct SubscriberFigures {
     /// reported recently.
     #[serde(deserialize_with = "rate")]
     pub frames_per_second: Option<f64>,
-    /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames. `None`
-    /// without such frames, or without both times.
+    /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
+    /// `None` if there are no such frames, or if none of them has both times.
     pub latency: Option<LatencyFigures>,
 }
 
@@ -140,7 +140,7 @@ struct Newest {
     id: SubscriberId,
     kind: SubscriberKind,
     role: Role,
-    /// Start of the counted time: the subscriber's first report, or the oldest frame kept.
+    /// Start of the counted time: the subscriber's first report, or the last frame that was evicted.
     since: Option<Instant>,
     /// Time of its last report.
     reported: Option<Instant>,
@@ -239,8 +239,8 @@ impl Newest {
         }
     }
 
-    /// Whether the outcome of the subscriber's frames is known: no longer once it has stopped reporting on them, but still
-    /// while it gets none (a still picture).
+    /// Whether the subscriber reports on its frames: `false` before the first report, and once it has stopped reporting
+    /// on the frames that it gets. While it gets no frames (a still picture), the value does not change.
     fn reports(&self) -> bool {
         let silent = |reported: Instant| {
             let unreported = self.unreported;

@@ -27,7 +27,7 @@ pub(super) struct Member {
     pub(super) holds_input: bool,
     /// Its pressed keys and buttons.
     pressed: Pressed,
-    /// Whether they may repeat.
+    /// Whether the pressed keys may repeat.
     repeats: bool,
     /// Its newest pose as the player.
     pub(super) posed: Option<ReceivedPose>,
@@ -71,8 +71,8 @@ impl Member {
         }
     }
 
-    /// Records a frame's outcome at the host. `in_hand`: a sent frame was only handed to a component that passes it on
-    /// later. An ended member reports nothing more.
+    /// Records a frame's outcome at the host. `in_hand` means that a sent frame was only handed to a component that
+    /// transmits it later. A sent frame of an ended member counts as dropped, because no report on it will follow.
     pub(super) fn record(
         &mut self,
         now: Instant,

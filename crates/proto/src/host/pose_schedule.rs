@@ -1,6 +1,7 @@
 //! Pose schedule messages: when the host's application samples poses.
 //!
-//! The latest wins. The message is repeated once a second, because it may be lost, and sent when the times shift.
+//! Only the latest message counts. A message is sent when the times shift, and at least once a second, because it may
+//! be lost.
 
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ impl PoseSchedule {
     }
 }
 
-/// Whether the times differ from the extrapolated earlier ones.
+/// Whether the times differ from those extrapolated from the earlier schedule.
 fn moved(before: RefreshTiming<Instant>, now: RefreshTiming<Instant>) -> bool {
     let period = i64::try_from(before.period.as_nanos()).unwrap_or(i64::MAX);
     let apart = now
@@ -99,7 +100,7 @@ mod tests {
             }
         };
         for frame in 0..250 {
-            // With jitter, like real frames.
+            // The phase jitters, as with real frames.
             say(frame * 10_000, 1, frame * 10_000 + frame % 3 * 100);
         }
         say(2_500_000, 1, 2_504_000);

@@ -16,7 +16,7 @@ pub enum SubscriberKind {
     Client,
     /// A browser.
     Browser,
-    /// A player of media streams.
+    /// A media player.
     VideoPlayer,
     /// A recorder.
     Recorder,
@@ -25,7 +25,7 @@ pub enum SubscriberKind {
 }
 
 impl SubscriberKind {
-    /// All kinds, in the order of their numbers in messages between processes, from 0 on.
+    /// All kinds, in the order of their numbers in messages between processes. The first kind has number 0.
     pub const ALL: [SubscriberKind; 5] = [
         SubscriberKind::Client,
         SubscriberKind::Browser,
@@ -75,7 +75,7 @@ pub struct SubscribeRequest {
     pub intake: Intake,
     /// Its limits on the video while it plays.
     pub constraints: ClientConstraints,
-    /// The size of the display that it wants while it plays, in pixels; `None`: any.
+    /// The size of the display that it wants while it plays, in pixels; `None` if any size is acceptable.
     pub display: Option<Size>,
     /// Whether it reports the outcome of each sent frame ([`Feedback::Frame`](crate::send::subscriber::Feedback::Frame)).
     /// Without reports (a recorder), frames end as

@@ -44,13 +44,13 @@ enum Claim {
     None,
     /// It requested to play. It comes after displaced players.
     Requested,
-    /// It was displaced by the n-th take-over. The latest comes first.
+    /// It was displaced by the n-th take-over. The member that was displaced last comes first.
     Displaced(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// Reserved until it sends its request, because it succeeds a player.
+    /// It succeeds a player. The player's role is reserved for it until it sends its request.
     Reserved,
     Player,
     Observer(Claim),
@@ -159,7 +159,7 @@ impl Roles {
         self.changes.pop_front()
     }
 
-    /// The grant for a new member.
+    /// The grant for a role request.
     fn grant(&self, wanted: Role, take_over: bool) -> Result<Grant, Refusal> {
         let player = Grant {
             role: Role::Player,
@@ -217,7 +217,7 @@ impl Roles {
             Standing::Observer(claim) if claim != Claim::None => Some((claim, member)),
             _ => None,
         });
-        // `max_by_key` returns the last of equals, which joined first.
+        // Of equal claims, `max_by_key` returns the last. In reverse order, this is the member that joined first.
         let Some((_, (id, standing))) = waiting.rev().max_by_key(|(claim, _)| *claim) else {
             return;
         };

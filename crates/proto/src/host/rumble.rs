@@ -12,7 +12,7 @@ use crate::wire::control::Message;
 /// Repetition interval while a motor runs.
 const REPEAT_EVERY: Duration = Duration::from_millis(100);
 
-/// Duration of one message in milliseconds (guess: two of three may be lost).
+/// Duration of the rumble that one message starts, in milliseconds. Two of three messages may be lost (guess).
 const HOLD_MS: u16 = 350;
 
 /// Minimum interval between two messages of a pad (guess: a motor takes about ten times as long to start).

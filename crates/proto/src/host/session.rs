@@ -20,16 +20,17 @@ use crate::wire::seal::Direction;
 /// Time after which a client that has sent no offer is dropped.
 pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum key-frame and retransmission requests of a client within [`FEEDBACK_REQUESTS_PERIOD`]. Each makes the media
-/// thread search recent frames. A client on a bad link sends one per lost slice, and 32 requests cover four frames of eight
-/// slices.
+/// Maximum key-frame and retransmission requests of a client within [`FEEDBACK_REQUESTS_PERIOD`]. Each request makes
+/// the media thread search recent frames. A client on a bad link sends one request per lost slice, and 32 requests
+/// cover four frames of eight slices.
 const FEEDBACK_REQUESTS: u32 = 32;
 
-/// See [`FEEDBACK_REQUESTS`]: one frame at 100 frames/s.
+/// See [`FEEDBACK_REQUESTS`]: the duration of one frame at 100 frames/s.
 const FEEDBACK_REQUESTS_PERIOD: Duration = Duration::from_millis(10);
 
-/// Maximum probes of a client within [`PROBES_PERIOD`]: a complete transport selection without answers (three paths, four
-/// probes each). Each probe triggers a burst of full datagrams, together at most 0.54 Mb/s.
+/// Maximum probes of a client within [`PROBES_PERIOD`]: enough for a complete transport selection without answers
+/// (three paths, four probes each). Each probe triggers a burst of full datagrams; all bursts together are at most 0.54
+/// Mb/s.
 const PROBES: u32 = 12;
 
 /// See [`PROBES`].
@@ -42,8 +43,8 @@ const WINDOW_SIZES: u32 = 20;
 /// See [`WINDOW_SIZES`].
 const WINDOW_SIZES_PERIOD: Duration = Duration::from_secs(1);
 
-/// A rate limit on a client's requests, so that it cannot starve others. Excess requests are dropped, and clients repeat
-/// them like lost ones.
+/// A rate limit on a client's requests, so that the client cannot starve others. Excess requests are dropped, and the
+/// client repeats them like lost requests.
 pub(super) struct Allowance {
     most: u32,
     within: Duration,
@@ -137,7 +138,7 @@ impl Session {
     /// Called after each grant: sends a player the number of accepted pads, if any.
     pub(super) fn send_pads_taken(&mut self, role: Role, most: u8) {
         if role == Role::Player && most > 0 {
-            // The stream had room for the grant before, so these two bytes fit.
+            // The stream has just taken the grant, so these two bytes fit too.
             let _ = self.plane.negotiate(&Negotiation::PadsTaken(most));
         }
     }
@@ -207,7 +208,8 @@ impl Session {
         due && self.is_active() && self.plane.is_settled()
     }
 
-    /// Whether a piece of clipboard text may be sent now, so that other messages wait behind one at most.
+    /// Whether a fragment of clipboard text may be sent now. At most one is unacknowledged at a time, so that other
+    /// messages wait behind one fragment at most.
     pub(super) fn can_send_text(&self) -> bool {
         self.sent_text.is_due() && self.is_active() && self.plane.is_settled()
     }

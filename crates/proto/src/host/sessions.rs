@@ -19,7 +19,7 @@ use crate::time::Instant;
 use crate::wire::control::{GoodbyeReason, MAX_CONTROL_BODY, Message, RetransmissionRequest};
 use crate::wire::header::{Header, Plane};
 
-/// The padding that makes a probe's answer a full datagram, in addition to kind, length and six bytes.
+/// Bytes of padding that make a probe's answer a full datagram. Kind, length and the fields take nine bytes.
 #[expect(clippy::cast_possible_truncation, reason = "a datagram has 1400 bytes")]
 const PROBED_PADDING: u16 = (MAX_CONTROL_BODY - 9) as u16;
 
@@ -30,9 +30,9 @@ impl Host {
         for old in &mut self.sessions {
             if old.peer == peer && !old.member.is_over() {
                 self.roles.succeed(old.member.id, new);
-                // If the earlier session is that of another program on the same device, the reason keeps that program from
-                // reconnecting and ending the new session in turn. A client that lost its link has new keys and cannot
-                // receive it.
+                // The earlier session may belong to another program on the same device. This reason keeps that program
+                // from reconnecting, which would end the new session in turn. A client that lost its link and
+                // reconnected has new keys, so it cannot read the message.
                 old.end(GoodbyeReason::TakenOver, Ending::Replaced);
             }
         }
@@ -362,7 +362,7 @@ impl Host {
             if let Some(plane) = &mut plane {
                 plane.queue(&update.message());
             }
-            // Updates are not lost, so they need no repetition.
+            // Updates to external subscribers are not lost, so they need no repetition.
             if let Some(due) = due.as_mut().filter(|_| update.is_new) {
                 due.haptics[update.haptic.hand.index()] = Some(update.haptic);
             }
@@ -431,7 +431,7 @@ impl Host {
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
-                    // The last cursor position may be lost, like a last frame.
+                    // The last cursor position may have been lost, like the last frame.
                     s.plane.queue(&self.cursor.moved());
                 }
             }

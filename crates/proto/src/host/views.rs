@@ -11,8 +11,8 @@ use crate::trace::FrameRecord;
 use crate::wire::control::Message;
 use crate::wire::media::StreamKind;
 
-/// After a burst, the newest frame's number is repeated at these times, so that a lost last frame is detected even if no
-/// frame follows (architecture, section 5).
+/// Times after the newest frame at which its number is repeated, so that its loss is detected even if no frame follows
+/// (architecture, section 5).
 const BEACONS: [Duration; 3] = [
     Duration::from_millis(5),
     Duration::from_millis(20),

@@ -8,15 +8,15 @@ use crate::time::PeerInstant;
 /// Consecutive input events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InputBatch {
-    /// The configuration epoch of pointer positions.
+    /// The configuration epoch to which pointer positions refer.
     pub epoch: ConfigEpoch,
     /// Number of the first event; the others follow without a gap.
     pub first: InputSeq,
     /// The events with their sampling times (client clock). They are encoded as the time of the newest event and differences
     /// from it.
     pub events: Vec<(InputEvent, PeerInstant)>,
-    /// The keys and buttons that are pressed after all these events. `None` if more events are queued than fit, because the
-    /// final state is then not included.
+    /// The keys and buttons that are pressed after all these events. `None` if more events are queued than fit, because
+    /// the client only knows the state after the last queued event.
     pub pressed: Option<Vec<PressedKey>>,
 }
 
@@ -28,7 +28,7 @@ pub const MAX_EVENTS: usize = 48;
 pub const MAX_EVENT_BYTES: usize = MAX_EVENTS * 22;
 
 impl InputBatch {
-    /// The number of the batch's newest event, or the one before `first` if it has none.
+    /// The number of the batch's newest event. If the batch has no events, the number before `first`.
     #[must_use]
     pub fn newest(&self) -> InputSeq {
         let count = u32::try_from(self.events.len()).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Input events: physical, independent of the layout and normalised to the picture. There are also events of devices that an
-//! application registered, as read from the kernel.
+//! Input events: physical keys, independent of the keyboard layout, and pointer positions, normalised to the picture.
+//! There are also events of devices that an application registered, as read from the kernel.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,17 +78,16 @@ pub enum InputEvent {
         /// Vertically.
         dy: i16,
     },
-    /// An event of a registered device: type, code and value of `struct input_event` (`linux/input.h`).
-    /// Simultaneous events end with [`EV_SYN`] and code 0, as in the kernel. Auto-repeat (a key of value 2)
-    /// is not sent.
+    /// An event of a registered device: type, code and value of `struct input_event` (`linux/input.h`). Simultaneous
+    /// events end with [`EV_SYN`] and code 0, as in the kernel. Auto-repeat (a key event with value 2) is not sent.
     Device {
         /// The device.
         device: DeviceId,
         /// `EV_*`
         kind: u16,
-        /// `KEY_*`, `BTN_*`, `REL_*`, `ABS_*`, … by kind.
+        /// `KEY_*`, `BTN_*`, `REL_*`, `ABS_*`, …, depending on the kind.
         code: u16,
-        /// 1 for pressed and 0 for released, a distance, or a position.
+        /// Depending on the kind: 1 for pressed and 0 for released, a distance, or a position.
         value: i32,
     },
     /// A gamepad was connected. It replaces a previous one with the same number, and its state is neutral.

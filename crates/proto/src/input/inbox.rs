@@ -48,9 +48,9 @@ impl Inbox {
         }
     }
 
-    /// The new events of `batch`, in order. A batch that starts after a gap is skipped, because the missing events will be
-    /// repeated before these. The exception is a gap of events that the client discarded: the batch after it starts with
-    /// [`InputEvent::ReleaseAll`].
+    /// The new events of `batch`, in order. A batch that starts after a gap is skipped, because the missing events will
+    /// be repeated before these. The exception is a gap of events that the client discarded: the batch after such a gap
+    /// starts with [`InputEvent::ReleaseAll`].
     pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
         let discarded = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));
@@ -95,7 +95,7 @@ impl Inbox {
     }
 }
 
-/// The end of simultaneous events of a device.
+/// The event that ends simultaneous events of a device.
 fn report(device: DeviceId) -> InputEvent {
     InputEvent::Device {
         device,
@@ -156,7 +156,7 @@ mod tests {
             let mut deliveries = deliveries.into_iter();
             let mut old = Vec::new();
             let mut got = Vec::new();
-            // A reconciling release has the number of the previous event.
+            // A reconciling release has the number of the previous event, and is ignored here.
             let deliver = |inbox: &mut Inbox, b: &InputBatch, got: &mut Vec<InputEvent>| {
                 let mut newest = inbox.through().0;
                 for arrived in inbox.take(b) {

@@ -12,7 +12,7 @@ pub enum Keys {
     Symbol = 0,
     /// Only by their position on the keyboard: for games.
     Position = 1,
-    /// All keys, with the characters that they typed: for an application that separates the two.
+    /// As keys, together with the characters that they typed: for an application that reads both.
     Both = 2,
 }
 

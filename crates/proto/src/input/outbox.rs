@@ -1,4 +1,4 @@
-//! Sent input: every event is part of each datagram until the host has acknowledged it.
+//! Sent input: each datagram repeats the events that the host has not acknowledged, oldest first.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use super::pressed::Pressed;
 use crate::id::{ConfigEpoch, InputSeq};
 use crate::time::{Instant, PeerInstant};
 
-/// Maximum number of unacknowledged events: a line of text that a program types at once, over a link with high loss. If
-/// there are more, the host has been silent for a long time, and all keys are released.
+/// Maximum number of unacknowledged events: enough for a line of text that a program types at once, over a link with
+/// high loss. If there are more, the host has been silent for a long time, and all keys are released.
 const MAX_UNACKNOWLEDGED: usize = 32 * MAX_EVENTS;
 
 /// Search distance for mergeable motion of a device: `REL_CNT` axes and a report.
@@ -51,8 +51,8 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// Whether the event was merged into a queued one. That is possible for motion beyond the content of a datagram, which
-    /// was therefore never sent. The time of the first event is kept.
+    /// Whether the event was merged into a queued one. Only motion that does not fit in the next datagram is merged,
+    /// because it was never sent. The time of the first event is kept.
     fn merged(&mut self, event: &InputEvent) -> bool {
         use InputEvent::{Device, Pad, PointerAbsolute, PointerRelative};
         if let Device { .. } = event {
@@ -88,8 +88,8 @@ impl Outbox {
         true
     }
 
-    /// Does the same for a device whose newest events are only relative motion: a motion is merged into the one on the same
-    /// axis across reports, and a report into the previous report.
+    /// Like `merged`, for an event of a registered device. Motion is added to the newest queued motion on the same
+    /// axis, across reports, and a report is merged into the previous report. Other events in between prevent merging.
     fn merged_on_device(&mut self, event: &InputEvent) -> bool {
         let InputEvent::Device {
             device: of,
@@ -241,7 +241,7 @@ mod tests {
         box_.acknowledge(InputSeq(u32::try_from(MAX_EVENTS).unwrap()));
         let rest = box_.batch(ConfigEpoch(0)).events;
         let rest: Vec<_> = rest.into_iter().map(|(event, _)| event).collect();
-        // 16 steps were sent.
+        // The acknowledged events are 16 steps of three events each.
         let before = [device(EV_REL, 0, 168), device(EV_REL, 1, -84), report];
         let after = [device(EV_REL, 0, 200), device(EV_REL, 1, -100), report];
         assert_eq!(rest, [&before[..], &press, &after].concat());

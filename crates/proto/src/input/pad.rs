@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::printable::is_printable;
 use crate::validated::Invalid;
 
-/// Maximum number of gamepads of a player: the number that games for one screen support.
+/// Maximum number of gamepads of a player: the number that games for several players on one screen support.
 pub const MAX_PADS: u8 = 4;
 
 /// Number of buttons of a gamepad, including the two triggers: 0 to 16 of the W3C's standard gamepad.
@@ -39,7 +39,7 @@ impl From<PadId> for u8 {
 }
 
 impl PadId {
-    /// The gamepad with this number; `None` from [`MAX_PADS`] on.
+    /// The gamepad with this number; `None` if the number is [`MAX_PADS`] or more.
     #[must_use]
     pub fn new(number: u8) -> Option<PadId> {
         (number < MAX_PADS).then_some(PadId(number))
@@ -68,7 +68,7 @@ impl PadId {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PadButton {
-    /// The lower of the four on the right.
+    /// The lower of the four buttons on the right.
     South = 0,
     /// The right one.
     East = 1,
@@ -92,9 +92,9 @@ pub enum PadButton {
     Up = 12,
     /// The cross, down.
     Down = 13,
-    /// The cross, to the left.
+    /// The cross, left.
     Left = 14,
-    /// The cross, to the right.
+    /// The cross, right.
     Right = 15,
     /// The centre button, with the manufacturer's logo.
     Guide = 16,
@@ -232,9 +232,9 @@ impl fmt::Display for PadName {
 pub struct PadIdentity {
     /// Its name from the driver.
     pub name: PadName,
-    /// USB or Bluetooth vendor id; 0: unknown.
+    /// USB or Bluetooth vendor id; 0 if unknown.
     pub vendor: u16,
-    /// Product id; 0: unknown.
+    /// Product id; 0 if unknown.
     pub product: u16,
     /// Its buttons: bits as in [`PadState::buttons`], with 6 and 7 for its triggers.
     pub buttons: u32,

@@ -24,7 +24,7 @@ impl Pads {
         }
     }
 
-    /// The events that transfer the state to a peer that has none.
+    /// The events that transfer the state to a peer that knows no gamepad.
     pub fn announcements(&self) -> impl Iterator<Item = InputEvent> + '_ {
         self.connected().flat_map(|(pad, identity, state)| {
             let connected = InputEvent::PadConnected { pad, identity };

@@ -13,7 +13,7 @@ pub const MAX_PRESSED: usize = 32;
 /// A pressed key or button.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PressedKey {
-    /// The registered device of the key; `None`: the keyboard and the pointer of the client's window.
+    /// The registered device of the key; `None` for the keyboard and the pointer of the client's window.
     pub device: Option<DeviceId>,
     /// `KEY_*` or `BTN_*` of Linux, below 0x8000.
     pub code: u16,
@@ -75,7 +75,7 @@ impl Pressed {
         &self.0
     }
 
-    /// The releases that lead from this state to `wanted`, for keys that are pressed here but not there.
+    /// The releases of the keys that are pressed in this set but not in `wanted`.
     #[must_use]
     pub fn releases(&self, wanted: &[PressedKey]) -> Vec<InputEvent> {
         self.0

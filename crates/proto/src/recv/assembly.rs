@@ -8,8 +8,8 @@ use crate::time::Instant;
 use crate::wire::control::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
-/// Maximum bytes of one frame: a raw BGRX picture of 4096 × 2160 and a little more. An honest host never sends more, and a
-/// dishonest one cannot grow the client's memory beyond it.
+/// Maximum bytes of one frame: more than a raw BGRX picture of 4096 × 2160. An honest host never sends more, and a
+/// dishonest host cannot grow the client's memory beyond this.
 pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
 /// Frame storage larger than this is freed after its frame.
@@ -25,7 +25,7 @@ const MAX_REQUESTS: u8 = 2;
 /// How a fragment arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arrival {
-    /// As it was sent.
+    /// In the original transmission.
     Sent,
     /// As a retransmission.
     Resent,
@@ -105,7 +105,8 @@ impl SliceAssembly {
         while self.arrived.get(self.prefix).is_some_and(|a| *a) {
             self.prefix += 1;
         }
-        // The next gap starts a new wait, because a link with steady reordering always has a gap.
+        // Once this gap is filled, the next gap starts a new wait, because there is always some gap on a link with
+        // steady reordering.
         if self.prefix == self.end {
             self.gap_since = None;
         } else if self.prefix != before || self.gap_since.is_none() {
@@ -174,7 +175,7 @@ pub(super) struct Assembly {
     pub(super) first_received: Instant,
     /// Arrival of the first datagram of this or a later frame, which bounds the wait.
     pub(super) waited_since: Instant,
-    /// Arrival time of its last datagram.
+    /// Arrival time of the datagram that completed it.
     pub(super) recoverable: Option<Instant>,
     /// When a datagram of a later frame arrived, or the host signalled the end of this one.
     pub(super) overtaken: Option<Instant>,
@@ -303,8 +304,9 @@ impl Assembly {
         behind.chain(next.gap_since).chain(self.overtaken).min()
     }
 
-    /// The incomplete slices that later data has overtaken, from the last one on: since when, and whether all of their gaps
-    /// are included. FEC repair data comes last, so a protected frame counts as overtaken only if repair failed.
+    /// The incomplete slices that later data has overtaken, last slice first: the index, the time at which it was
+    /// overtaken, and whether to request all gaps or only those before its last received fragment. FEC repair data is
+    /// sent last, so a slice of a protected frame counts as overtaken only once the complete frame is overtaken.
     fn incomplete_slices(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
         let mut behind = self.overtaken;
         (self.cursor..self.count).rev().filter_map(move |i| {

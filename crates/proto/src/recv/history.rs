@@ -2,14 +2,14 @@
 
 use crate::id::FrameId;
 
-/// Number of remembered frames. An encoder refers back by 16 at most (ITU-T H.264, section A.3.1), and frame numbers have
-/// gaps.
+/// Number of remembered frames. An encoder refers back by 16 frames at most (ITU-T H.264, section A.3.1), and frame
+/// numbers have gaps.
 const REMEMBERED: usize = 64;
 
 /// The quality of a delivered frame as a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Health {
-    /// A chain of this many frames after it leads to a clean picture. 0: it is clean itself.
+    /// The picture becomes clean after a chain of this many further frames; 0 if it is clean itself.
     CleanAfter(u16),
     /// Lost, concealed, or a descendant of such a frame without a refresh since.
     Broken,

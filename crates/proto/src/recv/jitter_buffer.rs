@@ -60,12 +60,13 @@ const SETTLE: f64 = 2e9;
 /// Maximum decrease of the target: 4 ms a second, which is less than the change of speed allows.
 const FALL: f64 = 0.004;
 
-/// Weight of a payload's error in the mean: 32 payloads of 5 ms are 160 ms (guess).
+/// Weight of a payload's error in the moving average, which spans about 32 payloads: 160 ms with payloads of 5 ms
+/// (guess).
 const SMOOTH: f64 = 1.0 / 32.0;
 
 /// A timestamp gap above this is a pause of the sender, not drift.
 const PAUSED: i64 = 10 * MS;
-/// A timestamp gap above this is another clock.
+/// A timestamp gap above this indicates another clock.
 const LONGEST_PAUSE: i64 = 3_600_000 * MS;
 
 const MS: i64 = 1_000_000;
@@ -132,13 +133,13 @@ pub struct JitterStatus {
     pub target: Duration,
     /// The mean playout delay.
     pub delay: Duration,
-    /// Duration of the audio queued here. [`Device::dry_in`] is that of the device.
+    /// Duration of the audio in this buffer, without the audio in the device ([`Device::dry_in`]).
     pub queued: Duration,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// Whether this is a payload; otherwise, it is a missing one.
+    /// Whether this entry is a payload. Otherwise, it stands for missing payloads.
     whole: bool,
     samples: u32,
     captured: PeerInstant,
@@ -157,7 +158,7 @@ pub struct JitterBuffer {
     spent: Vec<Entry>,
     queued: u32,
     arrivals: Arrivals,
-    /// Media time: samples and pauses before the next payload, in nanoseconds.
+    /// Media time before the next payload: the number of samples, and the sender's pauses in nanoseconds.
     position: u64,
     paused: i64,
     /// The expected capture time of the last payload's successor, and the last payload's samples.
@@ -165,10 +166,10 @@ pub struct JitterBuffer {
     frame: u16,
     /// Playback is running.
     playing: bool,
-    /// Samples concealed since the last payload, and those of them that replaced no payload.
+    /// Samples concealed since the last payload, and those of them that were inserted because the queue was empty.
     concealed: u32,
     inserted: u32,
-    /// All samples that replaced payloads, including silence.
+    /// Length of the current gap in samples: concealment and silence.
     gap_length: u32,
     /// When the device ran dry, and the sender's total pause by then.
     dry: Option<(i64, i64)>,
@@ -258,7 +259,7 @@ impl JitterBuffer {
     fn missing(&mut self, count: u64) {
         let samples = count.saturating_mul(self.frame.into());
         let Some(samples) = u32::try_from(samples).ok().filter(|n| *n <= MAX_QUEUED) else {
-            // Such a gap may be another stream. The next payload's timestamp gives its length.
+            // A gap of this length may separate two streams. The next payload's timestamp gives the length of the gap.
             return;
         };
         if samples == 0 {
@@ -312,7 +313,8 @@ impl JitterBuffer {
         self.block = as_nanos(device.block);
         self.aim(now);
         let dry_in = as_nanos(device.dry_in);
-        // The calling thread was late. Inserted samples are already counted.
+        // The device ran dry because the calling thread was late. If samples were inserted, the underrun is already
+        // counted.
         let late = self.playing && dry_in == 0 && self.inserted == 0;
         loop {
             let Some(front) = self.queue.front() else {
@@ -333,8 +335,8 @@ impl JitterBuffer {
                     return PlayoutAction::Silence { samples };
                 }
             }
-            // Inserted samples have replaced a late payload. Before playback, and with a large excess, a later start loses
-            // nothing.
+            // An entry is dropped if inserted samples have replaced it, or if the excess is large. Before playback
+            // starts, dropping an entry loses nothing.
             let was_inserted = self.inserted > 0 || !self.playing;
             if was_inserted && excess > length / 2 || excess > MAX_EXCESS {
                 self.error = real(excess - length);

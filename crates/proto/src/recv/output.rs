@@ -18,7 +18,7 @@ pub enum VideoOutput<'a> {
         viewpoint: Viewpoint,
         /// First macroblock and number of macroblocks.
         macroblocks: (u16, u16),
-        /// Whether it is the frame's first and last.
+        /// Whether it is the frame's first slice, and whether it is the last.
         first: bool,
         /// See `first`.
         last: bool,
@@ -35,7 +35,7 @@ pub enum VideoOutput<'a> {
         viewpoint: Viewpoint,
         /// First macroblock and number of macroblocks.
         macroblocks: (u16, u16),
-        /// Whether the gap is at the frame's start and end.
+        /// Whether the gap is at the frame's start, and whether it is at the end.
         first: bool,
         /// See `first`.
         last: bool,
@@ -83,8 +83,8 @@ pub struct PictureState {
     pub broken: bool,
     /// The newest complete frame.
     pub last_good: FrameId,
-    /// The newest ended frame, whatever its outcome. It is not a frame in reassembly, because that may be the key frame that
-    /// repairs the picture, and a request that named it would trigger another one.
+    /// The newest ended frame, whatever its outcome. A frame in reassembly does not count, because it may be the key
+    /// frame that repairs the picture. A request that named it would trigger another key frame.
     pub newest: FrameId,
 }
 

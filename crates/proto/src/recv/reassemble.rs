@@ -1,10 +1,10 @@
 //! Reassembly of one view. Datagrams become ordered slices, each delivered as soon as it is complete.
 //!
 //! Frames are delivered in order, and slices in order within a frame. A slice that later data overtook is awaited for
-//! [`REORDER_WAIT`] or, if FEC repair or a retransmission may still complete it, until the next frame is due. It is then
-//! reported as [`VideoOutput::Missing`], and the frame continues. A frame with a missing reference is preceded by
-//! [`VideoOutput::Dropped`]. Gaps in the frame numbers have no meaning, because the host skips the numbers of unsent frames.
-//! Losses are detected by the references.
+//! [`REORDER_WAIT`] or, if FEC repair or a retransmission may still complete it, until the next frame is due. It is
+//! then reported as [`VideoOutput::Missing`], and the frame continues. A frame with a missing reference is preceded by
+//! [`VideoOutput::Dropped`]. A gap in the frame numbers does not indicate a loss, because the host skips the numbers of
+//! unsent frames. Losses are detected by missing references.
 
 mod deadlines;
 
@@ -128,7 +128,7 @@ impl VideoReceiver {
         let kept = self.insert(times, &fragment, arrival)?;
         self.resends = flags.resend;
         if kept && flags.parity {
-            // The FEC shard is the original transmission.
+            // The parity shards were computed from the original transmission, without this flag.
             body[Flags::AT] &= !Flags::RETRANSMITTED;
             self.repair.data(frame, place, body);
         }
@@ -145,7 +145,7 @@ impl VideoReceiver {
             self.repair.parity(parity);
         }
         if parity.last {
-            // It announces its frame like a beacon.
+            // The last parity datagram announces its frame, like a beacon.
             self.announce(now, parity.frame);
         }
     }
@@ -154,7 +154,7 @@ impl VideoReceiver {
     fn take_restored(&mut self, times: ArrivalTimes) {
         let mut body = std::mem::take(&mut self.restored);
         while let Some((frame, place)) = self.repair.take(&mut body) {
-            // An invalid host may describe a body differently from its content.
+            // With a faulty host, a restored body may belong to another frame, view or position.
             if let Ok(fragment) = Fragment::parse(&body)
                 && fragment.header.frame == frame
                 && fragment.header.view_id() == self.view
@@ -234,7 +234,7 @@ impl VideoReceiver {
         let crowded = self.frames.len() > MAX_FRAMES;
         let known = self.is_configured(front);
         if !header.is_key() && !known {
-            // There is neither a picture nor its configuration, so there is nothing to start from. A key frame may still
+            // The configuration of the frame's epoch is unknown, so the frame cannot be decoded. A key frame may still
             // arrive out of order.
             if !crowded && now < front.first_seen + REORDER_WAIT {
                 return None;
@@ -294,7 +294,7 @@ impl VideoReceiver {
     /// Whether the wait for the front frame's missing data is over.
     fn front_is_due(&self, now: Instant) -> bool {
         let overtaken = self.slice_gap_until().is_some_and(|until| now >= until);
-        // A later frame whose chain does not contain this one makes the rest useless.
+        // A complete later frame that does not depend on this frame makes the rest of this frame useless.
         let superseded = self
             .frames
             .iter()

@@ -35,7 +35,7 @@ impl Shards {
         self.here[index / 64] >> (index % 64) & 1 == 1
     }
 
-    /// The number of bytes by which it would grow.
+    /// The number of bytes by which the storage would grow for a shard at `index`.
     fn growth(&self, index: usize) -> usize {
         ((index + 1) * MAX_SHARD).saturating_sub(self.bytes.len())
     }
@@ -71,7 +71,7 @@ impl Shards {
 struct Block {
     data: Shards,
     parity: Shards,
-    /// Numbers and length of the shards, once known from a parity shard.
+    /// The numbers of data and parity shards, and their length, once known from a parity shard.
     shape: Option<Shape>,
     /// The shards are inconsistent, or the block has already been computed.
     closed: bool,
@@ -214,7 +214,8 @@ impl Repair {
         if missing_shards == 0 || growth > room {
             return;
         }
-        // This fails for inconsistent shards: one after the last, or longer than the rest.
+        // This fails for inconsistent shards: a data shard that has an index beyond the last, or that is longer than
+        // the parity shards.
         if let Some(decoder) = decoder(&mut self.decoder, shape)
             && restore(decoder, block, shape, |index| {
                 let place = FecPlace {

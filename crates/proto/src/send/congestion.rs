@@ -1,14 +1,13 @@
 //! Congestion control from the delay and loss of each frame: fast decrease, slow increase.
 //!
-//! A growing queue shows in the report of the first frame that waited in it, long before a loss. The spread of a frame's
-//! datagrams at the receiver measures the link's capacity; while the queue is not empty, the spread gives the link's rate.
-//! One round trip and two frames after a link slows down, the target is therefore below its capacity, and new frames are
-//! skipped while the queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows
-//! spare capacity.
+//! A growing queue shows in the report of the first frame that waited in it, long before a loss. While the queue is not
+//! empty, the spread of a frame's datagrams at the receiver gives the link's capacity. One round trip and two frames
+//! after a link slows down, the target is therefore below the link's capacity, and new frames are skipped while the
+//! queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows spare capacity.
 //!
-//! Lateness alone proves nothing about the link, because a machine may have been busy. Every decrease therefore requires a
-//! loss or a spread, between the datagrams of a frame or between late frames, and never goes below the rate delivered in the
-//! meantime. A decrease that later frames contradict is reverted.
+//! Lateness alone proves nothing about the link, because a machine may have been busy. A decrease because of late
+//! frames therefore requires a loss or a spread, between the datagrams of a frame or between late frames. The assumed
+//! capacity is never below the rate delivered in the meantime. A decrease that later frames contradict is reverted.
 //!
 //! The module does not choose quantisers (see [`rate`](super::rate)). Only heavy loss counts as congestion, because radio
 //! links lose datagrams without being full, and FEC handles that.
@@ -33,12 +32,12 @@ use tentative::{OnTime, TentativeDecrease};
 pub struct FrameTransit {
     /// The frame.
     pub frame: FrameId,
-    /// Bytes of its data datagrams (without FEC repair), including transport headers: the bytes needed until it was
-    /// recoverable.
+    /// Bytes of its data datagrams (without FEC repair), including transport headers: the bytes that must arrive before
+    /// it is recoverable.
     pub bytes: u32,
     /// The number of its data datagrams.
     pub data: u32,
-    /// Earliest send time of its first datagram and latest of its last one (host clock).
+    /// Earliest send time of its first datagram, and latest send time of its last datagram (host clock).
     pub sent: (Instant, Instant),
     /// Arrival of its first datagram (client clock); `None` if none arrived. Without kernel timestamps, it is the time of
     /// processing.
@@ -52,19 +51,18 @@ pub struct FrameTransit {
 /// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A narrow
 /// link takes a frame interval for one frame, and is idle again for the next.
 const LATE: Duration = Duration::from_millis(10);
-/// Number of consecutive late frames with a spread that prove congestion. A single one may have met a pause between two
-/// datagrams.
+/// Number of consecutive late frames with a spread that prove congestion. A single late frame may only have met a pause
+/// between two datagrams.
 const SPREAD_FRAMES: u32 = 2;
 /// Minimum spread beyond the sending time, because machines add this much between two datagrams that arrive together (guess;
 /// a full link of 10 Mb/s adds the same for each datagram).
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
-/// Queueing delay of frames that starts a drain, even if the target stays.
+/// Queueing delay of a frame above which a drain starts, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// Number of consecutive late but fast frames that are more than a hiccup. If all are late by the same amount, although the
-/// link has capacity or less was sent, the path has become longer.
+/// Number of consecutive late but fast frames that are more than a brief stall. If all are late by the same amount,
+/// although the link has spare capacity or less was sent, the path has become longer.
 const PLATEAU_FRAMES: usize = 8;
-/// Minimum time over which these frames must arrive, because after a stall of a machine or link all arrive at once. It is
-/// longer than the 0.1 s stalls in tests.
+/// Minimum time over which these frames must arrive. After a stall of a machine or link, all of them arrive at once.
 const MIN_PLATEAU: Duration = Duration::from_millis(60);
 /// Minimum interval between stall events.
 const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
@@ -82,16 +80,16 @@ const HEAVY_LOSS: f64 = 0.15;
 const LOSS_SAMPLE: u32 = 200;
 /// Maximum datagrams of a loss sample: a second of 10 Mb/s.
 const LOSS_MEMORY: u32 = 1000;
-/// Required excess over the threshold for a share counted over n datagrams, times √n: 2.5 standard deviations at the
-/// threshold, √(0.15 · 0.85) each. A link with 10 % loss exceeds 15 % over 200 datagrams once in a hundred samples, which is
-/// seven times a second; with this margin, less than once an hour.
+/// Required excess of a measured loss over [`HEAVY_LOSS`], times √n for n datagrams: 2.5 standard deviations at the
+/// threshold, √(0.15 · 0.85) each. Over 200 datagrams, a link with 10 % loss exceeds 15 % in one of a hundred samples,
+/// and there are seven samples a second. With this margin, it exceeds the limit less than once an hour.
 const LOSS_CONFIDENCE: f64 = 0.9;
 /// Interval of increases.
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
 /// Normal increase (8 to 20 Mb/s in four seconds).
 const CLIMB: f64 = 1.06;
-/// Increase if the frames since the last step crossed the link faster than the target by [`ROOM`], which is impossible on a
-/// full link.
+/// Increase if the frames since the last step crossed the link faster than the target by the factor [`ROOM`], which is
+/// impossible on a full link.
 const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
 /// Increase near the rate at which the link was last full.
@@ -99,17 +97,17 @@ const CLIMB_CAREFUL: f64 = 1.01;
 /// The range around the rate at which the link was last full, and for how long that rate is remembered.
 const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// Window in seconds for the empty link's delay: clocks drift apart by 1 ms in it.
+/// Window for the empty link's delay, in seconds. Clocks drift apart by 1 ms in this time.
 const BASE_WINDOW: i64 = 10;
 /// Maximum interval between frames during a drain, so that the picture does not freeze.
 const MAX_SKIP: Duration = Duration::from_millis(100);
 /// New frames are skipped while the queue is longer than this.
 const DRAINED: Duration = Duration::from_millis(20);
-/// Credit beyond the target on a recently full link (a key frame, a scene change). If even the coarsest quantiser exceeds
-/// it, frames are skipped.
+/// Credit beyond the target on a recently full link, for a key frame or a scene change. If frames exceed it even with
+/// the coarsest quantiser, some are skipped.
 const OVERDRAWN: Duration = Duration::from_millis(100);
-/// Time for which a link counts as recently full. FEC repair alone may exceed the credit, which is harmless on a link with
-/// capacity.
+/// Time for which a link counts as recently full. After it, the credit is not limited, because FEC repair alone may
+/// exceed the limit, which is harmless on a link with spare capacity.
 const RECENTLY_FULL: Duration = Duration::from_secs(5);
 /// Time without a report, in addition to two round trips, after which the link counts as full.
 const SILENT: Duration = Duration::from_millis(300);
@@ -123,13 +121,13 @@ pub struct Congestion {
     interval: Duration,
     round_trip: Duration,
     target: f64,
-    /// The shortest delays per second of the host clock. They contain the clock offset, so only their differences are
-    /// meaningful.
+    /// The shortest delay in each second of the host clock. The delays contain the clock offset, so only their
+    /// differences are meaningful.
     bases: VecDeque<(i64, i64)>,
     /// Unreported frames: send time and bytes.
     in_flight: VecDeque<(FrameId, Instant, u32)>,
     late: u32,
-    /// Number of consecutive late frames that the link spread. `delivered` covers all late ones.
+    /// Number of consecutive late frames that the link spread. `delivered` covers all consecutive late frames.
     spread: u32,
     delivered: Delivered,
     /// The newest decrease while it can be reverted. `taken_back` is the last revert.
@@ -423,15 +421,15 @@ impl Congestion {
         self.eased = None;
     }
 
-    /// The delay of the empty path, if the frames are late because the path became longer: all by the same amount, although
-    /// the newest one `crossed` as fast as on an idle link, or the target has already been lowered. A queue would have grown
-    /// or drained.
+    /// The delay of the empty path, if the frames are late because the path became longer. In that case, all are late
+    /// by the same amount, although the newest frame `crossed` as fast as on an idle link, or the target has already
+    /// been lowered. A queue would have grown or drained.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
         let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
             None => self.eased.is_some(),
         };
-        // A full queue neither grows nor drains: it overflows.
+        // A full queue neither grows nor drains either, but it overflows.
         let (missing, all) = self.lost;
         let overflows = f64::from(missing) > HEAVY_LOSS * f64::from(all);
         if !within_limits || overflows || self.level.len() < PLATEAU_FRAMES {
@@ -444,7 +442,7 @@ impl Congestion {
         (apart <= self.interval.max(LATE)).then_some(before.min(after))
     }
 
-    /// Resets the empty link's delay to `empty` and the assumption of a full link.
+    /// Sets the empty link's delay to `empty`, and no longer assumes that the link is full.
     fn rebase(&mut self, now: Instant, empty: i64) {
         self.bases.clear();
         self.bases.push_back((second(now), empty));
@@ -453,8 +451,9 @@ impl Congestion {
         self.draining = false;
     }
 
-    /// Records the decrease from `before` so that it can be reverted. `capacity` is the assumed capacity, or `Some(None)` if
-    /// it is unknown. With `None`, the decrease is final. A second decrease within a while is final too.
+    /// Records the decrease from `before` so that it can be reverted. `capacity` is the assumed capacity, or
+    /// `Some(None)` if it is unknown. With `None`, the decrease is final. A decrease within [`REMEMBERED`] after a
+    /// revert is final too.
     fn set_tentative(&mut self, now: Instant, before: f64, capacity: Option<Option<f64>>) {
         let lately = self.taken_back.is_some_and(|at| now < at + REMEMBERED);
         let first = self
@@ -513,8 +512,8 @@ impl Congestion {
         let bits = behind_first(transit);
         self.crossed.0 += bits;
         self.crossed.1 += spread.as_secs_f64();
-        // A link at least as fast as the sender does not spread a frame. It kept up, or delivered everything at once after a
-        // stall.
+        // Only a link that is slower than the sender spreads a frame. Otherwise, the link kept up, or it delivered
+        // everything at once after a stall.
         let by_link = bits > 0.0 && spread > sent_over(transit) + LEAST_SPREAD;
         by_link.then(|| bits / spread.as_secs_f64())
     }
@@ -572,7 +571,7 @@ impl Congestion {
         if lost <= HEAVY_LOSS + LOSS_CONFIDENCE / f64::from(all).sqrt() {
             return None;
         }
-        // Half of the loss, as in the draft. Persistent loss is answered again.
+        // The target decreases by half of the loss, as in the draft. If the loss persists, it decreases again.
         let to = self.target * (1.0 - lost / 2.0);
         let lower = self.cut(now, to, to);
         self.draining = false;

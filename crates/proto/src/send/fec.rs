@@ -12,7 +12,7 @@ use crate::wire::fec::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 /// The target failure probability of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FecLevel {
-    /// 10⁻³, which at 60 frames/s is one in 17 s. Used if a retransmission can still arrive in time.
+    /// 10⁻³: one failure in 17 s at 60 frames/s. Used if a retransmission can still arrive in time.
     #[default]
     Standard,
     /// 10⁻⁵. Used if each failure costs all frames of a round trip.
@@ -30,7 +30,7 @@ impl FecLevel {
     }
 }
 
-/// Loss rate below which FEC is off. One in a thousand frames of 16 datagrams is then lost.
+/// Loss rate below which FEC is off. At this rate, one in a thousand frames of 16 datagrams is lost.
 const NEGLIGIBLE: f64 = 5e-5;
 
 /// Parity shards allowed for small blocks even beyond half of their data, because they cost little and a burst hits small
@@ -63,9 +63,9 @@ impl FecPlan {
         parity: [0; BLOCK + 1],
     };
 
-    /// The plan for this loss. A block gets enough parity shards to fail with the probability of `level` at most, but no
-    /// more than half its data shards (or four). There is no parity if it would not even halve the failures, because outages
-    /// are then longer than any parity. Takes about 0.1 ms.
+    /// The plan for this loss. A block gets enough parity shards to fail with the probability of `level` at most, but
+    /// no more than half its data shards (or four). If this would not even halve the failures, there is no parity,
+    /// because outages are then longer than parity can repair. Takes about 0.1 ms.
     #[must_use]
     pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {
@@ -135,7 +135,7 @@ fn cap(data: usize) -> usize {
 /// consecutive datagrams, n = 1, 2, …
 fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     const MOST: usize = MAX_PARITY + 1;
-    // Without memory, the mean run is that of independent losses. It cannot be shorter.
+    // The mean run is never shorter than that of independent losses.
     let rate = loss.rate.min(0.5);
     let leave = 1.0 / loss.run.max(1.0 / (1.0 - rate));
     let enter = rate * leave / (1.0 - rate);
@@ -144,7 +144,7 @@ fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
     let mut bad = [0.0; MOST + 1];
     (good[0], bad[0]) = (1.0 - rate, rate);
     let mut parity: [Option<u8>; BLOCK + 1] = [None; BLOCK + 1];
-    // Failure probability of a block without parity, and with the maximum.
+    // Failure probability of a block without parity, and with the maximum parity.
     let (mut bare, mut best) = ([0.0; BLOCK + 1], [0.0; BLOCK + 1]);
     for n in 1..=BLOCK + MAX_PARITY {
         let mut above_bad = 0.0;
@@ -302,9 +302,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// A plan keeps its failure rate on a simulated link, while less parity would not on a link with a little more loss.
-        /// Because of the quantisation, a plan is valid for loss figures up to an eighth of an octave away, with up to three
-        /// times the failures. The test tolerates five standard deviations of the count.
+        /// On a simulated link, a plan keeps its failure rate. With one parity shard less, it would not keep the rate
+        /// if the link had 2.5 times the loss. Because of the quantisation, a plan is valid for loss figures up to an
+        /// eighth of an octave away, with up to three times the failures. The test tolerates five standard deviations
+        /// of the count.
         #[test]
         fn blocks_fail_at_the_target_rate(
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,

@@ -33,8 +33,8 @@ const NEWEST_AGE: Duration = Duration::from_millis(50);
 /// wait several times as long during a build. Players themselves buffer half a second or more.
 const STEADY_AGE: Duration = Duration::from_millis(500);
 
-/// Repetition interval of a still picture: half of the interval that players and recordings need, so that a late one is
-/// still within a second.
+/// Repetition interval of a still picture: half of the interval that players and recordings need, so that a late
+/// repetition still arrives within a second.
 const REPEAT_EVERY: Duration = Duration::from_millis(500);
 
 /// Repetition interval at the start, while players probe the stream. ffmpeg needs about twenty frames to detect the rate
@@ -49,7 +49,7 @@ const REPEAT_AFTER_LOSS: Duration = Duration::from_millis(200);
 const START: Duration = Duration::from_millis(1500);
 
 impl Intake {
-    /// All intakes, in the order of their numbers in messages between processes, from 0 on.
+    /// All intakes, in the order of their numbers in messages between processes. The first intake has number 0.
     pub const ALL: [Intake; 4] = [
         Intake::Newest,
         Intake::Steady,
@@ -66,7 +66,7 @@ impl Intake {
         }
     }
 
-    /// Maximum queueing time of a frame; `None`: unlimited.
+    /// Maximum queueing time of a frame; `None` if it is unlimited.
     #[must_use]
     pub const fn age(self) -> Option<Duration> {
         match self {
@@ -76,8 +76,8 @@ impl Intake {
         }
     }
 
-    /// The repetition interval of a still picture for a subscriber that has received frames for `observed_for`; `None`: no
-    /// repetition.
+    /// The repetition interval of a still picture for a subscriber that has received frames for `observed_for`; `None`
+    /// if the picture is not repeated.
     #[must_use]
     pub fn repeats(self, observed_for: Duration) -> Option<Duration> {
         match self {

@@ -6,8 +6,8 @@
 
 use crate::id::FrameId;
 
-/// Number of consecutive responses that were themselves hit by a loss, after which a key frame follows, because it has only
-/// one frame to lose (guess).
+/// Number of consecutive responses that were themselves hit by a loss. After them, a key frame follows. A loss is less
+/// likely to hit it, because it is a single frame (guess).
 const FUTILE: u8 = 2;
 
 /// The intra refreshes of one rendition, driven by its player's losses.
@@ -111,7 +111,7 @@ mod tests {
         refreshes.start(FrameId(9), 3);
         assert_eq!(refreshes.request(), None);
         assert!(refreshes.needs_frames());
-        // A loss before the start hits the earlier response.
+        // A loss before the start of the refresh does not damage it.
         refreshes.lose(FrameId(7));
         assert_eq!(refreshes.request(), None);
         refreshes.lose(FrameId(10));

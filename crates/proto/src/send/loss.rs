@@ -23,7 +23,7 @@ const TRUST: f64 = 50.0;
 /// The measured state of a client's link.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkState {
-    /// The shortest recent round trip; 20 ms before the first.
+    /// The shortest recent round trip; 20 ms before the first measurement.
     #[serde(serialize_with = "span::serialize", deserialize_with = "round_trip")]
     pub round_trip: Duration,
     /// The measured loss.

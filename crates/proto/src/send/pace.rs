@@ -1,18 +1,18 @@
 //! Pacing: a frame is sent in one burst, except for the part that a full link could not queue.
 //!
-//! Bursts minimise latency, because the last datagram counts. On a link that was found to be full, the excess beyond its
-//! queue (of a key frame) would be lost. A token bucket (RFC 3290, section 5.3.4) shapes this excess at the measured rate,
-//! one frame deep.
+//! Bursts minimise latency, because a frame is complete only with its last datagram. On a full link, the part of a key
+//! frame that exceeds the link's queue would be lost. A token bucket (RFC 3290, section 5.3.4), one frame deep, shapes
+//! this excess at the measured rate.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 use crate::units::Bitrate;
 
-/// Maximum time over which a frame is spread, because the next one is then due.
+/// Maximum time over which a frame is spread, because the next frame is then due.
 const MOST: Duration = Duration::from_millis(50);
 
-/// Minimum sleep (guess). The link's queue absorbs less.
+/// Minimum sleep (guess). Shorter waits are omitted, because the link's queue absorbs the data.
 const MIN_SLEEP: Duration = Duration::from_millis(1);
 
 /// The token bucket.
@@ -81,7 +81,7 @@ mod tests {
         let (mut pacer, mut now) = (Pacer::default(), Instant(0));
         for sent in 0..48_u32 {
             now = now + pacer.wait(now, 1000, RATE, FRAME);
-            // A millisecond each; the link queues sixteen.
+            // The link needs a millisecond for 1000 bytes, and queues 16 000 bytes.
             assert_eq!(now, Instant(0) + FRAME * sent.saturating_sub(16) / 16);
         }
     }

@@ -59,8 +59,8 @@ impl SendBuf {
             .map(|(start, end)| &self.bytes[start..*end])
     }
 
-    /// The datagrams in runs for one call of a link each: the bytes, and the length of each datagram except the last, which
-    /// may be shorter.
+    /// The datagrams in runs, each for one call of a link. A run is its bytes and the length of each datagram except
+    /// the last, which may be shorter.
     pub fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -120,8 +120,8 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Adapts to the link. A retransmission that arrives with the next frame is useless, so at such a round trip,
-    /// retransmission is off and frames get more FEC.
+    /// Adapts to the link. If the round trip is a frame interval or longer, a retransmission would arrive only with the
+    /// next frame and be useless. Retransmission is then off, and frames get more FEC.
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
         let level = match self.resend {

@@ -44,7 +44,7 @@ pub struct Settings {
     pub adaptive: bool,
     /// The response to losses.
     pub recovery: Recovery,
-    /// GOP size: a key frame every this many frames; `None`: only on request.
+    /// GOP size: a key frame every this many frames; `None` for key frames only on request.
     pub key_frame_interval: Option<u32>,
 }
 
@@ -73,8 +73,8 @@ impl Settings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recovery {
-    /// Reference invalidation: the next frame refers to the newest intact one, or is a key frame if the encoder no longer
-    /// keeps that.
+    /// Reference invalidation: the next frame refers to the newest intact frame. If the encoder no longer keeps that
+    /// frame, the next frame is a key frame.
     ReferenceInvalidation,
     /// Repair by a key frame.
     KeyFrame,
@@ -218,7 +218,7 @@ impl Policy {
         newest: FrameId,
     ) {
         if requester == KeyFrameRequester::Player && self.refreshes() {
-            // A refresh repairs any picture, and reports name the losses.
+            // A refresh repairs any picture, and the reports name the losses, so the request is not needed.
             if last_good != FrameId::NONE {
                 return;
             }
@@ -255,7 +255,7 @@ impl Policy {
         if says_nothing {
             return self.congestion.unreported(report.frame);
         }
-        // If nothing of a frame arrived, the next frame's report counts its losses.
+        // If nothing of a frame arrived, the report on the next frame counts the lost datagrams of both.
         let counted = left.datagrams.saturating_sub(report.missing.into());
         let counted = if report.first_received.is_some() {
             counted
@@ -279,14 +279,14 @@ impl Policy {
 
     fn note(&mut self, frame: FrameId, outcome: Outcome) {
         match outcome {
-            // Subscribers without reports are assumed to have their frames.
+            // A subscriber without reports is assumed to have displayed the frame.
             Outcome::Displayed(Fidelity::Complete) | Outcome::SentUnacknowledged => {
                 self.references.displayed(frame);
                 self.intra_refresh.displayed(frame);
             }
-            // It arrived, but its reference did not.
+            // The frame arrived, but its reference is not intact.
             Outcome::Displayed(Fidelity::Tainted) => self.references.broken(frame),
-            // Decoded but not displayed, or never coded.
+            // The frame was decoded but not displayed, or never coded.
             Outcome::Dropped {
                 why: DropCause::Superseded | DropCause::CongestionSkipped | DropCause::EncodeFailed,
                 ..
@@ -336,8 +336,8 @@ impl Policy {
                 self.references.is_broken() && self.references.newest_sound(self.depth).is_some()
             }
         };
-        // A moving source delivers the next frame itself. An extra frame in between, especially a key frame, exceeds a link
-        // of twice the mean rate.
+        // A moving source delivers the next frame itself. An extra frame in between, especially a key frame, would
+        // exceed even a link with twice the mean rate.
         let still = self.last_coded.map(|at| at + self.interval() * 2);
         let key_frame = key_frame.map(|at| still.map_or(at, |still| at.max(still)));
         let repair = still.filter(|_| repairable);
@@ -368,7 +368,7 @@ impl Policy {
         hold_off(self.round_trip, self.interval())
     }
 
-    /// The type of frame `frame`, which starts now. Later requests are for another frame.
+    /// The type of frame `frame`, which starts now. Requests that arrive later apply to a later frame.
     pub fn next(&mut self, now: Instant, frame: FrameId) -> NextFrame {
         if self.depth == 0 {
             // This frame fulfils all pending requests.
@@ -404,7 +404,7 @@ impl Policy {
             self.emit(ControlEvent::KeyFrame { frame, why });
             return NextFrame::Key;
         }
-        // Within the hold-off of a lost key frame, all frames are tainted.
+        // Within the hold-off of a lost key frame, no reference is intact, and all frames are tainted.
         let to = sound.unwrap_or(newest);
         if to != newest {
             self.emit(ControlEvent::ReferenceInvalidation { frame, to });
@@ -428,7 +428,8 @@ impl Policy {
         self.intra_refresh.start(frame, clean_after);
     }
 
-    /// Records that the current frame was sent, with `bytes` to the player, if there is one, including all headers.
+    /// Records that the current frame was sent. `bytes` is the number of bytes sent to the player, including all
+    /// headers; `None` if nothing was sent to a player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: Option<u32>) {
         self.last_coded = Some(now);
         if let Some(bytes) = bytes {

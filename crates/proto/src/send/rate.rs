@@ -1,9 +1,9 @@
 //! Rate control: one quantiser per frame, no look-ahead.
 //!
-//! x264's own rate control takes 1–2 ms before the first slice, and constant quantisers with this controller do not
-//! (measured at 720p and 1080p on one core: 1.0 and 2.0 ms). There is no limit within a frame, so key-frame sizes are
-//! predicted and kept near three times that of another frame. With a fixed GOP size, or many requested key frames, all
-//! frames get fewer bits, so that the mean stays the same.
+//! x264's own rate control takes 1–2 ms before the first slice (measured at 720p and 1080p on one core: 1.0 and 2.0
+//! ms). Constant quantisers, chosen by this controller, do not. There is no limit within a frame, so key-frame sizes
+//! are predicted and kept near three times the size of another frame. With a fixed GOP size, or many requested key
+//! frames, all frames get fewer bits, so that the mean stays the same.
 
 use crate::units::{Bitrate, Size};
 
@@ -13,12 +13,13 @@ const QP_MIN: f64 = 12.0;
 const QP_MAX: f64 = 51.0;
 /// The initial quantiser.
 const QP_START: f64 = 32.0;
-/// log2 of the bits per pixel of the first key frame at quantiser 0: 0.82 bits at 32, measured on a room full
-/// of detailed textures, which is much for a game.
+/// log2 of the bits per pixel of the first key frame at quantiser 0. At quantiser 32, this is 0.82 bits, measured on a
+/// room full of detailed textures. That is a high value for a game.
 const KEY_PIXEL: f64 = 5.05;
 /// A key frame's share, relative to another frame's.
 const KEY_FRAME_SHARE: f64 = 3.0;
-/// Quantiser numbers that halve the quantiser step (ITU-T H.264, section 8.5) and roughly double the bits.
+/// Decrease of the quantiser number that halves the quantiser step (ITU-T H.264, section 8.5) and roughly doubles the
+/// bits.
 const QP_PER_OCTAVE: f64 = 6.0;
 /// The correction of the error per frame, and its limits (measured: settles within six frames on a game's
 /// clip without oscillation).
@@ -61,8 +62,8 @@ impl RateControl {
         }
     }
 
-    /// Handles a new encoder for pictures of this size, with GOP size `key_every` (`None`: key frames only on request). The
-    /// key-frame size is then unknown again.
+    /// Handles a new encoder for pictures of this size, with GOP size `key_every` (`None` for key frames only on
+    /// request). The key-frame size is then unknown again.
     pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
         self.key_size = Some((size.pixels().max(1) as f64).log2() + KEY_PIXEL);
         self.key_every = key_every;
@@ -84,7 +85,7 @@ impl RateControl {
         self.share = self.mean * n.map_or(1.0, |n| n / (n - 1.0 + KEY_FRAME_SHARE));
     }
 
-    /// The bits for a frame now, while an overdraft is repaid.
+    /// The wanted bits of the next frame. They are fewer while an overdraft is repaid.
     fn goal(&self, key_frame: bool) -> f64 {
         let shares = if key_frame { KEY_FRAME_SHARE } else { 1.0 };
         let saved = 1.0 - self.debt / (self.mean * DEBT_FRAMES);
@@ -119,7 +120,8 @@ impl RateControl {
                 return;
             }
         }
-        // Key frames alone are no evidence for other frames, but must improve on an idle link.
+        // Consecutive key frames are no evidence for coarser quantisers of other frames. On an idle link, however,
+        // their quantisers must become finer.
         let most = if key_frame { 0.0 } else { STEP_UP };
         let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);
@@ -139,8 +141,8 @@ fn mean(target: Bitrate, fps: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The bits of a picture with `complexity` bits for a P frame at quantiser 0, and key frames of four times
-    /// that.
+    /// The bits of a picture at quantiser `qp`. At quantiser 0, a P frame takes `complexity` bits, and a key frame
+    /// takes four times as many.
     fn bits(complexity: f64, key_frame: bool, qp: u8) -> u64 {
         let bits = complexity * if key_frame { 4.0 } else { 1.0 };
         (bits * 2_f64.powf(-f64::from(qp) / 6.0)) as u64
@@ -154,7 +156,7 @@ mod tests {
             let mut total = 0;
             for frame in 0..600 {
                 let key = frame % 200 == 0;
-                // Every second, the scene costs twice as much.
+                // In the second half of each second, the scene costs twice as much.
                 let cost = complexity * if frame % 60 < 30 { 1.0 } else { 2.0 };
                 let qp = rate.qp(key);
                 let spent = bits(cost, key, qp);
@@ -178,7 +180,7 @@ mod tests {
         for complexity in [5e5, 2e6, 8e6] {
             for every in [1, 2, 3, 5, 10, 30] {
                 for known in [true, false] {
-                    // Requests within two frames are not fulfilled twice.
+                    // Requested key frames are at least two frames apart.
                     if every < 2 && !known {
                         continue;
                     }

@@ -112,7 +112,7 @@ impl References {
         self.coded.back().map_or(FrameId::NONE, |c| c.frame)
     }
 
-    /// The newest intact frame among the last `depth` ones, which the encoder keeps; `None` if a key frame is needed.
+    /// The newest intact frame among the last `depth` frames, which the encoder keeps; `None` if a key frame is needed.
     #[must_use]
     pub fn newest_sound(&self, depth: u8) -> Option<FrameId> {
         let mut remembered = self.coded.iter().rev().take(usize::from(depth));
@@ -174,7 +174,7 @@ mod tests {
         assert!(references.is_broken(), "8 and 9 build on 7");
         assert_eq!(references.newest_sound(7), Some(FrameId(5)));
         references.coded(FrameId(10), FrameId(5));
-        // The repeated request is older than its answer.
+        // The client sent the repeated request before frame 10 arrived.
         references.invalidate(FrameId(5), FrameId(9));
         assert!(!references.is_broken());
     }

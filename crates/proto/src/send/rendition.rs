@@ -45,7 +45,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Retry interval of a skipped picture: a third of a frame interval at 60 frames/s (guess).
 const HELD_LOOK: Duration = Duration::from_millis(5);
 
-/// Sent frames kept until their report: two seconds at 240 a second.
+/// Maximum number of sent frames kept until their report: two seconds at 240 frames/s.
 const REMEMBERED: usize = 512;
 
 /// See the module documentation.
@@ -72,7 +72,7 @@ pub struct Rendition<S> {
     /// The newest picture was skipped, so it is due even if the source is still.
     held: bool,
     last_frame_at: Instant,
-    /// The link is full until then, so still pictures are not repeated before.
+    /// The link is full until this time, so still pictures are not repeated before it.
     repeat_after: Instant,
     failed_at: Option<Instant>,
     last_echo: InputSeq,
@@ -188,7 +188,7 @@ impl<S: Subscriber> Rendition<S> {
             .set_range(self.allowed.limited_to(self.constraints.bitrate));
     }
 
-    /// Updates all links: [`Feedback::Link`] for each subscriber with a state from `look`.
+    /// Updates the link state of each subscriber for which `look` returns one, like [`Feedback::Link`].
     pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
         for member in &mut self.subscribers.members {
             member.link = look(member.id).or(member.link);
@@ -239,7 +239,7 @@ impl<S: Subscriber> Rendition<S> {
         let static_refinement = self.static_refinement.due(self.policy.target());
         let static_refinement = static_refinement.filter(|_| self.settings.static_refinement);
         let due = if self.held {
-            // Other deadlines would also be skipped, and be due again at once.
+            // A frame for another deadline would also be skipped, and the deadline would be due again at once.
             self.last_frame_at + HELD_LOOK
         } else {
             let repeat = self.repeat_due();
@@ -263,9 +263,9 @@ impl<S: Subscriber> Rendition<S> {
         Some((self.last_frame_at + every).max(self.repeat_after))
     }
 
-    /// Handles an available picture; `fresh` if it was captured now. Otherwise, it was sent before or skipped. A skipped one
-    /// is new to all subscribers and must not count as still, because a full link would then get refinements. Returns
-    /// whether to code the picture.
+    /// Handles an available picture. `fresh` states whether it was captured now; otherwise, it was sent or skipped
+    /// before. A skipped picture is new to all subscribers. It must not count as still, because a full link would then
+    /// get refinements. Returns whether to code the picture.
     pub fn captured(&mut self, now: Instant, fresh: bool) -> bool {
         if self.is_unwatched() {
             return false;
@@ -275,7 +275,7 @@ impl<S: Subscriber> Rendition<S> {
         if let Some(until) = held.filter(|_| !fresh && !self.held)
             && self.policy.due().is_none_or(|at| at > now)
         {
-            // Only a refinement or repetition is due, which uses spare capacity.
+            // Only a refinement or repetition is due. It waits, because it uses only spare capacity.
             let later = until.max(now + HELD_LOOK);
             self.static_refinement.wait(later);
             self.repeat_after = later;
@@ -284,7 +284,7 @@ impl<S: Subscriber> Rendition<S> {
         let again = std::mem::replace(&mut self.held, held.is_some());
         self.last_frame_at = now;
         if self.held && again && !fresh {
-            // Its outcome has already been recorded.
+            // The outcome of this skipped picture has already been recorded.
             return false;
         }
         self.frame = self.frame.next();
@@ -369,7 +369,7 @@ impl<S: Subscriber> Rendition<S> {
         self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
         self.encoder = Some(encoder);
         self.policy.encoder_opened(encoder.depth);
-        // Without references no frame is larger than others.
+        // Without references, all frames are key frames, so none is larger than the others.
         let key_every = self.settings.policy.key_frame_interval;
         let key_every = key_every.filter(|_| encoder.depth > 0);
         self.rate.opened(encoder.size, key_every);
@@ -394,8 +394,9 @@ impl<S: Subscriber> Rendition<S> {
         Some(target)
     }
 
-    /// Starts coding the captured frame. Returns its plan and the destination of its slices, or `None` without an encoder.
-    /// `changed` returns whether a macroblock differs from the newest coded frame; `None`: any may differ.
+    /// Starts coding the captured frame. Returns its plan and the destination of its slices, or `None` without an
+    /// encoder. `changed` returns whether a macroblock differs from the newest coded frame. It is `None` if any
+    /// macroblock may differ.
     pub fn start_frame(
         &mut self,
         now: Instant,
@@ -403,14 +404,14 @@ impl<S: Subscriber> Rendition<S> {
     ) -> Option<(Plan<'_>, FanOut<'_, S>)> {
         let encoder = self.encoder?;
         let capacity = self.policy.capacity();
-        // Later requests are for another frame.
+        // Requests that arrive later apply to a later frame.
         let (reference, refresh) = match self.policy.next(now, self.frame) {
             NextFrame::Key => (FrameId::NONE, false),
             NextFrame::Predicted(reference) => (reference, false),
             NextFrame::IntraRefresh(reference) => (reference, true),
         };
         let key_frame = reference == FrameId::NONE;
-        // Without references no frame is more important than others.
+        // Without references, all frames are key frames, so none is more important than the others.
         let intra = encoder.depth == 0;
         let follows = reference == self.coded && !key_frame;
         let still = self.current.still;
@@ -514,7 +515,7 @@ impl<S: Subscriber> Rendition<S> {
         self.failed_at = None;
         let Current { key_frame, qp, .. } = self.current;
         let intra = self.encoder.is_some_and(|encoder| encoder.depth == 0);
-        // Counted once for any number of subscribers, for the player if there is one.
+        // The bits of one transmission, whatever the number of subscribers: to the player if there is one.
         let mut bits = 0;
         if let Some(left) = self.subscribers.first_departure() {
             bits = u64::from(on_the_wire(&left) + left.again) * 8;

@@ -29,7 +29,7 @@ pub struct Transmitted {
     pub first: Option<Instant>,
     /// Latest send time of the last accepted datagram.
     pub last: Option<Instant>,
-    /// Whether some were not accepted.
+    /// Whether some datagrams were not accepted.
     pub overflowed: bool,
 }
 
@@ -233,7 +233,7 @@ impl<T: Transmit> Subscriber for Session<T> {
     }
 
     fn dropped(&mut self, _: Instant, frame: FrameId, _: Stage, _: DropCause) {
-        // Parts of it may have been sent, and the client conceals it.
+        // Parts of the frame may have been sent; the client conceals the rest.
         if self.frame.is_some_and(|begun| begun.header.frame == frame) {
             self.frame = None;
             self.waiting.clear();

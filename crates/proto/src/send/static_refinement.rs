@@ -1,8 +1,9 @@
 //! Static refinement: a still picture is improved in parts until it matches its source.
 //!
-//! It tracks the quantiser of each macroblock and decides which part to code again, with which quantiser and when. Each part
-//! takes half of the rate in a frame's time. When everything has been refined, nothing is due. The policy decides whether
-//! the link is full, and the caller provides the changed macroblocks. Sans-I/O: `now` is an argument.
+//! It tracks the quantiser of each macroblock and decides which part to code again, with which quantiser and when.
+//! Parts are sized so that each takes half of the rate during a frame interval. When everything has been refined,
+//! nothing is due. The policy decides whether the link is full, and the caller provides the changed macroblocks.
+//! Sans-I/O: `now` is an argument.
 
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ const GOOD_QP: u8 = 20;
 /// luma. Measured: 54 dB of luma PSNR on text, gradients and noise.
 const EXACT_QP: u8 = 6;
 
-/// Quantiser step of refinements for encoders that cannot code parts: 6 would double the bits.
+/// Decrease of the quantiser per refinement for encoders that cannot code parts. A decrease of 6 would double the bits.
 const STEP: u8 = 5;
 
-/// Maximum time that a refinement beyond [`GOOD_QP`] of a complete picture may take on the link (guess), because the next
-/// change would have to wait.
+/// Maximum time that a refinement of a complete picture beyond [`GOOD_QP`] may take on the link (guess), because the
+/// next change would have to wait.
 const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
-/// Divisor for the first part of a picture, when costs are unknown: one n-th of its macroblocks (guess).
+/// The first part of a picture is one n-th of its macroblocks, with this n, because the costs are unknown (guess).
 const FIRST_SHARE: u16 = 8;
 
 /// The smallest part in macroblocks. Below it, a frame's headers dominate (guess).
@@ -69,7 +70,7 @@ pub struct StaticRefinement {
 }
 
 impl StaticRefinement {
-    /// Handles a new encoder for pictures of `mbs` macroblocks. `parts`: it can skip macroblocks.
+    /// Handles a new encoder for pictures of `mbs` macroblocks. `parts` states whether it can skip macroblocks.
     pub fn opened(&mut self, mbs: u16, parts: bool) {
         *self = StaticRefinement {
             // Nothing can be refined before the first coded frame.
@@ -95,8 +96,8 @@ impl StaticRefinement {
         unchanged.extend(known.map(|(mb, known)| *known <= qp && !changed(mb)));
     }
 
-    /// Does the same for a frame with an older `reference` after a loss: macroblocks that are not `changed` and have not
-    /// been coded since.
+    /// Like [`StaticRefinement::mark`], for a frame with an older `reference` after a loss. Marks the macroblocks that
+    /// are not `changed` and have not been coded since the reference.
     pub fn mark_back(
         &self,
         reference: FrameId,
@@ -301,7 +302,7 @@ mod tests {
             let last = done.last().expect("something").0;
             let bits = 2 * 1000 * cost;
             let takes = (last - STILL).since(Instant(0)).as_secs_f64();
-            // This does not apply to the last part.
+            // `takes` does not contain the time of the last part, so the limit allows for its bits.
             let most = 5e6 * (takes + 1.0 / 60.0) + 150_000.0;
             assert!(bits as f64 <= most, "{cost}: {bits} bits in {takes} s");
             for (_, what) in done.iter().skip(1) {
@@ -382,7 +383,7 @@ mod tests {
             done.iter()
                 .all(|(_, what)| (what.first_mb, what.mbs) == (0, 1000))
         );
-        // The last one took 2 Mbit. The limit is 2.5 in 250 ms, and the next may take 4.
+        // The last refinement took 2 Mbit. The next may take 4 Mbit, but the limit is 2.5 Mbit in 250 ms.
         let mut static_refinement = coded(false, 32);
         let done = to_the_end(&mut static_refinement, 2000);
         let steps: Vec<u8> = done.iter().map(|(_, what)| what.qp).collect();

@@ -1,7 +1,7 @@
 //! The subscriber trait: the receiver of a rendition's frames, and its feedback.
 //!
-//! An OpenUVR session is one kind ([`Session`](super::session::Session)); recorders, browsers and players of
-//! other protocols are others. All get the same encoded slices.
+//! An OpenUVR session is one kind of subscriber ([`Session`](super::session::Session)). Recorders, browsers and players
+//! of other protocols are other kinds. All subscribers get the same encoded slices.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ use crate::wire::video::{
     Configuration, DrawingTimes, FrameHeader, MAX_SLICES, PoseEcho, SlicePlace, Views,
 };
 
-/// Receives the frames of a rendition. The calls for one frame are [`start_frame`](Subscriber::start_frame),
-/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until the frame has been sent; or
-/// [`dropped`](Subscriber::dropped), including for a frame that was not started. The first started frame is a key frame.
+/// Receives the frames of a rendition. For each frame, the host calls [`start_frame`](Subscriber::start_frame),
+/// [`slice`](Subscriber::slice) for each slice, and [`end`](Subscriber::end) until the frame has been sent. It calls
+/// [`dropped`](Subscriber::dropped) instead if the frame is dropped, even if the frame was never started. The first
+/// started frame is a key frame.
 ///
-/// The methods are called in the encoder's callback and must not block. `end` returns a deadline instead.
+/// The methods are called in the encoder's callback and must not block. Instead of waiting, `end` returns a deadline.
 pub trait Subscriber: Send {
     /// A frame starts.
     fn start_frame(&mut self, now: Instant, frame: &Frame);
@@ -33,13 +34,13 @@ pub trait Subscriber: Send {
     /// The encoder delivered the frame's next slice.
     fn slice(&mut self, now: Instant, slice: &Slice<'_>);
 
-    /// The encoder has delivered all slices. Called again after [`Progress::Deferred`].
+    /// The encoder has delivered all slices. This method is called again after it returns [`Progress::Deferred`].
     fn end(&mut self, now: Instant) -> Progress;
 
-    /// A captured frame ends: `stage` did not happen because of `why`.
+    /// A captured frame was dropped before it reached `stage`, because of `why`.
     fn dropped(&mut self, now: Instant, frame: FrameId, stage: Stage, why: DropCause);
 
-    /// A state of the host changed. Calls may come at any time between those for frames.
+    /// A state of the host has changed. This method may be called at any time between the calls for frames.
     fn update(&mut self, now: Instant, update: Update) {
         let _ = (now, update);
     }
@@ -49,7 +50,7 @@ pub trait Subscriber: Send {
         None
     }
 
-    /// How the subscriber takes frames. This is constant.
+    /// How the subscriber takes frames. The value never changes.
     fn intake(&self) -> Intake {
         Intake::Newest
     }
@@ -88,16 +89,16 @@ impl<S: Subscriber + ?Sized> Subscriber for Box<S> {
 /// The properties of a frame before its first slice.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Frame {
-    /// Its header. The echoed input is only for the player.
+    /// The frame header. Only the player uses the echoed input.
     pub header: FrameHeader,
-    /// The decoder configuration, with a key frame.
+    /// The decoder configuration; `None` unless this is a key frame.
     pub configuration: Option<Configuration>,
-    /// The player's pose with which the frame was drawn. Only for the player.
+    /// The player's pose with which the frame was drawn. It is only for the player.
     pub pose: Option<PoseEcho>,
-    /// The views of its picture, if the application set them. They are sent to all subscribers: observers see the player's
-    /// view, and display one eye.
+    /// The views of the picture, if the application set them. All subscribers receive them: an observer sees the
+    /// player's view, and displays one eye.
     pub views: Option<Views>,
-    /// When it was drawn.
+    /// The times at which the application drew the frame.
     pub times: DrawingTimes,
     /// The number of slices.
     #[serde(deserialize_with = "slices")]
@@ -108,7 +109,7 @@ pub struct Frame {
     /// The state of the subscriber's link, from its [`Feedback`].
     #[serde(skip)]
     pub link: Option<LinkState>,
-    /// The capacity of that link, if it was recently full; `None`: unknown.
+    /// The capacity of the subscriber's link, if the link was recently full; `None` if it is unknown.
     #[serde(skip)]
     pub capacity: Option<Bitrate>,
 }
@@ -124,11 +125,11 @@ fn slices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
 /// An encoded slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slice<'a> {
-    /// Its position in the frame and in the picture.
+    /// The position of the slice in the frame and in the picture.
     pub place: SlicePlace,
     /// If an intra refresh starts with this frame: the number of frames until the picture is clean.
     pub clean_after: Option<u16>,
-    /// Its bytes; H.264 in Annex B format, with parameter sets before a key frame's first slice.
+    /// The bytes of the slice. H.264 is in Annex B format, with parameter sets before the first slice of a key frame.
     pub bytes: &'a [u8],
 }
 
@@ -137,47 +138,47 @@ pub struct Slice<'a> {
 pub enum Progress {
     /// The frame was sent.
     Sent(Departure),
-    /// The rest will be sent at this time, because the link is busy.
+    /// The link is busy. The rest of the frame will be sent at this time.
     Deferred(Instant),
-    /// The frame was not taken, and no other frame can be before the next key frame.
+    /// The subscriber did not take the frame, and can take no other frame before the next key frame.
     Missed,
 }
 
 /// The transmission of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
-    /// Send time of its first datagram; `None`: the link accepted none.
+    /// Send time of the first datagram; `None` if the link accepted no datagram.
     pub first: Option<Instant>,
-    /// Send time of its last datagram.
+    /// Send time of the last datagram.
     pub last: Option<Instant>,
-    /// Number of datagrams, including FEC repair; 0 if there were none.
+    /// Number of datagrams, including FEC repair datagrams.
     pub datagrams: u32,
-    /// FEC repair datagrams among them.
+    /// Number of FEC repair datagrams.
     pub parity: u32,
-    /// Bytes of all these datagrams.
+    /// Bytes of all datagrams of the frame.
     pub bytes: u32,
     /// Bytes retransmitted since the previous frame, with all headers.
     pub again: u32,
-    /// The link did not accept everything.
+    /// Whether the link rejected a part of the frame.
     pub overflowed: bool,
 }
 
 /// Feedback of a subscriber, from any kind of client.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Feedback {
-    /// The report on a frame, with timestamps of the subscriber's clock. Sent once. A subscriber that
-    /// [reports](crate::host::SubscribeRequest::reports) sends one for each sent frame.
+    /// The report on a frame, with timestamps of the subscriber's clock. A subscriber that
+    /// [reports](crate::host::SubscribeRequest::reports) sends exactly one report for each sent frame.
     Frame(Report),
-    /// The loss and round trip of its link.
+    /// The loss and round-trip time of the subscriber's link.
     Link(LinkState),
-    /// Its picture is broken, so it requests a key frame or another repair.
+    /// The subscriber's picture is damaged. The subscriber requests a key frame or another repair.
     KeyFrame {
-        /// The newest frame that it displayed completely; [`FrameId::NONE`] if unknown.
+        /// The newest frame that the subscriber displayed completely; [`FrameId::NONE`] if unknown.
         last_good: FrameId,
-        /// The newest frame known to it.
+        /// The newest frame known to the subscriber.
         newest: FrameId,
     },
-    /// A clock exchange (RFC 5905) with the clock of [`Feedback::Frame`].
+    /// A clock exchange (RFC 5905) between the host's clock and the subscriber's clock, which [`Feedback::Frame`] uses.
     Clock {
         /// Send time of the request (host clock).
         asked: Instant,

@@ -1,7 +1,8 @@
 //! The sender of a timed stream: audio, haptics, poses.
 //!
-//! A payload is sent at once in its own datagram, with as many earlier payloads as the link's loss requires and the datagram
-//! can hold. There are no retransmissions and no pacing, because an audio stream is a few kilobytes per frame interval.
+//! Each payload is sent at once in its own datagram. The datagram also repeats earlier payloads. Their number
+//! follows the loss of the link, and is limited by the datagram size. There are no retransmissions and no pacing, because an audio stream is a
+//! few kilobytes per frame interval.
 
 use std::collections::VecDeque;
 
@@ -13,14 +14,15 @@ use crate::wire::media::StreamId;
 use crate::wire::seal::Sealer;
 use crate::wire::timed::{MAX_BLOCKS, MAX_PAYLOAD, Payload, TimedWriter};
 
-/// Target share of missing payloads after repetition: one in 50 s at 200 a second, which can be concealed (guess).
+/// Target share of payloads that are still missing after repetition: at 200 payloads a second, one payload in 50 s,
+/// which can be concealed (guess).
 const MISSING: f64 = 1e-4;
 
 /// A payload exceeds the capacity of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a payload of {bytes} bytes; at most {MAX_PAYLOAD} fit into a datagram: send shorter ones")]
 pub struct TooLong {
-    /// Its length.
+    /// The length of the payload in bytes.
     pub bytes: usize,
 }
 
@@ -67,22 +69,23 @@ impl TimedSender {
         }
     }
 
-    /// Its stream.
+    /// The stream of this sender.
     #[must_use]
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// Maximum repetitions of each payload.
+    /// How often each payload is repeated at most.
     #[must_use]
     pub fn repeats(&self) -> usize {
         self.repeats
     }
 
-    /// Adapts to the loss. Repeats each payload as often as needed for at most one in 10 000 to be lost with all its
+    /// Adapts to the loss. Each payload is repeated so often that at most one in 10 000 is lost with all its
     /// repetitions, but at least once and at most seven times.
     ///
-    /// The loss model is Gilbert's: after a lost datagram, the next one is lost with probability 1 − 1 / (run length).
+    /// The loss model is Gilbert's: after a lost datagram, the next datagram is lost with probability 1 − 1 / (run
+    /// length).
     pub fn follow(&mut self, loss: Loss) {
         let again = (1.0 - 1.0 / loss.run.max(1.0)).max(loss.rate);
         let mut missing = loss.rate * again;
@@ -93,11 +96,11 @@ impl TimedSender {
         }
     }
 
-    /// Replaces `out` by the datagram of the next payload of `samples` samples, captured from `captured` on. Returns its
-    /// number.
+    /// Replaces the contents of `out` with the datagram of the next payload. The payload has `samples` samples and was
+    /// captured from `captured` on. Returns the payload's number.
     ///
     /// # Errors
-    /// [`TooLong`] if the payload does not fit into a datagram. It then gets no number, and nothing is sent.
+    /// [`TooLong`] if the payload does not fit into a datagram. The payload then gets no number, and nothing is sent.
     pub fn send(
         &mut self,
         now: Instant,
@@ -126,7 +129,7 @@ impl TimedSender {
                 return;
             };
             let mut writer = TimedWriter::new(body, stream, &newest);
-            // Payloads are consecutive, so none may follow the first that does not fit.
+            // The repeated payloads must be consecutive, so the first payload that does not fit ends the datagram.
             payloads.all(|payload| writer.repeat(&payload));
         });
         Ok(PayloadSeq(self.next.0 - 1))

@@ -1,8 +1,8 @@
-//! State updates from the host to each subscriber in addition to its frames.
+//! State updates that the host sends to each subscriber in addition to frames.
 //!
-//! OpenUVR sessions get them as control messages, and other subscribers through
-//! [`Subscriber::update`](super::subscriber::Subscriber::update). Only the newest of each kind counts, so that a slow
-//! subscriber has no queue.
+//! OpenUVR sessions receive the updates as control messages. Other subscribers receive them through
+//! [`Subscriber::update`](super::subscriber::Subscriber::update). Only the newest update of each kind counts, so no
+//! queue builds up for a slow subscriber.
 
 use std::sync::Arc;
 
@@ -20,35 +20,35 @@ use crate::wire::control::GoodbyeReason;
 /// A changed state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Update {
-    /// The subscriber's new role, which it did not request.
+    /// The subscriber has a new role, without having requested it.
     Role {
         /// The role.
         role: Role,
-        /// Why an observer does not play.
+        /// The reason why an observer is not the player.
         observer_reason: Option<ObserverReason>,
     },
-    /// Whether the streamed source is visible; initially it is.
+    /// Whether the streamed source is visible; initially `true`.
     SourceShown(bool),
-    /// Whether the application wants relative mouse motion; initially absolute.
+    /// Whether the application wants relative mouse motion; initially `false` (absolute motion).
     RelativeMouse(bool),
     /// The new cursor shape.
     CursorShape(Arc<CursorShape>),
-    /// The cursor's position: across and down, 0–65 535 each; `None` while it is outside the picture.
+    /// The cursor's horizontal and vertical position, 0–65 535 each; `None` while the cursor is outside the picture.
     CursorMoved(Option<(u16, u16)>),
-    /// The newest event of the policy. Only for the player.
+    /// The newest rate-control event. Only for the player.
     ControlEvent(ControlEvent),
-    /// The clipboard directions between the host and the player; initially none.
+    /// The allowed clipboard directions between the host and the player; initially none.
     ClipboardDirections(ClipboardDirections),
-    /// Run a pad's motors for this many milliseconds, unless a later update changes it. Only for the player.
+    /// Run a gamepad's motors for `millis` milliseconds, unless a later update changes that. Only for the player.
     Rumble {
         /// The pad.
         pad: PadId,
-        /// The strength; [`Rumble::OFF`] stops them.
+        /// The strength; [`Rumble::OFF`] stops the motors.
         rumble: Rumble,
         /// 0 with [`Rumble::OFF`].
         millis: u16,
     },
-    /// Start a vibration, replacing the previous one. Only for the player.
+    /// Start a vibration, which replaces the previous vibration. Only for the player.
     Haptic(Haptic),
     /// Text copied at the host. Only for the player.
     Clipboard(ClipboardText),
@@ -60,10 +60,9 @@ pub enum Update {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "ShapeFields", into = "ShapeFields")]
 pub struct CursorShape {
-    /// Pixels per row and rows, at most [`MAX_CURSOR_SIDE`]
-    /// each.
+    /// Width and height in pixels, at most [`MAX_CURSOR_SIDE`] each.
     pub size: Size,
-    /// Hot spot from the left and top.
+    /// Hot spot: pixels from the left edge and from the top edge.
     pub hot: (u16, u16),
     /// Premultiplied ARGB, row by row.
     pub argb: Vec<u32>,

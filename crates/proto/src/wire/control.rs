@@ -1,5 +1,5 @@
-//! The bodies of control datagrams: a sequence of messages, each with kind (u8), length (u16) and bytes. Unknown kinds are
-//! skipped, so that newer peers can add messages.
+//! The bodies of control datagrams. A body is a sequence of messages. Each message has a kind (u8), a length (u16) and
+//! its bytes. Readers skip unknown kinds, so newer peers can add messages.
 
 mod audio;
 mod control_event;
@@ -25,7 +25,7 @@ use crate::pose::Pose;
 use crate::time::PeerInstant;
 use crate::transport::TransportKind;
 
-/// Maximum size of a control datagram's body: a full datagram without header and tag.
+/// Maximum size of a control datagram's body: the size of a full datagram minus header and tag.
 pub const MAX_CONTROL_BODY: usize =
     crate::bytes::MAX_DATAGRAM - super::header::HEADER - super::header::TAG;
 
@@ -46,37 +46,39 @@ pub enum Message<'a> {
         /// Send time of the response (responder clock).
         answered: PeerInstant,
     },
-    /// The result of one frame at the client. Reports of a view arrive in order and without a gap: no datagram of a frame
-    /// between two consecutive reports reached the client. Unless the datagram contains [`Message::ReportsAfter`], the same
-    /// holds between the newest acknowledged report and the first one in the datagram that is not acknowledged.
+    /// The result of one frame at the client. Reports of a view arrive in order and without a gap: between two
+    /// consecutive reports, there is no frame of which a datagram reached the client. The same holds between the newest
+    /// acknowledged report and the first unacknowledged report in the datagram, unless the datagram contains
+    /// [`Message::ReportsAfter`].
     Report(Report),
-    /// The reports that follow in the datagram start after this frame. Older unacknowledged ones are not repeated here.
+    /// The reports that follow in this datagram start after this frame. The datagram does not repeat older
+    /// unacknowledged reports.
     ReportsAfter {
         /// The view.
         view: ViewId,
-        /// Its frame.
+        /// The frame of the view.
         frame: FrameId,
     },
     /// All reports of a view up to and including this frame have arrived, without a gap.
     ReportsAcked {
         /// The view.
         view: ViewId,
-        /// The newest of these frames.
+        /// The newest frame whose report has arrived.
         through: FrameId,
     },
-    /// The client's picture is damaged: requests a key frame. The message is idempotent, because it contains the state known
-    /// to the client.
+    /// The client's picture is damaged, so the client requests a key frame. The message is idempotent, because it
+    /// contains the state known to the client.
     KeyFrameRequest {
         /// The view.
         view: ViewId,
         /// The newest frame that was displayed completely.
         last_good: FrameId,
-        /// The newest frame that ended at the client, with any outcome.
+        /// The newest frame that is finished at the client, with any outcome.
         newest: FrameId,
     },
     /// Requests retransmission of missing parts of a frame.
     RetransmissionRequest(RetransmissionRequest),
-    /// The newest sent frame of a view. Repeated after a burst of activity.
+    /// The newest sent frame of a view. The message is repeated after a burst of activity.
     Beacon {
         /// The view.
         view: ViewId,
@@ -87,24 +89,25 @@ pub enum Message<'a> {
     CursorMoved {
         /// Increases by one. Older messages are ignored.
         serial: u32,
-        /// Horizontal and vertical position, 0–65 535 each; `None` while it is outside the picture.
+        /// Horizontal and vertical position, 0–65 535 each; `None` while the pointer is outside the picture.
         at: Option<(u16, u16)>,
     },
-    /// Input events that the host has not acknowledged yet, and the keys and buttons pressed after them.
+    /// Input events that the host has not acknowledged yet, and the keys and buttons that are held down after these
+    /// events.
     Input(InputBatch),
-    /// All input events up to and including this one have been applied.
+    /// The host has applied all input events up to and including `through`.
     InputAcked {
-        /// The newest of these events.
+        /// The newest applied event.
         through: InputSeq,
     },
     /// A segment of the reliable stream.
     Segment {
-        /// Its offset in the stream, in bytes.
+        /// The offset of the segment in the stream, in bytes.
         offset: u64,
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// All bytes of the reliable stream before this offset have arrived.
+    /// All bytes of the reliable stream before `through` have arrived.
     SegmentsAcked {
         /// The offset of the first missing byte.
         through: u64,
@@ -116,27 +119,27 @@ pub enum Message<'a> {
         /// The reason.
         reason: GoodbyeReason,
     },
-    /// The client requests a burst of full datagrams on the path of this datagram. It is the only message in its datagram,
-    /// and does not migrate the session.
+    /// The client requests a burst of full datagrams on the path of this datagram. The request is the only message in
+    /// its datagram, and does not migrate the session.
     Probe {
         /// Echoed in the response.
         token: u32,
-        /// Whether the host may use segmentation offload on this path, for this burst and later.
+        /// Whether the host may use segmentation offload on this path, for this burst and afterwards.
         segmented: bool,
     },
-    /// A datagram of the response, padded to the length of a full one.
+    /// One datagram of the burst that answers a probe, padded to the length of a full datagram.
     Probed {
         /// The token of the probe.
         token: u32,
         /// Index of the datagram in the burst, from 0.
         piece: u8,
-        /// The transport with which the host sent it; `None` for a transport unknown to this program.
+        /// The transport with which the host sent the datagram; `None` if this program does not know the transport.
         transport: Option<TransportKind>,
         /// Length of the zero padding that follows.
         padding: u16,
     },
-    /// The host checks whether the client receives on the path of this datagram. The response takes the same path, alone in
-    /// its datagram.
+    /// The host checks whether the client receives on the path of this datagram. The client responds on the same path,
+    /// with the response alone in its datagram.
     PathChallenge {
         /// Echoed in the response.
         token: u64,
@@ -146,7 +149,7 @@ pub enum Message<'a> {
         /// The token of the challenge.
         token: u64,
     },
-    /// The pose of the user's head. It is not retransmitted, because the next one replaces it.
+    /// The pose of the user's head. It is not retransmitted, because the next pose replaces it.
     Pose {
         /// Increases by one. Older messages are ignored.
         id: PoseId,
@@ -155,21 +158,23 @@ pub enum Message<'a> {
         /// The pose.
         pose: Pose,
     },
-    /// Playback statistics of an audio stream. They are not retransmitted, because the next message has cumulative counts.
+    /// Playback statistics of an audio stream. They are not retransmitted, because the counts are cumulative and the
+    /// next message includes them.
     AudioReport(AudioReport),
-    /// The host's application sets the motors of a gamepad. The message is repeated while they run, instead of being
-    /// retransmitted.
+    /// The host's application sets the motors of a gamepad. Instead of being retransmitted, the message is repeated
+    /// while the motors run.
     Rumble {
-        /// Increases by one over all gamepads. Messages older than the newest of a gamepad are ignored.
+        /// Increases by one with each message for any gamepad. The client ignores a message that is older than the
+        /// newest message for the same gamepad.
         serial: u32,
         /// The gamepad.
         pad: PadId,
         /// The strength.
         rumble: Rumble,
-        /// Duration in milliseconds, unless the message is repeated.
+        /// Duration in milliseconds. A repetition of the message extends it.
         millis: u16,
     },
-    /// The state of the controllers in both hands. It is not retransmitted, because the next one replaces it.
+    /// The state of the controllers in both hands. It is not retransmitted, because the next state replaces it.
     Controllers {
         /// Increases by one. Older messages are ignored.
         number: u32,
@@ -178,15 +183,16 @@ pub enum Message<'a> {
         /// Left and right.
         states: Controllers,
     },
-    /// Properties of the client's display. Sent once a second while they are known.
+    /// Properties of the client's display. Sent once a second, as long as they are known.
     Display {
         /// Increases by one. Older messages are ignored.
         number: u32,
         /// The properties.
         display: Display,
     },
-    /// The times at which the host's application samples a pose, minus the one-way delay of a pose. A client that samples at
-    /// these times sends poses that are neither late nor outdated. Sent once a second, and when the times have changed.
+    /// The times at which the host's application samples poses, minus the one-way delay of a pose. A client that
+    /// samples at these times sends poses that are neither late nor outdated. Sent once a second, and whenever the
+    /// times have changed.
     PoseSchedule {
         /// Increases by one. Older messages are ignored.
         number: u32,
@@ -195,7 +201,8 @@ pub enum Message<'a> {
     },
     /// A haptic effect of the host's application for one hand. Sent several times.
     Haptic {
-        /// Increases by one over both hands. Messages that are not newer than the newest of a hand are ignored.
+        /// Increases by one with each effect for either hand. The client ignores a message that is not newer than the
+        /// newest message for the same hand.
         serial: u32,
         /// The effect.
         haptic: Haptic,
@@ -210,7 +217,7 @@ pub enum GoodbyeReason {
     Quit = 0,
     /// The captured application or window ended.
     SourceEnded = 1,
-    /// Another client took the player's role, and this one may not observe.
+    /// Another client took over the player's role, and this client is not allowed to observe.
     TakenOver = 2,
     /// The host denies access to this device.
     Forbidden = 3,
@@ -247,7 +254,7 @@ mod kind {
     pub(super) const POSE_SCHEDULE: u8 = 26;
 }
 
-/// The number of an unknown transport.
+/// The number that encodes an unknown transport.
 const UNKNOWN_TRANSPORT: u8 = u8::MAX;
 impl Message<'_> {
     /// Appends the message to a datagram's body.
@@ -399,7 +406,7 @@ impl Message<'_> {
 pub struct Messages<'a>(Reader<'a>);
 
 impl<'a> Messages<'a> {
-    /// Reads an opened body.
+    /// Reads a decrypted body.
     #[must_use]
     pub fn new(body: &'a [u8]) -> Messages<'a> {
         Messages(Reader::new(body))
@@ -481,7 +488,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::SEGMENTS_SEEN => Message::SegmentsAcked { through: r.u64()? },
         kind::DECISION => {
             let Some(decision) = control_event::parse(&mut r)? else {
-                // An event that only a newer host sends.
+                // Skip an event that only a newer host sends.
                 return Ok(None);
             };
             Message::ControlEvent(decision)
@@ -514,7 +521,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::POSE => {
             let (id, sampled) = (PoseId(r.u32()?), PeerInstant(r.i64()?));
             let Some(pose) = Pose::parse(&mut r)? else {
-                // The pose is invalid, but that is no reason to discard the rest of the datagram.
+                // Skip an invalid pose, but read the rest of the datagram.
                 return Ok(None);
             };
             Message::Pose { id, sampled, pose }
@@ -541,7 +548,7 @@ fn parse<'a>(kind: u8, mut r: Reader<'a>) -> Result<Option<Message<'a>>, Reject>
         kind::POSE_SCHEDULE => {
             let (number, at) = (r.u32()?, RefreshTiming::parse(&mut r)?);
             let Some(at) = at.valid_only() else {
-                // This is no reason to discard the rest of the datagram.
+                // Skip an invalid schedule, but read the rest of the datagram.
                 return Ok(None);
             };
             Message::PoseSchedule { number, at }

@@ -1,7 +1,7 @@
-//! Optional fields of a frame. They are typed, so that a reader can skip them.
+//! Optional fields of a frame. Each field carries its type and length, so readers can skip it.
 //!
-//! Each has type (u8), length (u16) and bytes, and is on fragment 0 of slice 0. Readers skip unknown types, and bytes after
-//! the last known field.
+//! Each field has a type (u8), a length (u16) and its bytes. The fields are in fragment 0 of slice 0. Readers skip
+//! unknown types, and unknown bytes at the end of a field.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +14,12 @@ use crate::units::Size;
 pub use super::views::{View, Views};
 pub use crate::field_of_view::FieldOfView;
 
-/// The parameters of a decoder, sent with each key frame: the content of the configuration epoch.
+/// The decoder parameters of one configuration epoch, sent with each key frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Configuration {
     /// Visible size of the picture in pixels.
     pub size: Size,
-    /// The bit stream's number (`media::codec::Codec`).
+    /// The codec number of the bit stream (`media::codec::Codec`).
     pub codec: u8,
     /// Colour: 1 is BT.709, limited range (ITU-T H.273 code points 1/1/1).
     pub colour: u8,
@@ -27,12 +27,12 @@ pub struct Configuration {
     pub fps: u16,
 }
 
-/// The pose with which the application drew a picture, so it has consumed this pose.
+/// The pose with which the application drew a picture. The application has therefore consumed this pose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PoseEcho {
     /// The player's pose that the application took.
     pub pose: PoseId,
-    /// The pose of the head with which it drew: the same pose, or one predicted from it.
+    /// The head pose with which the application drew: `pose` itself, or a pose predicted from it.
     pub at: Pose,
     /// The expected display time of the frame (host clock), if the application provided it.
     pub display: Option<PeerInstant>,
@@ -41,7 +41,7 @@ pub struct PoseEcho {
 /// The pose and views with which a frame was drawn, as far as the application provided them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Viewpoint {
-    /// The player's pose that the application took. Sent only to the player.
+    /// The player's pose that the application took. It is sent only to the player.
     pub pose: Option<PoseEcho>,
     /// The views of the picture.
     pub views: Option<Views>,
@@ -61,21 +61,21 @@ pub struct DrawingTimes {
 pub struct Extensions {
     /// The configuration, on a key frame.
     pub configuration: Option<Configuration>,
-    /// An intra refresh starts here. If this frame and the given number of frames of its chain after it arrive completely,
-    /// the picture is clean, whatever its state was before.
+    /// An intra refresh starts with this frame. The value is the number of frames after it in its reference chain. If
+    /// this frame and all of them arrive completely, the picture is clean, whatever its state was before.
     pub clean_after: Option<u16>,
     /// The pose with which the picture was drawn.
     pub pose: Option<PoseEcho>,
     /// The views of the picture.
     pub views: Option<Views>,
-    /// The times at which it was drawn.
+    /// The times at which the picture was drawn.
     pub times: DrawingTimes,
 }
 
 const CONFIGURATION: u8 = 1;
 const CLEAN_AFTER: u8 = 2;
 const POSE: u8 = 3;
-// 4 was the field of view of a picture with one view. It is not used again.
+// Number 4 was the field of view of a picture with one view, and must not be used again.
 const VIEWS: u8 = 5;
 const DRAWING_TIMES: u8 = 6;
 
@@ -86,7 +86,7 @@ const HEAD: usize = 1 + 2;
 const NO_INSTANT: i64 = i64::MIN;
 
 impl Extensions {
-    /// These fields, with the missing ones taken from `news`.
+    /// Fills each missing field with the field of `news`.
     pub(crate) fn or(self, news: Extensions) -> Extensions {
         Extensions {
             configuration: self.configuration.or(news.configuration),
@@ -109,7 +109,7 @@ impl Extensions {
         }
     }
 
-    /// Their encoded size in bytes.
+    /// The encoded size of all fields in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         let configuration = self.configuration.map_or(0, |_| 4 + 4 + 1 + 1 + 2);
@@ -124,7 +124,7 @@ impl Extensions {
         bodies.iter().filter(|b| **b > 0).map(|b| HEAD + b).sum()
     }
 
-    /// Whether there is none.
+    /// Whether all fields are missing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Extensions::default()
@@ -168,7 +168,7 @@ impl Extensions {
     /// Parses bytes that contain only extensions.
     ///
     /// # Errors
-    /// [`Reject`] if a known one is truncated or has an invalid value.
+    /// [`Reject`] if a known field is truncated or has an invalid value.
     pub fn parse(bytes: &[u8]) -> Result<Extensions, Reject> {
         let mut r = Reader::new(bytes);
         let mut extensions = Extensions::default();

@@ -1,4 +1,5 @@
-//! The body of an FEC repair datagram: recovers lost bodies of a frame without a retransmission.
+//! The body of an FEC repair datagram. The receiver recovers lost bodies of a frame from such datagrams, without a
+//! retransmission.
 //!
 //! ```text
 //!  0      1      2      3      4             8      9      10     11     12
@@ -6,11 +7,12 @@
 //! │ kind │stream│ view │flags │  frame id   │block │parity│ data │parity│  shard
 //! └──────┴──────┴──────┴──────┴─────────────┴──────┴──────┴──────┴──────┘
 //! ```
-//! A frame's video bodies are divided into blocks of at most [`BLOCK`], in the order of sending. A data shard is the length
-//! of a body (u16), the body, and zeros up to the length of the block's longest shard, which is even. A lost body is
-//! therefore recovered as a whole, including its header. The repair shards are Reed-Solomon shards over GF(2^16) as computed
-//! by the crate `reed-solomon-simd` (Lin, Al-Naffouri, Han, Chung: Novel polynomial basis with fast Fourier transform, 2016;
-//! as in Leopard-RS). `data` and `parity` are the numbers of data and repair shards in the block.
+//! A frame's video bodies are divided into blocks of at most [`BLOCK`] bodies, in the order of sending. A data shard
+//! consists of the length of a body (u16), the body, and zero padding. All shards of a block have the length of the
+//! longest data shard, rounded up to an even number. The body in a shard includes its header, so a recovered body is
+//! complete. The repair shards are Reed-Solomon shards over GF(2^16) as computed by the crate `reed-solomon-simd` (Lin,
+//! Al-Naffouri, Han, Chung: Novel polynomial basis with fast Fourier transform, 2016; as in Leopard-RS). `data` and
+//! `parity` are the numbers of data and repair shards in the block.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -20,7 +22,7 @@ use super::media::{self, VIDEO_HEADER};
 use crate::bytes::{MAX_DATAGRAM, Reject, range};
 use crate::id::FrameId;
 
-/// Maximum number of data shards of a block: with half as many repair shards, all indices fit into a byte.
+/// Maximum number of data shards of a block. With half as many repair shards, all shard indices fit into a byte.
 pub const BLOCK: usize = 160;
 
 /// Maximum number of repair shards of a block.
@@ -35,7 +37,7 @@ pub const SHARD_LENGTH: usize = 2;
 /// Maximum size of a shard, in bytes.
 pub const MAX_SHARD: usize = MAX_DATAGRAM - HEADER - TAG - FEC_HEADER;
 
-/// Maximum size of a video body in bytes, because it must fit into a shard.
+/// Maximum size of a video body in bytes. The body must fit into a shard.
 pub const MAX_SHARD_BODY: usize = MAX_SHARD - SHARD_LENGTH;
 
 const _: () = assert!(MAX_SHARD.is_multiple_of(2) && BLOCK + MAX_PARITY <= 255);
@@ -47,7 +49,7 @@ pub struct FecRepair<'a> {
     pub stream: u8,
     /// The eye or view of the stream.
     pub view: u8,
-    /// Whether all fragments of the frame were sent before it.
+    /// Whether all fragments of the frame were sent before this datagram.
     pub last: bool,
     /// The frame.
     pub frame: FrameId,
@@ -98,10 +100,10 @@ impl<'a> FecRepair<'a> {
         out.extend_from_slice(self.shard);
     }
 
-    /// Reads an opened body.
+    /// Reads a decrypted body.
     ///
     /// # Errors
-    /// [`Reject`] if it is not a repair body or a field is out of range.
+    /// [`Reject`] if `body` is not a repair body or a field is out of range.
     pub fn parse(body: &'a [u8]) -> Result<FecRepair<'a>, Reject> {
         let (l, shard) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
         if l.kind != media::FEC_REPAIR {

@@ -10,9 +10,9 @@
 //! │             send time, ns of the sender's clock               │
 //! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
 //! ```
-//! The low two bits of `plane` identify the plane; bit 7 is the key phase. The whole header is additional authenticated data
-//! of the body's seal. The send time is for link measurements, at an end or between the ends; rate control uses the reports
-//! on frames. The reserved field is zero and ignored on receipt.
+//! The low two bits of `plane` identify the plane; bit 7 is the key phase. The seal authenticates the whole header as
+//! additional data. The send time is only for link measurements, by one peer or across both; rate control uses the
+//! reports on frames. The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -21,8 +21,8 @@ use crate::bytes::{MAX_DATAGRAM, Reject};
 use crate::id::SessionId;
 use crate::time::PeerInstant;
 
-/// The version of the protocol that this build writes, and the only one that it reads. A test ties it to the
-/// bytes in `vectors/`.
+/// The version of the protocol that this build writes, and the only version that it reads. A test ties it to the bytes
+/// in `vectors/`.
 pub const PROTOCOL_VERSION: u8 = 1;
 
 /// Size of [`Header`] in bytes.
@@ -31,7 +31,7 @@ pub const HEADER: usize = size_of::<Header>();
 /// Size of the authentication tag after the body in bytes (AES-GCM, NIST SP 800-38D, 128 bits).
 pub const TAG: usize = 16;
 
-/// The purpose of a datagram, which determines the key of its seal.
+/// The purpose of a datagram. It determines the key that seals the datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Plane {
@@ -43,7 +43,7 @@ pub enum Plane {
     Media = 2,
 }
 
-/// The header as in the datagram.
+/// The header as it is in the datagram.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -59,7 +59,7 @@ const _: () = assert!(HEADER == 24);
 const PHASE: u8 = 0x80;
 
 impl Header {
-    /// A header of a datagram with the send time `sent` (nanoseconds, sender clock).
+    /// The header of a datagram with the send time `sent` (nanoseconds, sender clock).
     #[must_use]
     pub fn new(plane: Plane, phase: bool, session: SessionId, number: u64, sent: i64) -> Header {
         Header {
@@ -75,7 +75,7 @@ impl Header {
     /// Reads the header of a sealed datagram.
     ///
     /// # Errors
-    /// [`Reject`] if its size is invalid, or it has another version or no sealed plane.
+    /// [`Reject`] if the datagram has an invalid size, another protocol version, or a plane that is not sealed.
     pub fn parse(datagram: &[u8]) -> Result<(&Header, Plane), Reject> {
         if datagram.len() > MAX_DATAGRAM {
             return Err(Reject::TooLong);
@@ -95,8 +95,8 @@ impl Header {
         Ok((header, plane))
     }
 
-    /// The header of a captured datagram of a sealed plane with `length` bytes, or of several datagrams that a network card
-    /// segments or coalesces. `payload` is its beginning.
+    /// The header of a captured datagram of `length` bytes on a sealed plane. The capture may also contain several
+    /// datagrams that a network card segments or coalesces. `payload` is the beginning of the capture.
     #[must_use]
     pub fn from_capture(payload: &[u8], length: usize) -> Option<&Header> {
         let (header, _) = Header::ref_from_prefix(payload).ok()?;
@@ -111,13 +111,13 @@ impl Header {
         SessionId(self.session.get())
     }
 
-    /// The packet number: incremented per key, never repeated under one key.
+    /// The packet number. Each direction and plane counts its own packets, and a number never repeats under one key.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.get()
     }
 
-    /// The low bit of the key's generation.
+    /// The key phase: the low bit of the key's generation number.
     #[must_use]
     pub fn phase(&self) -> bool {
         self.plane & PHASE != 0
@@ -133,7 +133,7 @@ impl Header {
 /// The plane of any datagram of this protocol, before any other validation.
 ///
 /// # Errors
-/// [`Reject`] if it has no such byte or the byte is not a plane.
+/// [`Reject`] if the datagram is too short to have a plane byte, or the byte is not a plane.
 pub fn plane_of(datagram: &[u8]) -> Result<Plane, Reject> {
     match datagram.get(1).ok_or(Reject::Truncated)? & !PHASE {
         0 => Ok(Plane::Handshake),

@@ -1,4 +1,4 @@
-//! The first bytes of each media body: the stream to which it belongs.
+//! The first bytes of each media body. They identify the stream to which the body belongs.
 //!
 //! ```text
 //!  0      1      2
@@ -6,12 +6,12 @@
 //! │ kind │stream│ fields of the kind
 //! └──────┴──────┴───────
 //! ```
-//! Only these two bytes are read before the receiver of the stream gets a body.
+//! These two bytes select the stream's receiver, which then reads the rest of the body.
 
 use crate::bytes::Reject;
 use crate::id::ViewId;
 
-/// A media stream of a session has a kind, and a number among the streams of its kind.
+/// The kind of a media stream. A session numbers its streams separately for each kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum StreamKind {
@@ -26,7 +26,7 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// The kind with this number; `None`: unknown, from a newer peer.
+    /// The kind with this number; `None` for an unknown kind of a newer peer.
     #[must_use]
     pub fn from_wire(number: u8) -> Option<StreamKind> {
         use StreamKind::*;
@@ -38,9 +38,9 @@ impl StreamKind {
 /// A stream of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StreamId {
-    /// Its kind.
+    /// The kind of the stream.
     pub kind: StreamKind,
-    /// Its number among the streams of the kind, from 0.
+    /// The number of the stream among the streams of its kind, from 0.
     pub number: u8,
 }
 
@@ -52,21 +52,21 @@ impl StreamId {
     }
 }
 
-/// The kind number of a fragment's body: [`video`](super::video).
+/// The kind number in the body of a fragment ([`video`](super::video)).
 pub const FRAGMENT: u8 = StreamKind::Video as u8;
 
 /// Size of the fixed part of a fragment's body, in bytes.
 pub const VIDEO_HEADER: usize = 48;
 
-/// The kind number of a repair body, which belongs to a video stream: [`fec`](super::fec).
+/// The kind number in a repair body ([`fec`](super::fec)), which belongs to a video stream.
 pub const FEC_REPAIR: u8 = 3;
 
-/// The owner of a media body.
+/// The view or timed stream to which a media body belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
-    /// A view, for a fragment.
+    /// The body is a fragment of this view.
     Fragment(ViewId),
-    /// A view, for a repair shard.
+    /// The body is a repair shard of this view.
     FecRepair(ViewId),
     /// A timed stream.
     Timed(StreamId),
@@ -76,7 +76,7 @@ impl Owner {
     /// The owner of `body`; `None` for a kind unknown to this program.
     ///
     /// # Errors
-    /// [`Reject::Truncated`] if it is too short.
+    /// [`Reject::Truncated`] if `body` is too short.
     pub fn of(body: &[u8]) -> Result<Option<Owner>, Reject> {
         let [kind, stream, ..] = *body else {
             return Err(Reject::Truncated);

@@ -1,9 +1,9 @@
-//! Wire format: the only module that reads and writes the protocol's bytes.
+//! The wire format. Only this module reads and writes the protocol's bytes.
 //!
-//! Everything is little-endian. A datagram is a clear, authenticated header ([`header::Header`], 24 bytes), a
+//! Everything is little-endian. A datagram consists of a clear, authenticated header ([`header::Header`], 24 bytes), a
 //! sealed body, and a 16-byte tag. Handshake datagrams are the exception: they have their own cryptography
-//! ([`control::handshake`](crate::control::handshake)). Bytes are parsed into values once, here; no other
-//! module accesses them.
+//! ([`control::handshake`](crate::control::handshake)). This module parses the bytes into values once; no other module
+//! accesses them.
 
 pub mod control;
 pub mod extensions;

@@ -1,9 +1,9 @@
 //! Seals: AES-128-GCM per datagram, one key per direction and plane, key rotation, replay protection.
 //!
-//! Each key has exactly one packet counter, shared by all [`Sealer`]s of the key ([`Sealer::share`]), so a nonce cannot
-//! repeat. Session keys are derived from the handshake's fresh secret with HKDF-SHA256 (RFC 5869). Each phase is derived
-//! from the previous one, so an old key cannot be computed from a newer one. Sealing costs about 5 µs for a 42 kB frame
-//! (measured, `docs/adr/0002-wire-format.md`), so it is always on.
+//! Each key has exactly one packet counter, which all [`Sealer`]s of the key share ([`Sealer::share`]), so a nonce
+//! cannot repeat. Session keys are derived from the handshake's fresh secret with HKDF-SHA256 (RFC 5869). The key of
+//! each phase is derived from that of the previous phase, so an old key cannot be computed from a newer one. Sealing
+//! costs about 5 µs for a 42 kB frame (measured, `docs/adr/0002-wire-format.md`), so it is always on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::time::Instant;
 /// 6.6, limits AES-GCM.
 pub const PACKETS_PER_KEY: u64 = 1 << 22;
 
-/// Maximum distance of a reordered packet from the newest one, in packets: the size of two key frames.
+/// How many packets a reordered packet may be behind the newest packet: the size of two key frames.
 const REPLAY_WINDOW: u64 = 1024;
 
-/// The shared secret of a handshake. Media and control keys are derived from it; it never seals anything itself. It is
-/// overwritten when dropped, and `Debug` does not show it.
+/// The shared secret of a handshake. Media and control keys are derived from it; the secret itself never seals
+/// anything. It is overwritten when dropped, and `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSecret(pub [u8; 32]);
 
@@ -42,7 +42,7 @@ impl fmt::Debug for SessionSecret {
     }
 }
 
-/// The direction of a key's datagrams.
+/// The direction of the datagrams that a key seals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Media, acknowledgements.
@@ -51,7 +51,7 @@ pub enum Direction {
     ClientToHost,
 }
 
-/// One generation of a key, and the secret of the next one.
+/// One generation of a key, and the secret from which the next generation is derived.
 struct Generation {
     key: LessSafeKey,
     secret: [u8; 32],
@@ -66,8 +66,8 @@ impl hkdf::KeyType for Bytes {
 }
 
 fn expand(secret: &[u8; 32], label: &str, out: &mut [u8]) {
-    // The input is a uniformly random secret, so RFC 5869's extract step only adds a domain separation by
-    // salt.
+    // The input is already a uniformly random secret, so the extract step of RFC 5869 only adds domain separation
+    // through the salt.
     let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"openuvr 1").extract(secret);
     let info = [label.as_bytes()];
     prk.expand(&info, Bytes(out.len()))
@@ -105,8 +105,8 @@ fn nonce(number: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Seals datagrams of one direction and plane. Several sealers can share the key, one per stream, without
-/// blocking each other.
+/// Seals datagrams of one direction and plane. Several sealers, one per stream, can share the key without blocking each
+/// other.
 pub struct Sealer {
     generation: Generation,
     /// Number of previous keys.
@@ -118,7 +118,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// The first sealer of a session's `direction` and `plane`. There must be only one; others are created with
+    /// The first sealer of a session's `direction` and `plane`. Create it only once, and all other sealers with
     /// [`Sealer::share`].
     #[must_use]
     pub fn new(
@@ -137,7 +137,7 @@ impl Sealer {
         }
     }
 
-    /// Another sealer of the same key with the same counter, for use in another thread.
+    /// Another sealer with the same key and the same counter, for use in another thread.
     #[must_use]
     pub fn share(&self) -> Sealer {
         Sealer {
@@ -150,10 +150,11 @@ impl Sealer {
         }
     }
 
-    /// Finishes a datagram in place: `datagram` consists of [`HEADER`] bytes of space, the body, and [`TAG`]
-    /// bytes of space.
+    /// Seals a datagram in place. `datagram` consists of [`HEADER`] bytes of space, the body, and [`TAG`] bytes of
+    /// space.
     pub fn seal(&mut self, now: Instant, datagram: &mut [u8]) {
-        // Relaxed is sufficient, because only the uniqueness of the numbers matters and no other data is shared.
+        // Relaxed ordering is sufficient, because only the uniqueness of the numbers matters and the counter protects
+        // no other data.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         // Other sealers may have used up whole keys in the meantime.
         while self.rotations < number / self.packets_per_key {
@@ -183,13 +184,13 @@ impl Sealer {
 /// Fields from the clear header of an opened datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Its packet number.
+    /// The packet number of the datagram.
     pub number: u64,
-    /// Whether no packet with a higher number was opened before.
+    /// Whether this packet has the highest number opened so far.
     pub newest: bool,
 }
 
-/// Opens the datagrams of one direction and plane. Refuses forged and repeated ones.
+/// Opens the datagrams of one direction and plane. Refuses forged and repeated datagrams.
 pub struct Opener {
     previous: Option<Generation>,
     current: Generation,
@@ -222,11 +223,11 @@ impl Opener {
         }
     }
 
-    /// Opens `datagram` and writes its body to `body`, replacing its contents.
+    /// Opens `datagram` and replaces the contents of `body` with the decrypted body.
     ///
     /// # Errors
-    /// [`Reject`] if it is not of this session and plane, is forged, or is repeated. A refused datagram does not change any
-    /// state.
+    /// [`Reject`] if `datagram` belongs to another session or plane, is forged, or is repeated. A refused datagram does
+    /// not change any state.
     pub fn open(&mut self, datagram: &[u8], body: &mut Vec<u8>) -> Result<Opened, Reject> {
         let (header, plane) = Header::parse(datagram)?;
         if header.session() != self.session {
@@ -240,7 +241,8 @@ impl Opener {
             return Err(Reject::Replayed);
         }
         let same_phase = header.phase() == self.phase;
-        // For a number older than the newest packet, the other phase is the previous one; for a newer one, the next.
+        // A packet of the other phase is sealed with the previous key if it is older than the newest packet, and with
+        // the next key if it is newer.
         let generation = if same_phase {
             &self.current
         } else if self.replay.newest().is_some_and(|newest| number < newest) {
@@ -267,7 +269,7 @@ impl Opener {
     }
 }
 
-/// The last [`REPLAY_WINDOW`] received packet numbers (RFC 4303, section 3.4.3).
+/// Records which of the last [`REPLAY_WINDOW`] packet numbers have been received (RFC 4303, section 3.4.3).
 #[derive(Default)]
 struct ReplayWindow {
     /// The newest number plus one; zero before the first packet.
@@ -295,7 +297,7 @@ impl ReplayWindow {
 
     fn note(&mut self, number: u64) {
         if number >= self.end {
-            // The skipped numbers use the slots of old ones, which are therefore cleared.
+            // The skipped numbers reuse the slots of old numbers, so these slots are cleared.
             let fresh = (number + 1 - self.end).min(REPLAY_WINDOW);
             for skipped in number + 1 - fresh..=number {
                 let (word, bit) = Self::bit(skipped);
@@ -396,7 +398,7 @@ mod tests {
             let opened = opener.open(datagram, &mut body).unwrap();
             numbers.push(opened.number);
         };
-        // The second sealer is idle while the first one uses up its key.
+        // The second sealer is idle while the first sealer uses up its key.
         (0..9).for_each(|_| open(&sealed(&mut first, b"video")));
         open(&sealed(&mut second, b"audio"));
         open(&sealed(&mut second, b"audio"));

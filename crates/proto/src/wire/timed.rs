@@ -1,4 +1,5 @@
-//! The body of a timed stream's datagram (audio, haptics, poses): a payload, and previous ones.
+//! The body of a datagram of a timed stream (audio, haptics, poses): the newest payload, and repetitions of earlier
+//! payloads.
 //!
 //! ```text
 //!  0      1      2      3      4                           8
@@ -13,9 +14,9 @@
 //! │ age difference, in ns     │ duration    │ bytes       │   8   bytes
 //! └───────────────────────────┴─────────────┴─────────────┘
 //! ```
-//! The payloads after the newest one have descending numbers. They were sent before and are repeated as protection against
-//! loss, as in RFC 2198. Unlike in RFC 2198, each has its full time and number. The reserved field is zero and ignored on
-//! receipt.
+//! The payloads after the newest one have descending numbers. They have already been sent, and are repeated as
+//! protection against loss, as in RFC 2198. Unlike in RFC 2198, the time and number of each payload are complete. The
+//! reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -41,17 +42,17 @@ pub const MAX_PAYLOAD: usize = MAX_TIMED_BODY - TIMED_HEADER - BLOCK_HEADER;
 /// Maximum number of payloads in a datagram, including the new one.
 pub const MAX_BLOCKS: usize = 8;
 
-/// Maximum age of a repeated payload relative to the newest: the range of 32 bits of nanoseconds.
+/// Maximum age of a repeated payload relative to the newest payload: the range of 32 bits in nanoseconds.
 const OLDEST: i64 = u32::MAX as i64;
 
 /// A payload with its capture time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload<'a> {
-    /// Its sequence number.
+    /// The sequence number of the payload.
     pub seq: PayloadSeq,
-    /// The capture time of its first sample (sender clock).
+    /// The capture time of the first sample (sender clock).
     pub captured: PeerInstant,
-    /// Its length, in samples of the stream's format; 0 for an instant.
+    /// The length of the payload, in samples of the stream's format; 0 for a single instant.
     pub samples: u16,
     /// The bytes, at most [`MAX_PAYLOAD`].
     pub bytes: &'a [u8],
@@ -79,7 +80,7 @@ pub struct TimedWriter<'a> {
 }
 
 impl<'a> TimedWriter<'a> {
-    /// Appends the body of `newest` to `out`.
+    /// Appends the start of a body to `out`, with `newest` as its first payload.
     #[must_use]
     pub fn new(out: &'a mut Vec<u8>, stream: StreamId, newest: &Payload<'_>) -> TimedWriter<'a> {
         let start = out.len();
@@ -101,7 +102,8 @@ impl<'a> TimedWriter<'a> {
         writer
     }
 
-    /// Appends the payload before the last written one, if there is room for it. Returns whether it was appended.
+    /// Appends the payload that precedes the last written payload, if there is room for it. Returns whether it was
+    /// appended.
     pub fn repeat(&mut self, payload: &Payload<'_>) -> bool {
         let (newest, captured) = self.newest;
         let count = self.out[self.start + 2];
@@ -142,10 +144,10 @@ pub struct Timed<'a> {
 }
 
 impl<'a> Timed<'a> {
-    /// Reads an opened body.
+    /// Reads a decrypted body.
     ///
     /// # Errors
-    /// [`Reject`] if it does not belong to a timed stream or a field is out of range.
+    /// [`Reject`] if `body` does not belong to a timed stream or a field is out of range.
     pub fn parse(body: &'a [u8]) -> Result<Timed<'a>, Reject> {
         let (l, blocks) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
         let kind = StreamKind::from_wire(l.kind).filter(|kind| *kind != StreamKind::Video);
@@ -187,7 +189,7 @@ impl<'a> Timed<'a> {
     pub fn payloads(&self) -> impl Iterator<Item = Payload<'a>> {
         let timed = *self;
         let mut r = Reader::new(timed.blocks);
-        // All of them have already been parsed.
+        // `parse` has already read all payloads without an error.
         (0..timed.count).map_while(move |back| timed.block(&mut r, back).ok())
     }
 }

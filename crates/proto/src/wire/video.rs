@@ -16,8 +16,8 @@
 //! │ last input applied        │ how  │clock │ ext. bytes  │
 //! └───────────────────────────┴──────┴──────┴─────────────┘ 48   extensions, payload
 //! ```
-//! Extensions are those of [`extensions`](super::extensions). Block and shard are the position of the body in
-//! the erasure code of [`fec`](super::fec). The reserved field is zero and ignored on receipt.
+//! [`extensions`](super::extensions) describes the extensions. Block and shard are the position of the body in the
+//! erasure code of [`fec`](super::fec). The reserved field is zero and ignored on receipt.
 
 use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{I64, U16, U32};
@@ -33,14 +33,14 @@ use crate::id::{ConfigEpoch, FrameId, InputSeq, ViewId};
 pub use crate::input::echo::{EchoKind, InputEcho};
 use crate::validated::Invalid;
 
-/// Payload size of a full fragment without extensions. The whole body must fit into a repair datagram.
+/// Payload size of a full fragment without extensions. The whole body must also fit into a shard of a repair datagram.
 pub const FULL_PAYLOAD: usize = super::fec::MAX_SHARD_BODY - VIDEO_HEADER;
 
 /// Maximum number of slices of a frame.
 pub const MAX_SLICES: u8 = 64;
 
-/// Maximum number of fragments of a slice; with [`FULL_PAYLOAD`] this is 21.3 MB, an uncompressed 4K picture
-/// in two slices.
+/// Maximum number of fragments of a slice. With [`FULL_PAYLOAD`], a slice has at most 21.3 MB, which is enough for an
+/// uncompressed 4K picture in two slices.
 pub const MAX_FRAGMENTS: u16 = 16_384;
 
 /// The fields that all fragments of a frame have in common.
@@ -50,7 +50,7 @@ pub struct FrameHeader {
     pub frame: FrameId,
     /// The reference frame; [`FrameId::NONE`] for a key frame.
     pub reference: FrameId,
-    /// Its configuration epoch.
+    /// The configuration epoch of the frame.
     pub epoch: ConfigEpoch,
     /// The number of the video stream in the session.
     pub stream: u8,
@@ -58,14 +58,14 @@ pub struct FrameHeader {
     pub view: u8,
     /// Capture timestamp (nanoseconds, host clock).
     pub captured: i64,
-    /// The epoch of that clock, which changes when the host's clock restarts.
+    /// The epoch of the host's clock. It changes when that clock restarts.
     pub clock_epoch: u8,
     /// The newest input applied before the frame was drawn.
     pub echo: InputEcho,
 }
 
 impl FrameHeader {
-    /// Whether decoding can start here.
+    /// Whether decoding can start with this frame.
     #[must_use]
     pub fn is_key(&self) -> bool {
         self.reference == FrameId::NONE
@@ -122,20 +122,20 @@ pub struct FragmentPlace {
     pub index: u16,
     /// Fragments of the slice, 1–[`MAX_FRAGMENTS`].
     pub count: u16,
-    /// The offset of its payload in the slice, in bytes.
+    /// The offset of the fragment's payload in the slice, in bytes.
     pub offset: u32,
 }
 
-/// Its position in the erasure code; all zero for a frame without FEC.
+/// A fragment's position in the erasure code; all zero for a frame without FEC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FecPlace {
-    /// Block of the frame.
+    /// The block in the frame.
     pub block: u8,
-    /// Data shard of the block.
+    /// The index of the data shard in the block.
     pub index: u8,
 }
 
-/// The loss protection of a frame.
+/// The loss protection of a frame, and of this datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
     /// The host retransmits fragments on request.
@@ -147,7 +147,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Their offset in a body.
+    /// The offset of the flags in a body.
     pub(crate) const AT: usize = 3;
     /// The bit of [`Flags::again`].
     pub(crate) const RETRANSMITTED: u8 = 4;
@@ -171,11 +171,11 @@ impl Flags {
 pub struct Fragment<'a> {
     /// The fields that the frame's fragments have in common.
     pub header: FrameHeader,
-    /// Its slice.
+    /// The slice that contains the fragment.
     pub slice: SlicePlace,
-    /// Its position in the slice.
+    /// The position of the fragment in the slice.
     pub place: FragmentPlace,
-    /// Its position in the erasure code.
+    /// The position of the fragment in the erasure code.
     pub fec: FecPlace,
     /// The loss protection of the frame.
     pub flags: Flags,
@@ -248,11 +248,11 @@ impl Fragment<'_> {
 }
 
 impl<'a> Fragment<'a> {
-    /// Reads an opened body.
+    /// Reads a decrypted body.
     ///
     /// # Errors
-    /// [`Reject`] if it is not a video fragment or a field is out of range. An authenticated peer may still send wrong
-    /// values, but accepted values are bounded.
+    /// [`Reject`] if `body` is not a video fragment or a field is out of range. An authenticated peer may still send
+    /// wrong values, but accepted values are bounded.
     pub fn parse(body: &'a [u8]) -> Result<Fragment<'a>, Reject> {
         let (l, rest) = Layout::ref_from_prefix(body).map_err(|_| Reject::Truncated)?;
         if l.kind != media::FRAGMENT {

@@ -9,15 +9,15 @@ use crate::pose::Pose;
 /// One eye's part of a picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct View {
-    /// The pose of the eye for which it was drawn, in the space of the player's own poses. Its velocities are
-    /// not sent.
+    /// The pose of the eye for which this part was drawn, in the coordinate space of the player's own poses. The
+    /// velocities of the pose are not sent.
     pub pose: Pose,
-    /// Its field of view.
+    /// The field of view of the eye.
     pub fov: FieldOfView,
 }
 
-/// The views of a picture, side by side from left to right, each with an equal part of its width: one view, or those of the
-/// left and the right eye.
+/// The views of a picture: either one view, or one view for the left eye and one for the right. The views are side by
+/// side from left to right, and have equal widths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(View, Option<View>)", into = "(View, Option<View>)")]
 pub struct Views {
@@ -74,25 +74,25 @@ impl Views {
         std::iter::once(&self.first).chain(&self.second)
     }
 
-    /// Their number: 1 or 2.
+    /// The number of views: 1 or 2.
     #[must_use]
     pub fn count(&self) -> usize {
         1 + usize::from(self.second.is_some())
     }
 
-    /// The view of the left eye, or the only one.
+    /// The view of the left eye, or the only view.
     #[must_use]
     pub fn left(&self) -> &View {
         &self.first
     }
 
-    /// The view of the right eye, or the only one.
+    /// The view of the right eye, or the only view.
     #[must_use]
     pub fn right(&self) -> &View {
         self.second.as_ref().unwrap_or(&self.first)
     }
 
-    /// Their encoded size in bytes.
+    /// The encoded size of the views in bytes.
     pub(super) fn len(&self) -> usize {
         1 + self.count() * (Pose::PLACE_LEN + FieldOfView::LEN)
     }
@@ -105,7 +105,7 @@ impl Views {
         }
     }
 
-    /// Returns `None` if the number is not 1 or 2, or one of the views is invalid.
+    /// Returns `None` if the number of views is not 1 or 2, or a view is invalid.
     pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<Views>, Reject> {
         let count = r.u8()?;
         if !(1..=2).contains(&count) {

@@ -1,4 +1,4 @@
-//! After start-up, datagrams cause no allocations, neither in fragmentation, seals and FEC encoding, nor in opening,
+//! After start-up, the whole path of a datagram does not allocate: fragmentation, sealing, FEC encoding, opening,
 //! reassembly and repair.
 #![allow(
     clippy::cast_possible_truncation,
@@ -25,8 +25,8 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{Configuration, Extensions, FrameHeader, InputEcho, SlicePlace};
 use support::established;
 
-/// Number of frames until all buffers have their final size: retransmission data is kept for 100 ms, and the largest frame
-/// must have been sent.
+/// Number of frames until all buffers have reached their final size. Retransmission data is kept for 100 ms, and the
+/// largest frame must have been sent.
 const START_UP: u32 = 60;
 const FRAMES: u32 = 600;
 const SLICES: u8 = 8;
@@ -54,7 +54,7 @@ fn a_datagram_costs_no_allocation() {
             sys::count();
         }
         let now = Instant(i64::from(frame) * 16_666_667);
-        // An occasional key frame, and one large frame in start-up that has more than one block.
+        // Every 50th frame is a key frame. During start-up, one large frame has more than one FEC block.
         let key = frame % 50 == 1;
         let length = match frame {
             5 => 40_000,

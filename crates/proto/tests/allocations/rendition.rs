@@ -1,4 +1,4 @@
-//! The path of a frame through a rendition to a player and an observer does not allocate.
+//! Sending a frame through a rendition to a player and an observer does not allocate.
 
 use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
@@ -18,7 +18,7 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::support::established;
 use crate::{FRAMES, SLICES, sys};
 
-/// Number of frames until all buffers have their final size: congestion control has a history of ten seconds.
+/// Number of frames until all buffers have reached their final size. Congestion control keeps a history of ten seconds.
 const START_UP: u32 = 700;
 
 /// Counts datagrams.
@@ -88,7 +88,7 @@ fn a_frame_costs_no_allocation() {
                 first_mb: u16::from(index) * 450,
                 mbs: 450,
             };
-            // The largest ones are first.
+            // The largest slices are sent first.
             let length = match frame {
                 ..100 => 4000,
                 _ => 500 + (frame as usize * 977) % 3000,

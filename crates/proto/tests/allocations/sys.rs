@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Allocations of this thread since [`count`]; `None` before.
+    /// Number of allocations of this thread since [`count`] was called; `None` before that.
     static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -28,12 +28,12 @@ fn note() {
     COUNTED.set(COUNTED.get().map(|n| n + 1));
 }
 
-// SAFETY: every call is forwarded unchanged to the system's allocator; counting accesses a thread-local
-// number that needs neither an allocation nor a destructor.
+// SAFETY: every call is forwarded unchanged to the system's allocator. Counting accesses a thread-local number, which
+// needs neither an allocation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller upholds `alloc`'s contract, which is the same as here.
+        // SAFETY: the caller upholds the contract of `alloc`, which is also the contract of `System.alloc`.
         unsafe { System.alloc(layout) }
     }
 

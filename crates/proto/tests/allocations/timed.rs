@@ -1,4 +1,4 @@
-//! A payload of a timed stream does not allocate, although it is repeated and put into order.
+//! Sending and receiving a payload of a timed stream does not allocate, although payloads are repeated and reordered.
 
 use openuvr_proto::control::streams::Grant;
 use openuvr_proto::recv::plane::MediaReceiver;

@@ -10,7 +10,7 @@ use openuvr_proto::host::{Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::SessionId;
 use openuvr_proto::input::keys::Keys;
 
-/// The result of a handshake for both sides.
+/// The result of a handshake. Both peers use it.
 pub(crate) fn established() -> Established {
     Established {
         session: SessionId(0x0a0b_0c0d),
@@ -21,7 +21,7 @@ pub(crate) fn established() -> Established {
     }
 }
 
-/// A host that encodes with codec 1 and allows no take-over.
+/// A host that encodes with codec 1. A second player cannot take over.
 #[allow(dead_code, reason = "not every test has a host")]
 pub(crate) fn host(max_observers: usize) -> Host {
     Host::new(HostPolicy {

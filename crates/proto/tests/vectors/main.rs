@@ -1,8 +1,8 @@
-//! The bytes of this version of the protocol, published in `vectors/` for other implementations. A changed byte fails here
-//! until [`PROTOCOL_VERSION`] is raised. `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` then writes the new
-//! version's file. It never overwrites an existing file.
+//! The bytes of this protocol version, published in `vectors/` for other implementations. A changed byte makes this
+//! test fail until [`PROTOCOL_VERSION`] is raised. `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` then
+//! writes the file of the new version. It never overwrites an existing file.
 //!
-//! Keys and tags are computed independently here, from `docs/protocol.md` and not with the crate.
+//! This test computes keys and tags independently from `docs/protocol.md`, without the crate.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,
@@ -53,7 +53,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The file's text, and the same bytes as seeds for the fuzz targets: path and content.
+/// The text of the published file, and the same bytes as seeds for the fuzz targets (path and content).
 #[derive(Default)]
 struct Vectors {
     text: String,
@@ -190,7 +190,7 @@ fn media(v: &mut Vectors) {
     timed(v);
 }
 
-/// An eye at this distance to the right.
+/// The view of an eye at this x coordinate.
 fn eye(right: f32) -> View {
     View {
         pose: Pose::new([right, 1.75, -3.0], [0.0, 0.6, 0.0, 0.8]).unwrap(),
@@ -225,7 +225,7 @@ fn both_eyes(v: &mut Vectors) {
     v.seed("fragment", "both_eyes", &body);
 }
 
-/// A frame of view 1, with the pose with which it was drawn, and its field of view.
+/// A frame of view 1, with its field of view and the pose with which it was drawn.
 fn right_eye(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -265,7 +265,7 @@ fn right_eye(v: &mut Vectors) {
     v.seed("fragment", "right_eye", &body);
 }
 
-/// Two audio payloads, the second with the first repeated; one haptic payload.
+/// Two audio payloads and one haptic payload. The datagram of the second audio payload repeats the first.
 fn timed(v: &mut Vectors) {
     let media = MediaSender::new(&established());
     let mut out = SendBuf::default();
@@ -297,7 +297,7 @@ fn timed(v: &mut Vectors) {
     );
 }
 
-/// A frame of one slice with which an intra refresh starts.
+/// A frame with one slice, which starts an intra refresh.
 fn refresh(v: &mut Vectors) {
     let mut sender = MediaSender::new(&established()).video();
     let mut out = SendBuf::default();
@@ -375,7 +375,7 @@ fn protected(v: &mut Vectors, sender: &mut VideoSender) {
     v.seed("fragment", "again", &body);
 }
 
-/// The last datagram of a key and the first of the next.
+/// The last datagram under a key and the first under the next key.
 fn rotation(v: &mut Vectors) {
     let e = established();
     let mut sealer = Sealer::new(&e.secret, e.session, Direction::HostToClient, Plane::Media);

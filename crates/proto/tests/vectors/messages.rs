@@ -1,4 +1,4 @@
-//! The control messages with published bytes.
+//! The control messages whose bytes are published.
 
 use std::time::Duration;
 

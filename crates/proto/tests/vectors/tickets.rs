@@ -1,6 +1,7 @@
-//! A portal's ticket and control token, and the handshake that starts with a ticket, computed independently from the
-//! documentation of `control/ticket.rs` and `control/handshake.rs`, for both sides and with given ephemeral keys. The
-//! crate's own client and host accept the computed messages, each in place of the other.
+//! A portal's ticket and control token, and both peers' messages of the handshake that starts with a ticket. They are
+//! computed independently of the crate from the documentation of `control/ticket.rs` and `control/handshake.rs`, with
+//! given ephemeral keys. The crate's host accepts the computed client messages, and its client accepts the computed
+//! host messages.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use aws_lc_rs::{digest, hkdf, hmac};
@@ -53,7 +54,7 @@ struct Inputs {
     cookie: [u8; 20],
     /// The ephemeral keys of the client and of the host.
     ephemeral: [[u8; 32]; 2],
-    /// The key of the Finish's tag.
+    /// The key that authenticates the Finish message.
     key: [u8; 32],
 }
 
@@ -64,9 +65,9 @@ const INPUTS: Inputs = Inputs {
     key: [0x66; 32],
 };
 
-/// One side's Noise state: the host's if `peer` is none.
+/// The Noise state of one peer. It is the host's state if `peer` is `None`.
 fn noise(own: &Identity, peer: Option<&Identity>, inputs: &Inputs) -> HandshakeState {
-    // Pattern, nonce, the versions of client and host, the negotiated one.
+    // The pattern, the nonce, the version ranges of client and host, and the negotiated version.
     let prologue = [
         b"openuvr handshake".as_slice(),
         &[3],
@@ -113,7 +114,7 @@ fn head(session: u32, kind: u8, pattern: u8) -> Vec<u8> {
     bytes
 }
 
-/// Versions 1 to 1, and two zeros.
+/// The supported versions, 1 to 1, followed by two zeros.
 const VERSIONS: [u8; 4] = [1, 1, 0, 0];
 
 fn mac(key: &[u8], message: &[u8]) -> Vec<u8> {
@@ -142,7 +143,8 @@ fn challenge(inputs: &Inputs) -> Vec<u8> {
     [head(0, 5, 0), parts.concat()].concat()
 }
 
-/// The client's sealed payload for the host: its name and the ticket, each with its length, then zeros.
+/// The client's payload for the host before sealing: its name and the ticket, each preceded by its length and padded
+/// with zeros.
 fn begin_payload(ticket: &SignedTicket) -> Vec<u8> {
     let mut payload = vec![NAME.len() as u8];
     payload.extend(NAME.as_bytes());
@@ -165,8 +167,8 @@ fn begin_message(
     tagged([head(0, 6, 3), parts.concat()].concat(), &key)
 }
 
-/// The host's sealed payload for the client: the session, the key of the next tag, and 33 zeros where a
-/// pairing has more.
+/// The host's payload for the client before sealing: the session, the key of the next tag, and 33 zeros. A pairing has
+/// further fields in place of the zeros.
 fn answer_payload(inputs: &Inputs) -> Vec<u8> {
     [SESSION.to_le_bytes().as_slice(), &inputs.key, &[0; 33]].concat()
 }
@@ -182,7 +184,7 @@ fn finish(session: u32, key: &[u8]) -> Vec<u8> {
     tagged([head(session, 10, 3), vec![0; 129]].concat(), key)
 }
 
-/// The session secret, and the key of the Confirm's tag.
+/// The session secret, and the key that authenticates the Confirm message.
 fn keys(noise: &mut HandshakeState) -> [[u8; 32]; 2] {
     let (first, second) = noise.dangerously_get_raw_split();
     let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, noise.get_handshake_hash());
@@ -200,8 +202,8 @@ fn confirm(session: u32, key: &[u8]) -> Vec<u8> {
     tagged(head(session, 12, 3), key)
 }
 
-/// A ticket or a token, signed after the string of its purpose. `before` precedes the session, and `after` follows the
-/// expiry.
+/// A signed ticket or control token. The signature also covers `purpose`. `before` precedes the session, and `after`
+/// follows the expiry.
 fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8> {
     let until = (TIME.0 + 60).to_le_bytes();
     let body = [before.as_slice(), &uuid().0, &id, &until, after].concat();
@@ -210,7 +212,7 @@ fn signed(purpose: &[u8], before: [u8; 4], id: [u8; 16], after: &[u8]) -> Vec<u8
     [body.as_slice(), signature.as_ref()].concat()
 }
 
-/// The section of the published file.
+/// Writes the section about tickets to the published file.
 pub(crate) fn tickets(v: &mut Vectors) {
     let (client, host) = identities();
     v.title(&format!(
@@ -285,7 +287,7 @@ pub(crate) fn tickets(v: &mut Vectors) {
     v.bytes("confirm", &confirm(SESSION, &tag));
 }
 
-/// The crate's host, with fixed values instead of random ones, accepts the computed handshake.
+/// The crate's host accepts the computed handshake. Fixed values replace its random values.
 #[test]
 fn a_host_takes_the_client_of_the_vectors() {
     let (client, host) = identities();
@@ -323,7 +325,7 @@ fn a_host_takes_the_client_of_the_vectors() {
     assert_eq!(paired, Paired::Ticket { name, role });
 }
 
-/// The crate's client accepts the computed host.
+/// The crate's client accepts the computed messages of the host.
 #[test]
 fn a_client_takes_the_host_of_the_vectors() {
     let (client, host) = identities();

@@ -18,7 +18,7 @@ const ROOM: TerminalSize = TerminalSize {
 fn naive(values: &[u64], percent: usize) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    // The smallest value that at least `percent` of the values don't exceed.
+    // The smallest value below or equal to which at least `percent` % of the values lie.
     *sorted
         .iter()
         .find(|v| {
@@ -82,7 +82,7 @@ fn the_window_forgets_and_the_run_does_not() {
     spread.add(ms(0), Duration::MAX);
 }
 
-/// Fills both, and returns the table's output.
+/// Fills `totals` and `table` with frames. Returns the table's output.
 fn fill(totals: &mut Totals, table: &mut Table, seconds: i64) -> Vec<Drawing> {
     let mut shown = Vec::new();
     for n in 1..=u32::try_from(seconds * 60).unwrap() {
@@ -232,7 +232,7 @@ fn a_rate_of_zero_has_no_sign() {
     let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     table.joined(SessionId(1).into(), Role::Player, "desk");
-    // The only frame starts the first interval.
+    // The only frame starts the first interval, and so does not count.
     totals.count(ms(0), &complete_frame(1, 1), Role::Player, "desk");
     table.add(ms(0), &complete_frame(1, 1));
     let rows = rows_of(table.draw(ms(1000), &totals, ROOM).as_ref());
@@ -309,7 +309,7 @@ fn the_last_control_event_is_shown_with_its_cause() {
         table.decision(of, &ControlEvent::Rate(change));
         assert_eq!(last(&mut table, &totals).as_deref(), Some(words));
     }
-    // This also applies to a subscriber with a still picture, but not without subscribers.
+    // The table also shows the event for a subscriber with a still picture, but not without subscribers.
     at += 20_000;
     let rows = rows_of(table.draw(ms(at), &totals, ROOM).as_ref());
     assert!(rows[0].contains("no new picture for"), "{rows:?}");

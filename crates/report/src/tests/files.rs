@@ -46,7 +46,7 @@ fn a_file_that_cannot_be_created_is_reported_at_once() {
     assert!(format!("{error:#}").starts_with("can't write to /dev/null/run.csv: "));
 }
 
-/// A writer that fills up after some bytes.
+/// A writer that is full after a given number of bytes.
 struct FillsUp {
     room: usize,
     full: std::fs::File,
@@ -85,7 +85,7 @@ fn a_full_disk_ends_the_file_and_nothing_else() {
             idle_text: IDLE_TEXT,
         };
         let mut recorder = Recorder::new(&options).unwrap();
-        // Space for the header, as on a disk that fills up later.
+        // The writer has room for the header, as on a disk that fills up later.
         let full = std::fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")

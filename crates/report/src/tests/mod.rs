@@ -1,4 +1,4 @@
-//! Tests of records with synthetic frames.
+//! Tests of the recorder with synthetic frames.
 
 mod figures;
 mod files;
@@ -56,8 +56,8 @@ fn ms(n: i64) -> Instant {
     Instant(n * MS)
 }
 
-/// Frame `n` of 60 per second, with all stages measured at intervals of one millisecond. The client's clock is an hour
-/// ahead.
+/// Frame `n` at 60 frames per second. All stages are measured, at intervals of one millisecond. The client's clock is
+/// an hour ahead.
 fn complete_frame(session: u32, n: u32) -> FrameRecord {
     let started = 1_000 * MS + i64::from(n) * 16_666_667;
     let mut host = Stamps::default();
@@ -127,7 +127,7 @@ fn dropped(session: u32, n: u32, stage: Stage, why: DropCause) -> FrameRecord {
     }
 }
 
-/// A frame of a recorder, without reports.
+/// A frame that was sent to a recorder, which sends no reports.
 fn unacknowledged_frame(n: u32) -> FrameRecord {
     let frame = complete_frame(1, n);
     FrameRecord {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Reads a trace and checks it against the rules of the format, and those of Perfetto:
+/// Reads a trace and checks it against the rules of the format and of Perfetto:
 ///
 /// From the document *Trace Event Format* (Google):
 /// 1. "JSON Array Format": an array of event objects; the closing bracket is optional.
@@ -44,7 +44,7 @@ fn check(text: &str) -> Vec<Value> {
                 let dur = e["dur"].as_f64().unwrap();
                 assert!(dur >= 0.0, "{e}");
                 let free = free.entry(tid).or_insert(f64::MIN);
-                // Half a nanosecond for rounding.
+                // The tolerance is half a nanosecond, for rounding.
                 assert!(ts >= *free - 0.0005, "{e} begins before {free}");
                 *free = ts + dur;
                 slices.entry(tid).or_default().push((ts, ts + dur));
@@ -137,7 +137,7 @@ fn a_frame_has_a_slice_for_each_span_on_both_sides() {
         );
     }
     assert_eq!(of(&events, "X", "").len(), spans.len());
-    // An arrow from the first slice at the host to the last at the client.
+    // An arrow leads from the first slice at the host to the last slice at the client.
     assert_eq!(of(&events, "s", "")[0]["pid"], 1);
     assert_eq!(of(&events, "f", "")[0]["pid"], 2);
     let names: Vec<&str> = of(&events, "M", "")
@@ -152,7 +152,7 @@ fn a_frame_has_a_slice_for_each_span_on_both_sides() {
 
 #[test]
 fn frames_that_overlap_on_the_link_take_lanes() {
-    // 100 ms on the link at 60 frames/s: seven at a time.
+    // Each frame is about 100 ms on the link at 60 frames/s, so about six frames overlap.
     let records: Vec<FrameRecord> = (1..=30)
         .map(|n| {
             let mut record = complete_frame(1, n);
@@ -167,7 +167,7 @@ fn frames_that_overlap_on_the_link_take_lanes() {
     let lanes: std::collections::HashSet<u64> =
         link.iter().map(|e| e["tid"].as_u64().unwrap()).collect();
     assert_eq!(lanes.len(), 6);
-    // Twice as long is too long for the lanes: some are omitted, none overlap.
+    // If frames take much longer on the link, there are too few lanes. Some frames are then omitted, but none overlap.
     let late: Vec<FrameRecord> = (1..=30)
         .map(|n| {
             let mut record = complete_frame(1, n);
@@ -224,7 +224,7 @@ fn bit_rate_and_quantiser_are_counted() {
         .filter_map(|e| e["args"]["Mb/s"].as_f64())
         .collect();
     assert!(rates.len() >= 3, "{rates:?}");
-    // 20 000 bytes, 60 times a second.
+    // 20 000 bytes, 60 times a second, are 9.6 Mb/s.
     assert!(
         rates.iter().all(|rate| (rate - 9.6).abs() < 0.01),
         "{rates:?}"

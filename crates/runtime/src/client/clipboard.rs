@@ -1,5 +1,6 @@
-//! Clipboard sharing: text copied here goes to the host while this client plays, and text copied at the host can be pasted
-//! here, in the directions that the host allows. If it allows none, no thread is started.
+//! Clipboard sharing. Text copied at the client goes to the host while this client is the player, and text copied at
+//! the host can be pasted at the client. The host determines which of these directions are allowed. If none is allowed,
+//! no thread is started.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,9 +21,9 @@ struct Pending {
     started: bool,
     /// The directions that the host allows.
     directions: ClipboardDirections,
-    /// Text copied here that has not been sent yet.
+    /// Text copied at the client that has not been sent yet.
     copied: Option<ClipboardText>,
-    /// Text from the host that has not been offered here yet.
+    /// Text from the host that is not yet in the local clipboard.
     arrived: Option<ClipboardText>,
     announced_to_host: bool,
     announced_to_client: bool,
@@ -31,7 +32,8 @@ struct Pending {
 }
 
 impl SharedState {
-    /// Sets the directions that the host allows. Returns whether to start the thread, which is `true` once.
+    /// Sets the directions that the host allows. Returns whether the caller must start the thread, which is `true` only
+    /// once.
     pub(super) fn open(&self, directions: ClipboardDirections) -> bool {
         let mut pending = lock(&self.0);
         pending.directions = directions;
@@ -43,7 +45,7 @@ impl SharedState {
         lock(&self.0).directions = ClipboardDirections::default();
     }
 
-    /// Stores text copied at the host. It replaces unsent local text, which is older.
+    /// Stores text copied at the host. It replaces local text that has not been sent, because that text is older.
     pub(super) fn receive(&self, text: ClipboardText) {
         let mut pending = lock(&self.0);
         if pending.started {
@@ -61,7 +63,7 @@ impl SharedState {
         }
     }
 
-    /// Sends the copied text if the host accepts it. Returns a notice the first time.
+    /// Sends the copied text if the host accepts it. Returns a notice when this first succeeds.
     pub(super) fn send_copied(&self, session: &mut ClientSession) -> Option<Notice> {
         let mut pending = lock(&self.0);
         let text = pending.copied.clone()?;

@@ -1,4 +1,4 @@
-//! Client configuration in plain text and numbers, as a C program or a command line provides it.
+//! Client configuration as plain text and numbers, for use by a C program or a command line.
 //!
 //! This module opens no window and does not prompt for a PIN.
 
@@ -45,9 +45,9 @@ pub struct PortalCredentials {
 pub struct Config {
     /// The host.
     pub host: Target,
-    /// The PIN that the host shows, for one pairing. It is not used with a known host.
+    /// The PIN that the host shows, for one pairing. The client does not use it with a known host.
     pub pin: Option<String>,
-    /// Host key and ticket from a portal. They replace the PIN and the known hosts.
+    /// Host key and ticket from a portal. They replace the PIN and the stored keys of known hosts.
     pub portal: Option<PortalCredentials>,
     /// Whether to pair even if the host is known.
     pub pair_again: bool,
@@ -55,19 +55,19 @@ pub struct Config {
     pub observe: bool,
     /// Whether to take over the player role, if the host allows it.
     pub take_over: bool,
-    /// Forces a transport; `None`: the best one that works.
+    /// Forces a transport; `None` for the best transport that works.
     pub link: Option<TransportKind>,
-    /// The name shown at the host, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
+    /// The name that the host shows, at most [`machine::LONGEST_NAME`] bytes; empty for this machine's name.
     pub name: String,
-    /// The configuration folder, with keys and known hosts; `None`: [`store::config_dir`].
+    /// The configuration folder, which contains the keys and known hosts; `None` for [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
-    /// The H.264 decoder, by its name in [`decode::BACKENDS`]; `None`: the first that works.
+    /// The name of the H.264 decoder in [`decode::BACKENDS`]; `None` for the first decoder that works.
     pub decoder: Option<String>,
     /// Limits for the video that the client requests.
     pub constraints: ClientConstraints,
-    /// Whether [`Config::decoder`] is the only decoder, so that the client is refused by a host with other codecs.
+    /// Whether [`Config::decoder`] is the only decoder. A host without its codec then refuses the client.
     pub only_decoder: bool,
-    /// The only accepted codec; `None`: any codec that can be decoded.
+    /// The only accepted codec; `None` for all codecs that can be decoded.
     pub codec: Option<Codec>,
     /// Audio output, as parsed by [`SoundChoice`]: `auto`, `off`, or a backend of
     /// [`openuvr_media::audio::PLAYBACKS`] and its device.
@@ -83,12 +83,12 @@ pub struct Config {
     pub software: String,
     /// Whether threads request real-time scheduling.
     pub realtime: bool,
-    /// The cores of the latency-critical threads; empty: any.
+    /// The cores on which the latency-critical threads run; empty for any cores.
     pub pin_cores: BTreeSet<usize>,
 }
 
 impl Config {
-    /// A player at `host`, with default values.
+    /// The configuration of a player that connects to `host`, with default values.
     #[must_use]
     pub fn new(host: Target) -> Config {
         Config {
@@ -116,7 +116,7 @@ impl Config {
     }
 }
 
-/// The result of [`Config::open`]: all parts of a client except its surface and input.
+/// The result of [`Config::open`]: all parts of a client except the surface and the input.
 pub struct Opened {
     /// The client's identity.
     pub identity: Identity,
@@ -124,11 +124,11 @@ pub struct Opened {
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
-    /// The host's address as stored.
+    /// The address under which the host is stored.
     pub host: String,
     /// The host's address as configured.
     pub target: Target,
-    /// Its addresses, best first.
+    /// The host's addresses, best first.
     pub paths: Vec<PathId>,
     /// The PIN for one pairing.
     pub pin: Option<Pin>,
@@ -140,7 +140,7 @@ pub struct Opened {
     pub offer: Offer,
     /// The chosen H.264 decoder, if any.
     pub decoder: Option<decode::Backend>,
-    /// H.264 decoders that do not work here, each with the reason.
+    /// H.264 decoders that do not work on this machine, each with the reason.
     pub unusable: Vec<String>,
     /// The transports to the host.
     pub link: Arc<TransportSelector>,
@@ -150,12 +150,13 @@ pub struct Opened {
     pub audio: Option<AudioSink>,
     /// The microphone.
     pub microphone: Option<MicrophoneSource>,
-    /// Why there is no sound, although it was requested.
+    /// The reason why there is no sound although it was requested.
     pub no_sound_reason: Option<String>,
 }
 
 impl Opened {
-    /// Whether a PIN is required but missing, because the host is unknown or `pair_again` is set.
+    /// Whether pairing requires a PIN and none was given. Pairing is required if the host is unknown or `pair_again` is
+    /// set.
     #[must_use]
     pub fn needs_pin(&self) -> bool {
         self.pin.is_none()
@@ -163,8 +164,8 @@ impl Opened {
             && (self.pair_again || self.hosts.key(&self.host).is_none())
     }
 
-    /// A client with this surface, whose window is the only input source. It has no head pose, clipboard, game pads or
-    /// overlay, and does not reconnect to a lost host.
+    /// The setup of a client with this surface. The surface's window is the only input source. The client has no head
+    /// pose, clipboard, game pads or overlay, and does not reconnect to a lost host.
     #[must_use]
     pub fn setup(self, surface: OpenSurface, scheduler: Scheduler) -> ClientSetup {
         ClientSetup {
@@ -197,7 +198,7 @@ impl Opened {
         }
     }
 
-    /// Whether a PIN was given that is not used because the host is known.
+    /// Whether a PIN was given but is not used, because the host is known.
     #[must_use]
     pub fn ignores_pin(&self) -> bool {
         self.pin.is_some() && !self.pair_again && self.hosts.key(&self.host).is_some()
@@ -208,7 +209,7 @@ impl Config {
     /// Opens everything that the configuration names. Resolves the host's name, so it may block for seconds.
     ///
     /// # Errors
-    /// Returns one line if a value is out of range or unknown, or a device cannot be opened.
+    /// Returns a one-line error if a value is out of range or unknown, or a device cannot be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let pin = match &self.pin {
             Some(pin) => Some(Pin::parse(pin).map_err(|e| format!("pin: {e}"))?),
@@ -275,9 +276,10 @@ impl Config {
         })
     }
 
-    /// The audio output, or why there is none. It is opened once as a check.
+    /// The audio output, or the reason why there is none. The output is opened once as a check.
     ///
-    /// A host on this machine captures this machine's output, so playing its sound here would feed back.
+    /// A host on this machine captures the machine's sound output. Playing its sound on the same output would cause
+    /// feedback, so `auto` then means no sound.
     fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
         if self.volume > Volume::MAX_PERCENT {
             let (volume, loudest) = (self.volume, Volume::MAX_PERCENT);
@@ -321,10 +323,10 @@ impl Config {
         Ok((Some(sink), None))
     }
 
-    /// The microphone, if it is shared with the host. It is opened once as a check, and the samples are discarded.
+    /// The microphone, if it is shared with the host. It is opened once as a check, without using its samples.
     fn microphone(&self) -> Result<Option<MicrophoneSource>, String> {
         let words = match self.microphone.as_str() {
-            // The sound server's name for the default source, which is not a sink's monitor.
+            // The sound server's name for the default source. The default source is not the monitor of a sink.
             "on" => "pulse:@DEFAULT_SOURCE@",
             "auto" => return Err("microphone: choose off, on, or a device".to_owned()),
             words => words,
@@ -348,7 +350,7 @@ impl Config {
         }))
     }
 
-    /// The scheduler of its threads.
+    /// The scheduler for the client's threads.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler {
         let scheduler = match self.realtime {
@@ -359,11 +361,11 @@ impl Config {
     }
 }
 
-/// The codecs that can be decoded here, one bit each, using the chosen decoder for H.264; and the H.264 decoders that do not
-/// work, each with the reason.
+/// The codecs that can be decoded on this machine, one bit each, and the H.264 decoders that do not work, each with the
+/// reason. The `chosen` decoder, if any, decodes its codec.
 fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
-        // Never fall back to another decoder silently.
+        // Report an error instead of silently falling back to another decoder.
         decode::probe(chosen).map_err(|e| e.to_string())?;
     }
     let of = |codec: u8| 1_u32 << codec;
@@ -376,13 +378,13 @@ fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<S
     for backend in decode::BACKENDS {
         let bit = of(backend.codec as u8);
         if seen & bit != 0 {
-            // An earlier backend would be opened instead.
+            // An earlier backend of the same codec takes precedence.
             continue;
         }
         seen |= bit;
         match (backend.open)() {
             Ok(_) => bits |= bit,
-            // Hosts send H.264 by default.
+            // Report only H.264 decoders, because hosts send H.264 by default.
             Err(e) if backend.codec == Codec::H264 => {
                 unusable.push(format!("{}: {e}", backend.name));
             }
@@ -409,7 +411,7 @@ fn reach(
         Some(_) => only.or(Some(TransportKind::Raw)),
         None => only,
     };
-    // Opened first, so that a missing privilege is reported even without a host.
+    // Open the link first, so that a missing privilege is reported even if the host is unreachable.
     let link = TransportSelector::client(only).map_err(text)?;
     let paths = paths_to(target, only)?;
     let station = paths.first().and_then(|path| station_of(*path));
@@ -419,8 +421,8 @@ fn reach(
     Ok((link, only, paths))
 }
 
-/// The paths to a host, best first. Resolves the host's name and, if raw Ethernet is forced, its neighbour entry. May block
-/// for seconds.
+/// The paths to a host, best first. Resolves the host's name and, if raw Ethernet is forced, looks up its neighbour
+/// entry. May block for seconds.
 pub(super) fn paths_to(
     target: &Target,
     only: Option<TransportKind>,
@@ -437,7 +439,7 @@ pub(super) fn paths_to(
     let addresses = target.resolve();
     let addresses = addresses.map_err(|e| {
         format!(
-            "can't find the host {:?} ({e}): check the name, or use the address that `ip address` shows there",
+            "can't find the host {:?} ({e}): check the name, or use an address that `ip address` shows at the host",
             target.host
         )
     })?;
@@ -450,7 +452,7 @@ pub(super) fn paths_to(
     let found = addresses.into_iter().map(neighbour::resolve);
     let (stations, reasons): (Vec<_>, Vec<_>) = found.partition(Result::is_ok);
     if let (true, Some(Err(why))) = (stations.is_empty(), reasons.into_iter().next()) {
-        return Err(format!("no link {}: {why}", transport.name()));
+        return Err(format!("link {} is unavailable: {why}", transport.name()));
     }
     Ok(stations
         .into_iter()

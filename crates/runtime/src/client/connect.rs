@@ -1,4 +1,4 @@
-//! Establishes a session: tries the host's addresses and performs the handshake.
+//! Establishes a session: tries the host's addresses and performs the handshake with the first address that answers.
 
 use std::time::Duration;
 
@@ -18,16 +18,17 @@ use super::transport_probing::ethernet_paths;
 use super::{Shared, StopReason};
 
 impl Opened {
-    /// Whether the host answers at one of its addresses within `timeout`. Used before prompting for a PIN. Only the first
-    /// handshake message is sent, which costs the host nothing and does not count as a PIN attempt. If there is no answer
-    /// over IP within a second, raw Ethernet is also tried. Blocks, so call it before the client is started.
+    /// Whether the host answers at one of its addresses within `timeout`. Call it before prompting for a PIN. Only the
+    /// first handshake message is sent, which costs the host nothing and does not count as a PIN attempt. If there is
+    /// no answer over IP within a second, raw Ethernet is also tried. This function blocks, so call it before the
+    /// client is started.
     ///
     /// # Errors
-    /// Returns the reason if the host's answer rules out a session.
+    /// Returns the host's answer as an error if that answer rules out a session.
     pub fn host_responds(&self, timeout: Duration) -> Result<bool, HandshakeError> {
         let began = clock::now();
         let until = began + timeout;
-        // No message sent here depends on the PIN.
+        // The PIN is arbitrary, because no message sent here depends on it.
         let trust = Trust::Pin(Pin::generate()?);
         let mut greeting = ClientHandshake::new(began, &self.identity, self.name.clone(), trust)?;
         let mut batch = RecvBatch::default();
@@ -44,7 +45,7 @@ impl Opened {
             }
             while let Some(datagram) = greeting.poll_transmit(now) {
                 for path in &paths {
-                    // Retransmitted if there is no answer.
+                    // Ignore errors, because the datagram is retransmitted if there is no answer.
                     let _ = self.link.send(*path, &datagram, datagram.len());
                 }
             }
@@ -71,17 +72,19 @@ pub(super) struct ConnectOptions<'a> {
     pub(super) name: &'a DeviceName,
     /// How the host is authenticated.
     pub(super) trust: &'a Trust,
-    /// Candidate paths of the host, and the forced transport.
+    /// Candidate paths to the host, and below the forced transport, if any.
     pub(super) paths: &'a [PathId],
     pub(super) only: Option<TransportKind>,
-    /// Whether there was a session before. The round trip is then known, and the host may return at any address at any time.
+    /// Whether the client reconnects to a lost host. The round-trip time is then known, and the host may return at any
+    /// address at any time.
     pub(super) lost: bool,
 }
 
-/// Why no session was established.
+/// The reason why no session was established.
 pub(super) enum ConnectError {
     Handshake(HandshakeError),
-    /// Nothing could be sent to the host: no network, or a local firewall. Transient.
+    /// Nothing could be sent to the host, because there is no network or a local firewall blocks it. This error is
+    /// transient.
     Unsent(String),
     /// Receiving failed permanently.
     Broken(String),
@@ -94,7 +97,7 @@ impl From<HandshakeError> for ConnectError {
 }
 
 impl ConnectError {
-    /// Whether a retry may succeed with a host that was reached before. An unauthenticated refusal never ends reconnection,
+    /// Whether a retry may succeed if the host was reached before. An unauthenticated refusal never ends reconnection,
     /// because an on-path attacker can forge it.
     pub(super) fn is_transient(&self) -> bool {
         match self {
@@ -112,7 +115,7 @@ impl ConnectError {
         }
     }
 
-    /// The warning for the user; `None` for a plain timeout.
+    /// The warning to show to the user; `None` for a plain timeout.
     pub(super) fn warning(self) -> Option<String> {
         match self {
             ConnectError::Handshake(HandshakeError::TimedOut { .. }) => None,
@@ -121,14 +124,14 @@ impl ConnectError {
         }
     }
 
-    /// The stop reason for the user.
+    /// The stop reason to show to the user.
     pub(super) fn stop_reason(self, only: Option<TransportKind>) -> StopReason {
         match (self, only) {
             (ConnectError::Handshake(HandshakeError::TimedOut { after }), Some(transport))
                 if transport.is_ethernet() =>
             {
                 StopReason::Failed(format!(
-                    "no link {}: no answer from the host over raw Ethernet in {} s: check that raw \
+                    "link {} is unavailable: no answer from the host over raw Ethernet in {} s: check that raw \
                      Ethernet is enabled there (the host prints it at its start), and that the \
                      network carries non-IP frames",
                     transport.name(),
@@ -144,13 +147,14 @@ impl ConnectError {
     }
 }
 
-/// Time without an answer after which the host's next address is tried (RFC 8305, section 5, recommends 250 ms).
+/// If an address does not answer within this time, the host's next address is tried (RFC 8305, section 5, recommends
+/// 250 ms).
 const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long a lost host's old addresses are tried before its name is resolved again.
 const RECONNECT_ROUND: Duration = Duration::from_secs(2);
 
-/// Time without an answer over IP after which raw Ethernet is also tried.
+/// If there is no answer over IP within this time, raw Ethernet is also tried.
 const IP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Performs the handshake at the first address that answers. Returns `None` if the client stops.
@@ -171,11 +175,11 @@ pub(super) fn connect(
         shared.paths.reset(*path);
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
         let timeout = match (alone, round) {
-            // The host may have no IP.
+            // The host may be reachable only over raw Ethernet, which is tried next.
             (true, 0) if options.only.is_none() => Some(IP_TIMEOUT),
             (true, _) if options.lost => Some(IP_TIMEOUT),
             (true, _) => None,
-            // Distant hosts answer later.
+            // Each round waits longer, because distant hosts answer later.
             (false, round) => {
                 Some(DIAL_TIMEOUT * (1 << round.min(if options.lost { 1 } else { 5 })))
             }
@@ -206,7 +210,7 @@ pub(super) fn connect(
         }
         turn += 1;
         if turn == options.paths.len() && options.only.is_none() {
-            // No answer over IP, so the host may use only raw Ethernet.
+            // There was no answer over IP, so the host may use only raw Ethernet.
             paths.extend(ethernet_paths(&shared.link, options.paths));
         }
     }
@@ -219,7 +223,7 @@ enum DialOutcome {
     Stopped,
 }
 
-/// Performs the handshake over the current path. Gives up after `timeout` without a first answer.
+/// Performs the handshake over the current path. Gives up if the first answer does not arrive within `timeout`.
 fn dial(
     shared: &Shared,
     options: &ConnectOptions<'_>,

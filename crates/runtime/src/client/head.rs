@@ -1,5 +1,5 @@
-//! The head thread: as soon as a head pose is sampled, it sends the pose to the host and to reprojection, or moves a game
-//! with it.
+//! The head thread. As soon as a head pose is sampled, the thread sends it to the host and to reprojection, or uses it
+//! to control a game.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::sched::{Scheduler, ThreadRole};
 /// How often the thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The use of the poses.
+/// How the poses are used.
 pub(super) enum PoseTarget {
     /// Poses are sent, and pictures are reprojected for them.
     Host(Recentre),
@@ -27,7 +27,7 @@ pub(super) enum PoseTarget {
     Game(Motion),
 }
 
-/// Reads head poses until the client stops or the source fails.
+/// Starts the thread that reads head poses until the client stops or the source fails.
 ///
 /// # Errors
 /// Returns the system's error if the thread cannot be started.
@@ -68,7 +68,7 @@ pub(super) fn start(
 }
 
 impl Shared {
-    /// Sends a head pose, and the emulated controllers in front of it.
+    /// Sends a head pose, and the state of the emulated controllers in front of the head.
     fn head_pose(&self, pose: &Pose, sampled: Instant) {
         let _ = self.pose(pose, sampled);
         let hands = lock(&self.hands);
@@ -77,7 +77,7 @@ impl Shared {
         let _ = held.and_then(|held| self.controllers(sampled, held));
     }
 
-    /// Sends the effect of a pose on a game while there is a session and the window has the focus.
+    /// Controls a game with a pose: sends the resulting input while there is a session and the window has the focus.
     fn moves_game(&self, motion: &mut Motion, pose: &Pose, sampled: Instant, recentres: bool) {
         let sent = self.session().is_some() && self.pads.is_focused();
         let effect = match sent {

@@ -15,8 +15,8 @@ use super::{Notice, Shared, StopReason};
 /// How often the input thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time for which a window size must be stable before it is reported to the host, because a window passes through many sizes
-/// while it is resized (guess). The report may be up to [`POLL_INTERVAL`] later.
+/// A window size is reported to the host after it has been stable for this time, because a window passes through many
+/// sizes while it is resized (guess). The report may be up to [`POLL_INTERVAL`] later.
 const RESIZE_SETTLES: Duration = Duration::from_millis(150);
 
 /// Sends input events as they occur, until the client stops.

@@ -1,7 +1,7 @@
-//! The link with which a portal starts a client for a session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
+//! The link with which a portal starts a client and its session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
 //!
-//! Any page can contain a link, so a link only names the host and its credentials. It cannot set a file, a command or a
-//! client setting.
+//! Any web page can contain a link, so a link only names the host and contains its credentials. It cannot set a file, a
+//! command or a client setting.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,8 @@ use super::target::Target;
 /// The scheme of a link.
 pub const SCHEME: &str = "openuvr://";
 
-/// The maximum length of a link in characters. A ticket has 187, a key 43, and a host name 253 (RFC 1035, section 2.3.4).
+/// The maximum length of a link in characters. A ticket has 187 characters, a key 43, and a host name at most 253 (RFC
+/// 1035, section 2.3.4).
 const MAX_LEN: usize = 1024;
 
 /// A parsed link.
@@ -29,12 +30,12 @@ pub struct PortalLink {
     pub credentials: PortalCredentials,
 }
 
-/// The text is not a portal link.
+/// The error for a text that is not a portal link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a portal link (openuvr://HOST:PORT/?key=…&ticket=…): copy all of it")]
 pub struct BadLink;
 
-/// A key as text, in links and in session announcements: base64url without padding.
+/// The text form of a key, in links and in session announcements: base64url without padding.
 #[must_use]
 pub fn key_text(key: &PublicKey) -> String {
     URL_SAFE_NO_PAD.encode(key.0)
@@ -71,14 +72,14 @@ fn parse(text: &str) -> Option<PortalLink> {
     let rest = text.strip_prefix(SCHEME)?;
     let (authority, query) = rest.split_once('?')?;
     let authority = authority.strip_suffix('/').unwrap_or(authority);
-    // An Ethernet address is not accepted from a link.
+    // A link must not contain an Ethernet address.
     let target: Target = authority
         .parse()
         .ok()
         .filter(|_| !authority.contains('/'))?;
     let (mut key, mut ticket) = (None, None);
     for pair in query.split('&') {
-        // Unknown parameters of later portals are ignored.
+        // Ignore unknown parameters, which newer portals may add.
         match pair.split_once('=') {
             Some(("key", text)) => key = Some(key_of(text)?),
             Some(("ticket", text)) => ticket = Some(text.parse::<SignedTicket>().ok()?),

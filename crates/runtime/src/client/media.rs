@@ -31,21 +31,21 @@ use crate::scheduling_latency::WakeupSite;
 /// Pause between two attempts to reconnect.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Silence after which the client reconnects: four pings of the host.
+/// If the host is silent for this long, the client reconnects. A host sends four pings in this time.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
-/// Delay from which an iteration counts as stalled, because this machine slept or the process was stopped. The host uses the
-/// same value.
+/// If an iteration is delayed by this much, the thread counts as stalled, because this machine slept or the process was
+/// stopped. The host uses the same value.
 const STALL: Duration = Duration::from_millis(500);
 
-/// State that outlives a session. [`ActiveSession`] has the rest.
+/// State that outlives a session. [`ActiveSession`] has the state of a single session.
 pub(super) struct Media {
     shared: Arc<Shared>,
     setup: ClientSetup,
     /// How the host is authenticated.
     credentials: HostCredentials,
     connection: ConnectionState,
-    /// Resolves a lost host's name again, if the client reconnects.
+    /// Resolves a lost host's name again; `None` if the client does not reconnect.
     resolver: Option<AddressResolver>,
     screen: Screen,
     overlay: Overlay,
@@ -55,7 +55,7 @@ pub(super) struct Media {
     panel: PanelContent,
     /// Whether a decode error has been reported.
     decode_error_reported: bool,
-    /// The size of a surface that is open but shows nothing yet.
+    /// The size of a surface that is open but has shown no picture yet.
     unshown_surface: Option<Size>,
     /// Whether there is a head-pose source.
     has_head: bool,
@@ -65,14 +65,14 @@ pub(super) struct Media {
     stalled_at: Instant,
 }
 
-/// Progress of connecting: the reaction to connect errors.
+/// Progress of connecting. It determines the reaction to connect errors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
     /// There has been no session yet, so an error ends the client.
     Initial,
     /// There was a session, so transient errors are retried.
     Established,
-    /// There was a session, and an error has been reported since; later ones are not reported.
+    /// There was a session, and an error has been reported since then. Further errors are not reported.
     ErrorReported,
 }
 
@@ -81,7 +81,7 @@ enum ConnectionState {
 enum PanelContent {
     /// The overlay, or nothing.
     Overlay,
-    /// The reason for the last session's end, until the next picture.
+    /// The reason why the last session ended. The next picture removes it.
     LossReason,
 }
 
@@ -143,7 +143,7 @@ impl Media {
             };
             let began = clock::now();
             let ended = ActiveSession::run(&mut self, &established);
-            // The local reason for the silence, if any.
+            // The last send error, if any, explains why the host is silent.
             let unsent = match &ended {
                 SessionEnd::Lost(None) => self.shared.unsent(),
                 _ => None,
@@ -161,7 +161,7 @@ impl Media {
                     self.show_lost(reason);
                     self.shared.notice(Notice::Lost(reason));
                     if clock::now().since(began) < RETRY {
-                        // The session ended at once.
+                        // The session ended at once, so wait before the next attempt.
                         self.retry_discovery();
                     } else if let Some(resolver) = &self.resolver {
                         resolver.request();
@@ -179,7 +179,7 @@ impl Media {
             }
         }
         self.shared.stop();
-        // The window belongs to the input thread, so the presenter is dropped first.
+        // Drop the presenter before the input thread ends, because that thread owns the window.
         self.screen.presenter = None;
         for input in self.inputs.drain(..) {
             // A panic was already reported on standard error.
@@ -192,7 +192,7 @@ impl Media {
         self.connection != ConnectionState::Initial
     }
 
-    /// Waits before the next attempt to reconnect, and takes newly resolved addresses.
+    /// Waits before the next attempt to reconnect, and then uses newly resolved addresses.
     fn retry_discovery(&mut self) {
         if let Some(resolver) = &self.resolver {
             resolver.request();
@@ -203,7 +203,7 @@ impl Media {
         }
     }
 
-    /// Reports why there is no session, once until the next session.
+    /// Reports why there is no session. Until the next session, only the first reason is reported.
     fn report_connect_error(&mut self, why: String) {
         let before = std::mem::replace(&mut self.connection, ConnectionState::ErrorReported);
         if before != ConnectionState::ErrorReported {
@@ -231,7 +231,7 @@ impl Media {
         if outcome != PairingOutcome::Known
             && let Err(e) = self.setup.hosts.remember(&self.setup.host, peer)
         {
-            // This client continues; the next one will need a PIN again.
+            // This client continues, but the next client will need a PIN again.
             self.shared.notice(Notice::Warning(e.to_string()));
         }
         self.shared.notice(Notice::Connected {
@@ -245,7 +245,7 @@ impl Media {
         Ok(Some(established))
     }
 
-    /// Shows the reason over the frozen picture; the next picture removes it.
+    /// Shows over the frozen picture why the session ended. The next picture removes the text.
     fn show_lost(&mut self, reason: Option<GoodbyeReason>) {
         let why = match reason {
             Some(GoodbyeReason::Quit) => "the host ended the session",
@@ -256,7 +256,8 @@ impl Media {
         self.panel = PanelContent::LossReason;
     }
 
-    /// Notes a stall if this thread is much later than `due`, because the host's silence during a stall is unknown.
+    /// Notes a stall if this thread is much later than `due`. During a stall, it is unknown whether the host was
+    /// silent.
     fn note_stall(&mut self, due: Instant) {
         let now = clock::now();
         if now.since(due) >= STALL {
@@ -264,7 +265,7 @@ impl Media {
         }
     }
 
-    /// Opens the surface for the first picture of the client, and starts its input.
+    /// Opens the surface for the client's first picture, and starts the input threads.
     fn open_surface(&mut self, size: Size, granted: &GrantedRole) -> Result<(), String> {
         let (presenter, window_input) =
             (self.setup.surface)(size, &granted.title, granted.role).map_err(|e| e.to_string())?;
@@ -286,7 +287,7 @@ impl Media {
         self.unshown_surface = Some(size);
         let other = self.setup.input.take();
         let send = self.setup.send_input;
-        // Input of the window would be a duplicate of the other source's.
+        // The window's input would duplicate the input of the other source.
         let send_window = send && other.is_none();
         let sources = [
             (other, "ouvr-input", send),
@@ -307,7 +308,7 @@ impl Media {
         Ok(())
     }
 
-    /// Passes on the reports of frames for which the display has reported a time.
+    /// Passes on the reports of frames whose display time is now known.
     fn take_display_times(&mut self) {
         while let Some((frame, at)) = self.screen.presented() {
             (self.display_times).presented(frame, at, |report| {
@@ -316,7 +317,8 @@ impl Media {
         }
     }
 
-    /// Called when a picture has been handed to the display: reports a new surface, and removes the reason for a loss.
+    /// Called when a picture has been handed to the display. Reports a new surface, and removes the reason for a lost
+    /// session from the picture.
     fn picture_submitted(&mut self) {
         if let Some(size) = self.unshown_surface.take() {
             self.shared.notice(Notice::Showing(size));

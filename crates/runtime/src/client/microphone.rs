@@ -1,8 +1,8 @@
-//! The client's microphone: captured, encoded, sealed and sent in its own thread while a session carries it. Nothing is
-//! captured before the host has granted the stream.
+//! The client's microphone. While a session has a microphone stream, a separate thread captures, encodes, seals and
+//! sends the sound. Nothing is captured before the host has granted the stream.
 //!
-//! Payloads are repeated as in the host's sound. The host does not report losses of this stream, so the loss from host to
-//! client serves as an estimate, because radio links lose similarly in both directions.
+//! Payloads are repeated as in the host's sound stream. The host does not report the losses of the microphone stream.
+//! The loss from host to client serves as an estimate, because radio links lose similarly in both directions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,11 +26,11 @@ use super::{Notice, PanicReporter, Shared};
 use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// The bitrate. It is more than speech needs (Opus recommends 28 to 40 kbit/s for one channel), because packets are short
-/// and the source may be an instrument (guess).
+/// The bitrate. It is higher than speech requires (Opus recommends 28 to 40 kbit/s for one channel), because packets
+/// are short and the source may be an instrument (guess).
 const BITRATE: Bitrate = Bitrate(96_000);
 
-/// How often the end of the session is checked while a capture delivers nothing.
+/// How often the thread checks for the end of the session while the capture delivers nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Pause between two attempts to open a failed capture.
@@ -44,11 +44,11 @@ pub type OpenMicrophone = Box<dyn FnMut() -> Result<Box<dyn AudioCapture>, Audio
 
 /// The microphone.
 pub struct MicrophoneSource {
-    /// Opens it at the start of a session, and again after a failure.
+    /// Opens the microphone at the start of a session, and again after a failure.
     pub open: OpenMicrophone,
 }
 
-/// The running thread. Dropping it ends it.
+/// The running microphone thread. Dropping this value ends the thread.
 pub(super) struct Microphone {
     stop: Arc<AtomicBool>,
     /// The link's loss.
@@ -57,7 +57,7 @@ pub(super) struct Microphone {
 }
 
 impl Microphone {
-    /// Starts to send the samples of `source`.
+    /// Starts sending the samples of `source`.
     pub(super) fn start(
         shared: &Arc<Shared>,
         scheduler: &Scheduler,
@@ -88,12 +88,12 @@ impl Microphone {
         })
     }
 
-    /// Feeds the loss estimate with a frame's report.
+    /// Updates the loss estimate with a frame's report.
     pub(super) fn note(&self, now: Instant, report: &Report) {
         lock(&self.link).note(now, report);
     }
 
-    /// Stops the thread and returns its source; `None` if it panicked, which has been reported.
+    /// Stops the thread and returns its source; `None` if the thread panicked. Such a panic has already been reported.
     pub(super) fn end(mut self) -> Option<MicrophoneSource> {
         self.halt()
     }
@@ -158,7 +158,7 @@ impl Sender {
         let frames = frames_in(Settings::default().frame);
         let samples = u16::try_from(frames).unwrap_or(u16::MAX);
         let mut block = vec![0.0; frames * CHANNELS];
-        // Decoded samples are later than the input by this much.
+        // The delay of the encoder: decoded samples are this much later than the input.
         let lookahead = i64::from(encoder.lookahead()) * 1_000_000_000 / i64::from(RATE);
         while !self.stopping() {
             let AudioEvent::Captured(at) = capture.read(&mut block, Some(POLL_INTERVAL))? else {
@@ -174,11 +174,11 @@ impl Sender {
             let bytes = encoder.encode(&block)?;
             let sent = (self.sender).send(clock::now(), (captured, samples), bytes, &mut self.out);
             if sent.is_err() {
-                // Opus packets are never that long.
+                // Opus packets are never too long for a datagram.
                 continue;
             }
             for (datagrams, each) in self.out.runs() {
-                // An unsent payload is lost, but the next ones repeat it.
+                // Ignore errors, because the next datagrams repeat an unsent payload.
                 let _ = self
                     .shared
                     .link

@@ -1,8 +1,8 @@
 //! The overlay over the client's picture: statistics of the last frames as lines of text.
 //!
-//! While it is hidden, it keeps nothing and costs nothing. It does not draw
-//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). Its figures are only for display; reports use the
-//! host's records.
+//! A hidden overlay keeps no frames and costs nothing. This module does not draw
+//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). Its figures are only for display; the reports
+//! use the host's records.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::Report;
 
-/// How often the figures change: often enough to follow, slowly enough to read.
+/// How often the figures are updated: often enough to follow changes, slowly enough to be readable.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum number of kept frames: [`WINDOW`] at 240 a second.
+/// Maximum number of kept frames: the number in [`WINDOW`] at 240 frames/s.
 const FRAMES: usize = 1200;
 
-/// The longest control event shown, in characters: one line of the panel.
+/// Maximum length of a shown control event, in characters: one line of the panel.
 const MAX_EVENT_CHARS: usize = 80;
 
 /// Statistics of a session, gathered while the overlay is shown.
@@ -31,7 +31,7 @@ pub(super) struct Overlay {
     shown: bool,
     due: Option<Instant>,
     frames: VecDeque<Frame>,
-    /// Bytes of all media datagrams since the overlay has been shown.
+    /// Bytes of all media datagrams since the overlay was last made visible.
     bytes: u64,
     control_event: Option<String>,
 }
@@ -40,13 +40,13 @@ pub(super) struct Overlay {
 struct Frame {
     at: Instant,
     report: Report,
-    /// Time from the host's Captured stamp to the first datagram here, with its error bound.
+    /// Time from the host's Captured stamp to the arrival of the first datagram at the client, with its error bound.
     transit: Option<(Duration, Duration)>,
     /// Value of [`Overlay::bytes`] when the frame finished.
     bytes: u64,
 }
 
-/// Facts that do not change from frame to frame.
+/// Figures that do not come from individual frames.
 pub(super) struct OverlayFacts<'a> {
     pub(super) size: Option<Size>,
     pub(super) codec: &'a str,
@@ -55,7 +55,7 @@ pub(super) struct OverlayFacts<'a> {
 }
 
 impl Overlay {
-    /// Shows or hides the overlay. Returns whether that is a change.
+    /// Shows or hides the overlay. Returns whether its visibility changed.
     pub(super) fn show(&mut self, now: Instant, shown: bool) -> bool {
         if self.shown == shown {
             return false;
@@ -70,7 +70,7 @@ impl Overlay {
         true
     }
 
-    /// When it is drawn next; `None` while hidden.
+    /// The time of the next update; `None` while the overlay is hidden.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due
     }
@@ -80,8 +80,8 @@ impl Overlay {
         self.bytes += bytes as u64;
     }
 
-    /// Adds a finished frame. `transit` is the time from the host's Captured stamp to the first datagram here, with its
-    /// bound.
+    /// Adds a finished frame. `transit` is the time from the host's Captured stamp to the arrival of the first datagram
+    /// at the client, with its error bound.
     pub(super) fn frame(
         &mut self,
         now: Instant,
@@ -102,14 +102,14 @@ impl Overlay {
         });
     }
 
-    /// Sets the host's last control event with its reason. It is shown in the last line, even if it arrived while the
-    /// overlay was hidden.
+    /// Sets the text of the host's last control event, including its reason. The event is shown even if it arrived
+    /// while the overlay was hidden.
     pub(super) fn set_control_event(&mut self, words: &str) {
         let visible = words.chars().filter(|c| is_printable(*c));
         self.control_event = Some(visible.take(MAX_EVENT_CHARS).collect());
     }
 
-    /// The lines to show now, if an update is due.
+    /// The lines to show; `None` if no update is due.
     pub(super) fn lines(&mut self, now: Instant, facts: &OverlayFacts<'_>) -> Option<Vec<String>> {
         if self.due? > now {
             return None;
@@ -142,14 +142,14 @@ impl Overlay {
         let size = facts.size.map_or_else(String::new, |size| size.to_string());
         format!(
             "{:.1} complete frames/s, {} of {all} incomplete, {size} {}",
-            // For n frames, only n - 1 intervals lie between the first and the last.
+            // There are only n - 1 intervals between the first and the last of n frames.
             self.per_second(now, complete.saturating_sub(1)),
             all - complete,
             facts.codec
         )
     }
 
-    /// The rows of durations, without unmeasured ones.
+    /// The rows of measured durations.
     fn spans(&self) -> Vec<String> {
         let of = |span: &dyn Fn(&Frame) -> Option<Duration>| -> Vec<Duration> {
             self.frames.iter().filter_map(span).collect()
@@ -226,7 +226,7 @@ impl Overlay {
     }
 
     /// The rate per second of `count` events since the first frame.
-    #[allow(clippy::cast_precision_loss, reason = "a figure to look at")]
+    #[allow(clippy::cast_precision_loss, reason = "a displayed figure is rounded")]
     fn per_second(&self, now: Instant, count: usize) -> f64 {
         let span = self.frames.front().map(|first| now.since(first.at));
         let span = span.filter(|span| !span.is_zero());
@@ -234,7 +234,7 @@ impl Overlay {
     }
 }
 
-/// A row of the table, if anything was measured.
+/// A row of the table; `None` if nothing was measured.
 fn row((from, to): (Stage, Stage), spans: Vec<Duration>, note: &str) -> Option<String> {
     named_row(&format!("{} > {}", from.name(), to.name()), spans, note)
 }
@@ -245,7 +245,7 @@ fn named_row(name: &str, mut spans: Vec<Duration>, note: &str) -> Option<String>
     Some(format!("{name:31}{:7.1}{:7.1}{note}", at(50)?, at(99)?))
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a figure to look at")]
+#[allow(clippy::cast_precision_loss, reason = "a displayed figure is rounded")]
 fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }
@@ -324,7 +324,7 @@ mod tests {
     fn figures_are_those_of_the_last_seconds() {
         let mut overlay = Overlay::default();
         overlay.show(at(0), true);
-        // Old frames, at another rate and all late.
+        // The old frames have another rate and long delays.
         for n in 0..100 {
             let late = Report {
                 recoverable: Some(Duration::from_millis(90)),

@@ -1,5 +1,6 @@
-//! This machine's game pads. Their input goes to the host while this client plays and its window has the focus; rumble comes
-//! back. If the host does not accept pads, no thread is started. A motion sensor may deflect a stick of the first pad.
+//! The game pads of the client's machine. Their input goes to the host while this client is the player and its window
+//! has the focus. The host sends rumble back. If the host does not accept pads, no thread is started. A motion sensor
+//! may deflect a stick of the first pad.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::lock::lock;
 /// How often the thread checks whether to stop, if nothing wakes it.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pads as announced to the host.
+/// The pads in the state that the host is sent.
 #[derive(Default)]
 pub(super) struct PadState(Mutex<Table>);
 
@@ -29,14 +30,14 @@ struct Table {
     pads: Pads,
     /// Whether the window has lost the focus, so that pad input is not for the host.
     unfocused: bool,
-    /// Present once the thread has been started.
+    /// Set when the thread is started.
     rumbler: Option<Rumbler>,
     /// The pad that a motion sensor deflects, if there is one.
     motion: Option<MotionPad>,
 }
 
 impl PadState {
-    /// No pads, or the one that a motion sensor deflects.
+    /// Starts without pads, or, with `motion`, with the pad that a motion sensor deflects.
     pub(super) fn new(motion: bool) -> PadState {
         let mut table = Table::default();
         if motion {
@@ -46,13 +47,13 @@ impl PadState {
         PadState(Mutex::new(table))
     }
 
-    /// Whether input from outside the window is for the host.
+    /// Whether input that does not come from the window is sent to the host.
     pub(super) fn is_focused(&self) -> bool {
         !lock(&self.0).unfocused
     }
 
-    /// Announces all pads to a host that accepts them. With `reads`, this machine's pads are read, and the first call
-    /// returns the rumbler with which to start the thread.
+    /// Announces all pads to a host that accepts them. `reads` states whether this machine's pads are read. If so, the
+    /// first call returns the rumbler with which the caller starts the thread.
     pub(super) fn announce(&self, session: &mut ClientSession, reads: bool) -> Option<Rumbler> {
         let mut table = lock(&self.0);
         let now = clock::now();
@@ -64,7 +65,7 @@ impl PadState {
         if table.rumbler.is_some() || !reads {
             return None;
         }
-        // Without a file descriptor for it, there are no pads.
+        // If no file descriptor is left for the rumbler, no pads are read.
         let rumbler = Rumbler::new().ok()?;
         table.rumbler = Some(rumbler.clone());
         Some(rumbler)
@@ -94,14 +95,14 @@ impl Shared {
         });
     }
 
-    /// Deflects the stick that a motion sensor moves.
+    /// Deflects the stick that is controlled by a motion sensor.
     pub(super) fn deflect(&self, deflection: [i16; 2], sampled: Instant) {
         self.send_pad(Some(sampled), |motion| {
             [motion.map(|motion| motion.deflect(deflection)), None]
         });
     }
 
-    /// Notes the events of a change, and sends them.
+    /// Records the events of a change, and sends them.
     fn send_pad(
         &self,
         sampled: Option<Instant>,
@@ -123,8 +124,8 @@ impl Shared {
         }
     }
 
-    /// Handles a change of the window's focus. The host knows of a lost focus; when it is regained, the pads' states are
-    /// sent.
+    /// Handles a change of the window's focus. When the focus is lost, nothing is sent here, because the window has
+    /// already sent a `ReleaseAll`. When it is regained, the states of the pads are sent.
     pub(super) fn focused(&self, focused: bool) {
         let now = clock::now();
         let mut session = self.session();

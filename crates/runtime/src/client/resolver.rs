@@ -1,7 +1,7 @@
 //! Resolves a lost host's name again while its old addresses are tried.
 //!
-//! A name service may take seconds to answer, especially without a network. A separate thread therefore queries it, and
-//! nothing waits for that thread, not even the client's end.
+//! A name service may take seconds to answer, especially without a network. A separate thread therefore queries it. No
+//! other thread waits for that thread, even when the client ends.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -14,14 +14,14 @@ use super::Target;
 use super::config::paths_to;
 use crate::sched::{Scheduler, ThreadRole};
 
-/// Resolves on request. Its thread ends once this is dropped and the name service has answered.
+/// Resolves a host's name on request. The thread ends after this value is dropped and the name service has answered.
 pub(super) struct AddressResolver {
     requests: SyncSender<()>,
     found: Arc<Mutex<Option<Vec<PathId>>>>,
 }
 
 impl AddressResolver {
-    /// Starts the thread that resolves `host` for transport `only`, or for any.
+    /// Starts the thread that resolves `host` for transport `only`; for any transport if that is `None`.
     ///
     /// # Errors
     /// Returns the system's error if the thread cannot be started.
@@ -42,7 +42,7 @@ impl AddressResolver {
                     Ok(paths) => {
                         *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
                     }
-                    // The old addresses are as good as any.
+                    // Continue with the old addresses.
                     Err(why) => tracing::info!("{why}"),
                 }
             }
@@ -52,7 +52,7 @@ impl AddressResolver {
 
     /// Requests another query, unless one is pending.
     pub(super) fn request(&self) {
-        // At most one request waits.
+        // At most one request can be pending, so ignore a full queue.
         let _ = self.requests.try_send(());
     }
 

@@ -25,11 +25,11 @@ pub(super) struct Screen {
     relative_mouse: bool,
     /// The configuration of the shown stream.
     pub(super) configuration: Option<Configuration>,
-    /// The frame on the surface's canvas, if nothing else has been painted since.
+    /// The frame that the surface's canvas contains, if nothing else has been painted since.
     shown: Option<FrameId>,
-    /// The current frame, and whether the canvas holds its reference.
+    /// The current frame, and whether the canvas contains the frame that it references.
     current: (FrameId, bool),
-    /// The presentation of the current frame.
+    /// The progress of presenting the current frame.
     pub(super) presentation: playout::Presentation,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Screen {
 pub(super) enum ShowOutcome {
     /// Nothing to report.
     Ok,
-    /// There is no surface yet; the first picture has this size.
+    /// There is no surface yet. The first picture has this size.
     NeedsSurface(Size),
     /// The decoder failed on this frame.
     DecodeFailed(String),
@@ -76,8 +76,8 @@ impl Screen {
         self.presentation = playout::Presentation::default();
     }
 
-    /// Feeds a reassembly step. After a frame's last slice, its picture is shown, unless a later frame is already complete
-    /// (`outdated`).
+    /// Handles a step of reassembly. After the last slice of a frame, its picture is shown, unless a later frame is
+    /// already complete (`outdated`).
     pub(super) fn show(&mut self, step: &VideoOutput<'_>, outdated: bool) -> ShowOutcome {
         let (header, configuration, viewpoint, (first_mb, mbs), first, last, bytes) = match step {
             VideoOutput::Slice {
@@ -119,7 +119,7 @@ impl Screen {
             return ShowOutcome::NeedsSurface(configuration.size);
         }
         if self.presentation.failure.is_some() {
-            // The rest of a frame that has already failed.
+            // Skip the rest of a frame that has already failed.
             return ShowOutcome::Ok;
         }
         let chunk = Chunk {
@@ -171,7 +171,7 @@ impl Screen {
         let decoded = match presenter.canvas() {
             Some(canvas) => {
                 if self.current.0 != header.frame {
-                    // Until it is shown, the canvas holds only a part of it.
+                    // Until the new frame is shown, the canvas contains only a part of it.
                     let before = self.shown.take();
                     let follows = before.is_some_and(|before| before == header.reference);
                     self.current = (header.frame, follows);
@@ -187,7 +187,7 @@ impl Screen {
         let decoded = match decoded {
             Ok(Some(decoded)) => decoded,
             Ok(None) => {
-                // A picture that is outdated by the next one is not displayed at all.
+                // No rows of an outdated picture are displayed.
                 let canvas = presenter.canvas().filter(|_| !outdated);
                 return match canvas.map_or(Ok(()), |canvas| canvas.show_rows()) {
                     Ok(()) => ShowOutcome::Ok,
@@ -225,7 +225,7 @@ impl Screen {
         }
     }
 
-    /// Whether the surface reports when pictures become visible.
+    /// Whether the surface reports the times at which pictures become visible.
     pub(super) fn reports_times(&self) -> bool {
         (self.presenter.as_ref()).is_some_and(|presenter| presenter.reports_times())
     }
@@ -265,7 +265,7 @@ impl Screen {
 
     pub(super) fn draw_cursor(&mut self) {
         if let Some(presenter) = self.presenter.as_mut() {
-            // If the surface was lost, the next picture reports it.
+            // Ignore an error here: if the surface was lost, the next picture reports that.
             let _ = presenter.cursor(&self.cursor);
         }
     }

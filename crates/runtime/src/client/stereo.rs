@@ -1,8 +1,9 @@
-//! Stereo pictures: shown in the selected eye view, and reprojected to the current head rotation.
+//! Shows stereo pictures in the selected eye view, and reprojects them to the current head rotation.
 //!
-//! The media thread draws on the surface until a frame has views and needs processing: an eye view other than both side by
-//! side, or reprojection. A render thread (`render`) then takes the surface and draws at the display's refresh rate. The
-//! media thread submits each picture to it and never waits for it.
+//! The media thread draws on the surface until a frame has views and requires processing. This is the case with
+//! reprojection, and with any eye view except both eyes side by side. From then on, a render thread (`render`) owns the
+//! surface and draws at the display's refresh rate. The media thread submits each picture to the render thread and
+//! never waits for it.
 //!
 //! The mathematics is in `openuvr_proto::reproject`, the drawing in `openuvr_media::reproject`.
 
@@ -35,7 +36,7 @@ pub enum Reproject {
     /// Reprojects if the client has a head-pose source.
     #[default]
     Auto,
-    /// Reprojects, including for poses set with [`set_pose`](super::ClientRuntime::set_pose).
+    /// Always reprojects, also for poses set with [`set_pose`](super::ClientRuntime::set_pose).
     On,
     /// Never reprojects.
     Off,
@@ -48,14 +49,14 @@ pub struct StereoSettings {
     pub view: EyeView,
     /// Whether pictures are reprojected.
     pub reproject: Reproject,
-    /// Margin that is cropped at each side during reprojection, in radians, so that edges do not turn black.
+    /// Margin in radians that is cropped at each side during reprojection, so that no black edges appear.
     pub overscan: f32,
     /// The display's refresh rate in Hz, 1 to 1000. A picture is reprojected at each refresh.
     pub rate: f64,
     /// The interpolation filter.
     pub filter: Filter,
-    /// The renderer of the render thread. OpenGL installs an Xlib error handler for its window. Programs with their own Xlib
-    /// error handlers may therefore prefer software, the default.
+    /// The renderer that the render thread uses. OpenGL installs an Xlib error handler for its window. A program with
+    /// its own Xlib error handler may therefore prefer software rendering, which is the default.
     pub draw_with: DrawBackend,
 }
 
@@ -72,7 +73,7 @@ impl Default for StereoSettings {
     }
 }
 
-/// The cost of reprojection, sent at its end.
+/// The cost of reprojection. Sent when reprojection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReprojectionCost {
     /// Pictures drawn.
@@ -81,7 +82,7 @@ pub struct ReprojectionCost {
     pub p50: u32,
     /// 99th percentile of the time per picture in microseconds.
     pub p99: u32,
-    /// The renderer at the end.
+    /// The renderer in use when reprojection ended.
     pub with: DrawBackend,
 }
 
@@ -99,12 +100,12 @@ impl std::fmt::Display for ReprojectionCost {
     }
 }
 
-/// State that other threads leave for the render thread.
+/// State that other threads pass to the render thread.
 #[derive(Default)]
 pub(super) struct Mailbox {
     pending: Mutex<Pending>,
     changed: Condvar,
-    /// The newest pose, and when it was sampled.
+    /// The newest head pose, and the time at which it was sampled.
     head: Mutex<Option<(Pose, Instant)>>,
 }
 
@@ -114,13 +115,13 @@ struct Pending {
     frame: Option<Frame>,
     /// Buffers of finished pictures, for reuse.
     spare: Vec<Vec<u8>>,
-    /// For this field and those below, only the newest value is kept.
+    /// For this field and the fields below, only the newest value is kept.
     cursor: Option<Cursor>,
     relative: Option<bool>,
     observer: Option<(bool, String)>,
     panel: Option<Vec<String>>,
     stop: bool,
-    /// Why the surface was lost.
+    /// The reason why the surface was lost.
     closed: Option<String>,
 }
 
@@ -174,16 +175,16 @@ impl Mailbox {
 /// An event of the render thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum StereoEvent {
-    /// The cost of reprojection, sent at its end.
+    /// The cost of reprojection. Sent when reprojection ends.
     Cost(ReprojectionCost),
-    /// A renderer failed; names the fallback.
+    /// A renderer failed. The text names the renderer that replaces it.
     Warning(String),
 }
 
 /// Parameters of a [`StereoPresenter`].
 pub(super) struct StereoOptions {
     pub(super) mailbox: Arc<Mailbox>,
-    /// Receives the thread's events.
+    /// Receives the events of the render thread.
     pub(super) on_event: Box<dyn Fn(StereoEvent) + Send>,
     pub(super) eyes: StereoSettings,
     /// Whether the client has a head-pose source.
@@ -208,7 +209,7 @@ enum Output {
     Direct(Box<dyn Presenter>),
     /// The render thread owns the surface.
     Threaded(RenderThread),
-    /// The surface is being moved to the thread, or the thread could not be started.
+    /// The surface is being moved to the render thread, or that thread could not be started.
     Closed,
 }
 
@@ -216,9 +217,10 @@ enum Output {
 struct RenderThread {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
-    /// Whether the surface has a canvas. A decoder either always paints or never does.
+    /// Whether the surface has a canvas. A decoder either always paints on a canvas or never does.
     paints: bool,
-    /// The buffer on which the decoder paints. Like a canvas, it keeps the previous picture.
+    /// The size and below the pixels of the buffer on which the decoder paints. Like a canvas, the buffer keeps the
+    /// previous picture.
     size: Size,
     canvas: Vec<u8>,
 }
@@ -240,7 +242,7 @@ impl StereoPresenter {
         }
     }
 
-    /// Moves the surface to the render thread if stereo processing is needed. Returns whether it moved.
+    /// Moves the surface to the render thread if stereo processing is required. Returns whether the surface was moved.
     fn start_thread(&mut self) -> Result<bool, PresentError> {
         let needed = self.reprojects || lock(&self.mailbox.pending).view != EyeView::Both;
         if self.viewpoint.views.is_none() || !needed || !matches!(self.output, Output::Direct(_)) {
@@ -319,7 +321,8 @@ impl RenderThread {
         Some(&mut self.canvas)
     }
 
-    /// Submits a copy of the canvas to the render thread. It replaces a picture that has not been drawn yet.
+    /// Submits a copy of the canvas to the render thread. The copy replaces a submitted picture that has not been drawn
+    /// yet.
     fn submit(&mut self, frame: FrameId, viewpoint: Viewpoint) -> Result<(), PresentError> {
         let mut pending = lock(&self.mailbox.pending);
         let unseen = pending.frame.take().map(|frame| frame.pixels);
@@ -382,7 +385,7 @@ impl Presenter for StereoPresenter {
         }
     }
 
-    /// While the render thread draws, the display's pictures do not correspond to the frames.
+    /// While the render thread draws, the displayed pictures do not correspond to the frames, so no times are reported.
     fn reports_times(&self) -> bool {
         match &self.output {
             Output::Direct(presenter) => presenter.reports_times(),
@@ -439,7 +442,7 @@ impl Canvas for StereoPresenter {
         }
     }
 
-    /// The render thread draws only whole pictures.
+    /// Does nothing while the render thread draws, because that thread draws only whole pictures.
     fn show_rows(&mut self) -> Result<(), PresentError> {
         match &mut self.output {
             Output::Direct(presenter) => presenter.canvas().map_or(Ok(()), |it| it.show_rows()),
@@ -452,7 +455,8 @@ impl Canvas for StereoPresenter {
             Output::Direct(presenter) => {
                 let canvas = presenter.canvas();
                 let shown = canvas.map_or(Ok(false), |canvas| canvas.show(frame, size))?;
-                // The next picture is painted on another canvas, which does not contain this one.
+                // If the surface moves to the render thread, the next picture is painted on another canvas, which does
+                // not contain this picture.
                 Ok(shown && !self.start_thread()?)
             }
             Output::Threaded(thread) => {

@@ -13,22 +13,22 @@ use crate::PORT;
 /// A host's address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// A name, an IPv4 address, an IPv6 address without brackets, or an interface of this machine,
-    /// `/` and an Ethernet address.
+    /// A name, an IPv4 address, an IPv6 address without brackets, or an Ethernet address (an interface of this machine,
+    /// `/` and a MAC address).
     pub host: String,
-    /// The port, the same for all transports.
+    /// The port. All transports use the same port.
     pub port: u16,
 }
 
 impl Target {
-    /// The interface and the MAC, if it is an Ethernet address.
+    /// The interface and the MAC address; `None` if the target is not an Ethernet address.
     #[must_use]
     pub fn ethernet(&self) -> Option<(&str, Mac)> {
         let (interface, mac) = self.host.split_once('/')?;
         Some((interface, mac.parse().ok()?))
     }
 
-    /// Resolves the name, in the system's order of preference. May block for seconds.
+    /// Resolves the name to addresses, in the system's order of preference. May block for seconds.
     ///
     /// # Errors
     /// Returns the system's error if the name cannot be resolved.
@@ -47,7 +47,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The text is not a host address.
+/// The error for a text that is not a host address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "expected the name or address of one machine, with a port if it isn't {PORT}: desk, 192.168.1.5:4710, [::1]:4710, \
@@ -67,11 +67,11 @@ fn parse(text: &str) -> Option<Target> {
     let is_v6 = |host: &str| {
         let (address, zone) = host.split_once('%').unzip();
         let address = address.unwrap_or(host).parse::<Ipv6Addr>();
-        // Ambiguous without an interface (RFC 4007, section 6).
+        // A link-local address is ambiguous without an interface (RFC 4007, section 6).
         let ambiguous = |address: Ipv6Addr| address.is_unicast_link_local() && zone.is_none();
         zone != Some("") && address.is_ok_and(|a| !a.is_multicast() && !ambiguous(a))
     };
-    // Not the address of a single machine.
+    // Multicast and broadcast addresses do not identify a single machine.
     let is_many = |host: &str| {
         let address = host.parse::<Ipv4Addr>();
         address.is_ok_and(|a| a.is_multicast() || a.is_broadcast())
@@ -81,7 +81,7 @@ fn parse(text: &str) -> Option<Target> {
         None => rest.is_empty().then_some(PORT),
     };
     if let Some((interface, rest)) = text.split_once('/') {
-        // Interface names have at most 15 bytes (IFNAMSIZ), Ethernet addresses 17.
+        // Interface names have at most 15 bytes (IFNAMSIZ), and Ethernet addresses have 17 bytes.
         let (mac, rest) = rest.split_at_checked(17)?;
         let mac: Mac = mac.parse().ok()?;
         let named = |c: char| c.is_ascii_graphic() && !"/:".contains(c);

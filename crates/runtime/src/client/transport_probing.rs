@@ -1,8 +1,8 @@
-//! Transport selection of a session that began on the path where the host answered.
+//! Transport selection of a session. The session starts on the path on which the host answered.
 //!
-//! Each transport is probed with a real exchange ([`ClientSession::probe`]), best first: UDP with GSO, raw Ethernet if the
-//! host is on the same segment, plain UDP. The session runs in the meantime. If the transport fails later, the session
-//! returns to its initial path.
+//! The prober tests the transports one after the other with a real exchange ([`ClientSession::probe`]), best first: UDP
+//! with GSO, raw Ethernet if the host is on the same segment, plain UDP. The session runs in the meantime. If the
+//! selected transport fails later, the session returns to its initial path.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use openuvr_proto::control::transport_probe::{ProbeResult, ProbeTarget, Transpor
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 
-/// Time without an answer to a ping after which a transport counts as dead: two pings and part of the third. The host waits
-/// longer before it releases the player's keys.
+/// A transport counts as dead if pings are unanswered for this long: two ping intervals and a part of the third. The
+/// host waits longer before it releases the player's keys.
 pub(super) const DEAD_AFTER: Duration = Duration::from_millis(1200);
 
-/// A session's paths, shared by all threads: current, initial, probed.
+/// A session's paths, shared by all threads: the current, the initial and the probed path.
 #[derive(Default)]
 pub(super) struct Paths(Mutex<[PathId; 3]>);
 
@@ -30,8 +30,8 @@ impl Paths {
         self.lock()[0]
     }
 
-    /// Whether a datagram from `from` may be the host's, because it came over the current, initial or probed path. Datagrams
-    /// are authenticated anyway; this check only saves work.
+    /// Whether a datagram from `from` may be the host's, because it arrived over the current, initial or probed path.
+    /// Datagrams are authenticated in any case; this check only saves work.
     pub(super) fn has(&self, from: PathId) -> bool {
         self.lock().contains(&from)
     }
@@ -61,7 +61,7 @@ impl Paths {
 /// An event of transport selection.
 #[derive(Debug)]
 pub(super) enum TransportEvent {
-    /// The session's video uses this transport now.
+    /// The session's video now uses this transport.
     Selected(TransportKind),
     /// Something failed, but the session continues without it.
     Warning(String),
@@ -76,9 +76,9 @@ pub(super) struct TransportProber {
     only: Option<TransportKind>,
     probing: Option<TransportKind>,
     selected: Option<TransportKind>,
-    /// The host answered over plain UDP, and its answer arrived.
+    /// Whether the host's burst arrived over plain UDP when GSO was probed.
     udp_arrives: bool,
-    /// Raw Ethernet was probed in this session.
+    /// Whether raw Ethernet was tried in this session.
     tried_raw: bool,
 }
 
@@ -159,7 +159,8 @@ impl TransportProber {
             (TransportKind::UdpGso, Some(Some(TransportKind::UdpGso))) => vec![TransportEvent::Selected(TransportKind::UdpGso)],
             (tried, Some(answer)) if tried.is_ethernet() => {
                 self.move_to(found.target.path, now, session);
-                // AF_XDP or rings at one end use the same wire format, but are worth reporting.
+                // AF_XDP and mapped rings use the same wire format as plain packet sockets. Report them if either peer
+                // uses them.
                 let own = self.link.transport(found.target.path);
                 let theirs = answer.unwrap_or(own);
                 vec![TransportEvent::Selected(if own == TransportKind::Raw { theirs } else { own })]
@@ -178,7 +179,7 @@ impl TransportProber {
                 ),
                 TransportEvent::Selected(TransportKind::Udp),
             ],
-            // Raw Ethernet without an answer.
+            // The host did not answer over raw Ethernet.
             _ => self.after_raw(
                 "no answer from the host over raw Ethernet".to_owned(),
                 now,
@@ -187,7 +188,7 @@ impl TransportProber {
         }
     }
 
-    /// Continues after UDP with GSO did not arrive.
+    /// Continues with raw Ethernet after the probe of UDP with GSO failed.
     fn after_gso(&mut self, now: Instant, session: &mut ClientSession) -> Vec<TransportEvent> {
         if std::mem::replace(&mut self.tried_raw, true) {
             return self.after_raw(String::new(), now, session);
@@ -254,12 +255,13 @@ fn unavailable(tried: TransportKind, answer: Option<Option<TransportKind>>) -> S
             "the host sends single datagrams (no GSO in its kernel, or --link udp there)"
         }
         Some(_) => "the host uses another transport",
-        None => "full-size datagrams sent with it do not arrive here",
+        None => "its full-size datagrams do not arrive here",
     };
-    format!("no link {name}: {why}")
+    format!("link {name} is unavailable: {why}")
 }
 
-/// The host's raw Ethernet paths, for its addresses on a local segment. Opens raw Ethernet for them.
+/// The raw Ethernet paths to those of the host's addresses that are on a local segment. Opens raw Ethernet if there are
+/// any.
 pub(super) fn ethernet_paths(link: &TransportSelector, paths: &[PathId]) -> Vec<PathId> {
     let stations = paths.iter().filter_map(|path| {
         if station_of(*path).is_some() {

@@ -1,6 +1,7 @@
-//! Limit for unauthenticated connections. A new connection always gets a slot. When the pool is full, the oldest
-//! connection of the network with the most connections is evicted. A network that fills the pool therefore locks out
-//! only itself, and several networks lock out an honest peer only if they renew their connections faster than it logs in.
+//! Limit for unauthenticated connections. A new connection always gets a slot. When the pool is full, it evicts the
+//! oldest connection of the network that has the most connections. A network that fills the pool therefore locks out
+//! only itself. Several networks together lock out an honest peer only if they open new connections faster than the
+//! peer logs in.
 //!
 //! Half-open handshakes of native clients follow the same rule (`crates/proto/src/control/handshake/host.rs`).
 
@@ -13,7 +14,7 @@ use crate::lock::lock;
 /// Closes a connection.
 type End = Box<dyn FnOnce() + Send>;
 
-/// The pool. Clones share it.
+/// The pool. All clones share the same slots.
 #[derive(Clone)]
 pub struct EvictingPool {
     most: usize,
@@ -35,7 +36,7 @@ struct Member {
 }
 
 impl EvictingPool {
-    /// At most this many connections.
+    /// Creates a pool of at most this many connections.
     #[must_use]
     pub fn new(most: usize) -> EvictingPool {
         EvictingPool {
@@ -44,8 +45,8 @@ impl EvictingPool {
         }
     }
 
-    /// Returns a slot that a connection from this network holds until it is dropped, and whether another connection was
-    /// evicted for it. `end` is called when this connection is evicted.
+    /// Returns a slot for a connection from this network, and whether another connection was evicted for it. The
+    /// connection holds the slot until the slot is dropped. `end` is called when the new connection is evicted later.
     pub fn enter(&self, network: Network, end: impl FnOnce() + Send + 'static) -> (PoolSlot, bool) {
         let mut state = lock(&self.state);
         state.newest += 1;
@@ -67,7 +68,8 @@ impl EvictingPool {
 }
 
 impl State {
-    /// Removes the oldest connection of the network with the most; on a tie, of the network with the oldest connection.
+    /// Removes the oldest connection of the network with the most connections. If several networks have the most, the
+    /// oldest connection of all these networks is removed.
     fn evict(&mut self) -> Member {
         let mut counts: HashMap<Network, usize> = HashMap::new();
         for member in &self.members {
@@ -131,7 +133,7 @@ mod tests {
             assert!(members <= 7);
         }
         assert!(!honest.is_over());
-        // A later connection gets a slot too.
+        // A later connection from another network gets a slot too.
         let later = Connection::open(&pool, "192.0.2.2");
         held.push(Connection::open(&pool, "2001:db8::ffff"));
         assert!(!later.is_over() && !honest.is_over());

@@ -1,5 +1,6 @@
-//! Limits for connections of clients. Strangers share a pool in which they evict each other ([`EvictingPool`]). Known
-//! clients have their own limit ([`Quota`]), so that no stranger takes a slot that a known client needs.
+//! Limits for connections of clients. Unauthenticated clients share a pool in which they evict each other
+//! ([`EvictingPool`]). Known clients have a separate limit ([`Quota`]), so an unauthenticated client never takes a slot
+//! that a known client needs.
 
 mod evicting_pool;
 mod network;

@@ -1,8 +1,10 @@
-//! The unit for limits on unauthenticated clients, because a client can easily use all addresses of its network.
+//! The network of a client. Limits on unauthenticated clients count networks instead of addresses, because a client can
+//! easily use all addresses of its network.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address (as `PathId::network` in `proto` for native clients).
+/// An IPv4 address, or the first 64 bits of an IPv6 address. For native clients, `PathId::network` in `proto` uses the
+/// same definition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Network(IpAddr);
 

@@ -1,10 +1,10 @@
-//! A limit that counts slots by owner.
+//! A limit that counts slots for each owner.
 
 use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
 
-/// The limit. Clones share it.
+/// The limit. All clones share the same slots.
 pub struct Quota<K> {
     all: usize,
     each: usize,
@@ -22,7 +22,7 @@ impl<K> Clone for Quota<K> {
 }
 
 impl<K: PartialEq + Copy> Quota<K> {
-    /// Allows `all` slots in total, and `each` for one owner.
+    /// Allows `all` slots in total, and `each` slots for one owner.
     #[must_use]
     pub fn new(all: usize, each: usize) -> Quota<K> {
         Quota {
@@ -32,7 +32,7 @@ impl<K: PartialEq + Copy> Quota<K> {
         }
     }
 
-    /// Takes a slot, held until it is dropped; `None` if a limit is reached.
+    /// Takes a slot, which is occupied until it is dropped; `None` if a limit is reached.
     #[must_use]
     pub fn take(&self, owner: K) -> Option<QuotaSlot<K>> {
         let mut taken = lock(&self.taken);

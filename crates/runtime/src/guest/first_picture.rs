@@ -1,13 +1,13 @@
-//! Detects a client that waits for a first picture although the application has submitted none.
+//! Detects that a client waits for the first picture but the application has submitted none.
 
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Time in which a drawing application submits a picture, even while it loads a level (guess).
+/// An application that draws submits a picture within this time, even while it loads a level (guess).
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time since when a client has been waiting, and whether that was reported.
+/// The time at which a client started waiting, and whether the wait has been reported.
 #[derive(Default)]
 pub(super) struct FirstPictureTimer {
     since: Option<Instant>,
@@ -15,7 +15,7 @@ pub(super) struct FirstPictureTimer {
 }
 
 impl FirstPictureTimer {
-    /// Whether the wait has exceeded the timeout. This is reported once, until there are pictures.
+    /// Whether the wait has exceeded the timeout. Returns `true` only once, until there are pictures.
     pub(super) fn has_expired(&mut self, now: Instant, watched: bool, pictures: u64) -> bool {
         if !watched || pictures > 0 {
             *self = FirstPictureTimer::default();

@@ -14,7 +14,7 @@ use crate::host::Notice;
 /// Number of frames whose latencies are kept: two seconds at 60 frames/s.
 const MAX_SAMPLES: usize = 120;
 
-/// Counts since the start, only for the player's frames.
+/// Counts since the start. Only the player's frames count.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// The current clients, including the player.
@@ -25,7 +25,7 @@ pub struct Statistics {
     pub captured: u64,
     /// Frames that were displayed completely.
     pub complete: u64,
-    /// Frames displayed with error concealment, or predicted from such a frame.
+    /// Frames that were displayed with concealed errors, or that reference such a frame.
     pub damaged: u64,
     /// Frames not displayed.
     pub dropped: u64,
@@ -33,7 +33,7 @@ pub struct Statistics {
     pub bytes: u64,
     /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,
-    /// Times of the newest [`MAX_SAMPLES`] complete frames.
+    /// The latencies of the newest [`MAX_SAMPLES`] complete frames.
     captured_to_last: VecDeque<Duration>,
     motion_to_photon: VecDeque<Duration>,
 }
@@ -66,7 +66,7 @@ impl Statistics {
         }
     }
 
-    /// A current client's rendition.
+    /// The rendition of a current client.
     #[must_use]
     pub fn rendition(&self, subscriber: SubscriberId) -> Option<RenditionId> {
         let known = self.renditions.iter().find(|(id, _)| *id == subscriber);
@@ -82,7 +82,7 @@ impl Statistics {
         match record.outcome {
             Outcome::Displayed(Fidelity::Complete) => self.complete += 1,
             Outcome::Displayed(_) => self.damaged += 1,
-            // Whether it was displayed is unknown.
+            // Whether the frame was displayed is unknown.
             Outcome::SentUnacknowledged => {}
             Outcome::Dropped { .. } => self.dropped += 1,
         }
@@ -97,16 +97,16 @@ impl Statistics {
         }
     }
 
-    /// The median and the 99th percentile of the time from [`Stage::Captured`](openuvr_proto::trace::Stage::Captured) to the
-    /// last stage at the client, over the newest complete frames and using the estimated clock offset. `None` before the
-    /// first frame.
+    /// The median and the 99th percentile of the time from [`Stage::Captured`](openuvr_proto::trace::Stage::Captured)
+    /// to the last stage at the client, over the newest complete frames. The times use the estimated clock offset.
+    /// `None` before the first complete frame.
     #[must_use]
     pub fn captured_to_last(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.captured_to_last)
     }
 
-    /// The same percentiles for the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the last
-    /// stage, which only uses the client's clock.
+    /// The same percentiles for the time from [`Stage::InputSampled`](openuvr_proto::trace::Stage::InputSampled) to the
+    /// last stage. This time is measured only on the client's clock.
     #[must_use]
     pub fn motion_to_photon(&self) -> Option<(Duration, Duration)> {
         percentiles(&self.motion_to_photon)

@@ -2,5 +2,5 @@
 
 pub use openuvr_ipc::admission::{Admission, AdmissionGrant, AdmitRefused};
 
-/// Receives the result of an admission. It is dropped without a call if the host has ended.
+/// Receives the result of an admission. If the host has ended, the callback is dropped without being called.
 pub type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;

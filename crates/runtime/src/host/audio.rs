@@ -1,7 +1,8 @@
-//! The audio thread: sound is captured block by block, encoded once, and sealed for each session with a granted stream.
+//! The audio thread. It captures sound block by block, encodes each block once, and seals it for each session that was
+//! granted the stream.
 //!
-//! It is independent of the media thread, so a burst of pictures does not delay sound, and a failed sound capture does not
-//! affect pictures. The capture is open while there are listeners.
+//! The audio thread is independent of the media thread. A burst of pictures therefore does not delay sound, and a
+//! failed sound capture does not affect pictures. The capture is open while there are listeners.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -24,7 +25,7 @@ use super::{Notice, Shared};
 /// Pause between two attempts to open a failed capture.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often the thread checks whether the host stops while a capture delivers nothing.
+/// How often the thread checks whether the host is stopping while a capture delivers nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often the links' loss estimates are read.
@@ -35,18 +36,18 @@ pub type OpenCapture = Box<dyn FnMut() -> Result<Box<dyn AudioCapture>, AudioErr
 
 /// The sound source and its encoding.
 pub struct AudioSource {
-    /// Opens it for the first listener, and again after a failure.
+    /// Opens the capture for the first listener, and again after a failure.
     pub open: OpenCapture,
     /// Duration of a payload: 2.5, 5, 10 or 20 ms.
     pub frame: Duration,
-    /// Bitrate without repetitions and headers.
+    /// Bitrate, excluding repetitions and headers.
     pub bitrate: Bitrate,
 }
 
 /// An encoded block of sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Payload<'a> {
-    /// When its first sample was captured.
+    /// The time at which the first sample was captured.
     pub captured: Instant,
     /// Samples per channel, at 48 kHz.
     pub samples: u16,
@@ -64,7 +65,7 @@ pub(super) enum AudioCommand {
         path: PathId,
         sender: TimedSender,
     },
-    /// A listener other than a session; see [`HostRuntime::listen`](super::HostRuntime::listen).
+    /// Adds a listener that is not a session; see [`HostRuntime::listen`](super::HostRuntime::listen).
     Listen(PayloadCallback),
     Path(SessionId, PathId),
     Remove(SessionId),
@@ -88,7 +89,7 @@ pub(super) struct Audio {
     commands: Receiver<AudioCommand>,
     listeners: Vec<Listener>,
     callbacks: Vec<PayloadCallback>,
-    /// Whether the failure has been reported.
+    /// Whether the current failure of the capture has been reported.
     reported: bool,
     losses_at: Instant,
     out: SendBuf,
@@ -168,7 +169,7 @@ impl Audio {
         let frames = frames_in(self.source.frame);
         let samples = u16::try_from(frames).unwrap_or(u16::MAX);
         let mut block = vec![0.0; frames * CHANNELS];
-        // Decoded samples are later than the input by this much.
+        // The delay of the encoder: decoded samples are this much later than the input.
         let lookahead = i64::from(encoder.lookahead()) * 1_000_000_000 / i64::from(RATE);
         tracing::debug!(frame = ?duration_of(frames), "sound is captured");
         while !self.shared.stopping() && !self.has_no_listener() {
@@ -201,18 +202,18 @@ impl Audio {
             let now = clock::now();
             let sent = (listener.sender).send(now, (captured, samples), bytes, &mut self.out);
             if sent.is_err() {
-                // Opus packets are never that long.
+                // Opus packets are never too long for a datagram.
                 continue;
             }
             for (datagrams, each) in self.out.runs() {
-                // An unsent payload is lost, but the next ones repeat it.
+                // Ignore errors, because the next datagrams repeat an unsent payload.
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
         self.callbacks.retain_mut(|callback| callback(&payload));
     }
 
-    /// Adapts the repetition of each session's payloads to its link's loss.
+    /// Adapts how often each session's payloads are repeated to the loss of that session's link.
     fn follow_losses(&mut self) {
         let now = clock::now();
         if now < self.losses_at {

@@ -1,5 +1,5 @@
-//! Clipboard sharing: text copied on the host's display goes to the player, and the player's text can be
-//! pasted there, in the configured directions.
+//! Clipboard sharing. Text copied on the host's display goes to the player, and text copied by the player can be pasted
+//! on that display. The configuration determines which of these directions are allowed.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use openuvr_proto::control::clipboard::{ClipboardDirections, ClipboardText, MAX_
 use super::{Notice, Shared};
 use crate::lock::lock;
 
-/// Directions by name, for options and settings files.
+/// The names of the directions, for options and settings files.
 pub const CLIPBOARD_DIRECTIONS: [(&str, ClipboardDirections); 4] = [
     ("off", directions(false, false)),
     ("to-host", directions(true, false)),
@@ -28,11 +28,11 @@ pub struct SharedClipboard {
 }
 
 impl SharedClipboard {
-    /// Opens the clipboard with `open`, which receives the selection to read and the maximum of UTF-8 bytes. Returns `None`
-    /// if no direction is allowed. Text that was copied before this call is not sent.
+    /// Opens the clipboard with `open`, whose arguments are the watch mode and the maximum number of UTF-8 bytes.
+    /// Returns `None` if no direction is allowed. Text that was copied before this call is not sent.
     ///
     /// # Errors
-    /// Returns one line: the error of `open`.
+    /// Returns the error of `open` as one line.
     pub fn open(
         directions: ClipboardDirections,
         open: impl FnOnce(WatchMode, usize) -> clipboard::Opened,
@@ -54,7 +54,7 @@ impl SharedClipboard {
         self.directions
     }
 
-    /// The inbox for the player's text, with the thread's waker.
+    /// The inbox for the player's text. It includes the waker of the clipboard thread.
     pub(super) fn inbox(&self) -> Inbox {
         Inbox {
             text: Arc::default(),
@@ -63,7 +63,7 @@ impl SharedClipboard {
     }
 }
 
-/// The player's newest text, until it is offered or replaced.
+/// The player's newest text, until it is put into the clipboard or replaced.
 #[derive(Clone)]
 pub(super) struct Inbox {
     text: Arc<Mutex<Option<ClipboardText>>>,

@@ -1,7 +1,7 @@
-//! Host configuration, as filled in by the command line, a settings file, the launcher of an application or a C program.
+//! Host configuration. The command line, a settings file, the launcher of an application or a C program fills it in.
 //! Those components parse texts; this module only checks ranges and combinations.
 //!
-//! This module opens no source of pictures.
+//! This module does not open the source of pictures.
 
 mod sound;
 
@@ -49,35 +49,35 @@ pub const BITRATES: RangeInclusive<Bitrate> = Bitrate(100_000)..=Bitrate(1_000_0
 /// Default minimum of the adaptive rate (guess: the picture is still recognisable).
 const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 
-/// Range of intra-refresh periods in frames; a period of one would be key frames only.
+/// Range of intra-refresh periods in frames. With a period of one, all frames would be key frames.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
 /// Range of frame rates in Hz.
 pub const RATES: RangeInclusive<f64> = 1.0..=240.0;
 
-/// A host's configuration. [`Config::default`] is that of `openuvr host` without options.
+/// A host's configuration. [`Config::default`] is the configuration of `openuvr host` without options.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The name shown at clients, at most [`machine::LONGEST_NAME`] bytes; empty: this machine's name.
+    /// The name that clients show, at most [`machine::LONGEST_NAME`] bytes; empty for this machine's name.
     pub name: String,
     /// The address to bind.
     #[serde(with = "openuvr_proto::validated::as_text")]
     pub bind: SocketAddr,
-    /// Forces a transport; `None`: all transports that work.
+    /// Forces a transport; `None` for all transports that work.
     pub link: Option<TransportKind>,
-    /// The configuration folder, with keys and known devices; `None`: [`store::config_dir`].
+    /// The configuration folder, which contains the keys and known devices; `None` for [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
     /// Allows a new device to pair with this PIN.
     pub pin: Option<Pin>,
-    /// Allows a new device to pair with a random PIN. If neither setting is used, this is the default when no device is
-    /// known.
+    /// Allows a new device to pair with a random PIN. If neither `pin` nor `pair` is set, this is the default if no
+    /// device is known and tickets are not accepted.
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
     pub pairing_timeout: u32,
     /// The key of a portal whose tickets are accepted. Pairing is then opened only on request.
     pub ticket_key: Option<TicketKey>,
-    /// The portal's session, used with [`Config::ticket_key`].
+    /// The portal's id of this session. It is required with [`Config::ticket_key`].
     pub ticket_session: Option<SessionUuid>,
     /// Policy for a second player.
     pub second_player: SecondPlayer,
@@ -85,71 +85,74 @@ pub struct Config {
     pub max_observers: u16,
     /// How the application reads keys, unless the client overrides it.
     pub keys: Keys,
-    /// The encoders in order of preference: a client gets the first whose codec it decodes.
+    /// The encoders in order of preference. A client gets the first encoder whose codec it can decode.
     pub encoders: Vec<EncoderName>,
     /// Whether each client has its own encoder.
     pub encoder_per_client: bool,
     /// Slices per frame, 1–64.
     pub slices: u8,
-    /// Encoder threads, 1–64; `None`: [`encoder_threads`].
+    /// Encoder threads, 1–64; `None` for [`encoder_threads`].
     pub encoder_threads: Option<u8>,
-    /// Quarter-pixel motion search; `None`: depends on the picture size.
+    /// Whether the encoder uses quarter-pixel motion search; if `None`, the picture size decides.
     pub subpel: Option<bool>,
-    /// The pixel format; `None`: the encoder's default.
+    /// The pixel format; `None` for the encoder's default.
     pub pixels: Option<Chroma>,
-    /// Constant bitrate by the encoder's rate control; `None`: the encoder's default.
+    /// Whether the encoder's own rate control keeps the bitrate constant; `None` for the encoder's default.
     pub cbr: Option<bool>,
-    /// Maximum frame rate in Hz, 1–240. With [`Config::follows_display`], it applies while the player's display is unknown.
+    /// Maximum frame rate in Hz, 1–240. With [`Config::follows_display`], this limit applies only while the player's
+    /// display is unknown.
     pub fps: f64,
-    /// Whether the player's display limits the frame rate. Only with one encoder for all clients.
+    /// Whether the player's display limits the frame rate. This has an effect only with a single encoder for all
+    /// clients.
     pub follows_display: bool,
-    /// Maximum frame rate in Hz for a player whose user chose a rate; `None`: [`Config::fps`], whatever the user chose. Only
-    /// with one encoder for all clients.
+    /// Maximum frame rate in Hz for a player whose user chose a rate. If it is `None`, [`Config::fps`] is the limit,
+    /// whatever rate the user chose. This has an effect only with a single encoder for all clients.
     pub max_fps: Option<f64>,
-    /// Maximum video bitrate; `None`: [`default_bitrate`] of the encoder.
+    /// Maximum video bitrate; `None` for the encoder's [`default_bitrate`].
     pub bitrate: Option<Bitrate>,
-    /// Minimum adaptive bitrate; `None`: 0.5 Mb/s.
+    /// Minimum adaptive bitrate; `None` for 0.5 Mb/s.
     pub min_bitrate: Option<Bitrate>,
-    /// Initial bitrate; `None`: the maximum.
+    /// Initial bitrate; `None` for the maximum bitrate.
     pub start_bitrate: Option<Bitrate>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
-    /// Recovery from a loss.
+    /// How the stream recovers from a loss.
     pub recovery: Recovery,
-    /// With [`Recovery::Refresh`], the intra-refresh period in frames; `None`: only on demand.
+    /// The intra-refresh period in frames, with [`Recovery::Refresh`]; `None` for refreshes only on demand.
     pub refresh_interval: Option<u16>,
-    /// Static refinement: an unchanged picture is encoded again at a higher quality.
+    /// Whether an unchanged picture is encoded again at a higher quality (static refinement).
     pub static_refinement: bool,
-    /// Key-frame interval in frames (GOP size); `None`: only on demand.
+    /// Key-frame interval in frames (GOP size); `None` for key frames only on demand.
     pub key_frame_interval: Option<u32>,
     /// Whether the pointer of the application's display is sent (shape and position).
     pub cursor: bool,
-    /// The sound sent to clients: a backend of [`openuvr_media::audio::CAPTURES`].
+    /// The source of the sound that is sent to clients: a backend of [`openuvr_media::audio::CAPTURES`].
     pub sound: SoundChoice,
-    /// Output of the player's microphone: none, or a backend of [`openuvr_media::audio::PLAYBACKS`].
+    /// The output for the player's microphone: none, or a backend of [`openuvr_media::audio::PLAYBACKS`].
     pub microphone: SoundChoice,
-    /// Takes the sound from the application of this process. [`Config::sound`] is then ignored.
+    /// The sound of the application in this process. If it is set, [`Config::sound`] is ignored.
     #[serde(skip)]
     pub given: Option<AppSpeaker>,
     /// Duration of a sound payload, in microseconds: 2500, 5000, 10000 or 20000.
     pub sound_frame: u32,
-    /// Sound bitrate, 16 to 510 kb/s, without headers and repetitions.
+    /// Sound bitrate, 16 to 510 kb/s, excluding headers and repetitions.
     pub sound_bitrate: Bitrate,
-    /// Directions of clipboard sharing between the player and the application's display.
+    /// The allowed directions of clipboard sharing between the player and the application's display.
     pub clipboard: ClipboardDirections,
-    /// The folder in which the player's game pads are provided to the application's processes, which must have
-    /// `libopenuvr_pads.so` and [`openuvr_media::pad::FOLDER`] in their environment. `None`: no pads are provided.
+    /// The folder in which the player's game pads are provided to the application's processes; `None` if no pads are
+    /// provided. These processes must load `libopenuvr_pads.so`, and their environment must contain
+    /// [`openuvr_media::pad::FOLDER`].
     pub pads_folder: Option<PathBuf>,
-    /// The socket for gateways in another process, see [`crate::remote`]; `None`: none.
+    /// The socket for gateways in another process, see [`crate::remote`]; `None` for no socket.
     pub gateway: Option<PathBuf>,
     /// The sockets of pads that already exist in `pads_folder`.
     #[serde(skip)]
     pub seats: SeatSockets,
     /// Whether threads request real-time scheduling.
     pub realtime: bool,
-    /// The cores of the latency-critical threads; empty: any.
+    /// The cores on which the latency-critical threads run; empty for any cores.
     pub pin_cores: BTreeSet<usize>,
-    /// The CSV with a row for each frame and client ([`crate::csv`]); used by guests.
+    /// The path of the CSV with a row for each frame and client ([`crate::csv`]). Only guests use it.
     pub csv: Option<PathBuf>,
 }
 
@@ -203,7 +206,7 @@ impl Default for Config {
     }
 }
 
-/// The result of [`Config::open`]: all parts of a host except its pictures and input.
+/// The result of [`Config::open`]: all parts of a host except the pictures and the input.
 pub struct Opened {
     /// The link to the clients.
     pub link: Arc<TransportSelector>,
@@ -213,7 +216,7 @@ pub struct Opened {
     pub identity: Identity,
     /// The known devices.
     pub devices: DeviceStore,
-    /// PIN and duration of the initial pairing window.
+    /// PIN and duration of the initial pairing window, if there is one.
     pub pairing: Option<(Pin, Duration)>,
     /// Validates tickets, if enabled.
     pub tickets: Option<TicketGate>,
@@ -221,7 +224,7 @@ pub struct Opened {
     pub policy: HostPolicy,
     /// The encoders and their assignment to clients.
     pub encodings: Encodings,
-    /// Sound to clients and from the player.
+    /// The sound for clients, and the output for the player's microphone.
     pub sounds: Sounds,
 }
 
@@ -229,7 +232,7 @@ impl Config {
     /// Opens everything that the configuration names.
     ///
     /// # Errors
-    /// Returns one line if a value is out of range or a device cannot be opened.
+    /// Returns a one-line error if a value is out of range or a device cannot be opened.
     pub fn open(&self) -> Result<Opened, String> {
         let encodings = Encodings::new(self.encodings()?, self.encoder_per_client);
         let mut policy = self.policy()?;
@@ -269,7 +272,7 @@ impl Config {
     /// Validates the values without opening anything.
     ///
     /// # Errors
-    /// Returns one line that names the value that is out of range.
+    /// Returns a one-line error that names the value that is out of range.
     pub fn check(&self) -> Result<(), String> {
         self.encodings()?;
         self.policy()?;
@@ -278,7 +281,7 @@ impl Config {
         check_unicast(self.bind)
     }
 
-    /// Validates tickets, if enabled.
+    /// The gate that validates a portal's tickets, if tickets are enabled.
     fn tickets(&self) -> Result<Option<TicketGate>, String> {
         match (self.ticket_key, self.ticket_session) {
             (None, None) => Ok(None),
@@ -287,7 +290,7 @@ impl Config {
         }
     }
 
-    /// The scheduler of its threads.
+    /// The scheduler for the host's threads.
     #[must_use]
     pub fn scheduler(&self) -> Scheduler {
         let scheduler = match self.realtime {
@@ -317,8 +320,8 @@ impl Config {
     /// The encodings, one for each encoder.
     ///
     /// # Errors
-    /// Returns the value that is out of range, with the range; or an encoder that is unknown or that no client would ever
-    /// get.
+    /// Returns an error if a value is out of range, an encoder is unknown, or no client would ever get an encoder. An
+    /// error about a value contains the allowed range.
     pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
         let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
         backends
@@ -342,7 +345,7 @@ impl Config {
         if let Some(most) = self.max_fps {
             within("max_fps", most, RATES)?;
         }
-        // All renditions share the pictures of one capture.
+        // Only a single rendition can set the frame rate, because all renditions share the pictures of one capture.
         let one = !self.encoder_per_client && self.encoders.len() == 1;
         if let Some(every) = self.key_frame_interval {
             within("key_frame_interval", every, 1..=100_000)?;
@@ -394,10 +397,10 @@ impl Config {
     }
 }
 
-/// Default frame rate in Hz: that of most displays.
+/// Default frame rate in Hz: the refresh rate of most displays.
 pub const DEFAULT_FPS: f64 = 60.0;
 
-/// The default bitrate for this encoder. JPEG of quality 70 took 54 Mbit/s, measured with a game at 1280x720 and 60
+/// The default bitrate for this encoder. JPEG at quality 70 took 54 Mbit/s, measured with a game at 1280x720 and 60
 /// frames/s.
 #[must_use]
 pub fn default_bitrate(encoder: &str) -> Bitrate {
@@ -408,8 +411,9 @@ pub fn default_bitrate(encoder: &str) -> Bitrate {
     })
 }
 
-/// Default encoder threads, on a machine shared with the application. Two threads halve the time per picture (measured on
-/// two cores with both ends on them: 0.6 ms less at 720p and 1.5 ms at 1080p). Four threads on a large machine are a guess.
+/// Default number of encoder threads on a machine that the host shares with the application. Two threads halve the time
+/// per picture (measured with host and client on the same two cores: 0.6 ms less at 720p and 1.5 ms at 1080p). Four
+/// threads on a large machine are a guess.
 #[must_use]
 pub fn encoder_threads() -> u8 {
     match std::thread::available_parallelism().map_or(1, usize::from) {
@@ -419,7 +423,8 @@ pub fn encoder_threads() -> u8 {
     }
 }
 
-/// Refuses multicast and broadcast addresses, because a socket can be bound to them but no client reaches it there.
+/// Refuses multicast and broadcast addresses. A socket can be bound to such an address, but no client can reach the
+/// host at it.
 fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     let ip = bind.ip();
     let refused = |what: &str| {
@@ -441,16 +446,16 @@ fn check_unicast(bind: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// Whether the kernel treats it as a broadcast address, either the limited one or that of a local network.
+/// Whether the kernel treats `to` as a broadcast address: the limited broadcast address, or that of a local network.
 fn is_broadcast(to: SocketAddr) -> bool {
     let any = (Ipv4Addr::UNSPECIFIED, 0);
     let refused = UdpSocket::bind(any).and_then(|socket| socket.connect((to.ip(), PORT)));
-    // connect(2): EACCES for a broadcast address without SO_BROADCAST.
+    // connect(2) fails with EACCES for a broadcast address without SO_BROADCAST.
     let refused = refused.is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
     refused || to.ip() == Ipv4Addr::BROADCAST
 }
 
-/// The UDP address in an [`Opened::endpoint`]; `None` with only raw Ethernet.
+/// The UDP address in an [`Opened::endpoint`]; `None` if only raw Ethernet is used.
 #[must_use]
 pub fn udp_address(endpoint: &str) -> Option<SocketAddr> {
     let address = endpoint.strip_prefix("UDP ")?.split(',').next()?;

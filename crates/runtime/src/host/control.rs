@@ -1,4 +1,4 @@
-//! The control thread: handles all received datagrams, and forwards input to the application.
+//! The control thread: handles all received datagrams, and forwards the player's input.
 
 mod admit;
 mod inputs;
@@ -45,16 +45,16 @@ use super::window_sizes::WindowSizes;
 use super::{Attachment, ENDS, Encodings, Input, MediaCommand, Notice, Shared};
 use crate::lock::lock;
 
-/// How often the device list is checked for newly forbidden devices (one stat call), and the transports for
-/// changes.
+/// How often the thread checks the device list for newly forbidden devices (one stat call), and checks whether
+/// transports have changed.
 const TRUST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Duration from which an iteration counts as stalled, because this machine slept or the process was stopped. Otherwise, an
-/// iteration lasts [`TRUST_INTERVAL`] at most.
+/// If an iteration takes this long, the thread counts as stalled, because this machine slept or the process was
+/// stopped. A normal iteration takes at most [`TRUST_INTERVAL`].
 const STALL: Duration = Duration::from_millis(500);
 
-/// Number of batches that drain a full socket buffer: 8 MiB in Linux's accounting, where a small datagram takes 768 bytes,
-/// with 16 datagrams per batch without GRO.
+/// Number of batches that are sufficient to drain a full socket buffer. In Linux's accounting, the buffer has 8 MiB and
+/// a small datagram takes 768 bytes. Without GRO, a batch has 16 datagrams.
 const MAX_BACKLOG: usize = 700;
 
 /// Commands from the application.
@@ -62,7 +62,7 @@ pub(super) enum Command {
     OpenPairing(Pin, Duration),
     /// Requests admission of a gateway's device.
     Admit(Box<Admission>, AdmissionCallback),
-    /// Maps a registered device to a descriptor; `None`: to the common input target.
+    /// Maps a registered device to a descriptor; `None` maps it to the common input target.
     Map(DeviceId, Option<Descriptor>),
 }
 
@@ -91,11 +91,11 @@ pub(super) struct Control {
     pub(super) commands: Receiver<Command>,
     /// The path and transport of each session's video.
     pub(super) paths: HashMap<SessionId, (PathId, TransportKind)>,
-    /// The player, whose reports drive the media thread.
+    /// The player. Its reports control the media thread's rendition.
     pub(super) player: Option<SubscriberId>,
     /// The clients' window sizes.
     pub(super) window_sizes: WindowSizes,
-    /// Whether the loss of mapped devices' events has been reported.
+    /// Whether a loss of events of mapped devices has been reported.
     pub(super) loss_reported: bool,
     /// The last reported reason for withheld input.
     pub(super) withheld: Option<&'static str>,
@@ -116,8 +116,8 @@ impl Control {
         let mut trust_at = clock::now();
         let mut last_turn = trust_at;
         while !shared.stopping() {
-            // After a late wake-up or a stall, datagrams wait in the socket. All of them are read before a peer's timeout is
-            // checked.
+            // After a late wake-up or a stall, datagrams may wait in the socket buffer. Read all of them before
+            // checking a peer's timeout.
             if batch.is_empty() || clock::now().since(last_turn) >= STALL {
                 for _ in 0..MAX_BACKLOG {
                     self.receive(&mut batch, Duration::ZERO)?;
@@ -222,7 +222,7 @@ impl Control {
                     // The peer retransmits.
                     let _ = shared.link.send(from, &answer, answer.len());
                 }
-                // A rejected datagram changes nothing, and skipping the update keeps a flood cheap.
+                // A rejected datagram changes nothing, so skip the update. A flood of such datagrams is then cheap.
                 if accepted.is_ok() {
                     self.turn(|_| (), now);
                 }
@@ -233,15 +233,16 @@ impl Control {
     }
 
     fn handshake_datagram(&mut self, now: Instant, from: PathId, datagram: &[u8]) {
-        // The device list is read only for a client whose address has been validated, so that a stranger's datagrams cost no
-        // disk access. It must be fresh, so that a newly forbidden device is refused.
+        // The handshake reads the device list only for a client whose address has been validated, so datagrams of
+        // unauthenticated senders cost no disk access. The list must be up to date, so that a newly forbidden device is
+        // refused.
         self.update_time_of_day();
         let trust = RefCell::new(&mut self.trust);
         let reaction = self
             .handshake
             .handle_datagram(now, from, datagram, &|id| trust.borrow_mut().statuses()(id));
         if let Some(reply) = reaction.reply {
-            // The peer requests a lost reply again.
+            // Ignore errors, because the peer repeats its request if the reply is lost.
             let _ = self.shared.link.send(from, &reply, reply.len());
         }
         self.post_pairing_events();
@@ -256,7 +257,7 @@ impl Control {
                 });
                 self.trust.paired(established.peer, name);
             }
-            // A ticket holder is not listed, so nothing is stored.
+            // A ticket holder is not in the device list, so nothing is stored.
             Paired::Ticket { .. } => {}
             Paired::Known => {
                 if self.handshake.admitted(&established.peer).is_none() {
@@ -422,7 +423,8 @@ impl Control {
                 self.command_media(MediaCommand::Feedback(session.into(), request));
             }
             HostEvent::Record(record) => {
-                // Reports of other subscribers of the player's rendition are not used, so the media thread need not wake.
+                // The media thread does not use reports of the rendition's other subscribers, so do not wake it for
+                // them.
                 if self.encodings.encoder_per_client() || self.player == Some(record.subscriber) {
                     let report = Feedback::Frame(Report::from(&*record));
                     self.command_media(MediaCommand::Feedback(record.subscriber, report));
@@ -443,7 +445,7 @@ impl Control {
         lock(&self.shared.figures)
     }
 
-    /// Posts the player's window size, if it changed.
+    /// Posts a notice of the player's window size, if it changed.
     fn post_window_size(&mut self) {
         if let Some(size) = self.window_sizes.changed(self.player) {
             self.shared.notice(Notice::PlayerWindow(size));
@@ -452,7 +454,7 @@ impl Control {
 
     /// Registers a subscriber that has its own thread.
     fn on_other_subscribed(&mut self, id: SubscriberId, role: Role, request: SubscribeRequest) {
-        // `None` if its thread has already ended.
+        // The handle is gone if the subscriber's thread has already ended.
         let Some(detached) = self.shared.detached.take(id) else {
             return;
         };
@@ -496,7 +498,7 @@ impl Control {
         }
     }
 
-    /// Posts notices of transports that changed during sending (GSO was disabled).
+    /// Posts notices of transports that changed during sending (GSO became unavailable).
     fn check_transports(&mut self) {
         for (session, (path, transport)) in &mut self.paths {
             let now = self.shared.link.transport(*path);
@@ -506,11 +508,12 @@ impl Control {
         }
     }
 
-    /// Sends a command to the media thread. Requests that find no room are repeated by the client, and a lost report is
-    /// followed by the next one. Joining and leaving wait for room.
+    /// Sends a command to the media thread. If the queue is full, requests and reports are dropped: the client repeats
+    /// a request, and the next report follows soon. Other commands, such as joining and leaving, wait until the queue
+    /// has room.
     fn command_media(&mut self, command: MediaCommand) {
         match command {
-            // A report of a complete frame needs no wake-up.
+            // A report of a complete frame does not require a wake-up.
             MediaCommand::Feedback(_, Feedback::Frame(arrival))
                 if arrival.outcome.is_complete() =>
             {
@@ -522,9 +525,10 @@ impl Control {
             }
             command => {
                 if let Err(TrySendError::Full(command)) = self.media_commands.try_send(command) {
-                    // It may sleep even though complete frames' reports fill the queue.
+                    // The media thread may be asleep although its queue is full, because reports of complete frames do
+                    // not wake it.
                     self.shared.wake_media(&self.media);
-                    // Fails only if the media thread has ended, in which case the host stops.
+                    // This fails only if the media thread has ended, in which case the host stops.
                     let _ = self.media_commands.send(command);
                 }
             }
@@ -535,7 +539,7 @@ impl Control {
     /// Sends a command to the audio thread, if there is one. The audio thread takes commands once per payload.
     fn command_audio(&self, command: AudioCommand) {
         if let Some(audio) = &self.audio {
-            // Fails only if that thread has ended, which has been reported.
+            // This fails only if the audio thread has ended, which has already been reported.
             let _ = audio.send(command);
         }
     }

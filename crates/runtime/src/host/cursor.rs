@@ -1,5 +1,5 @@
-//! The pointer is sent independently of frames: the cursor thread watches a display's pointer, or the
-//! application sets its own.
+//! Sends the pointer independently of frames. Either the cursor thread watches a display's pointer, or the application
+//! sets its own pointer.
 
 use std::time::Duration;
 
@@ -10,13 +10,14 @@ use openuvr_proto::units::Size;
 
 use super::{HostRuntime, Notice, Shared};
 
-/// Polling interval. A pointer warped over a window that itself selects motion is only visible by polling, ten times a
-/// second with three small requests each.
+/// Polling interval. If an application warps the pointer over a window that itself selects motion events, only polling
+/// detects the new position. Each poll sends three small requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl HostRuntime {
-    /// Sets the application's pointer: `shape` (`None`: unchanged) and the position in the picture (0–65 535 across and
-    /// down; `None`: hidden). For applications without a pointer on a display. Callable from any thread.
+    /// Sets the shape and the position of the application's pointer, for applications without a pointer on a display.
+    /// If `shape` is `None`, the shape is unchanged. `at` is the horizontal and vertical position in the picture, 0–65
+    /// 535 each; `None` hides the pointer. Callable from any thread.
     pub fn set_pointer(&self, shape: Option<&CursorShape>, at: Option<(u16, u16)>) {
         let mut sessions = self.shared.sessions();
         if let Some(shape) = shape {
@@ -26,7 +27,8 @@ impl HostRuntime {
         self.shared.flush(&mut sessions);
     }
 
-    /// Selects relative mouse motion, or absolute positions (the initial state). Callable from any thread.
+    /// Selects relative mouse motion or absolute positions. Absolute positions are the initial state. Callable from any
+    /// thread.
     pub fn set_relative_mouse(&self, relative: bool) {
         let mut sessions = self.shared.sessions();
         sessions.relative_mouse(relative);

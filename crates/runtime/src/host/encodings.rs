@@ -7,12 +7,12 @@ use openuvr_proto::id::RenditionId;
 use openuvr_proto::send::rendition;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// An encoder, by its name in [`encode::BACKENDS`].
+/// The name of an encoder in [`encode::BACKENDS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(into = "String")]
 pub struct EncoderName(pub &'static str);
 
-// A derived implementation would borrow its text from the input.
+// A derived implementation would borrow the name from the input.
 impl<'de> Deserialize<'de> for EncoderName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EncoderName, D::Error> {
         let name = String::deserialize(deserializer)?;
@@ -49,33 +49,34 @@ pub struct Encoding {
     pub slices: u8,
     /// Encoder threads, 1–64.
     pub threads: u8,
-    /// Quarter-pixel motion search; `None`: for pictures of at most [`SUBPEL_PIXELS`].
+    /// Whether the encoder uses quarter-pixel motion search; if `None`, it does so for pictures of at most
+    /// [`SUBPEL_PIXELS`].
     pub subpel: Option<bool>,
-    /// The pixel format; `None`: the encoder's default.
+    /// The pixel format; `None` for the encoder's default.
     pub pixels: Option<Chroma>,
-    /// Rate control; `None`: the encoder's default.
+    /// The rate control; `None` for the encoder's default.
     pub rate: Option<encode::Rate>,
-    /// With [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh): the intra-refresh period
-    /// in frames, 2 or more; `None`: only on demand.
+    /// The intra-refresh period in frames (2 or more), with
+    /// [`Recovery::Refresh`](openuvr_proto::send::policy::Recovery::Refresh); `None` for refreshes only on demand.
     pub refresh_interval: Option<u16>,
     /// Frame rate (enforced by the capture), bitrate, and loss recovery. Recovery by refresh requires an encoder that
     /// supports it.
     pub rendition: rendition::Settings,
 }
 
-/// The largest picture, in pixels, with quarter-pixel motion search by default: 1280 × 720, where it costs 1.2 ms per frame
-/// and gains 3.5 dB of luma (two cores, both ends on them). At 1920 × 1080, it costs about 3 ms, and the picture would be
-/// late.
+/// The size in pixels of the largest picture for which quarter-pixel motion search is the default: 1280 × 720. At this
+/// size, the search costs 1.2 ms per frame and gains 3.5 dB of luma (host and client on the same two cores). At 1920 ×
+/// 1080, it costs about 3 ms, and the picture would be late.
 pub const SUBPEL_PIXELS: usize = 1280 * 720;
 
-/// The encodings of a host. A client gets the first encoding that it can decode. Its encoder is shared with other clients,
-/// or each client has its own.
+/// The encodings of a host. A client gets the first encoding that it can decode. Clients with the same encoding share
+/// an encoder, unless each client has its own encoder.
 #[derive(Debug)]
 pub struct Encodings {
     /// At least one encoding, and no two with the same codec.
     all: Vec<Encoding>,
     encoder_per_client: bool,
-    /// Number of single-client renditions so far.
+    /// Number of single-client renditions created so far.
     own: AtomicU32,
 }
 
@@ -88,7 +89,8 @@ pub(super) struct Assigned {
 }
 
 impl Encodings {
-    /// Creates the encodings from `all`, in order of preference. `encoder_per_client`: an encoder for each client.
+    /// Creates the encodings from `all`, which is in order of preference. `encoder_per_client` states whether each
+    /// client has its own encoder.
     #[must_use]
     pub fn new(all: Vec<Encoding>, encoder_per_client: bool) -> Encodings {
         Encodings {
@@ -104,14 +106,15 @@ impl Encodings {
         &self.all
     }
 
-    /// Whether each client has its own encoder, whose rate and references follow that client's feedback.
+    /// Whether each client has its own encoder. The encoder's rate and reference frames then follow that client's
+    /// feedback.
     #[must_use]
     pub fn encoder_per_client(&self) -> bool {
         self.encoder_per_client
     }
 
-    /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n): the first with such a codec, or
-    /// otherwise the first of all.
+    /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n). The client gets the first
+    /// encoding with such a codec, or the first of all encodings if there is none.
     pub(super) fn assign(&self, codecs: u32) -> Assigned {
         let decodes = |encoding: &Encoding| {
             let codec = codec_of(&encoding.encoder);

@@ -7,11 +7,11 @@ use super::HostRuntime;
 use crate::lock::lock;
 
 impl HostRuntime {
-    /// Frame rate and latency of each subscriber over the newest five seconds, for those that report on frames. Callable
-    /// from any thread. Blocks the host only for a copy.
+    /// Frame rate and latency of each subscriber that reports on frames, over the last five seconds. Callable from any
+    /// thread. Blocks the host only while the figures are copied.
     #[must_use]
     pub fn figures(&self) -> Vec<SubscriberFigures> {
-        // Sorts a copy, without holding the lock.
+        // Copy the figures, so that they are sorted without holding the lock.
         let figures = lock(&self.shared.figures).clone();
         figures.read(clock::now())
     }

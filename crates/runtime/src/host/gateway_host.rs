@@ -1,4 +1,4 @@
-//! The interface between a gateway and a host in this or another process.
+//! The interface between a gateway and a host. The host is in the gateway's process or in another process.
 
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
@@ -20,16 +20,16 @@ use super::subscribe::SubscribeError;
 /// Receives sound payloads until it returns `false`. Must not block.
 pub type AudioListener = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
-/// A host as seen by gateways: one in this process ([`HostRuntime`]) or in an application's
+/// A host as seen by gateways: a host in this process ([`HostRuntime`]) or in an application's process
 /// ([`RemoteHost`](crate::remote::RemoteHost)). All methods may be called from any thread.
 pub trait GatewayHost: Send + Sync {
-    /// Whether it accepts subscribers. A host in another process may not have started yet, or may have ended.
+    /// Whether the host accepts subscribers. A host in another process may not have started yet, or may have ended.
     fn is_available(&self) -> bool;
 
     /// See [`HostRuntime::subscribe`].
     ///
     /// # Errors
-    /// [`SubscribeError`] if the subscription failed. Nothing has changed then.
+    /// [`SubscribeError`] if the subscription failed. The host is then unchanged.
     fn subscribe(
         &self,
         request: SubscribeRequest,
@@ -42,7 +42,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::request_role`].
     ///
     /// # Errors
-    /// The reason for a refusal. The subscriber then keeps its role.
+    /// The reason why the host refused the role. The subscriber then keeps its role.
     fn request_role(
         &self,
         subscriber: SubscriberId,
@@ -64,7 +64,7 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::clipboard_piece`].
     ///
     /// # Errors
-    /// [`InputRefused::Busy`] if the piece must be retried later.
+    /// [`InputRefused::Busy`] if the caller must retry the piece later.
     fn clipboard_piece(
         &self,
         subscriber: SubscriberId,
@@ -97,8 +97,8 @@ pub trait GatewayHost: Send + Sync {
     /// See [`HostRuntime::listen`].
     fn listen(&self, listener: AudioListener) -> bool;
 
-    /// See [`HostRuntime::figures`]; `None` if the host does not answer. Blocks for up to a second for a host in another
-    /// process.
+    /// See [`HostRuntime::figures`]. Returns `None` if the host does not answer. For a host in another process, this
+    /// blocks for up to a second.
     fn figures(&self) -> Option<Vec<SubscriberFigures>>;
 }
 

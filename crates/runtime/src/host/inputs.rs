@@ -8,8 +8,8 @@ use openuvr_media::capture::ConsumedInput;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pressed::Pressed;
 
-/// Capacity: one second of a 1000 Hz mouse. An application that takes no input for longer gets a release of all keys instead
-/// of the missed events.
+/// Capacity of the queue: one second of events from a 1000 Hz mouse. If an application takes no input for longer, a
+/// release of all keys replaces the pending events.
 const MAX_PENDING: usize = 1024;
 
 /// An event for the application.
@@ -17,11 +17,11 @@ const MAX_PENDING: usize = 1024;
 pub struct ApplicationInput {
     /// The event.
     pub event: InputEvent,
-    /// Its sender, and the times at which it arrived and was taken.
+    /// The sender of the event, and the times at which the event arrived and was taken.
     pub taken: ConsumedInput,
 }
 
-/// Events from the control thread to the application, oldest first.
+/// The queue of events from the control thread to the application, oldest first.
 #[derive(Debug, Default)]
 pub struct InputQueue {
     state: Mutex<State>,
@@ -41,7 +41,7 @@ impl InputQueue {
     pub fn push(&self, input: ApplicationInput) {
         let mut state = self.lock();
         if state.pending.len() >= MAX_PENDING {
-            // A partial stream of presses and releases is worse than none.
+            // Discard all pending events, because presses without their releases are worse than no events.
             state.release();
         }
         state.newest = Some(input.taken);
@@ -57,7 +57,7 @@ impl InputQueue {
         self.lock().pending.pop_front()
     }
 
-    /// Takes the oldest event. Waits for `timeout` at most.
+    /// Takes the oldest event. If there is none, waits for an event, at most for `timeout`.
     #[must_use]
     pub fn wait(&self, timeout: Duration) -> Option<ApplicationInput> {
         let nothing = |state: &mut State| state.pending.is_empty();
@@ -83,8 +83,8 @@ impl InputQueue {
 const MODIFIERS: [u16; 5] = [29, 97, 56, 125, 126];
 
 impl State {
-    /// Removes the text of a key pressed with Ctrl, Alt or Super. Such a key types nothing, although a window system reports
-    /// its letter.
+    /// Removes the text of a key that is pressed together with Ctrl, Alt or Super. Such a key types nothing, although a
+    /// window system reports its letter.
     fn without_shortcut_text(&self, event: InputEvent) -> InputEvent {
         let held = self.pressed.held();
         let command = held.iter().any(|key| MODIFIERS.contains(&key.code));

@@ -1,5 +1,5 @@
-//! The media thread captures and produces the player's rendition, one frame at a time from the capture to the
-//! link, slice by slice. Secondary renditions are produced from the same pictures in their own threads.
+//! The media thread captures pictures and produces the player's rendition. It handles one frame at a time from the
+//! capture to the link, slice by slice. Secondary renditions are produced from the same pictures in their own threads.
 
 mod encoder;
 mod pipeline;
@@ -33,21 +33,21 @@ use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
 use crate::sched::Scheduler;
 use crate::scheduling_latency::WakeupSite;
 
-/// Retry interval for a picture that found a secondary rendition's slot locked. The rendition's thread holds the lock for
-/// less than a microsecond, unless it was preempted.
+/// Retry interval for a picture that could not be submitted because a secondary rendition's slot was locked. The
+/// rendition's thread holds the lock for less than a microsecond, unless it is preempted.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
 pub(super) struct Media {
     shared: Arc<Shared>,
     capture: Box<dyn Capture>,
     media_commands: Receiver<MediaCommand>,
-    /// Commands received during a frame, deferred to its end.
+    /// Commands that arrived during a frame and are handled after the frame.
     deferred: VecDeque<MediaCommand>,
-    /// Returns pipelines from the threads of secondary renditions.
+    /// The channel through which the threads of secondary renditions return their pipelines.
     returns: SyncSender<MediaCommand>,
     encodings: Arc<Encodings>,
     scheduler: Scheduler,
-    /// The rendition of this thread: the player's, if there is one.
+    /// The rendition that this thread produces: the player's rendition if there is a player.
     primary: Option<Pipeline>,
     secondaries: Vec<SecondaryRendition>,
     /// Threads that are ending or have ended.
@@ -57,13 +57,13 @@ pub(super) struct Media {
     bitrate_limit: Option<Bitrate>,
     /// The converter for the next primary rendition.
     converter: Converter,
-    /// Pictures shared by secondary renditions.
+    /// The pool for pictures that secondary renditions share.
     pool: Pool,
-    /// The size of the primary's pictures.
+    /// The size of the primary rendition's pictures.
     size: Size,
     /// The capture's maximum frame rate.
     fps: f64,
-    /// Wake-up sites of this thread's timer: for a due frame, and for pacing.
+    /// Wake-up sites of this thread's timers, for a due frame and for pacing.
     timer: WakeupSite,
     pacing: WakeupSite,
 }
@@ -125,7 +125,7 @@ impl Media {
             Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                 self.take_commands();
                 if self.frame_deadline().is_some_and(|at| at <= clock::now()) {
-                    // Nothing changed, but a subscriber needs the picture, or static refinement is due.
+                    // The picture is unchanged, but a subscriber needs it, or static refinement is due.
                     self.frame(false);
                 }
             }
@@ -149,8 +149,8 @@ impl Media {
     }
 
     fn take_commands(&mut self) {
-        // Bounded by the queue's capacity, because the control thread has a higher priority and could add commands without
-        // end.
+        // The loop is bounded by the queue's capacity. The control thread has a higher priority and could otherwise add
+        // commands endlessly.
         for _ in 0..MEDIA_COMMANDS {
             let next = self.deferred.pop_front();
             let Some(command) = next.or_else(|| self.media_commands.try_recv().ok()) else {
@@ -193,13 +193,13 @@ impl Media {
         }
     }
 
-    /// When a frame is due without a change.
+    /// The time at which a frame is due even if the picture does not change.
     fn frame_deadline(&self) -> Option<Instant> {
         self.capture.picture()?;
         self.primary.as_ref()?.next_deadline()
     }
 
-    /// When the next action is due without a change.
+    /// The time at which the next action is due even if the picture does not change.
     fn next_deadline(&mut self) -> Option<Instant> {
         let mut pending = false;
         for secondary in &mut self.secondaries {
@@ -209,7 +209,7 @@ impl Media {
         self.frame_deadline().into_iter().chain(again).min()
     }
 
-    /// Encodes and sends the newest picture. `fresh`: it was just captured.
+    /// Encodes and sends the newest picture. `fresh` states whether it was just captured.
     fn frame(&mut self, fresh: bool) {
         let captured = clock::now();
         self.take_commands();
@@ -240,7 +240,8 @@ impl Media {
         *injected.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the primary with its subscribers' link states. Returns those of each secondary rendition.
+    /// Updates the primary rendition with the link states of its subscribers. Returns the link states for each
+    /// secondary rendition.
     fn follow_links(&mut self, now: Instant) -> Vec<Vec<(SubscriberId, LinkState)>> {
         let sessions = self.shared.sessions();
         if let Some(primary) = &mut self.primary {
@@ -252,8 +253,8 @@ impl Media {
         self.secondaries.iter().map(links).collect()
     }
 
-    /// Sends the rest of the frame, paced by the player's link. Requests are handled in the meantime; joining and leaving
-    /// wait for the frame's end.
+    /// Sends the rest of the frame, paced by the player's link. In the meantime, feedback and retransmission requests
+    /// are handled. All other commands wait for the end of the frame.
     fn send_rest(&mut self) {
         while let Some(at) = self.primary.as_mut().and_then(Pipeline::send_rest) {
             let wait = at.since(clock::now());
@@ -293,8 +294,9 @@ impl Media {
         }
     }
 
-    /// Shares the newest picture with secondary renditions: one copy for those that take it as captured, and one for those
-    /// that take it as converted by the primary. The player's frame has been sent before.
+    /// Shares the newest picture with secondary renditions. There is one copy for the renditions that use the captured
+    /// picture, and one for those that use the picture as converted by the primary rendition. The player's frame has
+    /// already been sent.
     fn share(&mut self, info: &PictureInfo, links: Vec<Vec<(SubscriberId, LinkState)>>) {
         if self.secondaries.is_empty() {
             return;

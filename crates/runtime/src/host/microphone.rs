@@ -1,8 +1,8 @@
-//! A client's microphone at the host: the player's sound is played into a sink from which an application
-//! records.
+//! A client's microphone at the host. The player's sound is played into a sink, from which an application records it.
 //!
-//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer. A sound player like the client's
-//! plays them. Observers' payloads are not played. The sink is open while there is a session with a granted microphone.
+//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer. A sound player, which is the
+//! same as the client's, plays them. Observers' payloads are not played. The sink is open while there is a session that
+//! was granted the microphone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::sound_player::{AudioSink, PlaybackListener, SoundPlayer};
 /// The sound player's wake-up site.
 const SITE: &str = "host-control-to-audio";
 
-/// Plays clients' microphones; owned by the control thread.
+/// Plays clients' microphones. The control thread owns it.
 pub(super) struct Microphone {
     shared: Arc<Shared>,
     scheduler: Scheduler,
-    /// The sink while no player is running.
+    /// The sink, while no sound player is running.
     sink: Option<AudioSink>,
     player: Option<SoundPlayer>,
     uplinks: HashMap<SessionId, Box<UplinkReceiver>>,
@@ -34,7 +34,7 @@ pub(super) struct Microphone {
 }
 
 impl Microphone {
-    /// Creates the player. Without a sink, no session is granted a microphone.
+    /// Creates the microphone player. Without a sink, no session is granted a microphone.
     pub(super) fn new(
         shared: Arc<Shared>,
         scheduler: Scheduler,
@@ -50,11 +50,11 @@ impl Microphone {
         }
     }
 
-    /// Adds a session. `uplink` receives its granted streams, if any.
+    /// Adds a session. `uplink` receives the streams that the session was granted, if any.
     pub(super) fn add(&mut self, session: SessionId, uplink: Option<Box<UplinkReceiver>>) {
         let Some(mut uplink) = uplink else { return };
         if let Some(timed) = uplink.timed(MICROPHONE.stream) {
-            // The jitter buffer waits for late payloads.
+            // The receiver need not wait for late payloads, because the jitter buffer does.
             timed.set_wait(std::time::Duration::ZERO);
         }
         self.uplinks.insert(session, uplink);
@@ -85,7 +85,7 @@ impl Microphone {
         }
     }
 
-    /// Handles a media datagram. A rejected one is forged, replayed or malformed, and is ignored.
+    /// Handles a media datagram. A rejected datagram is forged, replayed or malformed, and is ignored.
     pub(super) fn datagram(&mut self, now: Instant, datagram: &[u8], plays: Option<SubscriberId>) {
         let Ok((header, _)) = Header::parse(datagram) else {
             return;

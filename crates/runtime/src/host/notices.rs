@@ -1,5 +1,5 @@
-//! Notices of a host's events for any number of readers. A reader cannot slow the host: each reader has its own queue, and a
-//! slow one loses the oldest notices.
+//! Notices of a host's events for any number of readers. A reader cannot delay the host: each reader has its own queue,
+//! and a slow reader loses the oldest notices.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,14 +7,15 @@ use std::time::Duration;
 
 pub use openuvr_ipc::notice::Notice;
 
-/// Maximum notices that wait for a reader: a few seconds of records.
+/// Maximum number of notices that wait for a reader: a few seconds of frame records.
 const MAX_PENDING: usize = 4096;
 
-/// A reader of a host's notices. Dropping it ends its queue. See [`HostRuntime::notices`](super::HostRuntime::notices).
+/// A reader of a host's notices. Dropping the reader removes its queue. See
+/// [`HostRuntime::notices`](super::HostRuntime::notices).
 pub struct Notices(Arc<Queue>);
 
 impl Notices {
-    /// The next notice; `None` on timeout. Callable from any thread.
+    /// The next notice; `None` after `timeout`. Callable from any thread.
     #[must_use]
     pub fn next(&self, timeout: Duration) -> Option<Notice> {
         let nothing = |state: &mut State| !state.has_any();
@@ -45,9 +46,9 @@ impl Queue {
 #[derive(Default)]
 struct State {
     pending: VecDeque<Notice>,
-    /// Notices lost before the oldest pending one.
+    /// Number of notices that were lost before the oldest pending notice.
     lost: u64,
-    /// The host's end, after all other notices.
+    /// The notice of the host's end. It follows all other notices.
     end: Option<Notice>,
 }
 
@@ -83,7 +84,7 @@ struct Posted {
 }
 
 impl Board {
-    /// Creates a reader of all notices from now on. After the host's end, the reader gets only the end.
+    /// Creates a reader of all notices from now on. After the host's end, a new reader gets only the notice of the end.
     pub(super) fn reader(&self) -> Notices {
         let queue = Arc::<Queue>::default();
         let mut posted = self.lock();
@@ -97,7 +98,7 @@ impl Board {
         self.lock().each(notice, State::push);
     }
 
-    /// Posts the host's end. Only the first one counts.
+    /// Posts the notice of the host's end. Only the first such notice counts.
     pub(super) fn finish(&self, notice: Notice) {
         let mut posted = self.lock();
         if posted.end.is_none() {
@@ -117,7 +118,7 @@ impl Board {
 }
 
 impl Posted {
-    /// Passes it to each remaining reader.
+    /// Passes the notice to each remaining reader.
     fn each(&mut self, notice: Notice, give: impl Fn(&mut State, Notice)) {
         self.readers.retain(|reader| reader.strong_count() > 0);
         let Some((last, others)) = self.readers.split_last() else {
@@ -167,7 +168,7 @@ mod tests {
         let reader = board.reader();
         board.finish(Notice::Failed("first".into()));
         board.finish(Notice::Failed("second".into()));
-        // Later notices of the threads, more than the queue holds.
+        // After the end, threads post more notices than the queue holds.
         (0..=MAX_PENDING)
             .map(note)
             .for_each(|notice| board.post(notice));

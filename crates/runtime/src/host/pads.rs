@@ -7,7 +7,7 @@ use openuvr_media::input_sink::pads::RumbleSource;
 
 use super::Shared;
 
-/// How often it checks whether the host stops, if nothing wakes it.
+/// How often the thread checks whether the host is stopping, if nothing wakes it.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Forwards rumble until the host stops.

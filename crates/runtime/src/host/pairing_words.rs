@@ -5,7 +5,7 @@ use std::time::Duration;
 use openuvr_net::address::peer_name;
 use openuvr_proto::control::handshake::PairingEvent;
 
-/// A pairing window was opened at the request of another program, which shows its PIN.
+/// The message that a pairing window was opened at the request of another program, which shows the PIN.
 pub(super) fn pairing_opened(span: Duration) -> String {
     let seconds = span.as_secs();
     format!("pairing is open for {seconds} s, requested by `openuvr devices pair`")

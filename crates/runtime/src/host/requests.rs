@@ -1,4 +1,4 @@
-//! Requests of applications and gateways to a running host. Frames are in [`subscribe`](super::subscribe).
+//! Requests of applications and gateways to a running host. [`subscribe`](super::subscribe) handles the frames.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::control::Command;
 impl HostRuntime {
     /// Opens a pairing window for `span`, in which a device may pair with `pin`.
     pub fn open_pairing(&self, pin: Pin, span: Duration) {
-        // The queue holds 16, and a user does not type faster.
+        // Ignore a full queue. It holds 16 commands, and a user does not open pairing windows that fast.
         let _ = self.command(Command::OpenPairing(pin, span));
     }
 
-    /// Requests admission of a gateway's device, with the device list and pairing window of all clients. The control thread
-    /// calls `answer`, which must not block.
+    /// Requests admission of a gateway's device. The device list and the pairing window are those of all clients. The
+    /// control thread calls `answer`, which must not block.
     pub fn admit(
         &self,
         admission: Admission,
@@ -35,48 +35,49 @@ impl HostRuntime {
         let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));
     }
 
-    /// Adds a listener that gets each payload of the host's sound, in the audio thread, until it returns `false` or the host
-    /// stops. It must not block. Returns whether there is sound.
+    /// Adds a listener, which is called with each payload of the host's sound until it returns `false` or the host
+    /// stops. It is called in the audio thread and must not block. Returns whether the listener was added, which
+    /// requires that there is sound.
     pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
         let command = AudioCommand::Listen(Box::new(listener));
         (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
     }
 
-    /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s with a SYN_REPORT after
-    /// simultaneous ones. `fd` is a uinput or evdev device, a pipe or a socket. It is set non-blocking; events that it does
-    /// not accept are lost, except keys. The mapping replaces an earlier one. Devices without a mapping act as keyboard and
-    /// mouse.
+    /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s. A SYN_REPORT
+    /// follows each group of simultaneous events. `fd` is a uinput or evdev device, a pipe or a socket, and is set
+    /// non-blocking. Events that `fd` does not accept are lost, except keys. The mapping replaces an earlier mapping of
+    /// the device. Devices without a mapping act as keyboard and mouse.
     ///
     /// # Errors
-    /// Returns one line if `fd` cannot be written to or the host has stopped.
+    /// Returns a one-line error if `fd` cannot be written to or the host has stopped.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
         self.command(Command::Map(device, Some(descriptor)))
     }
 
-    /// Ends [`HostRuntime::map_device`]. The device's pressed keys are released first.
+    /// Ends the mapping of [`HostRuntime::map_device`]. The device's pressed keys are released first.
     ///
     /// # Errors
-    /// Returns one line if the host has stopped.
+    /// Returns a one-line error if the host has stopped.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         self.command(Command::Map(device, None))
     }
 
-    /// The player's newest controller states; `None` before the current player's first. Callable from any
-    /// thread.
+    /// The player's newest controller states; `None` before the current player has sent any. Callable from any thread.
     #[must_use]
     pub fn controllers(&self) -> Option<ReceivedControllers> {
         self.shared.sessions().controllers()
     }
 
-    /// The player's display; `None` until its client has reported it. Callable from any thread.
+    /// The player's display; `None` until the player's client has reported it. Callable from any thread.
     #[must_use]
     pub fn display(&self) -> Option<PlayerDisplay> {
         self.shared.sessions().display()
     }
 
-    /// Announces when the application samples poses. The transmission time is subtracted, and the player's client samples at
-    /// the resulting times if it supports that. This is cheap: call it for each frame. Callable from any thread.
+    /// Announces the times at which the application samples poses. The host subtracts the transmission time. The
+    /// player's client samples at the resulting times if it supports that. This call is cheap: call it for each frame.
+    /// Callable from any thread.
     pub fn pose_schedule(&self, schedule: RefreshTiming<Instant>) {
         let mut sessions = self.shared.sessions();
         if sessions.pose_schedule(clock::now(), schedule) {
@@ -84,14 +85,15 @@ impl HostRuntime {
         }
     }
 
-    /// Plays haptic feedback on one hand of the player. It replaces the previous one. Callable from any thread.
+    /// Plays haptic feedback on one hand of the player. It replaces the previous feedback for that hand. Callable from
+    /// any thread.
     pub fn haptic(&self, haptic: Haptic) {
         let mut sessions = self.shared.sessions();
         sessions.haptic(clock::now(), haptic);
         self.shared.flush(&mut sessions);
     }
 
-    /// The player's newest head pose; `None` before the current player's first. Callable from any thread.
+    /// The player's newest head pose; `None` before the current player has sent a pose. Callable from any thread.
     #[must_use]
     pub fn pose(&self) -> Option<ReceivedPose> {
         self.shared.sessions().pose()

@@ -1,5 +1,5 @@
-//! Subscribers other than sessions: browsers, players of other protocols, recorders, tests. Their requests and feedback are
-//! handled here. Their frames go to [`detached`].
+//! Subscribers that are not sessions: browsers, players of other protocols, recorders, tests. This module handles their
+//! requests and feedback. Their frames go to [`detached`].
 
 mod detached;
 
@@ -27,35 +27,36 @@ use super::{HostRuntime, MediaCommand, Shared};
 use crate::sched;
 use crate::scheduling_latency::WakeupSite;
 
-/// Why a subscription failed.
+/// The reason why a subscription failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubscribeError {
-    /// The host refused the subscription, by the rules for all clients.
+    /// The host refused the subscription, by the rules that apply to all clients.
     #[error("{0}")]
     Refused(Refusal),
     /// The host has stopped.
     #[error("the host has stopped")]
     Stopped,
-    /// The thread cannot be started.
+    /// The subscriber's thread cannot be started.
     #[error("can't start a thread: {0}")]
     Thread(String),
-    /// The host in another process failed, or is from another build.
+    /// The host is in another process, and failed or is from another build.
     #[error("{0}")]
     Failed(String),
-    /// No host is running in the application's process (it has not started, or has ended).
+    /// No host is running in the application's process, because the host has not started yet or has ended.
     #[error("no host is running in the application: retry when it shows a picture")]
     Unavailable,
 }
 
 impl HostRuntime {
-    /// Subscribes from the next key frame on, which comes soon. The calls of `subscriber` run in their own thread, which
-    /// sleeps for [`Progress::Deferred`]. Returns its id for later calls and the granted role. Role arbitration is the same
-    /// as for sessions. All these functions may be called from any thread.
+    /// Adds a subscriber, which receives frames from the next key frame on. That key frame comes soon. The methods of
+    /// `subscriber` are called in a separate thread, which sleeps while the subscriber returns [`Progress::Deferred`].
+    /// Returns the id of the subscriber for later calls, and the granted role. Roles are granted by the same rules as
+    /// for sessions. All functions for subscribers may be called from any thread.
     ///
     /// [`Progress::Deferred`]: openuvr_proto::send::subscriber::Progress::Deferred
     ///
     /// # Errors
-    /// [`SubscribeError`] if the subscription failed. Nothing has changed then.
+    /// [`SubscribeError`] if the subscription failed. The host is then unchanged.
     pub fn subscribe(
         &self,
         request: SubscribeRequest,
@@ -68,7 +69,7 @@ impl HostRuntime {
         let id = SubscriberId::Other(self.others.fetch_add(1, Ordering::Relaxed) + 1);
         #[expect(
             clippy::disallowed_methods,
-            reason = "its bound is in bytes and time, not in calls: `Backlog::take`"
+            reason = "`Backlog::take` bounds the channel by bytes and time"
         )]
         let (calls, inbox) = channel();
         let backlog = Arc::new(Backlog::new(request.intake));
@@ -87,7 +88,7 @@ impl HostRuntime {
             shared: shared.clone(),
             wakeup_site,
         };
-        // It is not joined at the end, because it may block.
+        // The thread is not joined at the end, because it may block.
         let started = (self.scheduler).spawn(
             sched::ThreadRole::Background,
             "ouvr-subscriber",
@@ -96,24 +97,24 @@ impl HostRuntime {
             },
         );
         if let Err(e) = started {
-            // Dropping the closure has unsubscribed it.
+            // Dropping the closure has already removed the subscriber.
             return Err(SubscribeError::Thread(e.to_string()));
         }
         shared.update_host(|_| ());
         Ok((id, grant))
     }
 
-    /// Removes a subscriber. A waiting subscriber gets its role. Unknown ids are ignored.
+    /// Removes a subscriber. If it was the player, a waiting subscriber becomes the player. Unknown ids are ignored.
     pub fn unsubscribe(&self, subscriber: SubscriberId) {
         let goodbye = Ending::Goodbye(GoodbyeReason::Quit);
         self.shared
             .update_host(|host| host.unsubscribe(subscriber, goodbye));
     }
 
-    /// Requests another role, for example when an observer presses "play".
+    /// Requests another role for a subscriber, for example when the user of an observer presses "play".
     ///
     /// # Errors
-    /// The reason for a refusal. The subscriber then keeps its role.
+    /// The reason why the host refused the role. The subscriber then keeps its role.
     pub fn request_role(
         &self,
         subscriber: SubscriberId,
@@ -123,9 +124,10 @@ impl HostRuntime {
         (self.shared).update_host(|host| host.request_role(subscriber, role, take_over))
     }
 
-    /// Queues a player's input, sampled at `sampled` on its own clock, after its earlier input. Frames that may show it
-    /// carry its number ([`FrameHeader::echo`]). When the player leaves, loses the role, or is silent for 1.5 s (see
-    /// [`on_activity`](HostRuntime::on_activity)), its keys are released. After 100 ms of silence, they stop repeating.
+    /// Queues a player's input event after the player's earlier input. `sampled` is on the player's own clock. Frames
+    /// that may show the event carry its number ([`FrameHeader::echo`]). The player's keys are released when the player
+    /// leaves, loses the role, or is silent for 1.5 s (see [`on_activity`](HostRuntime::on_activity)). They stop
+    /// repeating after 100 ms of silence.
     ///
     /// [`FrameHeader::echo`]: openuvr_proto::wire::video::FrameHeader::echo
     ///
@@ -140,14 +142,14 @@ impl HostRuntime {
         let mut host = self.shared.sessions();
         let taken = host.input(clock::now(), subscriber, event, sampled);
         drop(host);
-        // The control thread injects it.
+        // The control thread injects the event.
         self.shared.wake_control();
         taken
     }
 
-    /// Adds a piece of text copied by the player, in order. A first piece (offset 0) replaces an incomplete text. The piece
-    /// is ignored if the sender is an observer, or [`Config::clipboard`](super::config::Config::clipboard) does not allow
-    /// it.
+    /// Adds a piece of text that the player copied. Pieces must be added in order, and a first piece (offset 0)
+    /// replaces an incomplete text. The piece is ignored if the subscriber is an observer or
+    /// [`Config::clipboard`](super::config::Config::clipboard) does not allow this direction.
     pub fn clipboard_piece(&self, subscriber: SubscriberId, piece: &ClipboardPiece) {
         let mut host = self.shared.sessions();
         let complete = host.clipboard_piece_from(subscriber, piece);
@@ -157,8 +159,8 @@ impl HostRuntime {
         }
     }
 
-    /// Sets the player's head pose, sampled at `sampled` on its own clock. Frames drawn with it carry its
-    /// number, which counts up from 1. Ignored from observers.
+    /// Sets the player's head pose. `sampled` is on the player's own clock. Frames that are drawn with the pose carry
+    /// the pose's number. Numbers start at 1 and increase. A pose of an observer is ignored.
     pub fn submit_pose(
         &self,
         subscriber: SubscriberId,
@@ -169,7 +171,7 @@ impl HostRuntime {
         host.posed(clock::now(), subscriber, pose, sampled);
     }
 
-    /// Sets the player's controller states, sampled at `sampled` on its own clock. Ignored from observers.
+    /// Sets the player's controller states. `sampled` is on the player's own clock. States of an observer are ignored.
     pub fn submit_controllers(
         &self,
         subscriber: SubscriberId,
@@ -180,14 +182,15 @@ impl HostRuntime {
         host.controlled(clock::now(), subscriber, states, sampled);
     }
 
-    /// Sets a subscriber's display, used while it is the player. The first number is 1. Older numbers are ignored.
+    /// Sets the properties of a subscriber's display, which are used while the subscriber is the player. Their number
+    /// starts at 1 and increases; properties with an older number are ignored.
     pub fn submit_display(&self, subscriber: SubscriberId, display: (u32, Display)) {
         let mut host = self.shared.sessions();
         host.set_display(clock::now(), subscriber, display);
     }
 
-    /// Records activity of a subscriber's client. Its gateway calls this at least twice a second while it is
-    /// the player, and every 50 ms while keys are down. Input, poses and feedback count as activity.
+    /// Records activity of a subscriber's client. The client's gateway calls this at least twice a second while the
+    /// client is the player, and every 50 ms while keys are down. Input, poses and feedback also count as activity.
     pub fn on_activity(&self, subscriber: SubscriberId) {
         let mut host = self.shared.sessions();
         let news = host.on_activity(clock::now(), subscriber);
@@ -222,8 +225,8 @@ impl Shared {
         done
     }
 
-    /// Updates the state of a subscriber's frames. The control thread is woken only for the player's. It handles the others
-    /// at its next wake-up, a quarter of a second later at most.
+    /// Updates the state of a subscriber's frames. Only an update for the player wakes the control thread. The control
+    /// thread handles other updates at its next wake-up, at most a quarter of a second later.
     fn note_subscriber(&self, id: SubscriberId, change: impl FnOnce(&mut Host)) {
         let mut host = self.sessions();
         change(&mut host);
@@ -235,15 +238,15 @@ impl Shared {
     }
 }
 
-/// The subscribers other than sessions.
+/// The subscribers that are not sessions.
 #[derive(Default)]
 pub(super) struct DetachedSubscribers(Mutex<HashMap<SubscriberId, Entry>>);
 
-/// A subscriber from its subscription to its end.
+/// The state of a subscriber from its subscription to its end.
 struct Entry {
     calls: Sender<Call>,
     backlog: Arc<Backlog>,
-    /// The media thread's handle, until it is taken.
+    /// The media thread's handle of the subscriber, until it is taken.
     detached: Option<Detached>,
 }
 
@@ -264,7 +267,7 @@ impl DetachedSubscribers {
         self.lock().insert(id, entry);
     }
 
-    /// Takes the media thread's handle. This is possible once.
+    /// Takes the media thread's handle of the subscriber. Returns it only once.
     pub(super) fn take(&self, id: SubscriberId) -> Option<Detached> {
         self.lock().get_mut(&id)?.detached.take()
     }
@@ -280,7 +283,7 @@ impl DetachedSubscribers {
     /// Wakes a subscriber's thread for pending updates.
     pub(super) fn update(&self, id: SubscriberId) {
         if let Some(entry) = self.lock().get(&id) {
-            // One pending call is enough.
+            // One pending `Update` call is sufficient.
             if !entry.backlog.updated.swap(true, Ordering::AcqRel) {
                 let _ = entry.calls.send(Call::Update);
             }

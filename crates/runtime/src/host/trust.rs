@@ -1,7 +1,8 @@
-//! Trust decisions of the control thread. It reads the device list directly, and a writer thread stores pairings and visits.
+//! Trust decisions of the control thread. The control thread reads the device list directly, and a writer thread stores
+//! pairings and sessions.
 //!
-//! A disk may be slow, and another program may hold the folder's lock. Neither may delay the player's input. A read costs a
-//! `stat`, and reading a small file after a change.
+//! Writing may block, because a disk may be slow and another program may hold the folder's lock. This must not delay
+//! the player's input. A read costs a `stat`, and after a change also the reading of a small file.
 //!
 //! The file and its rules are in [`crate::trust_store`].
 
@@ -19,7 +20,7 @@ use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::trust_store::{DeviceStore, PairingRequests, RequestedWindow};
 
-/// Maximum entries that wait for the disk (guess: the sessions of some seconds). Without room, an entry is lost.
+/// Maximum entries that wait for the disk (guess: the sessions of some seconds). Further entries are lost.
 const MAX_ENTRIES: usize = 64;
 
 /// An entry for the writer thread.
@@ -41,7 +42,7 @@ enum TrustEvent {
     WindowOpened(String),
 }
 
-/// Devices paired in this run that are not in the file, either not yet or because it cannot be written. Each was
+/// Devices paired in this run that are not yet in the file, or never will be because it cannot be written. Each was
 /// authenticated by a PIN.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
@@ -53,7 +54,7 @@ pub(super) struct Trust {
     requests: PairingRequests,
     unstored: Unstored,
     entries: SyncSender<Entry>,
-    /// The last error of the list, if any.
+    /// The error of the last reading of the device list, if it failed.
     last_error: Option<String>,
 }
 
@@ -89,7 +90,7 @@ impl Trust {
     /// Reads the device list and returns the status of each client. A paired device that could not be stored is allowed
     /// while the host runs, unless it is forbidden.
     pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
-        // Read before the file, because a device that left this list is in the file.
+        // Read before the file, because a device is removed from this list only once it is in the file.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
         let devices = &self.devices;
@@ -104,7 +105,7 @@ impl Trust {
 
     fn refresh(&mut self) {
         let last_error = self.devices.refresh().err().map(|e| e.to_string());
-        // Reported once for consecutive errors.
+        // Consecutive equal errors are reported once.
         if last_error != self.last_error
             && let Some(why) = &last_error
         {
@@ -123,7 +124,7 @@ impl Trust {
         self.write(TrustEvent::Paired(key, name));
     }
 
-    /// The newly requested pairing window, which is recorded as opened.
+    /// Takes a newly requested pairing window, and records it as opened.
     pub(super) fn requested_window(&mut self) -> Option<RequestedWindow> {
         let window = match self.requests.poll(now()) {
             Ok(window) => window?,
@@ -141,8 +142,8 @@ impl Trust {
         self.write(TrustEvent::SessionStarted(key));
     }
 
-    /// The display name of a device that joined under this announced name. Names are not authenticated, so the stored one
-    /// comes first.
+    /// The display name of a device that joined under this announced name. A stored name takes precedence, because
+    /// announced names are not authenticated.
     pub(super) fn display_name(&mut self, key: PublicKey, calls_itself: &str) -> String {
         let now = DeviceName::new(calls_itself);
         let known = self.devices.devices().iter().find(|d| d.key == key);
@@ -159,8 +160,7 @@ impl Trust {
     fn write(&mut self, event: TrustEvent) {
         let entry = Entry { event, at: now() };
         if self.entries.try_send(entry).is_err() {
-            let why = "the disk is too slow to store devices: a new one will need its \
-                       PIN again";
+            let why = "the disk is too slow to store devices: a newly paired device will have to pair again";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
     }

@@ -1,4 +1,4 @@
-//! The clients' window sizes. The player's may set the display's size.
+//! The clients' window sizes. The player's window size may determine the size of the display.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ mod tests {
         windows.set(one, small);
         assert_eq!(windows.changed(Some(one)), Some(Some(small)));
         assert_eq!(windows.changed(Some(one)), None);
-        // A new player's earlier size counts.
+        // A new player's size counts even if the client reported it before it became the player.
         assert_eq!(windows.changed(Some(other)), Some(Some(large)));
         windows.remove(other);
         assert_eq!(windows.changed(None), Some(None));

@@ -10,7 +10,7 @@ use rustix::process::{
 
 use super::LaunchError;
 
-/// How long an application may take until its first picture once its launcher has exited (guess).
+/// How long an application may take to show its first picture after its launcher has exited (guess).
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A signal to forward to the application.
@@ -18,7 +18,7 @@ pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ForwardedSignal {
     /// The signal.
     pub signal: Signal,
-    /// Whether the terminal sent it, to its whole foreground process group.
+    /// Whether the signal was typed: the terminal sent it to its whole foreground process group.
     pub typed: bool,
 }
 
@@ -27,19 +27,20 @@ pub struct ForwardedSignal {
 pub struct Application {
     child: Child,
     status: Option<ExitStatus>,
-    /// A signal sent to it that it may not have forwarded.
+    /// The last signal that only the first process got. The process may not have forwarded it.
     unforwarded: Option<Signal>,
 }
 
 impl Application {
-    /// Starts it in this process's group, so that terminal signals reach both; `Command::process_group` selects another
-    /// group. This process becomes the subreaper of the application's orphans (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever
-    /// their process group or session; see [`has_orphans`](Application::has_orphans).
+    /// Starts the application in this process's group, so that terminal signals reach both; `Command::process_group`
+    /// selects another group. This process becomes the subreaper of the application's orphans
+    /// (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever their process group or session; see
+    /// [`has_orphans`](Application::has_orphans).
     ///
     /// # Errors
     /// Returns an error if the application cannot be started.
     pub fn start(mut command: Command) -> Result<Application, LaunchError> {
-        // Inherits a launcher's orphans; supported since Linux 3.4.
+        // This process inherits the orphans of a launcher (Linux 3.4).
         let _ = set_child_subreaper(Some(getpid()));
         let program = command.get_program().display().to_string();
         let child = command.spawn();
@@ -57,9 +58,11 @@ impl Application {
         self.child.id()
     }
 
-    /// Forwards new signals and an earlier one to the application. If the application is only a launcher that has exited or
-    /// gets a second signal, they go to the streaming process instead. They never go to both at once, because a launcher may
-    /// forward the signal itself, and an application may treat the second one as urgent.
+    /// Forwards new signals to the application's first process while it runs. If another process streams, a signal also
+    /// goes to that process once the first process has exited, or has already got a signal that the streaming process
+    /// did not get. The first signal does not go to both, because a launcher may forward it itself, and an application
+    /// may treat a second signal as urgent. Once the first process has exited, the streaming process also gets the last
+    /// signal that only the first process got.
     ///
     /// A typed signal has reached this process group, so it is forwarded only to a streaming process in a different group.
     pub fn forward_signals(&mut self, signals: &[ForwardedSignal], streaming: Option<Pid>) {
@@ -102,9 +105,9 @@ impl Application {
         self.status
     }
 
-    /// Whether orphans of it are running. These processes were left by a launcher that exited, and are now children of this
-    /// process. Reaps those that have ended, so that none stays a zombie: call it regularly, even while the application
-    /// runs. `helpers` are other children of this process, which are waited for elsewhere.
+    /// Whether orphans of the application are running. A launcher that exited left these processes, and they are now
+    /// children of this process. Ended orphans are reaped, so that none stays a zombie: call this regularly, even while
+    /// the application runs. `helpers` are other children of this process, which are waited for elsewhere.
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
             let (mut running, mut ended) = (false, false);
@@ -118,7 +121,8 @@ impl Application {
                     _ => ended = true,
                 }
             }
-            // The children of a process that just ended only now become this process's, so they are checked again.
+            // If a process has just ended, its children have only now become children of this process, so it checks
+            // again.
             if running || !ended {
                 return running;
             }

@@ -1,5 +1,5 @@
-//! Registers the Vulkan layer in `libopenuvr_hook.so` with the loader, by a manifest in a folder and variables that name
-//! both. `crates/hook/src/vulkan/mod.rs` explains them.
+//! Registers the Vulkan layer in `libopenuvr_hook.so` with the Vulkan loader: writes a manifest into a folder, and sets
+//! variables that name the folder and the layer. `crates/hook/src/vulkan/mod.rs` explains the variables.
 //!
 //! Nothing is installed; other programs are not affected.
 
@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::{fs, io};
 
-/// The layer's manifest. It names a library in its own folder.
+/// The layer's manifest. Its library path is relative to the folder of the manifest, and is replaced.
 const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
 
 /// The default data folders (XDG base directory specification).
@@ -32,7 +32,7 @@ pub(super) fn register(
     let file = layer_folder.join("VkLayer_openuvr_capture.json");
     fs::write(file, serde_json::to_vec_pretty(&manifest)?)?;
     let set = |name| now(name).filter(|value| !value.is_empty());
-    // This replaces all other search paths, so the layer's must be among them.
+    // `VK_LAYER_PATH` replaces all other search paths. If it is set, the layer's folder must be in it.
     let found = match set("VK_LAYER_PATH") {
         Some(path) => ("VK_LAYER_PATH", prepend(layer_folder.as_os_str(), &path)),
         None => {

@@ -56,7 +56,7 @@ fn searched(named: Option<&Path>) -> String {
 
 fn beside(program: &Path, file: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
-    // Cargo's `deps` folder comes first, because the copy next to the program may be outdated.
+    // Cargo's `deps` folder comes first, because the library next to the program may be outdated.
     let folders = [
         folder.join("deps"),
         folder.to_owned(),

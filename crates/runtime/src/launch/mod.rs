@@ -5,12 +5,12 @@
 //!      ▲                        └─ LD_PRELOAD, the Vulkan layer, OPENUVR_RUN=socket
 //!      └─ reports ◄──────────── the host in the application's process ◄─┘
 //! ```
-//! The application is a child of this process. Its first process that shows a picture connects to the [`Socket`], receives
-//! the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the clients itself. Its messages arrive as
-//! [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures bypass this process.
+//! The application is a child of this process. Its first process that shows a picture connects to the [`Socket`],
+//! receives the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the clients itself. It sends
+//! its messages as [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures do not pass through the launcher.
 //!
-//! The module prints nothing, catches no signals, and opens no terminal. Only the thread that started the application uses
-//! it.
+//! The module prints nothing, catches no signals, and opens no terminal. Only the thread that started the application
+//! may use it.
 
 mod application;
 mod layer;
@@ -47,7 +47,8 @@ pub enum LaunchError {
         "can't find {XR_RUNTIME} ({0}): run `./dev install`, or specify its path with --runtime"
     )]
     NoRuntime(String),
-    /// The loader uses these characters to separate entries of `LD_PRELOAD`, and they cannot be quoted (ld.so(8)).
+    /// The path contains a space or a colon. The loader separates entries of `LD_PRELOAD` by these characters, and they
+    /// cannot be quoted (ld.so(8)).
     #[error(
         "the dynamic loader does not support a space or colon in {}: move program and library", .0.display()
     )]
@@ -61,7 +62,7 @@ pub enum LaunchError {
     /// The settings for the hook cannot be serialised.
     #[error("{0}")]
     Settings(String),
-    /// The operation that failed, and its error.
+    /// A failed operation, and its error.
     #[error("{0}: {1}")]
     System(String, io::Error),
 }
@@ -72,11 +73,11 @@ impl LaunchError {
     }
 }
 
-/// The command that starts `words`, a program and its arguments, with the hook `library` preloaded, the Vulkan layer
-/// registered, and the path of `socket`. The caller may set stdio, working directory and other variables before
-/// [`Application::start`].
+/// The command that starts `words`, a program and its arguments. Its environment preloads the hook `library`, registers
+/// the Vulkan layer, and names the path of `socket`. The caller may set stdio, the working directory and other
+/// variables before [`Application::start`].
 ///
-/// Existing values of these variables are appended.
+/// The existing values of `LD_PRELOAD` and of the layer's variables are kept at the end of the new values.
 ///
 /// # Errors
 /// Returns an error if `words` is empty or the layer cannot be registered in the socket's folder.
@@ -105,8 +106,9 @@ pub fn command(
     Ok(command)
 }
 
-/// The command that starts `words`, an application that links `libopenuvr`, with the path of `socket`, where its first host
-/// receives its settings and sends its messages. No library is preloaded.
+/// The command that starts `words`, an application that links `libopenuvr`. Its environment names the path of `socket`,
+/// from which the application's first host receives its settings and to which it sends its messages. No library is
+/// preloaded.
 ///
 /// # Errors
 /// Returns an error if `words` is empty.

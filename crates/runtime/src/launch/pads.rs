@@ -1,5 +1,6 @@
-//! Game pads for an application, without kernel devices. They need a second library in its processes, and the folder through
-//! which the host in one process provides its pads to all processes. Some pads may exist before there is a host.
+//! Game pads for an application, without kernel devices. They need a second library in its processes, and a folder.
+//! Through this folder, the host in one process provides its pads to all processes. Some pads may exist before there is
+//! a host.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,13 +18,14 @@ pub const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 /// Makes SDL (2.0.22 and later) scan `/dev/input` itself, because udev does not know these pads.
 const WITHOUT_UDEV: &str = "SDL_JOYSTICK_DISABLE_UDEV";
 
-/// Names a device to all versions of SDL. SDL 1.2 scans `event0` to `event31` itself.
+/// Names a device for all versions of SDL. SDL 1.2 scans `event0` to `event31` itself.
 const DEVICE: &str = "SDL_JOYSTICK_DEVICE";
 
 /// The folder of kernel devices.
 const KERNELS: &str = "/dev/input";
 
-/// Provides game pads to an application's processes. Its folder is in the socket's, and is removed with it.
+/// Provides game pads to an application's processes. The folder of the pads is in the socket's folder, and is removed
+/// with it.
 #[derive(Debug)]
 pub struct GamePads {
     library: PathBuf,
@@ -32,8 +34,8 @@ pub struct GamePads {
 }
 
 impl GamePads {
-    /// Prepares pads for an application with the hook `hook`, an absolute path. The first `seats` pads always
-    /// exist; others are hot-plugged.
+    /// Prepares pads for an application. `hook` is the absolute path of the hook. The first `seats` pads always exist;
+    /// others are hot-plugged.
     ///
     /// # Errors
     /// Returns an error if the library is not in the hook's folder, or the folder cannot be written to.
@@ -80,12 +82,12 @@ impl GamePads {
         }
     }
 
-    /// Releases the buttons of the remaining pads once the process that served them has ended.
+    /// Releases the buttons of the pads that always exist, once the process that served them has ended.
     pub fn release_all(&self) {
         self.seats.reset();
     }
 
-    /// Updates the folder to the kernel's current devices. Call it regularly.
+    /// Updates the folder's links to the kernel's current devices. Call this regularly.
     pub fn sync_devices(&self) {
         let devices = self.folder.join(DEVICES);
         let names = |folder: &Path| -> Vec<_> {

@@ -1,8 +1,8 @@
-//! The socket to which an application's processes connect. The first one that shows a picture receives the settings and
-//! sends messages. The next one gets its turn when that one has ended.
+//! The socket to which an application's processes connect. The first process that shows a picture receives the settings
+//! and sends messages. The next process gets its turn when the first has ended.
 //!
-//! A stand-in process of this program may stream until the first one connects. The stand-in is then asked to end, and the
-//! connected process receives the settings once the stand-in has ended.
+//! A stand-in process of this program may stream until a process of the application connects. The stand-in is then
+//! asked to end, and the connected process receives the settings once the stand-in has ended.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -37,25 +37,25 @@ pub(super) const MAX_PROCESSES: usize = 64;
 
 const NAME: &str = "socket";
 
-/// A socket in a folder that is private to this user, and the connected processes. The socket and its folder are removed
-/// when it is dropped.
+/// A socket in a folder that is private to this user, and the connected processes. Dropping it removes the socket and
+/// the folder.
 #[derive(Debug)]
 pub struct Socket {
     listener: OwnedFd,
     /// Private to this user; removed with the socket.
     folder: PathBuf,
-    /// The frame of the settings.
+    /// The settings, encoded as a frame.
     settings: Vec<u8>,
     /// Pad sockets sent with the settings.
     seats: SeatSockets,
-    /// The processes, in order of connection. The first has the settings.
+    /// The connected processes, in order of connection. Only the first is sent the settings.
     processes: Vec<Process>,
     was_used: bool,
     /// The stand-in process.
     stand_in: Option<Pid>,
     /// Whether the last accept failed for lack of file descriptors.
     descriptors_exhausted: bool,
-    /// Displays into which ended processes injected input.
+    /// Displays into which processes injected input that have ended since.
     abandoned: Vec<String>,
 }
 
@@ -64,9 +64,9 @@ pub struct Socket {
 struct Process {
     socket: OwnedFd,
     pid: Pid,
-    /// A pidfd, which signals the process's exit even if a child still has the socket (Linux 5.3).
+    /// A pidfd, which signals the process's exit even if a child keeps the socket open (Linux 5.3).
     end: Option<OwnedFd>,
-    /// Whether its greeting has arrived and has this version.
+    /// Whether its greeting has arrived and names this version.
     greeted: bool,
     notified: bool,
     /// The display into which it injects input.
@@ -121,7 +121,7 @@ impl Socket {
         self.folder.join(NAME)
     }
 
-    /// Sets the sockets of existing pads, which are sent with the settings.
+    /// Sets the sockets of the pads that always exist. They are sent with the settings.
     pub(super) fn set_seats(&mut self, seats: SeatSockets) {
         self.seats = seats;
     }
@@ -140,9 +140,10 @@ impl Socket {
         self.stand_in = process;
     }
 
-    /// Waits for messages of the streaming process, for `turn` at most.
+    /// Waits for messages of the streaming process, for `turn` at most, and returns them.
     pub fn reports(&mut self, turn: Duration) -> Vec<LaunchReport> {
-        // The listener stays readable while accept fails, so it is polled once per call, not in a busy loop.
+        // The listener stays readable while accept fails. It is then not polled, and accept is retried once per call,
+        // so that the caller does not loop without waiting.
         let takes = !self.descriptors_exhausted && self.processes.len() < MAX_PROCESSES;
         let listener = Some(&self.listener).filter(|_| takes);
         let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
@@ -179,7 +180,7 @@ impl Socket {
                 first.notified = true;
                 self.was_used |= !stands_in;
             } else if first.notified && stands_in && has_application {
-                // Asks it to end. It is removed once it has closed its end.
+                // Asks the stand-in to end. It is removed once it has closed its socket.
                 let _ = shutdown(&first.socket, Shutdown::Write);
             }
         }
@@ -204,7 +205,7 @@ impl Socket {
                     return;
                 }
             };
-            // The settings may hold a PIN.
+            // Other users' processes are refused, because the settings may hold a PIN.
             let Ok(peer) = peer_credentials(&socket) else {
                 continue;
             };
@@ -248,7 +249,7 @@ impl Socket {
         self.was_used
     }
 
-    /// Takes the displays into which processes injected input that have ended since the last call.
+    /// Takes the displays into which processes injected input that ended since the last call.
     pub fn abandoned_displays(&mut self) -> Vec<String> {
         std::mem::take(&mut self.abandoned)
     }
@@ -275,7 +276,7 @@ fn send_settings(
     let sockets: Vec<BorrowedFd<'_>> = seats.0.iter().map(|seat| seat.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MAX_PADS as usize))];
     let mut with = SendAncillaryBuffer::new(&mut space);
-    // There are never more sockets than fit.
+    // The buffer has room for the largest number of sockets.
     if !sockets.is_empty() && !with.push(SendAncillaryMessage::ScmRights(&sockets)) {
         return Err(Errno::NOBUFS);
     }
@@ -284,8 +285,8 @@ fn send_settings(
     Ok(())
 }
 
-/// Creates a private folder in the runtime folder, if that is private to this user, and otherwise in the folder of temporary
-/// files. The latter is shared, so the name is unpredictable and must not exist yet.
+/// Creates a private folder. It is in the runtime folder if that is private to this user, and otherwise in the folder
+/// of temporary files. The latter is shared, so the name of the new folder is unpredictable and must not exist yet.
 fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     // XDG Base Directory Specification 0.8: owned by the user, with access mode 0700.
     let is_ours = |folder: &&Path| {
@@ -297,7 +298,7 @@ fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     };
     let runtime = runtime.filter(is_ours).map(Path::to_owned);
     let runtime = runtime.unwrap_or_else(std::env::temp_dir);
-    // Keyed with system randomness.
+    // The hash is keyed with system randomness.
     let random = RandomState::new().hash_one(std::process::id());
     let name = format!("openuvr-run-{random:016x}");
     let folder = runtime.join(name);
@@ -316,17 +317,18 @@ impl Drop for Socket {
 }
 
 impl Process {
-    /// Reads its reports. Returns whether it is still connected. A process of another version is disconnected, with a
-    /// notice.
+    /// Reads the process's reports. Returns whether the process is still connected. A process of another version is
+    /// disconnected, with a notice.
     fn receive(&mut self, reports: &mut Vec<LaunchReport>) -> bool {
-        // Checked before reading, so that all messages sent before its exit are readable.
+        // Checked before reading, so that all messages that the process sent before its exit are read.
         let ended = self.has_ended();
         let mut buffer = vec![0; PREFIX + LaunchReport::MAX_LEN];
         loop {
             let length = match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return false,
                 Ok((_, length)) => length,
-                // ECONNRESET is reported once if it ended without reading the settings; its messages follow.
+                // ECONNRESET is reported once if the process ended without reading the settings. Its messages can be
+                // read afterwards.
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(Errno::AGAIN) => return !ended,
                 Err(_) => return false,
@@ -343,7 +345,7 @@ impl Process {
             match frame::from_bytes(bytes) {
                 Ok(LaunchReport::InputDisplay(display)) => self.injects = Some(display),
                 Ok(report) => reports.push(report),
-                // A truncated report, or one of a process that was tampered with.
+                // A truncated report, or a report of a process that was tampered with.
                 Err(why) => tracing::debug!("invalid report of the application's host: {why}"),
             }
         }

@@ -1,5 +1,5 @@
-//! Environment and settings of an application. Its lifetime is tested in `crates/runtime/tests/launch.rs`,
-//! which needs its own process.
+//! Tests of an application's environment and settings. Its lifetime is tested in `crates/runtime/tests/launch.rs`,
+//! because that test needs its own process.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,9 +20,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::*;
 use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
 
-/// Connects as a process of the application does at its first picture.
+/// Connects like a process of the application that shows its first picture.
 fn process(at: &Socket) -> OwnedFd {
-    // A program that another test starts must not inherit the socket, because it would keep it open.
+    // A program that another test starts must not inherit the socket and keep it open.
     let flags = SocketFlags::CLOEXEC;
     let end = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
     connect(&end, &SocketAddrUnix::new(at.path()).unwrap()).unwrap();
@@ -82,7 +82,7 @@ fn one_process_streams_and_the_next_follows_it() {
     );
     assert_eq!(socket.abandoned_displays(), [""; 0]);
 
-    // Its last message arrives, and its display is reported as abandoned.
+    // The last message of the first process arrives, and its display is reported as abandoned.
     send_report(&first, &LaunchReport::Notice(Notice::SourceShown(false)));
     drop(first);
     assert_eq!(
@@ -121,7 +121,7 @@ fn a_process_of_another_version_is_refused_with_one_line() {
     };
     assert!(why.contains("different versions"), "{why}");
     assert_eq!((received(&old), socket.waiting()), (None, 0));
-    // The next process gets its turn.
+    // The next process receives the settings.
     let next = process(&socket);
     assert_eq!(socket.reports(Duration::ZERO), []);
     assert_eq!(received(&next), Some(settings()));
@@ -185,7 +185,7 @@ sys.stdout.write('told' if b'other' in end.recv(65536) else 'not told')";
 fn the_number_of_waiting_processes_is_bounded() {
     let mut socket = Socket::open(&settings()).unwrap();
     let mut all = Vec::new();
-    // Never more than the backlog holds, because connecting would block.
+    // Each round connects fewer processes than the listen backlog holds, because a further connect would block.
     for _ in 0..10 {
         all.extend((0..8).map(|_| process(&socket)));
         socket.reports(Duration::ZERO);
@@ -193,7 +193,7 @@ fn the_number_of_waiting_processes_is_bounded() {
     assert_eq!(socket.waiting(), super::socket::MAX_PROCESSES);
 }
 
-/// In its own process, because the limit applies to all its threads.
+/// Runs in its own process, because the limit of file descriptors applies to all threads of a process.
 #[test]
 fn a_process_is_accepted_once_a_descriptor_is_free() {
     const ALONE: &str = "OPENUVR_TEST_ALONE";
@@ -221,7 +221,7 @@ fn a_process_is_accepted_once_a_descriptor_is_free() {
     setrlimit(Resource::Nofile, none).unwrap();
     assert_eq!(socket.reports(Duration::ZERO), []);
     assert_eq!(socket.waiting(), 0);
-    // The connection stays in the queue, and each call still waits, so the loop does not spin.
+    // The connection stays in the backlog. Each call still waits, so a loop of calls does not spin.
     let began = Instant::now();
     for _ in 0..3 {
         assert_eq!(socket.reports(TURN), []);

@@ -1,4 +1,4 @@
-//! Starts an OpenXR application on this runtime, and installs it as the user's active runtime.
+//! Starts an OpenXR application on OpenUVR's OpenXR runtime, and installs this runtime as the user's active one.
 //!
 //! The OpenXR loader reads a manifest: the one that `XR_RUNTIME_JSON` names, `openxr/1/active_runtime.json` in the user's
 //! configuration folder, or a system one.
@@ -23,11 +23,11 @@ pub use crate::launch_protocol::EYE;
 /// configuration folder.
 pub use crate::launch_protocol::XR_SETTINGS;
 
-/// The loader's manifest file, in the configuration folder of all programs.
+/// The loader's manifest file, relative to the user's configuration folder.
 const ACTIVE: &str = "openxr/1/active_runtime.json";
 
-/// The command that starts `words`, a program and its arguments, on the OpenXR runtime `library`, with the
-/// path of `socket`. `eye` is the per-eye resolution; `None`: the runtime's default.
+/// The command that starts `words`, a program and its arguments, on the OpenXR runtime `library`. Its environment names
+/// the path of `socket`. `eye` is the per-eye resolution; `None` selects the runtime's default.
 ///
 /// # Errors
 /// Returns an error if `words` is empty or the manifest cannot be written to the socket's folder.
@@ -80,11 +80,10 @@ fn is_ours(file: &Path) -> bool {
     manifest["runtime"]["name"] == "OpenUVR"
 }
 
-/// Makes `library` the user's active OpenXR runtime, with these settings for its host. Returns the manifest's
-/// path.
+/// Makes `library` the user's active OpenXR runtime, and stores the settings for its host. Returns the manifest's path.
 ///
 /// # Errors
-/// Returns an error if another runtime is active, which is not replaced, or the files cannot be written.
+/// Returns an error if another runtime is active, which is kept, or if the files cannot be written.
 pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, LaunchError> {
     let file = active()?;
     if file.symlink_metadata().is_ok() && !is_ours(&file) {
@@ -98,7 +97,7 @@ pub fn install(library: &Path, settings: &LaunchSettings) -> Result<PathBuf, Lau
         fs::create_dir_all(folder).map_err(failed(folder))?;
     }
     let settings_file = ours.join(XR_SETTINGS);
-    // It may hold a PIN.
+    // The file may hold a PIN.
     let own = fs::OpenOptions::new()
         .write(true)
         .create(true)

@@ -1,5 +1,5 @@
-//! A sample file in the probes' format (`studies/probes/README.md`): one pair, which grows. It stays readable if the process
-//! dies.
+//! A sample file in the probes' format (`studies/probes/README.md`) with one pair, to which records are appended. The
+//! file stays readable if the process dies.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -11,7 +11,7 @@ use crate::scheduling_latency::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
-/// The number of the flood pattern, whose sender is unpaced. The other patterns guarantee a rate or an answer.
+/// The number of the flood pattern, whose sender is unpaced. The other patterns promise a fixed rate or an answer.
 const FLOOD: u32 = 1;
 /// Header offsets of the capacity in records, the end time, the name, and the first pair's count.
 const CAPACITY: u64 = 24;
@@ -38,7 +38,7 @@ impl SampleFile {
         }
         header[32..40].copy_from_slice(&start.0.to_le_bytes());
         let named = format!("openuvr {name}");
-        // The last byte of the field stays 0.
+        // The last byte of the name field stays 0.
         let named = &named.as_bytes()[..named.len().min(NAME - 1)];
         header[NAME..NAME + named.len()].copy_from_slice(named);
         file.write_all(&header)?;

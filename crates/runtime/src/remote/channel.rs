@@ -1,5 +1,6 @@
-//! A connection between both ends: messages of any length over a SOCK_SEQPACKET socket, as [frames](openuvr_ipc::frame). The
-//! first message of each end is its [greeting](openuvr_ipc::hello).
+//! A connection between the application and the process of its gateways. Messages of any length are sent over a
+//! SOCK_SEQPACKET socket as [frames](openuvr_ipc::frame). The first message of each end is its
+//! [greeting](openuvr_ipc::hello).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,11 +27,11 @@ use rustix::process::getuid;
 use crate::lock::lock;
 use crate::sys::peer_credentials;
 
-/// Bytes of a message per datagram: far less than the default send buffer (Linux: 208 KiB), into which a
-/// datagram must fit.
+/// Maximum bytes of a message per datagram. A datagram must fit into the send buffer, and this is far less than its
+/// default size (Linux: 208 KiB).
 const PIECE: usize = 32 << 10;
 
-/// Requested socket buffer: two key frames of 1080p (guess). The system may grant less.
+/// Requested size of the socket buffers: two key frames of 1080p (guess). The system may grant less.
 const BUFFER: usize = 1 << 20;
 
 /// Time without progress after which the peer counts as gone.
@@ -41,17 +42,17 @@ const STALLED: Duration = Duration::from_secs(10);
 pub(super) enum SendError {
     /// The send buffer is full.
     Full,
-    /// The other end is gone.
+    /// The peer is gone.
     Gone,
 }
 
 /// Why no message was received.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum ReceiveError {
-    /// The other end is gone, or sent nothing in time.
+    /// The peer is gone, or sent nothing in time.
     #[error("the other end is gone")]
     Gone,
-    /// The other end is from another build.
+    /// The peer is of another build.
     #[error(transparent)]
     Version(#[from] OtherVersion),
     /// A protocol violation.
@@ -59,7 +60,7 @@ pub(super) enum ReceiveError {
     Frame(#[from] FrameError),
 }
 
-/// The datagrams of a message and its payload.
+/// Splits a message and its payload into datagrams.
 fn pieces<'a>(message: &'a [u8], payload: &'a [u8]) -> impl Iterator<Item = [&'a [u8]; 2]> {
     let (mut message, mut payload) = (message, payload);
     std::iter::from_fn(move || {
@@ -69,14 +70,14 @@ fn pieces<'a>(message: &'a [u8], payload: &'a [u8]) -> impl Iterator<Item = [&'a
     })
 }
 
-/// One end. It may be used from any thread, but only one at a time receives.
+/// One end of the connection. Any thread may use it, but only one thread at a time may receive.
 pub(super) struct Channel {
-    /// Closes it in forked children, which might outlive the application.
+    /// Closes the socket in forked children, which might outlive the application.
     _own: CloseOnFork,
     socket: OwnedFd,
-    /// The message being sent. The lock keeps the pieces of two messages apart; the memory is reused.
+    /// The encoded message being sent. The lock keeps the datagrams of two messages apart; the memory is reused.
     sending: Mutex<Vec<u8>>,
-    /// Whether the other end has sent its greeting.
+    /// Whether the peer's greeting has arrived.
     greeted: AtomicBool,
 }
 
@@ -91,7 +92,7 @@ impl Channel {
             sending: Mutex::default(),
             greeted: AtomicBool::new(false),
         };
-        // The buffer is empty, so this fits. An end that is gone is noticed by the next call.
+        // The greeting fits, because the buffer is empty. If the peer is gone, the next call reports it.
         let _ = channel.send_piece([&hello::hello(), &[]]);
         channel
     }
@@ -112,7 +113,7 @@ impl Channel {
         Ok(Channel::new(socket))
     }
 
-    /// Sends a message and its payload. Blocks while the buffer is full. Returns the bytes sent.
+    /// Sends a message and its payload. Blocks while the send buffer is full. Returns the number of bytes sent.
     pub(super) fn send<M: Message>(&self, message: &M, payload: &[u8]) -> Result<usize, SendError> {
         let mut buffer = lock(&self.sending);
         if encode(&mut buffer, message, payload.len()).is_err() {
@@ -129,8 +130,9 @@ impl Channel {
         Ok(buffer.len() + payload.len())
     }
 
-    /// Sends a message of one piece without blocking. Not for a channel on which other threads [`send`](Channel::send),
-    /// which may block.
+    /// Sends a message without blocking. The message and its payload must fit into one datagram. Must not be used while
+    /// another thread calls [`send`](Channel::send) on this channel, because that call may block while it holds the
+    /// lock.
     pub(super) fn offer<M: Message>(&self, message: &M, payload: &[u8]) -> Result<(), SendError> {
         let mut buffer = lock(&self.sending);
         if encode(&mut buffer, message, payload.len()).is_err() {
@@ -142,7 +144,7 @@ impl Channel {
         }
     }
 
-    /// Ends the connection, because the other end would refuse the message.
+    /// Ends the connection, because the peer would refuse so long a message.
     fn too_long<T>(&self) -> Result<T, SendError> {
         self.close();
         Err(SendError::Gone)
@@ -192,7 +194,8 @@ impl Channel {
                     return Err(FrameError::TooLong.into());
                 }
                 Ok(_) => {}
-                // ECONNRESET is reported once if the peer closed with unread data. Its own messages follow.
+                // ECONNRESET is reported once if the peer closed with unread data. The messages that it sent can be
+                // read afterwards.
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
                 Err(_) => return Err(ReceiveError::Gone),
             }
@@ -204,14 +207,14 @@ impl Channel {
         }
     }
 
-    /// Waits until an operation is possible. Returns whether it is.
+    /// Waits until the operation `what` is possible. Returns `false` on timeout.
     fn wait_for(&self, what: PollFlags, timeout: Duration) -> bool {
         let mut fds = [PollFd::new(&self.socket, what)];
         let timeout = Timespec::try_from(timeout).ok();
         loop {
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(ready) => return ready > 0,
-                // Signals are handled by other threads, so this waits again.
+                // Other threads handle signals, so the wait is repeated.
                 Err(Errno::INTR) => {}
                 Err(_) => return false,
             }

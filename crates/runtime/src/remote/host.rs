@@ -31,8 +31,8 @@ use crate::sched::{Scheduler, ThreadRole};
 /// Timeout for statistics. A stopped application must not delay a portal, which waits 5 s for an answer.
 const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A host in another process; see the module. The application's processes may change. Each subscription belongs to the
-/// process that listens at its start.
+/// A host in another process; see the module. The application's streaming process may change. Each subscription belongs
+/// to the process that was listening when it started.
 pub struct RemoteHost {
     path: PathBuf,
     scheduler: Scheduler,
@@ -50,7 +50,7 @@ struct Listeners {
 }
 
 impl RemoteHost {
-    /// Creates the host that listens at `path`, now or later.
+    /// Represents the host that listens at `path`, now or later.
     #[must_use]
     pub fn new(path: PathBuf, scheduler: &Scheduler) -> RemoteHost {
         RemoteHost {
@@ -79,7 +79,7 @@ impl RemoteHost {
         within: Duration,
     ) -> Result<(Channel, HostMessage), ReceiveError> {
         let channel = Channel::connect(&self.path).map_err(|_| ReceiveError::Gone)?;
-        // If the host has closed the connection, its greeting may contain the reason.
+        // If the host has closed the connection, receiving its greeting may yield the reason.
         let _ = channel.offer(message, &[]);
         let (answer, _) = channel.receive_within(within)?;
         Ok((channel, answer))
@@ -186,7 +186,7 @@ impl GatewayHost for RemoteHost {
         self.send(from, &GatewayMessage::Feedback(feedback));
     }
 
-    /// Runs in its own thread, so the caller does not block.
+    /// The request runs in its own thread, so the caller does not block.
     fn admit(&self, admission: Admission, answer: AdmissionCallback) {
         let path = self.path.clone();
         let admit = move || {

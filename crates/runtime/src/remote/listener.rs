@@ -1,4 +1,5 @@
-//! The application's end: accepts connections for subscribers, admissions, statistics and the host's sound.
+//! The application's end of the connections. It accepts connections for subscribers, admissions, statistics and the
+//! host's sound.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
@@ -33,10 +34,10 @@ use crate::lock::lock;
 use crate::sched::{Scheduler, ThreadRole};
 use crate::sys::peer_credentials;
 
-/// Maximum connections: those of gateways (32 browsers, 16 video players) and some requests.
+/// Maximum connections: one for each gateway client (32 browsers, 16 video players), and some requests.
 const CONNECTIONS: usize = 64;
 
-/// Listen backlog, as large as `CONNECTIONS`, so that a connection is refused only at that limit.
+/// Listen backlog. It is as large as `CONNECTIONS`, so that a connection is refused only at that limit.
 const BACKLOG: i32 = 64;
 
 /// Timeout for the first message of a connection.
@@ -69,7 +70,7 @@ struct Connection {
 }
 
 impl GatewayListener {
-    /// Opens it at `path`, which must be accessible only to this user.
+    /// Opens the socket at `path`, which must be accessible only to this user.
     ///
     /// # Errors
     /// Returns one line if the socket cannot be created (the path is in use) or the thread cannot be started.
@@ -81,7 +82,7 @@ impl GatewayListener {
         let shown = path.display();
         let failed =
             |why: &dyn std::fmt::Display| format!("can't accept gateways at {shown}: {why}");
-        // Removes the socket of an earlier process, but no other file and no socket with a listener.
+        // Removes the socket of an earlier process. Other files, and sockets with a listener, are kept.
         let socket = |there: std::fs::Metadata| there.file_type().is_socket();
         let refuses = matches!(Channel::connect(path), Err(Errno::CONNREFUSED));
         if refuses && path.symlink_metadata().is_ok_and(socket) {
@@ -151,7 +152,7 @@ impl Shared {
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
-                // Out of file descriptors, so the waiting connection keeps the socket readable.
+                // File descriptors are exhausted. The socket stays readable, because the connection is still waiting.
                 Err(_) => {
                     let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];
                     let _ = poll(&mut stop, Timespec::try_from(ACCEPT_PAUSE).ok().as_ref());
@@ -196,7 +197,7 @@ impl Shared {
                 Ok(admitted) => HostMessage::Admitted(admitted),
                 Err(why) => HostMessage::NotAdmitted(why),
             };
-            // The control thread must not block.
+            // `offer`, because the control thread must not block.
             let _ = its.offer(&reply, &[]);
         });
         drop(host);
@@ -221,7 +222,7 @@ impl Shared {
         let its = channel.clone();
         host.listen(move |payload| {
             let sound = HostMessage::Sound(payload.captured, payload.samples);
-            // A payload that finds no room is lost.
+            // A payload is lost if the send buffer is full.
             its.offer(&sound, payload.bytes) != Err(SendError::Gone)
         });
         drop(host);
@@ -264,7 +265,7 @@ impl Shared {
         }
     }
 
-    /// Subscribes and answers. Nothing else is sent before the answer.
+    /// Subscribes and sends the answer. No other message is sent before the answer.
     fn subscribe(&self, channel: &Arc<Channel>, request: SubscribeRequest) -> Option<SubscriberId> {
         let host = self.host.upgrade()?;
         let gate = Arc::new(Mutex::new(()));
@@ -301,12 +302,12 @@ impl Shared {
     }
 }
 
-/// Waits until the peer closes, which it does once it has received the answer.
+/// Waits until the peer closes the connection. The peer does so once it has received the answer.
 fn wait_for_close(channel: &Channel) {
     let _ = channel.receive::<GatewayMessage>();
 }
 
-/// Forwards a subscriber's calls, in its thread of the host.
+/// Forwards the host's calls of a subscriber, in the subscriber's thread.
 struct Forwarder {
     channel: Arc<Channel>,
     /// Held until the answer to the subscription has been sent.
@@ -347,7 +348,7 @@ impl Subscriber for Forwarder {
         self.send(&HostMessage::End(now), &[]);
         match self.departure.overflowed {
             false => Progress::Sent(self.departure),
-            // The connection has ended, and its own thread cleans up.
+            // The connection has ended. Its own thread cleans up.
             true => Progress::Missed,
         }
     }

@@ -1,5 +1,5 @@
-//! A host in an application's process, and its gateways in another process. Streams for browsers, video players and
-//! recorders leave the application through a socket, so that no gateway code runs in a game.
+//! The host is in an application's process, and its gateways are in another process. Streams for browsers, video
+//! players and recorders leave the application through a socket, so that no gateway code runs in a game.
 //!
 //! ```text
 //!  application's process                       `openuvr run`, `xr` or `gateway`
@@ -7,13 +7,14 @@
 //!              ◄─ input, feedback ─         subscription         ◄── input, feedback ──
 //! ```
 //!
-//! [`GatewayListener`] is the application's end: a listening socket, and a thread for each connection. [`RemoteHost`] is the
-//! other end: a [`GatewayHost`](crate::host::GatewayHost) like a host of this process. A connection carries one
-//! subscription, one request (admission or statistics), or the host's sound. It ends when it is closed.
+//! [`GatewayListener`] is the application's end: a listening socket, and a thread for each connection. [`RemoteHost`]
+//! is the other end: it implements [`GatewayHost`](crate::host::GatewayHost), like a host in the same process. A
+//! connection carries one subscription, one request (admission or statistics), or the host's sound. The subscription,
+//! request or sound ends when the connection is closed.
 //!
-//! The application never waits for a gateway. Frames are sent from each subscriber's thread, and a slow
-//! subscriber misses frames by the rules for all subscribers. The only queues are the thread's backlog,
-//! bounded by the subscriber's `Intake`, and the socket buffers.
+//! The application's media threads never wait for a gateway. Frames are sent from each subscriber's thread, and a slow
+//! subscriber misses frames by the rules for all subscribers. The only queues are the backlog of the subscriber's
+//! thread, bounded by its `Intake`, and the socket buffers.
 
 mod channel;
 mod host;

@@ -1,4 +1,4 @@
-//! A subscriber of a host in another process: its connection, and the thread that calls it.
+//! A subscription to a host in another process: its connection, and the thread that calls its subscriber.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -23,20 +23,20 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use super::channel::{Channel, ReceiveError, SendError};
 use crate::lock::lock;
 
-/// Timeout for an answer of the application. The answer itself is cheap, but the application's threads may be preempted.
+/// Timeout for an answer of the application. The answer costs little, but the application's threads may be preempted.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Retry interval for a message that found no room.
+/// Retry interval for a message while the send buffer is full.
 const SEND_RETRY: Duration = Duration::from_millis(5);
 
-/// Retry interval for a key-frame request, because the host keeps a request no longer (`proto::send::key_frame`).
+/// Retry interval for a key-frame request. The host keeps a request for this time (`proto::send::key_frame`).
 const KEY_FRAME_RETRY: Duration = OBSERVER_BUDGET;
 
 /// State shared by the caller and the subscription's thread.
 pub(super) struct Subscription {
     channel: Arc<Channel>,
     plays: AtomicBool,
-    /// Number of the newest event. The host counts in the same way.
+    /// Number of the newest input event. The host counts the events in the same way.
     input: AtomicU32,
     /// Answers to role requests.
     answers: Mutex<Receiver<Result<Grant, Refusal>>>,
@@ -49,11 +49,11 @@ pub(super) struct Calls {
     subscriber: Box<dyn Subscriber>,
     /// The frame in progress.
     open: Option<FrameId>,
-    /// The lowest next slice index of that frame, and the bytes received.
+    /// The lowest valid index of the next slice of that frame, and the bytes received.
     progress: (u16, usize),
-    /// Whether it needs a key frame.
+    /// Whether the subscriber needs a key frame.
     needs_key_frame: bool,
-    /// When it last requested one.
+    /// When a key frame was last requested.
     requested: Instant,
     over: bool,
 }
@@ -90,7 +90,7 @@ impl Subscription {
     }
 
     pub(super) fn send(&self, message: &GatewayMessage) {
-        // A message that finds no room is repeated by the caller, or is not essential.
+        // The message is lost if the send buffer is full. The caller then repeats it, or it is not essential.
         let _ = self.channel.offer(message, &[]);
     }
 
@@ -129,12 +129,12 @@ impl Subscription {
         while answers.try_recv().is_ok() {}
         let message = GatewayMessage::Role { role, take_over };
         let until = clock::now() + ANSWER_TIMEOUT;
-        // Retried until there is room, because `send` would block other threads in the meantime.
+        // `offer` is retried until there is room, because `send` would block the other senders in the meantime.
         while self.channel.offer(&message, &[]) == Err(SendError::Full) && clock::now() < until {
             std::thread::sleep(SEND_RETRY);
         }
         let answer = answers.recv_timeout(ANSWER_TIMEOUT);
-        // A stopped application counts as full.
+        // Without an answer, the host counts as full. The application may be stopped.
         let grant = answer.unwrap_or(Err(Refusal::Full))?;
         self.plays
             .store(grant.role == Role::Player, Ordering::Release);
@@ -143,7 +143,7 @@ impl Subscription {
 }
 
 impl Calls {
-    /// Runs until the connection ends, then notifies the subscriber unless it has already been notified.
+    /// Runs until the connection ends, then notifies the subscriber of the end unless the host has already done so.
     pub(super) fn run(mut self) {
         let channel = self.subscription.channel.clone();
         while !self.over {
@@ -219,7 +219,7 @@ impl Calls {
             }
             HostMessage::Granted(grant) => drop(self.answer.try_send(Ok(grant))),
             HostMessage::Refused(why) => drop(self.answer.try_send(Err(why))),
-            // Not for a subscription.
+            // Other messages do not belong to a subscription.
             _ => {}
         }
     }
@@ -246,7 +246,8 @@ impl Calls {
         self.subscription.send(&GatewayMessage::Feedback(request));
     }
 
-    /// Repeats the key-frame request while frames depend on a missed one, because the request may have found no room.
+    /// Repeats the key-frame request while frames depend on a missed one, because the request may have been lost in a
+    /// full send buffer.
     fn retry_key_frame(&mut self, now: Instant, frame: &Frame) {
         if self.needs_key_frame
             && !frame.header.is_key()

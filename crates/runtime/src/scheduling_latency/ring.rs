@@ -15,13 +15,13 @@ pub(crate) struct Ring {
     /// The site's name, and its number among sites of this name.
     pub(super) of: String,
     number: usize,
-    /// When the oldest unreceived wake-up was sent; 0: none.
+    /// When the oldest unreceived wake-up was sent; 0 if none is pending.
     pending: AtomicI64,
-    /// The receiving thread's [`thread_id`]; 0: not known yet.
+    /// The receiving thread's [`thread_id`]; 0 until the thread has run.
     receiver: AtomicUsize,
-    /// Samples written. Modified only by the woken thread.
+    /// Number of samples written. Modified only by the woken thread.
     written: AtomicU64,
-    /// Samples read. Modified only by the writer.
+    /// Number of samples read. Modified only by the writer.
     read: AtomicU64,
     lost: AtomicU64,
     slots: Box<[[AtomicI64; 3]]>,
@@ -60,7 +60,7 @@ impl Ring {
 
     pub(super) fn sent(&self, now: Instant) {
         if self.receiver.load(Ordering::Relaxed) != thread_id() {
-            // Fails if an earlier one is pending, which counts.
+            // Fails if an earlier wake-up is pending. The earlier one counts.
             let orders = (Ordering::Release, Ordering::Relaxed);
             let _ = (self.pending).compare_exchange(0, now.0, orders.0, orders.1);
         }
@@ -68,7 +68,7 @@ impl Ring {
 
     pub(super) fn received(&self, now: Instant) {
         self.receiver.store(thread_id(), Ordering::Relaxed);
-        // Most iterations have another cause, and those cost only a load.
+        // Most iterations of the thread have another cause. They cost only a load.
         if self.pending.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -110,7 +110,7 @@ impl Ring {
     }
 
     fn slot(&self, number: u64) -> &[AtomicI64; 3] {
-        // Less than the capacity, which is a usize.
+        // The remainder is less than the capacity, so it fits into a usize.
         &self.slots[usize::try_from(number % CAPACITY as u64).unwrap_or(0)]
     }
 }

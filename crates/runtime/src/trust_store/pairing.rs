@@ -1,5 +1,5 @@
-//! Requests for a pairing window at running hosts, including background ones. `openuvr devices pair` writes a request to the
-//! trust folder, and each host of that folder opens its window and records that in the file.
+//! Requests for a pairing window at running hosts, including hosts in the background. `openuvr devices pair` writes a
+//! request to the trust folder. Each host that uses this folder opens its pairing window and records this in the file.
 //!
 //! The PIN is in the file (mode 0600, next to the keys) until the request is withdrawn some seconds later.
 
@@ -19,7 +19,8 @@ const FILE: &str = "pairing.toml";
 /// The longest pairing window.
 pub const MAX_WINDOW: Duration = Duration::from_hours(1);
 
-/// Maximum requests in the file, and maximum processes that answer one (guesses: a user makes one).
+/// Maximum requests in the file, and maximum processes that answer a request (guesses: a user makes one request at a
+/// time).
 const MAX_REQUESTS: usize = 16;
 /// See [`MAX_REQUESTS`].
 const MAX_ANSWERS: usize = 64;
@@ -41,7 +42,7 @@ struct Request {
     seconds: u64,
     /// When the request expires, in seconds since 1970.
     until: u64,
-    /// Processes of hosts that have opened a window.
+    /// The process ids of the hosts that have opened a window.
     opened: Vec<u32>,
 }
 
@@ -53,8 +54,8 @@ pub struct PairingRequest {
 }
 
 impl PairingRequest {
-    /// Requests a window of `span` with this PIN from all hosts of the folder `dir`, at `now` in seconds
-    /// since 1970.
+    /// Requests a window of `span` with this PIN from all hosts that use the folder `dir`. `now` is in seconds since
+    /// 1970.
     ///
     /// # Errors
     /// [`StoreError`] if the file cannot be changed.
@@ -64,7 +65,7 @@ impl PairingRequest {
         span: Duration,
         now: u64,
     ) -> Result<PairingRequest, StoreError> {
-        // Unique among the few requests in a file, and not a secret.
+        // The id is unique among the few requests in a file, and is not a secret.
         let id = format!("{}-{}", std::process::id(), clock::now().0);
         let mut file = TrustFile::new(dir, FILE);
         file.change(|all: &mut Requests| {
@@ -111,7 +112,7 @@ impl PairingRequest {
 #[derive(Clone, Debug)]
 pub struct PairingRequests {
     file: TrustFile,
-    /// Requests that have already been handled, or are older than this host.
+    /// The ids of requests that have already been handled, or are older than this host.
     seen: Vec<String>,
 }
 
@@ -127,7 +128,7 @@ pub struct RequestedWindow {
 }
 
 impl DeviceStore {
-    /// The requests for pairing windows in this store's folder, from now on.
+    /// Watches for requests for pairing windows in this store's folder. Existing requests are ignored.
     #[must_use]
     pub fn pairing_requests(&self) -> PairingRequests {
         let file = TrustFile::new(&self.file.dir, FILE);
@@ -141,8 +142,8 @@ impl DeviceStore {
 }
 
 impl PairingRequests {
-    /// The window requested at `now`, in seconds since 1970. Each request is returned once. Without a change, this costs one
-    /// `stat`.
+    /// The newest request since the last call, unless it has expired at `now`, in seconds since 1970. Each request is
+    /// returned at most once. If the file has not changed, this costs one `stat`.
     ///
     /// # Errors
     /// [`StoreError`] once per version of the file.
@@ -206,7 +207,7 @@ mod tests {
             assert!(host.poll(1001).unwrap().is_none());
         }
         assert_eq!(request.opened().unwrap(), [std::process::id(); 2]);
-        // A host started later ignores it.
+        // A host started later ignores the request.
         assert!(store.pairing_requests().poll(1002).unwrap().is_none());
         request.withdraw().unwrap();
         assert!(one.poll(1002).unwrap().is_none());

@@ -37,7 +37,7 @@ fn a_device_comes_and_goes() {
 
     again.set_allowed("attic \"x\"", false).unwrap();
     assert_eq!(again.standing(&id), DeviceStatus::Forbidden(key(1)));
-    // Pairing again does not lift it, and `seen` does not revive a forgotten device.
+    // Pairing again does not allow a forbidden device, and `seen` does not revive a forgotten device.
     again.pair(key(1), &name("attic"), 3000).unwrap();
     assert!(!is_allowed(&again, &key(1)));
     again.forget("attic").unwrap();
@@ -148,7 +148,7 @@ fn devices_are_found_by_name_or_fingerprint() {
             "{which}"
         );
     }
-    // A name equal to another device's fingerprint does not match instead of that device.
+    // A full fingerprint finds its device, even if another device has this fingerprint as its name.
     let mut devices = devices;
     devices[2].name = print.clone();
     assert_eq!(find(&devices, &print).unwrap(), key(2));
@@ -181,7 +181,7 @@ fn a_corrupt_file_is_reported_by_line_and_not_changed() {
             assert_eq!(why.to_string().lines().count(), 1);
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), bad);
-        // It is not read again.
+        // The corrupt version is not read again, and the previous list stays valid.
         running.refresh().unwrap();
         assert!(is_allowed(&running, &key(1)));
     }
@@ -238,7 +238,7 @@ fn a_file_without_content_is_corrupt_not_an_empty_list() {
         for file in ["devices.toml", "hosts.toml"] {
             fs::write(temp.path().join(file), lost).unwrap();
         }
-        // A running host keeps the list it has read, and reports the error once.
+        // A running host keeps the list that it has read, and reports the error once.
         let why = store.refresh().unwrap_err().to_string();
         assert!(why.contains("devices.toml:"), "{why}");
         store.refresh().unwrap();

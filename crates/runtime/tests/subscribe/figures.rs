@@ -18,7 +18,7 @@ use super::remote::Outside;
 use super::support::eventually;
 use super::{Writer, start};
 
-/// The statistics of the player, once they are complete.
+/// Waits until the statistics of the player are complete.
 fn of_the_player(read: impl Fn() -> Option<Vec<SubscriberFigures>>) -> SubscriberFigures {
     eventually("frames a second", || {
         let all = read().expect("the host answers");
@@ -89,7 +89,7 @@ fn the_same_statistics_arrive_through_the_socket() {
     assert_eq!(nowhere.figures(), None);
 }
 
-/// A listening socket that is no host of this version.
+/// A listening socket that does not behave like a host of this version.
 fn listener(path: &Path) -> OwnedFd {
     let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
     let listener = socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
@@ -106,7 +106,7 @@ fn a_host_that_does_not_answer_blocks_no_gateway() {
     let stopped = folder.path().join("stopped");
     let _listener = listener(&stopped);
     assert_eq!(RemoteHost::new(stopped, &scheduler).figures(), None);
-    // An older host, which closes a connection after an unknown request.
+    // An older host, which closes the connection after an unknown request.
     let older = folder.path().join("older");
     let accepts = listener(&older);
     let ends = std::thread::spawn(move || drop(accept(&accepts).unwrap()));

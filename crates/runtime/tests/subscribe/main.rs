@@ -140,7 +140,7 @@ struct Player {
 }
 
 impl Player {
-    /// Waits for this many more pictures.
+    /// Waits for this many further pictures.
     fn see(&self, pictures: usize) -> Vec<u32> {
         let next = || self.seen.recv_timeout(TIMEOUT).expect("a picture");
         std::iter::repeat_with(next)
@@ -149,7 +149,7 @@ impl Player {
             .collect()
     }
 
-    /// All pictures up to this one.
+    /// Waits for the picture with this number. Returns the numbers of the pictures up to it.
     fn see_up_to(&self, number: u32) -> Vec<u32> {
         let mut seen = Vec::new();
         while seen.last().is_none_or(|last| *last < number) {
@@ -161,10 +161,10 @@ impl Player {
 
 /// A host that streams the test pattern, and its player.
 struct Streaming {
-    // Dropped in this order, so that the client says goodbye first.
+    // The fields are dropped in this order, so that the client says goodbye before the host ends.
     player: Player,
     host: HostRuntime,
-    /// Input received by its application.
+    /// Input received by the host's application.
     received: Receiver<InputEvent>,
     _folder: TempDir,
 }

@@ -133,12 +133,12 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     let seq = host.input(id, press(30), here(clock::now())).unwrap();
     let typed = || received.recv_timeout(TIMEOUT).expect("input");
     assert_eq!([typed(), typed()], [InputEvent::ReleaseAll, press(30)]);
-    // A frame that may show it echoes it only to the browser.
+    // A frame that may show the key press echoes it to the browser only.
     let shows = arrives(&arrived, "the echo", |arrived| {
         frame(arrived).filter(|header| header.echo.seq == seq)
     });
     assert_eq!(shows.echo.kind, EchoKind::Injected);
-    // The display report is in the records.
+    // The record of the frame contains the browser's display report.
     let displayed = Outcome::Displayed(Fidelity::Complete);
     let (asked, first) = (clock::now(), clock::now());
     host.feedback(
@@ -172,7 +172,7 @@ fn a_browser_takes_over_types_and_loses_the_role() {
         "{stamps:?}"
     );
 
-    // Another browser takes over: the first one's keys are released, and its input is refused.
+    // Another browser takes over. The keys of the first browser are released, and its input is refused.
     let (other, grant, _) = browser(host);
     assert_eq!(grant.role, Role::Player);
     let role = |arrived| match arrived {
@@ -187,7 +187,8 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     assert_eq!(typed(), InputEvent::ReleaseAll);
     let refused = host.input(id, press(31), PeerInstant(0));
     assert_eq!(refused, Err(InputRefused::NotPlayer));
-    // The role returns to it, and after it to the client.
+    // When the second browser leaves, the role returns to the first browser. When that leaves as well, the role returns
+    // to the client.
     host.unsubscribe(other);
     assert_eq!(arrives(&arrived, "the role", role), (Role::Player, None));
     host.unsubscribe(id);
@@ -292,7 +293,7 @@ fn each_frame_of_a_recorder_ends_once() {
     let left: Vec<u32> = left.map(|r| r.frame.0).collect();
     let is_left = |frame: &u32| left.contains(frame);
     assert!(frames.iter().all(is_left), "{frames:?} {left:?}");
-    // There is no send timestamp.
+    // A recorder reports no send timestamp.
     assert!(
         records
             .iter()
@@ -302,7 +303,7 @@ fn each_frame_of_a_recorder_ends_once() {
     assert_eq!(records.iter().filter(encoded).count(), left.len());
 }
 
-/// Subscribes a player that misbehaves at its slices.
+/// Subscribes a player that runs a misbehaving closure at each slice.
 fn misbehaving_player(host: &HostRuntime, does: impl FnMut() + Send + 'static) -> SubscriberId {
     let (writer, _) = Writer::new();
     let request = SubscribeRequest {
@@ -331,7 +332,7 @@ fn a_player_that_blocks_or_is_slow_delays_no_observer() {
         0,
         "it blocks at its first slice"
     );
-    // It is slow: one slice per three pictures of the observer.
+    // The player is now slow: it takes one slice per three pictures of the observer.
     for _ in 0..10 {
         go.send(()).expect("it listens");
         at_a_slice.recv_timeout(TIMEOUT).expect("its next slice");
@@ -369,7 +370,7 @@ fn a_subscriber_without_a_common_codec_is_refused() {
     let refused = host.subscribe(request, Box::new(writer));
     let why = SubscribeError::Refused(Refusal::NoCommonCodec);
     assert_eq!(refused.unwrap_err(), why);
-    // A second player that does not take over observes until the role is free.
+    // A subscriber that requests the player role without taking it over observes until the role is free.
     let (writer, _) = Writer::new();
     let request = SubscribeRequest::new(Role::Player, "patient");
     let (id, grant) = host.subscribe(request, Box::new(writer)).unwrap();

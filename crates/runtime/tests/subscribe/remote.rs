@@ -33,7 +33,7 @@ use super::{Misbehaving, Player, Streaming, Writer, start};
 
 /// A host that listens for gateways, and a remote handle to it.
 pub(crate) struct Outside {
-    // Dropped in this order, because the listening socket holds the host.
+    // The fields are dropped in this order, because the listening socket holds the host.
     pub(crate) remote: RemoteHost,
     gateways: GatewayListener,
     player: Player,
@@ -101,7 +101,7 @@ fn a_gateway_receives_the_encoded_frames() {
     assert!(far[0].0.header.is_key() && far[0].0.configuration.is_some());
     let mut near = here.try_iter().chain(here.iter());
     for (frame, bytes) in &far {
-        // One of them may miss a frame that the other has.
+        // One subscriber may miss a frame that the other receives.
         let same = near.find(|(other, _)| other.header.frame >= frame.header.frame);
         let (other, made) = same.expect("the host goes on");
         if other.header.frame == frame.header.frame {
@@ -135,7 +135,7 @@ fn a_paused_remote_recorder_gets_every_frame() {
     };
     it.remote.subscribe(request, Box::new(stopped)).unwrap();
     at_a_slice.recv_timeout(TIMEOUT).expect("its third slice");
-    // More than the socket buffers hold, so the rest waits in the application's process.
+    // These frames do not fit into the socket buffers, so some of them wait in the application's process.
     it.player.see(240);
     go.send(()).expect("it listens");
     let frames: Vec<_> = (0..300)
@@ -161,7 +161,7 @@ fn a_remote_player_types_and_gives_the_role_back() {
     assert_eq!(grant.role, Role::Player);
     assert_eq!(it.typed(), InputEvent::ReleaseAll, "of the one before");
 
-    // More than the host's queue holds, in order, each with the host's number.
+    // More events than the host's queue holds arrive in order, each with the number that the host gives it.
     let mut last = 0;
     for number in 0..4000_u16 {
         let event = press(number % 200);
@@ -185,7 +185,7 @@ fn a_remote_player_types_and_gives_the_role_back() {
         Arrived::Update(_) => None,
     });
 
-    // It gives the role back, so its input is refused from then on.
+    // The remote player gives the role back, so its input is refused from then on.
     let grant = it.remote.request_role(id, Role::Observer, false).unwrap();
     assert_eq!(grant.role, Role::Observer);
     let refused = it.remote.input(id, press(1), PeerInstant(1));
@@ -201,16 +201,16 @@ fn a_stuck_gateway_delays_no_other_client() {
     let it = Outside::start("stuck-outside");
     let (writer, written) = Writer::new();
     let (go, gone) = sync_channel::<()>(0);
-    // It blocks in its first slice until the test resumes it.
+    // The subscriber blocks in its first slice until the test resumes it.
     let bad = Misbehaving(writer, move || {
         let _ = gone.recv();
     });
     it.remote.subscribe(observer("bad"), Box::new(bad)).unwrap();
-    // More than the socket buffers hold, and less than the 10 s timeout.
+    // These frames do not fit into the socket buffers, and take less time than the timeout of 10 s.
     let first = it.player.see(1)[0];
     it.player.see_up_to(first + 480);
     drop(go);
-    // It resumes at a key frame.
+    // The subscriber resumes at a key frame.
     let (mut before, mut gap) = (0, false);
     while !gap {
         let (frame, _) = written.recv_timeout(TIMEOUT).expect("it goes on");
@@ -236,7 +236,7 @@ fn closing_a_gateway_ends_its_subscriber() {
     let ended = std::iter::from_fn(|| notices.next(TIMEOUT))
         .any(|notice| matches!(notice, Notice::Ended(..)));
     assert!(ended);
-    // Its later calls have no effect.
+    // Later calls for this subscriber have no effect.
     it.remote.on_activity(id);
     let refused = it.remote.request_role(id, Role::Player, true);
     assert_eq!(refused, Err(Refusal::Full));
@@ -294,7 +294,7 @@ fn a_device_is_admitted_only_with_the_pin() {
         answer.recv_timeout(TIMEOUT).expect("an answer")
     };
     assert_eq!(ask(None), Err(AdmitRefused::Unknown));
-    // The first client's window is closed, so this opens another.
+    // The pairing window of the first client is closed, so this opens another.
     let span = std::time::Duration::from_secs(60);
     it.host.open_pairing(Pin::parse("271828").unwrap(), span);
     assert!(matches!(ask(Some("000000")), Err(AdmitRefused::Pin(_))));
@@ -325,7 +325,7 @@ fn a_malformed_message_ends_only_its_connection() {
         b"\x01\0\0\0\0\0\0\0\xff",
         b"\x01\0\0\0\x01\0\0\0\x02\x00",
     ] {
-        // Without and after a greeting.
+        // Sends the message both without and after a greeting.
         for greets in [false, true] {
             let socket = stranger(&it.path());
             if greets {

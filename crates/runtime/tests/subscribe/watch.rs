@@ -39,7 +39,7 @@ fn decoded(written: &[CodedFrame]) -> Vec<u32> {
 fn an_observer_gets_the_players_frames() {
     let Streaming { host, player, .. } = &start("stranger");
     player.see(10);
-    // A stalled observer misses frames.
+    // An observer that is stalled by the machine misses frames, so such a measurement is repeated.
     let (id, written, frames) = measured_without_stalls(5, STALLED, || {
         let (writer, written) = Writer::new();
         let id = watch(host, writer);
@@ -71,7 +71,7 @@ fn an_observer_gets_the_players_frames() {
     let both = numbers.iter().filter(|number| seen.contains(number));
     assert!(both.count() > 30, "{seen:?} {numbers:?}");
 
-    // It may request a key frame.
+    // The observer may request a key frame.
     let newest = frames[59].0.header.frame;
     let last_good = FrameId::NONE;
     host.feedback(id, Feedback::KeyFrame { last_good, newest });
@@ -83,7 +83,7 @@ fn an_observer_gets_the_players_frames() {
     assert_eq!(decoded(&[key]).len(), 1, "it decodes independently");
 
     host.unsubscribe(id);
-    // Its thread drops it once its pending frames are done.
+    // The observer's thread drops it once its pending frames are done.
     while written.recv_timeout(TIMEOUT).is_ok() {}
     player.see(10);
 }
@@ -92,7 +92,7 @@ fn an_observer_gets_the_players_frames() {
 fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     let Streaming { host, player, .. } = &start("slow");
     let (writer, written) = Writer::new();
-    // It continues with a slice when the test lets it.
+    // The observer waits at each slice until the test lets it continue.
     let (go, proceed) = sync_channel::<()>(MANY);
     let (reached, at_a_slice) = sync_channel(MANY);
     let slow = Misbehaving(writer, move || {
@@ -101,29 +101,29 @@ fn an_observer_that_blocks_or_is_slow_delays_no_player() {
     });
     watch(host, slow);
     at_a_slice.recv_timeout(TIMEOUT).expect("its first slice");
-    // It blocks; the player continues.
+    // The observer blocks; the player continues.
     player.see(120);
     assert_eq!(at_a_slice.try_iter().count(), 0, "it is at its first slice");
     assert!(written.try_recv().is_err());
-    // It is slow: one slice per three pictures of the player.
+    // The observer is now slow: it takes one slice per three pictures of the player.
     let mut frames: Vec<CodedFrame> = Vec::new();
     while frames.len() < 6 {
         let _ = go.send(());
         player.see(3);
         frames.extend(written.try_iter());
     }
-    // It missed frames, and the rest is decodable: each gap ends with a key frame.
+    // The observer missed frames, but the rest is decodable, because each gap ends with a key frame.
     let gap = |pair: &&[CodedFrame]| pair[1].0.header.frame.0 > pair[0].0.header.frame.0 + 1;
     let gaps = frames.windows(2).filter(gap);
     let keys = gaps.map(|pair| pair[1].0.configuration.is_some());
     let keys: Vec<bool> = keys.collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| *key), "{keys:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
-    // It blocks again, but the host still stops.
+    // The observer blocks again, but the host still stops.
 }
 
-/// A subscriber that pauses at its third slice until the player has seen `pictures` more. It gets every frame, and the
-/// ledger records all as sent.
+/// Tests a subscriber that pauses at its third slice until the player has seen `pictures` more pictures. The subscriber
+/// gets every frame, and the ledger records all of them as sent.
 fn paused_recorder(name: &str, pictures: usize) {
     let Streaming { host, player, .. } = &start(name);
     let notices = host.notices();
@@ -155,7 +155,7 @@ fn paused_recorder(name: &str, pictures: usize) {
     let follow = names.windows(2).all(|pair| pair[1] == pair[0] + 1);
     assert!(follow, "{names:?}");
     assert_eq!(decoded(&frames).len(), frames.len());
-    // One outcome for each frame, even for those that waited longer than the report timeout.
+    // Each frame has one outcome, even if it waited longer than the report timeout.
     let mut left = Vec::new();
     while left.last() != names.last() {
         match notices.next(TIMEOUT).expect("a notice") {

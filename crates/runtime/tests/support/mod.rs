@@ -18,10 +18,10 @@ use openuvr_runtime::client::{self, ClientRuntime, ClientSetup, Target};
 /// Timeout, which is longer than any step takes on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Stall from which a thread may miss frames: two frames at 60 frames/s.
+/// The shortest stall after which a thread may miss frames: two frames at 60 frames/s.
 pub(crate) const STALLED: Duration = Duration::from_millis(30);
 
-/// More pictures and notices than a test produces.
+/// A capacity of more pictures and notices than a test produces.
 pub(crate) const MANY: usize = 65_536;
 
 /// Polls until `look` returns a value.
@@ -36,7 +36,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// Starts a client of the host at this port, with the presenter made by `surface`.
+/// Starts a client of the host at this port. Its presenter is made by `surface`.
 pub(crate) fn client(
     (port, pin): (u16, &Pin),
     folder: &Path,
@@ -56,7 +56,7 @@ pub(crate) fn client(
     start(&config, input, surface)
 }
 
-/// Starts a client with this configuration and the presenter made by `surface`.
+/// Starts a client with this configuration. Its presenter is made by `surface`.
 pub(crate) fn start(
     config: &client::config::Config,
     input: Option<Box<dyn InputSource>>,

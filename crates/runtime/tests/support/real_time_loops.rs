@@ -1,6 +1,5 @@
-//! Simulates a machine with stalls: a real-time loop on each core, with a priority above all threads of this
-//! project, spins for a part of each period. Drivers, virtual machines and other real-time programs cause
-//! such stalls.
+//! Simulates a machine with stalls: a real-time loop on each core spins for a part of each period, with a priority
+//! above all threads of this project. Drivers, virtual machines and other real-time programs cause such stalls.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -42,10 +41,10 @@ pub(crate) struct RealTimeLoops {
 }
 
 impl RealTimeLoops {
-    /// Starts the loops in phase. Returns `None` without the privilege for real-time threads, and prints that.
+    /// Starts the loops in phase. Without the privilege for real-time threads, prints a message and returns `None`.
     ///
     /// # Panics
-    /// Panics with `CI=true` and without the privilege.
+    /// Panics if the privilege is missing and `CI=true` is set.
     #[must_use]
     #[expect(clippy::print_stderr, reason = "reports a skipped test")]
     pub(crate) fn start(pattern: Pattern) -> Option<RealTimeLoops> {

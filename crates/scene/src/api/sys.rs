@@ -1,4 +1,5 @@
-//! Bindings to libopenuvr, as for any C program. It is opened at run time and called according to its header.
+//! Bindings to libopenuvr, as a C program would use it. The library is opened at run time and called according to its
+//! header.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -47,14 +48,14 @@ struct Functions {
 /// The open library.
 pub(super) struct Library {
     functions: Functions,
-    /// The last field, because the functions belong to it.
+    /// The last field, so that the library is closed last: the functions belong to it.
     _library: libloading::Library,
 }
 
 /// The settings of the stream.
 pub(super) struct Settings {
     pub(super) size: Size,
-    /// The OpenGL name of the pixel buffer: BGRA without padding.
+    /// The OpenGL name of the pixel buffer, which contains BGRA without padding.
     pub(super) buffer: u32,
     pub(super) fps: f64,
     pub(super) bitrate: Option<Bitrate>,
@@ -108,7 +109,7 @@ impl Library {
         let (bind, pin) = (text(&settings.bind)?, text(&settings.pin)?);
         let (dir, csv) = (text(&settings.config_dir)?, text(&settings.csv)?);
         let pointer = |text: &Option<CString>| text.as_ref().map_or(null(), |text| text.as_ptr());
-        // The library reads it whenever a picture is submitted.
+        // The library reads this name whenever a picture is submitted.
         let buffer = Box::new(settings.buffer);
         // SAFETY: the struct contains only numbers, pointers, and optional functions.
         let mut config: openuvr_config = unsafe { std::mem::zeroed() };
@@ -184,14 +185,14 @@ impl Context {
 
     /// Starts the next picture, with the input read so far.
     pub(super) fn begin_frame(&mut self) {
-        // SAFETY: the context is open. It fails only after the end of the stream, which is reported later.
+        // SAFETY: the context is open. The call fails only after the end of the stream, which `submit` reports.
         unsafe { (self.library.functions.begin_frame)(self.handle) };
     }
 
     /// Submits the picture in the pixel buffer.
     ///
     /// # Errors
-    /// Returns the library's reason.
+    /// Returns the library's error message.
     pub(super) fn submit(&mut self, and_wait: bool) -> Result<()> {
         let functions = &self.library.functions;
         // SAFETY: the context is open, and the OpenGL context of the window is current here.

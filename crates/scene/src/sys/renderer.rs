@@ -27,12 +27,12 @@ impl PixelBuffer {
     }
 }
 
-/// The end of the picture with a bar code.
+/// The edge of the picture at which a bar code is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CodePlace {
     /// The first rows.
     Top,
-    /// The last rows, with the code's own first row above.
+    /// The last rows. The code is not mirrored: its own first row is on top.
     Bottom,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// Uploads all resources. `smooth` filters textures, which costs about a fifth of the time in software.
+    /// Uploads all resources. With `smooth`, textures are filtered, which costs about a fifth of the time in software.
     pub(crate) fn new(
         window: &Window,
         textures: &[Texture],
@@ -291,7 +291,7 @@ unsafe fn program(gl: &glow::Context, vertex: &str, fragment: &str) -> Result<gl
             gl.delete_shader(shader);
         }
         for (index, name) in ["place", "normal", "at"].iter().enumerate() {
-            // Vertices with two attributes have no normal, so the second attribute takes its index.
+            // Vertices with two attributes have no normal, so `at` takes the index of the normal.
             let index = if vertex == CODE_VERTEX && *name == "at" {
                 1
             } else {

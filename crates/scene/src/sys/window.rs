@@ -19,8 +19,9 @@ enum DisplayName {
 }
 
 impl DisplayName {
-    /// The display of the options `--display` and `--wayland` (empty: without a value), otherwise of the environment. If
-    /// both window systems are available, the X display is chosen.
+    /// The display that `--display` or `--wayland` names. An empty `wayland` is the option without a value, and selects
+    /// `$WAYLAND_DISPLAY`. Without both options, the environment selects the display: `$DISPLAY` if it is set,
+    /// otherwise `$WAYLAND_DISPLAY`.
     fn choose(
         display: Option<&str>,
         wayland: Option<&str>,
@@ -53,7 +54,7 @@ pub(crate) enum Window {
 
 impl Window {
     /// Opens a window on the X display `display` or the Wayland display `wayland` (empty: `$WAYLAND_DISPLAY`). Without
-    /// either, opens it on `$DISPLAY`, otherwise on `$WAYLAND_DISPLAY`.
+    /// both, opens it on `$DISPLAY`, or on `$WAYLAND_DISPLAY` if `$DISPLAY` is not set.
     ///
     /// # Errors
     /// Returns an error if no display is known, it can't be opened or has no OpenGL, or a library is missing.
@@ -91,9 +92,9 @@ impl Window {
         }
     }
 
-    /// Shows the drawn picture. On X11, it returns when the X server has displayed the picture (if OpenGL is drawn in
-    /// software, the swap itself waits for that). On Wayland, it returns when the compositor has received the picture,
-    /// because applications do not wait for the compositor.
+    /// Shows the drawn picture. On X11, this returns when the X server has displayed the picture (if OpenGL is drawn in
+    /// software, the swap itself waits for that). On Wayland, this returns when the compositor has received the
+    /// picture, because applications do not wait until the compositor displays it.
     pub(crate) fn swap(&self) {
         match self {
             Window::X11(window) => window.swap(),

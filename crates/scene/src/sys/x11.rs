@@ -29,8 +29,8 @@ impl X11Window {
     /// # Errors
     /// Returns an error if there is no such display, it has no OpenGL, or a library is missing.
     pub(crate) fn open(named: &str, size: Size, full_screen: bool) -> Result<X11Window> {
-        let x = xlib::Xlib::open().context("libX11 is missing: apt install libx11-6")?;
-        let glx = glx::Glx::open().context("libGL is missing: apt install libgl1")?;
+        let x = xlib::Xlib::open().context("libX11 is missing (apt install libx11-6)")?;
+        let glx = glx::Glx::open().context("libGL is missing (apt install libgl1)")?;
         let name = CString::new(named)?;
         // SAFETY: Xlib takes a NUL-terminated name; every pointer passed to Xlib and GLX below comes from them or points
         // to a local that outlives the call. The display is checked for null before use, and closed only in
@@ -215,7 +215,7 @@ impl X11Window {
 
     /// An OpenGL function of the context, or null.
     pub(crate) fn gl_function(&self, name: &CStr) -> *const c_void {
-        // SAFETY: a NUL-terminated name.
+        // SAFETY: the name is NUL-terminated.
         let found = unsafe { (self.glx.glXGetProcAddressARB)(name.as_ptr().cast()) };
         found.map_or(null(), |function| function as *const c_void)
     }
@@ -254,7 +254,7 @@ impl X11Window {
 
 impl Drop for X11Window {
     fn drop(&mut self) {
-        // SAFETY: all three are alive until here and not used afterwards.
+        // SAFETY: context, window and display are alive until here and not used afterwards.
         unsafe {
             (self.glx.glXMakeCurrent)(self.display, 0, null_mut());
             (self.glx.glXDestroyContext)(self.display, self.context);

@@ -1,9 +1,9 @@
-//! The folders of a session: one for its own files, which is removed with it, and the home directory of its application,
-//! which may be persistent.
+//! The two folders of a session. One contains its own files, and is removed with the session. The other is the home
+//! directory of its application, and may be persistent.
 //!
-//! This program and the host, which inherits it, hold a lock on each folder (flock(2): it belongs to the open file, not to
-//! the process) until both have ended, in whatever way. They end the application before that. The application does not
-//! inherit the lock, because it could release it.
+//! This program holds a lock on each folder. The host inherits the lock (flock(2): it belongs to the open file, not to
+//! the process), so that the folder stays locked until both have ended for whatever reason. Before they end, they end
+//! the application. The application does not inherit the lock, because it could release it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -18,14 +18,14 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 /// The lock file in a folder that is in use.
 const LOCK: &str = ".openuvr-session.lock";
 
-/// The folder for a session's own files, which is removed when dropped.
+/// The folder for a session's own files. Dropping this value removes the folder.
 pub(super) struct SessionFolder {
     path: PathBuf,
     _lock: File,
 }
 
 impl SessionFolder {
-    /// Creates it. Files of an earlier session with this id that was killed are removed.
+    /// Creates the folder. If an earlier session with this id was killed, its files are removed.
     ///
     /// # Errors
     /// Returns an error if the session is already running on this machine, or if the folder cannot be created.
@@ -64,7 +64,7 @@ impl SessionFolder {
         &self.path
     }
 
-    /// Allows other accounts to traverse the folder to their files in it. They cannot list it.
+    /// Allows other accounts to traverse the folder, in order to access their own files in it. They cannot list it.
     pub(super) fn allow_traversal(&self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::Permissions::from_mode(0o711);
@@ -98,7 +98,8 @@ impl Drop for SessionFolder {
     }
 }
 
-/// Checks that an existing folder belongs only to this user, because other users may create folders next to it.
+/// Checks that an existing folder belongs to this user, and that no other user can read or write it. Other users may
+/// create folders next to it.
 fn check_owner(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = fs::symlink_metadata(path)?;
@@ -116,11 +117,12 @@ pub(super) struct SaveFolder {
 }
 
 impl SaveFolder {
-    /// Opens the persistent home directory `wanted`, which is created if necessary, or one inside the session's folder. With
-    /// `shared`, it will belong to another account, which needs access to the parent folders created here.
+    /// Opens the persistent home directory `wanted`, which is created if necessary. Without `wanted`, creates a home
+    /// directory in the session's folder. With `shared`, the home directory will belong to another account, so that
+    /// account gets access to the parent folders created here.
     ///
     /// # Errors
-    /// Returns an error if another session uses it, or if it cannot be created.
+    /// Returns an error if another session uses the directory, or if it cannot be created.
     pub(super) fn open(
         wanted: Option<&Path>,
         folder: &SessionFolder,
@@ -154,7 +156,8 @@ impl SaveFolder {
     }
 }
 
-/// Locks a folder, for this process and the host that it will start; `None` if another process has locked it.
+/// Locks a folder for this process and the host that it will start. Returns `None` if another process has locked the
+/// folder.
 fn lock(folder: &Path) -> Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);

@@ -8,7 +8,7 @@ use super::folder::{SaveFolder, SessionFolder};
 use super::{Args, CaptureMethod};
 use crate::report;
 
-/// Variables that would lead an application to folders outside its home directory.
+/// Variables that could lead an application to folders outside its home directory, and their values relative to it.
 const FOLDERS: [(&str, &str); 4] = [
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),
@@ -23,7 +23,8 @@ pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut C
         CaptureMethod::Run | CaptureMethod::Api => ("run", None),
         CaptureMethod::Xr => ("xr", None),
     };
-    // A free port for each, or consecutive ports: the page's port is reported in any case.
+    // With port 0, host and page use any free ports. Otherwise, they use consecutive ports. The page's port is reported
+    // in either case.
     let mut page = args.listen;
     page.set_port(match args.listen.port() {
         0 => 0,
@@ -65,7 +66,7 @@ pub(super) fn add_arguments(args: &Args, folder: &SessionFolder, command: &mut C
     }
 }
 
-/// Sets the environment of the host, which the application inherits.
+/// Sets the environment of the host. The application inherits it.
 pub(super) fn set_environment(
     args: &Args,
     folder: &SessionFolder,

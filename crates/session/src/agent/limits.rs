@@ -1,5 +1,5 @@
-//! The resource limits of a session. They are polled, because not every machine allows its users to set limits (cgroups). An
-//! engine with its own limits applies those.
+//! The resource limits of a session. They are checked by polling, because not every machine allows its users to set
+//! limits (cgroups). A container engine with limits applies them itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval of disk checks.
 const DISK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The maximum number of files in a check, which a session may not exceed.
+/// The maximum number of files of a session, which also bounds the time of a check.
 const MAX_FILES: usize = 200_000;
 
 /// The limits of a session.
@@ -26,7 +26,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Creates limits in bytes for memory and for the files in these folders: the home directory, and the session's own
+    /// Creates limits in bytes for memory and disk space. `folders` are the home directory and the session's own
     /// folder.
     pub(super) fn new(memory: Option<u64>, disk: u64, folders: [&Path; 2]) -> Limits {
         let now = Instant::now();

@@ -6,10 +6,11 @@
 //!              │ limits, saves      │ stream, page, lease
 //!              ◄── report.json ─────┘ in the session's own folder
 //! ```
-//! None of it depends on the launcher, which may be a portal on this machine, a Slurm job, or a container. It prints a line
-//! of JSON with the session's address when the session is running, and another one with its result. If this program is
-//! killed, the kernel notifies the host, which ends the application. If the host is killed, this program ends the
-//! application. Orphaned processes become this program's children (prctl(2), PR_SET_CHILD_SUBREAPER).
+//! The session does not depend on its launcher, which may be a portal on this machine, a Slurm job, or a container.
+//! This program prints a line of JSON with the session's address when the session is running, and another line with its
+//! result. If this program is killed, the kernel notifies the host, which ends the application. If the host is killed,
+//! this program ends the application. Orphaned processes become this program's children (prctl(2),
+//! PR_SET_CHILD_SUBREAPER).
 
 mod folder;
 mod host_command;
@@ -42,11 +43,11 @@ use limits::Limits;
 /// The interval of checks of children and limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The time for the host to disconnect its clients and to end the application, before both are killed. It is the sum of the
-/// host's own timeouts for the application and a display (guess).
+/// The time that the host has to disconnect its clients and to end the application, before both are killed. It is the
+/// sum of the host's own timeouts for the application and a display (guess).
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The exit code of a session that this program has ended, instead of the application's.
+/// The exit code if this program has ended the session. Otherwise, the exit code is that of the application.
 const EXIT_TERMINATED: u8 = 70;
 
 /// The capture method for the application.
@@ -186,7 +187,7 @@ fn size(text: &str) -> Result<Size, String> {
     parsed.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
 }
 
-/// The address of this machine, an address or a name, as announced by the cluster that has started this program.
+/// The address of this machine. The cluster that has started this program announces it, as an address or as a name.
 fn address_of_machine() -> Option<IpAddr> {
     let name = std::env::var("OPENUVR_ADDRESS").ok()?;
     let mut found = (name.as_str(), 0).to_socket_addrs().ok()?;
@@ -219,16 +220,16 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// Runs until the session has ended.
 ///
 /// # Errors
-/// Returns an error if the session cannot start. The message has one line, and has been printed as the session's result,
-/// too.
+/// Returns an error if signals or orphans cannot be handled. If the session cannot start, the reason is printed as the
+/// session's result, and the exit code is 1.
 pub fn run(args: Args) -> Result<ExitCode> {
-    // Files that a cluster's launcher left open are not inherited by the application.
+    // The application must not inherit files that a cluster's launcher has left open.
     close_inherited_on_exec();
     let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
     set_child_subreaper(Some(getpid()))?;
     let id = args.id;
     let ended = serve(&args, &stop);
-    // In any case, no process must survive.
+    // No process may survive, whatever the result.
     descendants::end_all();
     let (code, why) = match &ended {
         Ok(ended) => (ended.code, ended.why.clone()),
@@ -265,7 +266,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
         }
     }
     let folder = SessionFolder::create(args.id)?;
-    // The files in the hidden folder that a host inside the application needs.
+    // A host inside the application needs the folder of its keys, which is otherwise hidden from the application.
     let keys = match args.capture {
         CaptureMethod::Screen => Vec::new(),
         _ => vec![folder.keys()],
@@ -293,7 +294,8 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
         .then(|| VirtualDisplay::start(args.size, Some(folder.path()), args.place));
     let display = display.transpose()?;
     if args.capture == CaptureMethod::Screen {
-        // The host starts the display, and this process searches it for a window.
+        // The host starts the display. This process connects to that display with the same cookie, to search it for a
+        // window.
         set_xauthority(&folder.path().join(AUTHORITY));
     }
     let name = display.as_ref().map(VirtualDisplay::name);
@@ -301,7 +303,7 @@ fn serve(args: &Args, stop: &AtomicBool) -> Result<SessionEnd> {
     let ended = supervise(args, &folder, limits, &mut host, stop);
     host.end();
     let ended = ended?;
-    // The application ends before its display.
+    // Ends the application before its display.
     descendants::end_all_but(
         &display
             .as_ref()
@@ -372,7 +374,7 @@ fn supervise(
     }
 }
 
-/// The result if the host has ended without a report.
+/// The result if the host has ended without reporting one.
 fn unreported_end(status: ExitStatus, ran: bool) -> SessionEnd {
     let code = status.code().or(status.signal().map(|signal| signal + 128));
     let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
@@ -402,7 +404,7 @@ impl HostProcess {
             _ => bail!("--set {setting}: expected NAME=VALUE"),
         });
         let settings = settings.collect::<Result<Vec<String>>>()?;
-        // This works even if the executable has been replaced since this program was started.
+        // This path works even if the executable has been replaced since this program was started.
         let mut command = Command::new("/proc/self/exe");
         host_command::add_arguments(args, folder, &mut command);
         command.args(settings).arg("--").args(application);
@@ -412,9 +414,10 @@ impl HostProcess {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::from(log))
-            // A signal to the process group ends this program, which ends the rest in order.
+            // A signal to this program's process group must not reach the host. This program handles the signal, and
+            // ends the rest in order.
             .process_group(0);
-        // It ends gracefully when this program has ended, however that happened.
+        // The host ends gracefully when this program has ended, for whatever reason.
         die_with_parent(&mut command);
         let child = command.spawn();
         child.map(HostProcess).context("can't start the host")
@@ -424,7 +427,7 @@ impl HostProcess {
         Ok(self.0.try_wait()?)
     }
 
-    /// Ends it, gracefully if possible.
+    /// Ends the host, gracefully if possible.
     fn end(&mut self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let (Some(pid), Ok(None)) = (pid, self.0.try_wait()) {

@@ -18,23 +18,24 @@ use crate::report;
 use crate::virtual_audio::VirtualAudio;
 use crate::{confine, descendants, sys};
 
-/// The time for an application to end before it is killed (guess: for an application that saves the user's work).
+/// The time that an application has to end before it is killed (guess: an application may save the user's work).
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The time for a killed application to end (guess: for a busy machine). The kernel needs milliseconds.
+/// The time that a killed application has to end (guess: for a busy machine). The kernel needs milliseconds.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The interval of checks for processes that the application has left running, which matches the pace of window changes
+/// The interval of checks for processes that the application has left running. It matches the pace of window changes
 /// (guess).
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// An application on a virtual display. On drop, it is ended, with all processes that it has started.
+/// An application on a virtual display. Dropping it ends the application and all processes that the application has
+/// started.
 pub struct RunningApplication {
     name: String,
     application: Application,
     terminal: Option<PseudoTerminal>,
     shows_a_window: Box<dyn Fn() -> bool + Send>,
-    /// Returns the processes of this program other than the application.
+    /// Returns the child processes of this program other than the application.
     helpers: Box<dyn Fn() -> Vec<u32> + Send>,
     check_at: Instant,
     /// The time since which the application has ended and its remaining processes have had no visible window.
@@ -43,8 +44,8 @@ pub struct RunningApplication {
 }
 
 impl RunningApplication {
-    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`. It is in its own process
-    /// group, because Ctrl-C is meant for the host.
+    /// Starts `words`, a program and its arguments, on `display` with the devices of `sound`. The application has its
+    /// own process group, because Ctrl-C is meant for the host.
     ///
     /// # Errors
     /// Returns an error if `words` is empty, or if the program cannot be started.
@@ -84,7 +85,7 @@ impl RunningApplication {
         &self.name
     }
 
-    /// The exit status of its first process, if it has ended. Its child processes may still be running.
+    /// The exit status of the application's first process, if that has ended. Its child processes may still be running.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if let Some(terminal) = &mut self.terminal {
             terminal.resize();
@@ -92,8 +93,8 @@ impl RunningApplication {
         self.application.ended()
     }
 
-    /// Whether it has ended. After a launcher has ended normally, as with `openuvr run`, its remaining processes count as
-    /// the application as long as they have a visible window, and until the first one appears.
+    /// Whether the application has ended. After a launcher has ended normally, as with `openuvr run`, its remaining
+    /// processes count as the application until their first window appears, and then as long as a window is visible.
     pub fn is_over(&mut self, now: Instant) -> bool {
         if self.over || now < self.check_at {
             return self.over;
@@ -115,7 +116,8 @@ impl RunningApplication {
         self.over
     }
 
-    /// Whether a process of its group is still running, because the application may be the child of a shell that has ended.
+    /// Whether a process of the application's group is still running. The application itself may be the child of a
+    /// shell that has ended.
     fn is_running(&mut self, group: Pid) -> bool {
         // Ended processes exist until they are reaped.
         let _ = self.application.ended();
@@ -123,7 +125,7 @@ impl RunningApplication {
         test_kill_process_group(group).is_ok()
     }
 
-    /// Waits for the end of its group. Returns whether it has ended in time.
+    /// Waits for the end of the application's group. Returns whether the group has ended in time.
     fn ends_until(&mut self, group: Pid, until: Instant) -> bool {
         while self.is_running(group) {
             if clock::now() >= until {
@@ -143,7 +145,7 @@ impl RunningApplication {
     }
 }
 
-/// Sets an application's display and sound environment. This is the only place where this is done.
+/// Sets the variables of an application that select its display.
 fn set_environment(command: &mut Command, display: &dyn ApplicationDisplay) {
     display.set_environment(command);
     // The application is not the host of a session.
@@ -158,11 +160,11 @@ impl Drop for RunningApplication {
             if !self.ends_until(group, clock::now() + END_TIMEOUT) {
                 self.print_killed("", END_TIMEOUT);
                 let _ = kill_process_group(group, Signal::KILL);
-                // Reaps it, because a host may start many applications.
+                // Reaps the killed application, because a host may start many applications.
                 self.ends_until(group, clock::now() + KILL_TIMEOUT);
             }
         }
-        // Processes that have left the group.
+        // Ends the processes that have left the group.
         if descendants::end_all_but(&(self.helpers)()) {
             self.print_killed("child processes of ", descendants::TERM_TIMEOUT);
         }

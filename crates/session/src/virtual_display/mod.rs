@@ -1,9 +1,9 @@
-//! A virtual display of the host, with the lifetime of the host: an X server without a screen (Xvfb), or a Wayland
-//! compositor in this process ([`openuvr_compositor::WaylandDisplay`]).
+//! A virtual display of the host, with the lifetime of the host. It is an X server without a screen (Xvfb), or a
+//! Wayland compositor in this process ([`openuvr_compositor::WaylandDisplay`]).
 //!
-//! With Xvfb, only programs with its cookie can connect ([`Authority`]): this process and the application that it starts,
-//! which both get it through `XAUTHORITY`. Other programs of the same user cannot connect, for example another session in a
-//! sandbox.
+//! Only programs with the cookie ([`Authority`]) of an Xvfb display can connect to it: this process and the application
+//! that it starts, which both get the cookie through `XAUTHORITY`. Other programs of the same user cannot connect, for
+//! example another session in a sandbox.
 
 mod application;
 mod placement;
@@ -34,26 +34,26 @@ pub trait ApplicationDisplay {
     /// Returns a function that lists the processes of the display, which may change.
     fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send>;
 
-    /// Returns a function that reports whether a window is visible. It also returns true if this is unknown.
+    /// Returns a function that reports whether a window is visible. The function returns true if this is unknown.
     fn window_watch(&self) -> Box<dyn Fn() -> bool + Send>;
 }
 
 /// Variables that would connect an application to the Wayland session in which the host was started.
 const WAYLAND_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "WAYLAND_SOCKET"];
 
-/// A running X server. On drop, it is ended, with everything on it.
+/// A running X server. Dropping it ends the server and all its clients.
 pub struct VirtualDisplay {
     server: Xvfb,
     authority: PathBuf,
-    /// Ends after the server has ended.
+    /// Dropped after the server has ended.
     _placement: Option<Placement>,
 }
 
 impl VirtualDisplay {
-    /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on, this process and its
-    /// child processes connect with its cookie, which is in the folder of this process's session, or in the folder for
-    /// temporary files. With `place`, the built-in placement of windows is active (`placement`). To be called while this
-    /// process has no threads that use C libraries.
+    /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on, this process and
+    /// its child processes connect with the display's cookie. The cookie is in the folder `session`, or otherwise in
+    /// the folder for temporary files. With `place`, the built-in placement of windows is active (`placement`). Call
+    /// this while this process has no threads that use C libraries.
     ///
     /// # Errors
     /// Returns a one-line error if Xvfb is not installed or does not start.
@@ -86,7 +86,7 @@ impl VirtualDisplay {
         &self.server.display
     }
 
-    /// The file with its cookie, for `XAUTHORITY`.
+    /// The file with the display's cookie, for `XAUTHORITY`.
     pub fn authority(&self) -> &Path {
         &self.authority
     }
@@ -113,7 +113,7 @@ impl ApplicationDisplay for VirtualDisplay {
     }
 }
 
-/// Whether a window is visible on the X display. Also true if this is unknown.
+/// Whether a window is visible on the X display. Returns true if this is unknown.
 pub(crate) fn shows_a_window(display: &str) -> bool {
     let Ok((conn, screen)) = display::connect(display) else {
         return true;

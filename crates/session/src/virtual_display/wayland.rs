@@ -25,15 +25,15 @@ impl ApplicationDisplay for WaylandDisplay {
                 }
             }
         }
-        // Some toolkits refuse to use Wayland without it.
+        // Some toolkits refuse to use Wayland without `XDG_RUNTIME_DIR`.
         let folder = self.socket().parent();
         if let (None, Some(folder)) = (std::env::var_os("XDG_RUNTIME_DIR"), folder) {
             command.env("XDG_RUNTIME_DIR", folder);
         }
     }
 
-    /// Lists the processes of the display. It is a thread of this process; its X server is started with the first X11
-    /// application.
+    /// Lists the processes of the display. The display itself is a thread of this process. Its only process is an X
+    /// server, which is started with the first X11 application.
     fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send> {
         let x11 = self.x11().ok().cloned();
         Box::new(move || x11.iter().filter_map(X11Access::process).collect())

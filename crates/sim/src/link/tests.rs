@@ -74,7 +74,7 @@ fn jitter_stays_in_its_range_and_keeps_the_order() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(jittery, 7);
-    // Far apart, so each datagram has its own delay.
+    // Datagrams far apart do not wait for each other, so each has its own delay.
     let arrived = run(&mut link, 10_000, 4, 10 * MS);
     let mut sum = 0;
     for (at, id) in &arrived {
@@ -84,7 +84,7 @@ fn jitter_stays_in_its_range_and_keeps_the_order() {
     }
     let mean = sum / 10_000;
     assert!((3_950_000..4_050_000).contains(&mean), "{mean}");
-    // Close together, but still in order.
+    // Datagrams close together still arrive in order.
     let ids = ids(&run(&mut link, 10_000, 4, Duration::from_micros(10)));
     assert!(ids.is_sorted() && ids.len() == 10_000);
 }
@@ -98,9 +98,9 @@ fn independent_loss_has_its_rate_and_does_not_cluster() {
     let mut link = LinkModel::new(lossy, 3);
     let ids = ids(&run(&mut link, 100_000, 4, MS));
     let lost = 100_000 - ids.len();
-    // Five standard deviations: sqrt(100 000 × 0.1 × 0.9) = 95.
+    // The mean, plus or minus five standard deviations of sqrt(100 000 × 0.1 × 0.9) = 95.
     assert!((9_525..=10_475).contains(&lost), "{lost}");
-    // After a loss, the next is lost with the same probability.
+    // After a loss, the next datagram is lost with the same probability.
     let twice = ids.windows(2).filter(|w| w[1] - w[0] > 2).count();
     assert!((700..=1_100).contains(&twice), "{twice}");
     assert!(balanced(link.counters()));
@@ -117,7 +117,7 @@ fn bursty_loss_has_its_rate_and_its_length() {
         ..Impairment::default()
     };
     let ids = ids(&run(&mut LinkModel::new(bursty, 3), 200_000, 4, MS));
-    // In the bad state for enter / (enter + leave) = 3.85 % of the datagrams.
+    // The link is in the bad state for enter / (enter + leave) = 3.85 % of the datagrams.
     let lost = 200_000 - ids.len();
     assert!((7_000..=8_400).contains(&lost), "{lost}");
     // The mean length of a burst is 1 / leave = 4.
@@ -135,7 +135,7 @@ fn reordering_delays_and_loses_nothing() {
     };
     let mut link = LinkModel::new(swapping, 9);
     let mut ids = ids(&run(&mut link, 10_000, 4, 2 * MS));
-    // Three milliseconds later: exactly one of the following overtakes it.
+    // A datagram that is delayed by three milliseconds is overtaken by exactly one of the following.
     let late = ids.windows(2).filter(|w| w[1] < w[0]).count() as u64;
     assert!((400..=600).contains(&link.counters().reordered));
     assert!(late > 350 && late <= link.counters().reordered, "{late}");
@@ -167,7 +167,7 @@ fn the_bottleneck_spaces_datagrams_and_its_queue_is_bounded() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(narrow, 1);
-    // A burst of 20 × 1000 bytes at 1 byte/µs: ten fit the queue (the first is being sent).
+    // A burst of 20 × 1000 bytes at 1 byte/µs: ten datagrams fit into the queue (including the one that is being sent).
     let arrived = run(&mut link, 20, 1000, Duration::ZERO);
     let want: Vec<_> = (0..10u32)
         .map(|i| (Instant(1_000_000 * i64::from(i + 2)), i))
@@ -187,7 +187,7 @@ fn a_queue_in_time_bounds_the_wait() {
         ..Impairment::default()
     };
     let mut link = LinkModel::new(narrow, 1);
-    // 1 ms each, so those with a queueing delay of 0 to 5 ms are sent.
+    // Each datagram takes 1 ms, so the datagrams with a queueing delay of 0 to 5 ms are sent.
     let arrived = run(&mut link, 20, 1000, Duration::ZERO);
     assert_eq!(ids(&arrived), [0, 1, 2, 3, 4, 5]);
     assert_eq!(arrived[5].0, Instant(6_000_000));
@@ -216,7 +216,7 @@ fn a_schedule_changes_the_link_at_its_times() {
     }
     let mut arrived = Vec::new();
     drain(&mut link, begin + 99 * MS, &mut arrived);
-    // From 0.5 ms on, 1 ms each. The fifth is half sent when the link becomes ten times faster.
+    // From 0.5 ms on, each datagram takes 1 ms. The fifth is half sent when the link becomes ten times faster.
     let microseconds: Vec<u128> = arrived
         .iter()
         .map(|(at, _)| at.since(begin).as_micros())
@@ -239,7 +239,7 @@ fn a_queue_is_counted_over_a_change_of_rate() {
     };
     let schedule = ImpairmentSchedule::from(rate(8)).then(2 * MS, rate(800));
     let mut link = LinkModel::on_course(schedule, Instant(0), 1);
-    // Ten are queued, independently of the later rate.
+    // Ten datagrams fit into the queue, independently of the later rate.
     assert_eq!(run(&mut link, 20, 1000, Duration::ZERO).len(), 10);
     assert_eq!(link.counters().overflowed, 10);
 }

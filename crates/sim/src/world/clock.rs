@@ -12,14 +12,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Its time at the world's time `world`.
+    /// The clock's time at the world's time `world`.
     #[must_use]
     pub fn show(self, world: Instant) -> Instant {
         let drift = i128::from(world.0) * i128::from(self.ppm) / 1_000_000;
         Instant(world.0 + i64::try_from(drift).unwrap_or(0) + self.offset)
     }
 
-    /// The first world time at which it shows `mine`.
+    /// The first world time at which the clock shows `mine`.
     pub(super) fn world(self, mine: Instant) -> Instant {
         if mine.0 == i64::MIN {
             return mine;

@@ -18,9 +18,9 @@ pub struct Device {
     pub role: Role,
     /// Whether it requests to take over the player's role.
     pub take_over: bool,
-    /// Impairments of datagrams from the host, from the connection on.
+    /// Impairments of datagrams from the host. The schedule starts with the connection.
     pub down: ImpairmentSchedule,
-    /// Impairments of datagrams to the host.
+    /// Impairments of datagrams to the host. The schedule starts with the connection.
     pub up: ImpairmentSchedule,
     /// Its clock.
     pub clock: Clock,
@@ -68,7 +68,7 @@ impl Device {
         self.over(link.into())
     }
 
-    /// Sets the same schedule of impairments in both directions, from the connection on.
+    /// Sets the same schedule of impairments in both directions. The schedule starts with the connection.
     #[must_use]
     pub fn over(mut self, schedule: ImpairmentSchedule) -> Device {
         self.up = schedule.clone();

@@ -61,7 +61,7 @@ impl World {
                     self.tones.retain(|tone| tone.session != session);
                     for view in &mut self.views {
                         view.rendition.unsubscribe(subscriber);
-                        // It does not receive the frame that is being coded.
+                        // The subscriber does not receive the frame that is being coded.
                         let coded = view.coding.as_ref().map(|c| c.frame);
                         if let Some(captured) = self.captured.get_mut(&(session.0, view.id)) {
                             captured.pop_if(|last| Some(*last) == coded);
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Asserts that the host's mapping of the client's stamps is within its bound.
+    /// Asserts that the host maps the client's timestamps to its own clock within the bound.
     fn check_clock(&self, record: &FrameRecord) {
         let Some(mapped) = record.client.first_received_here else {
             return;
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// Processes the picture of a view, which was just captured if it is `fresh`.
+    /// Processes the picture of a view. `fresh` is whether the picture was just captured.
     fn frame(&mut self, i: usize, fresh: bool) {
         let view = &mut self.views[i];
         let sessions = view.sessions();
@@ -270,7 +270,8 @@ impl World {
         view.coding = Some(coding);
     }
 
-    /// Continues a frame with its next slice, or with paced datagrams. Returns the frame until everything has been sent.
+    /// Continues a frame with its next slice, or with paced datagrams. Returns the frame unless everything has been
+    /// sent.
     fn code(&mut self, i: usize, mut coding: Coding) -> Option<Coding> {
         if let Some((place, bytes)) = coding.slice() {
             let slice = Slice {

@@ -48,7 +48,7 @@ pub struct DisplayedFrame {
     pub pose: Option<PoseEcho>,
     /// The views of its picture.
     pub views: Option<Views>,
-    /// Motion-to-photon latency: as computed by the client, and the true value.
+    /// Motion-to-photon latency: the value computed by the client, and the true value.
     pub motion: Option<(Duration, Duration)>,
 }
 
@@ -135,7 +135,7 @@ impl Machine {
         self.send_up(now);
     }
 
-    /// Time of its next activity, taking stalls into account.
+    /// Time of the machine's next activity, taking stalls into account.
     pub(super) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let control = self.control.next_timeout().map(|t| t.0);
         let own = control.into_iter().chain(self.playout.media.next_timeout());
@@ -172,7 +172,8 @@ impl Machine {
         busy | self.send_up(now)
     }
 
-    /// Receives a datagram at `now`, which is `mine` on its clock. `arrived` is the arrival time on its clock.
+    /// Receives a datagram at `now`, which is `mine` on the client's clock. `arrived` is the arrival time on the
+    /// client's clock.
     fn take(
         &mut self,
         (now, mine, arrived): (Instant, Instant, Instant),
@@ -247,7 +248,7 @@ impl Machine {
                     ..
                 } => {
                     assert!(header.frame > newest, "slices in order");
-                    assert_eq!(header.view_id(), view.id, "a slice of another view");
+                    assert_eq!(header.view_id(), view.id, "a slice belongs to another view");
                     let sent = view.source.slice(&header, macroblocks.0);
                     assert!(bytes == sent, "the bytes of {:?} differ", header.frame);
                 }
@@ -295,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Asserts that the client's mapping of the host's clock is within its bound.
+    /// Asserts that the client maps the host's clock to its own within the bound.
     fn check_clock(&self, now: Instant, mine: Instant) {
         let believed = self.control.clock().to_mine(PeerInstant(now.0), mine);
         if let Some(mapped) = believed {

@@ -12,7 +12,7 @@ use openuvr_proto::wire::video::{FrameHeader, SlicePlace};
 use super::FRAME_INTERVAL;
 use crate::random::Random;
 
-/// Time from capture to the first slice, and interval of slices.
+/// Time from capture to the first slice, and time between slices.
 const FIRST_SLICE: Duration = Duration::from_millis(1);
 const SLICE_EVERY: Duration = Duration::from_micros(250);
 
@@ -26,15 +26,16 @@ const LEAST: u64 = 13;
 /// Draws frames.
 pub(super) struct Source {
     seed: u64,
-    /// Whether there is a picture, after the first motion.
+    /// Whether there is a picture. There is none before the first motion.
     pictured: bool,
-    /// Bytes of the frames with a given size.
+    /// Approximate number of bytes of each frame whose size was given.
     sizes: BTreeMap<FrameId, u64>,
     /// Time of the next capture, while something moves.
     pub(super) next: Option<Instant>,
     /// Length of an intra refresh, in frames.
     pub(super) clean_after: u16,
-    /// Remaining frames of the current refresh, and whether another one is pending. libx264 starts it after the current one.
+    /// Remaining frames of the current refresh, and whether another refresh is pending. A pending refresh starts after
+    /// the current one, as in libx264.
     refresh: u16,
     pending: bool,
 }
@@ -57,7 +58,7 @@ impl Source {
         let Some(mut next) = self.next.filter(|at| *at <= now) else {
             return false;
         };
-        // It keeps its own clock, as an application does. Frames drawn in the meantime are never captured.
+        // The content has its own clock, like an application. Frames drawn in the meantime are never captured.
         while next <= now {
             next = next + FRAME_INTERVAL;
         }
@@ -86,7 +87,7 @@ impl Source {
         }
     }
 
-    /// Advances the refresh. Returns its length if the next frame starts one.
+    /// Advances the refresh by a frame. Returns the length of the refresh if the frame starts one.
     fn refresh(&mut self, plan: &Plan<'_>) -> Option<u16> {
         self.pending |= plan.refresh;
         if plan.is_key() {
@@ -146,8 +147,8 @@ impl Coding {
     }
 }
 
-/// Frame and slice number, length, and that many random bytes: 1–4 kB, four times as many in a key frame; with a `size`, 0.5
-/// to 1.5 times a slice's share of it.
+/// The bytes of a slice: frame number, slice number, length, and random bytes. The length is 1–4 kB, or four times as
+/// much in a key frame. With a `size`, the length is 0.5 to 1.5 times a slice's share of it.
 fn bytes(seed: u64, (frame, key_frame): (FrameId, bool), index: u8, size: Option<u64>) -> Vec<u8> {
     let mut random = Random::new(seed, u64::from(frame.0) << 8 | u64::from(index));
     let length = match size.map(|size| size / u64::from(SLICES)) {

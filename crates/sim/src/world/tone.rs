@@ -22,7 +22,7 @@ pub(super) const OFFER: StreamOffer = StreamOffer {
     views: 0,
 };
 
-/// Sample rate, samples per payload, and duration of a payload: 2.5 ms, the shortest of Opus.
+/// Sample rate, samples per payload, and duration of a payload: 2.5 ms, the shortest frame of Opus.
 const RATE: u32 = 48_000;
 const SAMPLES: u16 = 120;
 const PAYLOAD_EVERY: Duration = Duration::from_micros(2500);
@@ -30,7 +30,7 @@ const PAYLOAD_EVERY: Duration = Duration::from_micros(2500);
 /// The frequency of concert A. The samples repeat after a second.
 const PITCH: f64 = 440.0;
 
-/// The sample of this number.
+/// The sample with this number.
 fn sample(number: u64) -> i16 {
     let within = u32::try_from(number % u64::from(RATE)).unwrap_or(0);
     let seconds = f64::from(within) / f64::from(RATE);
@@ -126,7 +126,7 @@ impl ReceivedTone {
                     self.samples += u64::from(SAMPLES);
                 }
                 TimedOutput::Missing { first, count } => {
-                    let next = self.first.expect("a hole is behind something") + known;
+                    let next = self.first.expect("a gap follows a payload") + known;
                     assert_eq!(first.0 * u64::from(SAMPLES), next, "in order, once");
                     self.missing += count * u64::from(SAMPLES);
                     self.longest_gap = self.longest_gap.max(count);

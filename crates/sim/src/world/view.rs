@@ -81,7 +81,7 @@ impl Content {
 pub(super) struct View {
     pub(super) id: ViewId,
     pub(super) rendition: Rendition<Session<Outbox>>,
-    /// The views of its picture, for an application that draws with poses.
+    /// The position and field of view of its picture, for an application that draws with poses.
     pub(super) shows: Option<Views>,
     pub(super) source: Source,
     pub(super) coding: Option<Coding>,
@@ -106,7 +106,7 @@ impl View {
         }
     }
 
-    /// When a frame is due without motion, which is the media thread's own deadline.
+    /// When a frame is due even without motion. This is the media thread's own deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let idle = self.coding.is_none() && self.source.is_pictured();
         self.rendition.next_deadline().filter(|_| idle)
@@ -129,7 +129,7 @@ impl View {
     }
 }
 
-/// The view of one eye, shifted to the right, with a correspondingly wider field of view.
+/// The view of one eye, shifted by `right`, with a correspondingly wider field of view.
 fn shows(right: f32) -> Option<Views> {
     let pose = Pose::new([right, 1.7, 0.0], [0.0, 0.0, 0.0, 1.0]).ok()?;
     let fov = FieldOfView::new(-0.75, 0.5 + right, 0.625, -0.875).ok()?;

@@ -13,22 +13,23 @@ use openuvr_proto::time::Instant;
 /// Maximum time until suppressed lines are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum number of texts, and of patterns of texts, that are tracked.
+/// Maximum number of tracked texts, and of tracked patterns of texts.
 const MAX_GROUPS: usize = 256;
 
-/// Identical texts (guess: four are enough to be noticed).
+/// The limit for identical texts (guess: four lines are enough to be noticed).
 const IDENTICAL: Rate = Rate {
     burst: 4,
     each: Duration::from_secs(10),
 };
 
-/// Texts that differ only in numbers: one for each of the maximum number of clients.
+/// The limit for texts that differ only in numbers. At the maximum number of clients, each client may cause one such
+/// text at once.
 const SIMILAR: Rate = Rate {
     burst: 66,
     each: Duration::from_secs(1),
 };
 
-/// All messages: at most 86 MB a day at 200 bytes a line.
+/// The limit for all messages: at most 86 MB a day at 200 bytes a line.
 const ALL: Rate = Rate {
     burst: 256,
     each: Duration::from_millis(200),
@@ -59,7 +60,7 @@ impl Limiter {
         }
     }
 
-    /// Whether this text is shown now. A suppressed one is counted.
+    /// Whether this text may be shown now. If not, it is counted as suppressed.
     pub(super) fn allows(&mut self, now: Instant, text: &str) -> bool {
         let allowed = self.identical.allows(now, text, text, &mut self.overflow)
             && (self.similar).allows(now, &pattern(text), text, &mut self.overflow);
@@ -112,7 +113,7 @@ impl Limiter {
     }
 }
 
-/// The text with each number replaced by `#`. It is equal for messages of one origin.
+/// The text with each number replaced by `#`. The result is equal for messages of the same origin.
 fn pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for c in text.chars() {
@@ -250,7 +251,7 @@ impl Bucket {
         let back = u32::try_from(back).unwrap_or(u32::MAX);
         self.left = self.left.saturating_add(back).min(self.rate.burst);
         if self.left == self.rate.burst {
-            // Full, so a fraction of a token expires.
+            // The bucket is full, so the fraction of the next token is discarded.
             self.filled = Some(now);
         } else {
             self.filled = Some(filled + self.rate.each * back);
@@ -269,7 +270,7 @@ mod tests {
         Instant(n * 1_000_000)
     }
 
-    /// The lines shown for these texts, a millisecond apart, and the reports at the end.
+    /// The lines that are shown if these texts arrive a millisecond apart, and the reports at the end.
     fn run(texts: impl Iterator<Item = String>) -> (Vec<String>, Vec<String>) {
         let mut limit = Limiter::new();
         let mut lines = Vec::new();
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn lines_that_differ_in_numbers_are_one_kind() {
         let (lines, reports) = run((0..12_000).map(|n| format!("there is no key {n} here")));
-        // A burst, and one line per second.
+        // A burst of 66 lines, and then one line per second.
         assert_eq!(lines.len(), 66 + 11);
         assert_eq!(
             reports,
@@ -335,7 +336,7 @@ mod tests {
             letters.collect::<String>()
         };
         let (lines, reports) = run((0..100_000).map(word));
-        // A burst, and five lines per second.
+        // A burst of 256 lines, and then five lines per second.
         assert_eq!(lines.len(), 256 + 499);
         assert_eq!(
             reports,

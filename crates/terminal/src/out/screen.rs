@@ -1,7 +1,7 @@
 //! Screen layout: messages that scroll, and below them table rows that are redrawn in place.
 //!
-//! The cursor rests on an empty row above the table, where typed characters are echoed. The module owns everything below the
-//! cursor and nothing above it, so it does not need the number of terminal rows that a table takes. A change of the
+//! The cursor rests on an empty row above the table, where typed characters are echoed. The module owns everything
+//! below the cursor and nothing above it, so it need not know how many terminal rows a table occupies. A change of the
 //! terminal's width causes a full redraw.
 //!
 //! Sans-I/O: it produces the bytes (ECMA-48) that the writer sends.
@@ -23,11 +23,11 @@ pub struct TerminalSize {
 pub(super) struct Screen {
     /// The rows of the table.
     table: Vec<String>,
-    /// The newest messages above it, at most [`MAX_KEPT_MESSAGES`].
+    /// The newest messages above the table, at most [`MAX_KEPT_MESSAGES`].
     messages: VecDeque<String>,
     /// The incomplete last line of a child's output.
     unfinished: String,
-    /// The number of rows drawn on the terminal, and its size at that time.
+    /// The number of rows drawn below the cursor, and the terminal's size at that time. `None` if no rows are drawn.
     drawn: Option<(usize, TerminalSize)>,
     /// Whether typed lines are reported, so that the input can be preserved.
     tracks_typed_lines: bool,
@@ -37,15 +37,15 @@ pub(super) struct Screen {
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// Erases the cursor's row and all rows below it, in two steps, because some terminals move a screen that is erased from its
-/// first row into the scrollback.
+/// Erases the cursor's row, and then all rows below it. If one step erased the whole screen from its first row, some
+/// terminals would move the screen into the scrollback.
 const ERASE: &str = "\r\x1b[K\x1b[1B\x1b[J\x1b[1A";
 
-/// Moves to the first row, erases a row and moves to the next. See [`ERASE`].
+/// `TOP` moves to the first row. `ERASE_ROW` erases a row and moves to the next one. See [`ERASE`].
 const TOP: &str = "\x1b[H";
 const ERASE_ROW: &str = "\x1b[K\x1b[1B";
 
-/// Messages that are printed again after a change of width: one screen.
+/// Maximum number of messages that are printed again after a change of width: one screen.
 const MAX_KEPT_MESSAGES: usize = 64;
 
 /// Maximum length of an incomplete line, in bytes. A longer one is split.
@@ -57,7 +57,7 @@ impl Screen {
         self.table = rows;
     }
 
-    /// Call this if the caller reports each typed line with [`Screen::line_typed`] from now on.
+    /// Declares that the caller reports each typed line with [`Screen::line_typed`] from now on.
     pub(super) fn track_typed_lines(&mut self) {
         self.tracks_typed_lines = true;
     }
@@ -78,7 +78,7 @@ impl Screen {
         lines
     }
 
-    /// The bytes that print `above` (complete lines) above the table and redraw it.
+    /// The bytes that print `above` (complete lines) above the table and redraw the table.
     pub(super) fn draw(&mut self, above: &str, size: TerminalSize) -> String {
         let rows = self.rows(size);
         if let Some(bytes) = self.draw_around_typed(above, &rows, size) {
@@ -125,9 +125,9 @@ impl Screen {
         }
     }
 
-    /// The bytes that preserve the input in the cursor's row: `above` is inserted before it, and `rows` are drawn after it.
-    /// `None` if the input cannot be preserved: after a change of size, on a terminal with too few rows, or for text of
-    /// unknown width.
+    /// Like `draw`, but the bytes preserve the input in the cursor's row: they insert `above` before the input, and
+    /// draw `rows` after it. `None` if the input cannot be preserved: if typed lines are not tracked, after a change of
+    /// size, on a terminal with too few rows, or if the width of `above` is unknown.
     fn draw_around_typed(
         &self,
         above: &str,

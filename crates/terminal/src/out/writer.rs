@@ -23,7 +23,7 @@ pub(super) enum Job {
     Prompt(String),
     /// The rows of the table.
     Table(Vec<String>),
-    /// Erases the table permanently.
+    /// Erases the table.
     EndTable,
     /// Optional lines for standard output.
     Lines(String),
@@ -38,7 +38,8 @@ pub(super) enum Job {
 /// Maximum number of queued jobs.
 const MAX_QUEUED: usize = 1024;
 
-/// How long the end of the program, or a prompt, waits for a stalled terminal.
+/// Maximum time to wait for a stalled terminal at the end of the program, after a prompt, and before a print to
+/// standard output.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) static WRITER: Shared = Shared {
@@ -80,7 +81,7 @@ impl Shared {
         }
     }
 
-    /// Writes `text` after `before`, unless the rate limit suppresses it.
+    /// Writes `before` and then `text`, unless the rate limit suppresses `text`.
     pub(super) fn limited_message(&self, text: &str, before: &str) {
         let mut state = self.state();
         let allows = (state.as_mut()).is_none_or(|state| state.limit.allows(clock::now(), text));
@@ -218,7 +219,7 @@ struct Terminal {
     screen: Screen,
     /// Whether messages go to the terminal on which the table is drawn.
     shared: bool,
-    /// Whether the table was erased or its output failed.
+    /// Whether writing the screen or optional lines has failed. Then no more tables and optional lines are written.
     over: bool,
 }
 

@@ -1,13 +1,13 @@
 //! The offload work of a network card: checksums and segmentation.
 //!
-//! A virtual interface delivers frames as its machine created them: with unfinished checksums, and
-//! up to 64 KiB of UDP or TCP in one piece (segmentation offload), which is how our own host sends.
-//! Losing a whole piece would misrepresent the configured link. A header before each frame
-//! describes the remaining work (`PACKET_VNET_HDR`, packet(7)).
+//! A virtual interface delivers frames as the sending machine created them: with unfinished checksums, and with up to
+//! 64 KiB of UDP or TCP data in one frame (segmentation offload). OpenUVR's host sends such frames, too. The loss of a
+//! whole one would misrepresent the configured link. A header before each frame describes the remaining work
+//! (`PACKET_VNET_HDR`, packet(7)).
 //!
 //! It is not an IP stack: it parses only what these two jobs require.
 
-/// The length of that header, `struct virtio_net_hdr` of <linux/virtio_net.h>.
+/// The length of the header before each frame, `struct virtio_net_hdr` of <linux/virtio_net.h>.
 pub(super) const HEADER_LEN: usize = 10;
 
 /// The header of a finished frame.
@@ -17,15 +17,15 @@ const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_UDP: u8 = 5;
-/// Flag in addition to the kind: TCP's congestion bit needs care, see [`Segment::tcp`].
+/// A flag in addition to the kind: the flag CWR of TCP belongs only to the first segment, see [`Segment::tcp`].
 const GSO_ECN: u8 = 0x80;
 
 const ETHERNET_LEN: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Splits `received`, a header and a frame, into the frames that a cable would carry, and passes each to `each`. Returns
-/// `None`, without any output, if the header is invalid for this frame.
+/// Takes a header and a frame in `received`, splits the frame into those that a cable would carry, and passes each of
+/// them to `each`. Returns `None`, without any output, if the header is invalid for this frame.
 pub(super) fn finish(received: &[u8], mut each: impl FnMut(Vec<u8>)) -> Option<()> {
     let (header, frame) = received.split_at_checked(HEADER_LEN)?;
     let half = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
@@ -87,8 +87,8 @@ fn cut(frame: &[u8], kind: u8, size: usize, transport: usize) -> Option<Vec<Vec<
     frames.collect()
 }
 
-/// One frame of several, which initially has the headers of the large one. All fields are within the headers ([`cut`] has
-/// checked their length).
+/// One of the frames into which a large frame is split. Initially, it has the headers of the large frame. All fields
+/// are within the headers ([`cut`] has checked their length).
 struct Segment {
     bytes: Vec<u8>,
     transport: usize,
@@ -104,7 +104,7 @@ impl Segment {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Sets lengths, the identification of IPv4, which is incremented (RFC 791), and its checksum.
+    /// Sets the length. For IPv4, also increments the identification (RFC 791) and sets the header checksum.
     fn network(&mut self, is_v4: bool) -> Option<()> {
         let ip = ETHERNET_LEN;
         if !is_v4 {
@@ -142,7 +142,7 @@ impl Segment {
         }
     }
 
-    /// Sets the transport's checksum, with its pseudo header (RFC 768, RFC 9293, RFC 8200 section 8.1).
+    /// Sets the checksum of UDP or TCP, which covers the pseudo header (RFC 768, RFC 9293, RFC 8200 section 8.1).
     fn checksum(&mut self, protocol: u8, is_v4: bool) {
         let addresses = ETHERNET_LEN + if is_v4 { 12 } else { 8 };
         let both = if is_v4 { 8 } else { 32 };
@@ -170,12 +170,12 @@ impl Segment {
     }
 }
 
-/// Replaces a zero, which means that there is no checksum (RFC 768).
+/// Replaces a checksum of zero, which would mean in UDP that there is no checksum (RFC 768).
 fn never_zero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
 
-/// The internet checksum (RFC 1071) of `bytes`, starting with a sum.
+/// The internet checksum (RFC 1071) of `bytes`, added to the sum `begin`.
 fn checksum(begin: u64, bytes: &[u8]) -> u16 {
     let mut sum = add(begin, bytes);
     while sum > 0xffff {

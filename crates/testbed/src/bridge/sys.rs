@@ -1,7 +1,7 @@
 //! A packet socket bound to one interface, and the interface's receive offload, which neither the
 //! standard library nor rustix supports. Linux only (packet(7), netdevice(7)).
 #![allow(unsafe_code)]
-// Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
+// Small values, such as the lengths of C structures, are converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
 use std::io;
@@ -14,13 +14,13 @@ use crate::raw_cables::sys::{bind, unbound};
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// Opens a non-blocking socket that receives each frame that arrives at the interface, but none that leaves it, and that
-/// sends frames there. Each frame is preceded by the header of [`super::offload`].
+/// Opens a non-blocking packet socket. It receives each frame that arrives at the interface, but none that leaves it.
+/// Frames sent to the socket leave through the interface. Each frame is preceded by the header of [`super::offload`].
 pub(super) fn open(interface: u32) -> io::Result<OwnedFd> {
     let socket = unbound()?;
     set(&socket, libc::PACKET_VNET_HDR, 1)?;
     set(&socket, libc::PACKET_IGNORE_OUTGOING, 1)?;
-    // SAFETY: integers and an array of them, for which zeros are valid.
+    // SAFETY: the structure consists of integers and an array of integers, for which zeros are valid.
     let mut membership: libc::packet_mreq = unsafe { zeroed() };
     membership.mr_ifindex = interface as i32;
     membership.mr_type = libc::PACKET_MR_PROMISC as u16;
@@ -66,7 +66,7 @@ struct Value {
 
 fn ethtool(socket: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<u32> {
     let mut value = Value { command, data };
-    // SAFETY: integers, arrays and pointers, for which zeros are valid.
+    // SAFETY: the structure consists of integers, arrays and pointers, for which zeros are valid.
     let mut request: libc::ifreq = unsafe { zeroed() };
     // The last byte stays zero.
     let room = request.ifr_name.len() - 1;
@@ -74,8 +74,7 @@ fn ethtool(socket: &OwnedFd, name: &str, command: u32, data: u32) -> io::Result<
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request names a `Value`, which is what these commands read and write; both
-    // outlive the call.
+    // SAFETY: the request points to a `Value`, which these commands read and write. Both outlive the call.
     let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     if rc == 0 {
         Ok(value.data)

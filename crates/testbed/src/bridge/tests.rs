@@ -1,5 +1,5 @@
-//! A network namespace with two cables: the bridge is on one end of each, and packet sockets are on the others. The tests
-//! check counts, content and order; for time, they check only that no frame is early.
+//! A network namespace with two cables. The bridge is on one end of each cable, and packet sockets are on the other
+//! ends. The tests check counts, content and order; for time, they check only that no frame is early.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use openuvr_sim::link::Impairment;
 use super::*;
 use crate::raw_cables;
 
-/// OpenUVR's own EtherType, one of those for experiments (IEEE 802).
+/// OpenUVR's own EtherType, one of the experimental EtherTypes (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Runs `test` in a thread with its own two cables. `client` and `host` are the machines' ends, and `a` and `b` are the
-/// bridge's.
+/// Runs `test` in a thread with its own two cables: from `client` to `a`, and from `host` to `b`. The bridge's ends are
+/// `a` and `b`.
 fn with_cables<T: Send>(test: impl FnOnce() -> T + Send) -> Option<T> {
     raw_cables::with_cables(&[("client", "a"), ("host", "b")], test)
 }
@@ -47,7 +47,7 @@ fn send(port: &Port, frame: &[u8]) {
     rustix::net::send(&port.socket, &bytes, SendFlags::empty()).expect("a frame is sent");
 }
 
-/// The next frame of our EtherType. Others (the kernel's own) are skipped.
+/// The next frame with [`ETHERTYPE`]. Frames that the kernel has sent are skipped.
 fn receive(port: &Port) -> Vec<u8> {
     let until = Instant::now() + Duration::from_secs(10);
     let mut buffer = vec![0; LARGEST];
@@ -76,7 +76,7 @@ fn frames_pass_both_ways_and_the_seed_decides_losses() {
         let mut survivors = 0;
         let report = bridged(lossy, Impairment::default(), || {
             for i in 0..500u32 {
-                // From the smallest to the largest frame.
+                // Frames from the smallest to the largest size.
                 let mut payload = vec![7; 46 + (i as usize * 13) % 1455];
                 payload[..4].copy_from_slice(&i.to_le_bytes());
                 let sent = frame(ETHERTYPE, &payload);
@@ -115,12 +115,12 @@ fn a_bottleneck_takes_its_time_and_its_queue_overflows() {
             for i in 0..40u8 {
                 send(&client, &frame(ETHERTYPE, &[i; 986]));
             }
-            // At least the first ten, since the queue has room for them.
+            // At least the first ten frames arrive, because the queue has room for them.
             for i in 0..10u8 {
                 assert_eq!(receive(&host), frame(ETHERTYPE, &[i; 986]));
             }
         });
-        // 1000 bytes each at 1 byte per microsecond.
+        // Each of the ten frames has 1000 bytes, and the link transmits 1 byte per microsecond.
         assert!(begin.elapsed() >= Duration::from_millis(10), "not early");
         assert_eq!(report.up.sent, 40);
         assert!(report.up.delivered >= 10);

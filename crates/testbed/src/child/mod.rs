@@ -21,18 +21,19 @@ pub struct Child {
     log: Option<PathBuf>,
 }
 
-/// Puts a child of this command into its own process group, and makes it end with the calling thread.
+/// Makes the child that this command starts run in its own process group, and end with the calling thread.
 pub(crate) fn own_child(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);
     sys::die_with_parent(command);
 }
 
-/// Timeout of a graceful end before a child is killed.
+/// How long a child may take to end gracefully before it is killed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Child {
-    /// Starts `command`. `name` is its name in messages. With a `log`, its standard error goes there, otherwise to ours.
+    /// Starts `command`. `name` is the child's name in messages. The child's standard error goes to the file `log`;
+    /// without `log`, it goes to the standard error of this process.
     pub fn start(name: &'static str, command: Command, log: Option<&Path>) -> Result<Child> {
         Child::start_with(name, command, log, Stdio::null())
     }
@@ -121,7 +122,7 @@ impl Child {
         text
     }
 
-    /// The end of its log, on new lines.
+    /// The last lines of its log, each preceded by a line break.
     pub fn last_words(&self) -> String {
         let text = self.log_so_far();
         let lines: Vec<&str> = text.lines().collect();
@@ -142,13 +143,13 @@ impl Child {
         let _ = self.process.wait();
     }
 
-    /// Like [`stop`](Self::stop), but signals only the child. It forwards the signal to its own children, which would treat
-    /// a second signal as a forced stop.
+    /// Like [`stop`](Self::stop), but sends SIGTERM only to the child. The child forwards the signal to its own
+    /// children, which would treat a second signal as a forced stop.
     pub fn stop_by_itself(&mut self) {
         self.stop_within(TIMEOUT);
     }
 
-    /// Like [`stop`](Self::stop), with another timeout.
+    /// Like [`stop_by_itself`](Self::stop_by_itself), with this timeout.
     pub fn stop_within(&mut self, timeout: Duration) {
         if let (None, Some(process)) = (self.ended(), self.pid()) {
             let _ = kill_process(process, Signal::TERM);

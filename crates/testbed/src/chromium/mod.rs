@@ -1,4 +1,4 @@
-//! A Chromium, usually headless, that shows a host's page, and its observations of the pictures.
+//! A Chromium browser, usually headless, that shows a host's page, and observations of the pictures on this page.
 
 mod trace;
 mod watch;
@@ -50,8 +50,8 @@ pub struct Page<'a> {
 }
 
 impl Browser {
-    /// Starts the program with an empty profile and its log in `folder`, which is created. Audio goes to the sink of the
-    /// sound server at `sound`; `None`: there is no audio.
+    /// Starts the program with an empty profile and its log in `folder`, which is created. `sound` is the address of a
+    /// sound server and the name of the sink for audio; without it, there is no audio.
     pub fn start(program: &str, folder: &Path, sound: Option<(&str, &str)>) -> Result<Browser> {
         let mut command = openuvr_devtools::command(program, folder);
         match sound {
@@ -64,8 +64,8 @@ impl Browser {
         Browser::spawn(command, folder)
     }
 
-    /// Like [`start`](Self::start), without sound, and with a window that fills `display`, which has this `size` and no
-    /// window manager. `more` are additional arguments.
+    /// Like [`start`](Self::start), but without sound, and with a window that fills `display`. The display has this
+    /// `size` and no window manager. `more` contains additional arguments.
     pub fn start_shown(
         program: &str,
         folder: &Path,
@@ -73,7 +73,7 @@ impl Browser {
         size: Size,
         more: &str,
     ) -> Result<Browser> {
-        // Chromium 156 shrinks a window as large as the display, and the picture, by a pixel.
+        // If the window is as large as the display, Chromium 156 shrinks the window and the picture by one pixel.
         let (width, height) = (size.width + 1, size.height + 1);
         let more = format!("--kiosk --window-position=0,0 --window-size={width},{height} {more}");
         let mut command = openuvr_devtools::command_with(program, folder, &more);
@@ -169,7 +169,7 @@ impl Browser {
         done.map_err(|e| anyhow!(e))
     }
 
-    /// A screenshot of the whole tab, a PNG.
+    /// A screenshot of the whole tab, as a PNG.
     pub fn screenshot(&mut self, tab: &Tab) -> Result<Vec<u8>> {
         let requested = json!({ "format": "png" });
         let taken = self
@@ -185,7 +185,8 @@ impl Browser {
         bytes_of(&taken)
     }
 
-    /// The time on this machine's clock at which the page's clock, `performance.now()`, is 0. Both use the same clock.
+    /// The time on this machine's clock at which the page's clock, `performance.now()`, is 0. The two clocks differ
+    /// only by this offset.
     ///
     /// # Errors
     /// Returns an error if the browser reports an impossible time, so that no comparison is possible.

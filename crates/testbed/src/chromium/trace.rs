@@ -1,5 +1,5 @@
-//! How a browser uses its time, from its trace (<https://chromedevtools.github.io/devtools-protocol/tot/Tracing/>), with the
-//! names of Chromium 156.
+//! The time that a browser spends on each step, from its trace
+//! (<https://chromedevtools.github.io/devtools-protocol/tot/Tracing/>). The names of events are those of Chromium 156.
 
 use std::io::Write;
 
@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 /// The categories of the events below.
 const CATEGORIES: [&str; 4] = ["webrtc", "media", "cc", "viz"];
 
-/// The counted events: a picture is decoded; it is passed to the display's compositor (converted to RGB without a GPU); the
-/// page itself is composed, which a video does not need; everything is drawn (by the CPU without a GPU).
+/// The counted events, in this order. A picture is decoded. The picture is passed to the display's compositor (without
+/// a GPU, this includes the conversion to RGB). The page itself is composed, which a video does not need. Everything is
+/// drawn (without a GPU, by the CPU).
 const NAMES: [&str; 4] = [
     "VideoReceiver2::Decode",
     "VideoFrameSubmitter::SubmitFrame",

@@ -28,7 +28,7 @@ pub struct ComposedPicture {
     pub drawn_us: u64,
     /// Number of key presses that the application had received.
     pub inputs: u16,
-    /// When it was handed over (`presentationTime`).
+    /// When it was handed to the compositor (`presentationTime`).
     pub at: Instant,
     /// Number of pictures that the browser had passed to its compositor by then (`presentedFrames`), including those that
     /// were replaced before they were reported to the page.
@@ -45,7 +45,7 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Reads it from the statistics of a video stream; `None` if there are none.
+    /// Reads the count from the statistics of a video stream; `None` if they do not contain it.
     pub(super) fn of(video: &Value) -> Option<Decoded> {
         Some(Decoded {
             frames: video["framesDecoded"].as_f64()?,
@@ -53,7 +53,7 @@ impl Decoded {
         })
     }
 
-    /// Frames per second from `before` until this; `None` if no time has passed.
+    /// Frames per second between the counts `before` and `self`; `None` if no time has passed.
     pub fn rate_since(&self, before: &Decoded) -> Option<f64> {
         let seconds = (self.at_ms - before.at_ms) / 1e3;
         (seconds > 0.0).then(|| (self.frames - before.frames) / seconds)
@@ -67,7 +67,7 @@ pub struct PageObservations {
     pub began: Instant,
     /// Each frame once, in order of arrival.
     pub pictures: Vec<ComposedPicture>,
-    /// For each press, the browser's event time, and its arrival at the page.
+    /// For each key press: the time of the browser's event, and the time at which the event reached the page.
     pub keys: Vec<[Instant; 2]>,
     /// Number of pictures with an unreadable bar code.
     pub unreadable: u64,
@@ -92,7 +92,8 @@ pub struct Statistics {
     pub nacks: u64,
     /// Key frames requested.
     pub key_frames_asked: u64,
-    /// The browser's own count of freezes: longer than three mean frame intervals, or than one plus 150 ms.
+    /// The browser's own count of freezes. A freeze is a frame interval of at least three times the mean interval, and
+    /// of at least the mean interval plus 150 ms.
     pub freezes: u64,
     /// Total decoding time, ms.
     pub decode_ms: f64,
@@ -106,7 +107,7 @@ pub struct Statistics {
     pub samples: u64,
 }
 
-/// A time in seconds of the browser's clock, which is this machine's (`base::TimeTicks` on Linux is
+/// A time in seconds on the browser's clock. The browser uses this machine's clock (`base::TimeTicks` on Linux is
 /// `CLOCK_MONOTONIC`).
 pub(super) fn instant(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as i64)
@@ -117,7 +118,7 @@ pub(super) fn later(began: Instant, ms: f64) -> Instant {
     Instant(began.0 + (ms * 1e6) as i64)
 }
 
-/// Tolerance for a page's clock: 100 µs of resolution if it is not isolated, and the rounding of NavigationStart.
+/// Tolerance for a page's clock. Its resolution is 100 µs if the page is not isolated, and NavigationStart is rounded.
 const COARSE_NS: i64 = 200_000;
 
 pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
@@ -125,7 +126,8 @@ pub(super) fn is_between(at: Instant, before: Instant, after: Instant) -> bool {
 }
 
 impl PageObservations {
-    /// Creates them from the data that the page's script has collected, and its statistics, which may be null.
+    /// Creates the observations from the data that the page's script has collected (`all`), and from the statistics
+    /// `video` and `audio`, which may be null.
     pub(super) fn of(
         began: Instant,
         all: &Value,
@@ -151,7 +153,7 @@ impl PageObservations {
         });
         let mut pictures: Vec<ComposedPicture> = pictures.collect();
         pictures.sort_by_key(|picture| picture.at);
-        // A still picture is sent repeatedly, with increasing quality: the first time counts.
+        // A still picture is sent repeatedly, with increasing quality. Only its first time counts.
         pictures.dedup_by_key(|picture| picture.frame);
         Ok(PageObservations {
             began,
@@ -197,7 +199,7 @@ mod tests {
     fn the_pages_data_is_converted_to_our_clock() {
         let began = instant(100.0);
         let all = json!({
-            // Reading the first took longer than the second.
+            // Picture 8 precedes picture 7, because picture 7 took longer to read.
             "pictures": [[8, 1_016_000, 1, 32.5, null, 2], [7, 1_000_000, 0, 16.25, 15.0, 1],
                 [8, 1_016_000, 1, 48.75, null, 3]],
             "keys": [[10.0, 10.5], ["no number", 1]],

@@ -1,9 +1,9 @@
 //! A virtual machine with a display, a keyboard and a mouse, for tests of programs without a window system: QEMU, with the
 //! image of `crates/testbed/vm`.
 //!
-//! Commands are run by an agent on a serial line; the display is read and keys are typed through QEMU's machine protocol
-//! ([`qmp`]). A folder of this machine is `/host` in the virtual machine, read-only. The virtual machine has no network
-//! except its own loopback.
+//! An agent on a serial line runs commands. QEMU's machine protocol ([`qmp`]) reads the display and types keys. A
+//! folder of this machine is `/host` in the virtual machine, read-only. The virtual machine has no network except its
+//! own loopback.
 
 pub mod qmp;
 
@@ -23,8 +23,8 @@ use tempfile::TempDir;
 use crate::child::Child;
 use qmp::Qmp;
 
-/// How long a start may take. With hardware virtualisation, it takes seconds; emulated, half a minute, and ten minutes while
-/// builds run.
+/// How long a start may take. With hardware virtualisation, a start takes seconds. With emulation, it takes half a
+/// minute, or ten minutes while builds run.
 const START: Duration = Duration::from_secs(900);
 
 /// How long a command may take.
@@ -46,7 +46,7 @@ pub struct Machine {
 pub struct Output {
     /// The exit status.
     pub status: i32,
-    /// Standard output and error.
+    /// Standard output and standard error.
     pub text: String,
 }
 
@@ -159,10 +159,10 @@ impl Machine {
         })
     }
 
-    /// Like [`run`](Self::run), for a command that must succeed. Returns its text without the end of the last line.
+    /// Like [`run`](Self::run), for a command that must succeed. Returns its output without trailing white space.
     ///
     /// # Errors
-    /// As for [`run`](Self::run). Also returns an error, with the command's text, if the command fails.
+    /// As for [`run`](Self::run). Also returns an error, which contains the command's output, if the command fails.
     pub fn succeed(&mut self, command: &str) -> Result<String> {
         let Output { status, text } = self.run(command)?;
         if status != 0 {
@@ -174,7 +174,7 @@ impl Machine {
     /// Repeats a command until it succeeds.
     ///
     /// # Errors
-    /// Returns an error if it keeps failing for two minutes.
+    /// Returns an error if the command keeps failing for two minutes.
     pub fn wait_for(&mut self, command: &str) -> Result<String> {
         let end = Instant::now() + COMMAND;
         loop {
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// The picture on its display, as the display's hardware has it, without a hardware pointer.
+    /// The picture in the display hardware of the machine. It does not contain a hardware pointer.
     ///
     /// # Errors
     /// Returns an error if QEMU fails.
@@ -200,8 +200,7 @@ impl Machine {
         parse_ppm(&bytes).context("QEMU wrote a damaged picture")
     }
 
-    /// Presses the keys in this order, and releases them in the opposite order. The names are those of QEMU: `a`, `ctrl`,
-    /// `f2`.
+    /// Presses the keys in this order, and releases them in reverse order. Keys have QEMU's names: `a`, `ctrl`, `f2`.
     ///
     /// # Errors
     /// Returns an error if QEMU has no such key.
@@ -214,7 +213,7 @@ impl Machine {
         Ok(())
     }
 
-    /// QEMU's machine protocol, for anything else.
+    /// The connection to QEMU's machine protocol, for other commands.
     pub fn qmp(&mut self) -> &mut Qmp {
         &mut self.qmp
     }
@@ -228,7 +227,7 @@ impl Machine {
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// The rest of the next line of the agent that starts with `start`.
+    /// Reads lines from the agent until one contains `start`, and returns the rest of this line.
     fn answer(&mut self, start: &str) -> Result<String> {
         loop {
             let mut line = String::new();
@@ -248,8 +247,8 @@ impl Machine {
     }
 }
 
-/// Uses hardware virtualisation if this machine supports it. Its device may exist although the machine's processor is itself
-/// virtual.
+/// QEMU's arguments for hardware virtualisation if this machine supports it, otherwise for emulation. The device
+/// `/dev/kvm` may exist although the processor of this machine is itself virtual.
 fn accelerator() -> [&'static str; 6] {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor
@@ -266,19 +265,19 @@ fn accelerator() -> [&'static str; 6] {
         .is_ok();
     match has && opens {
         true => ["-accel", "kvm", "-cpu", "host", "-smp", "2"],
-        // Emulated processors wait for each other.
+        // There is only one processor, because emulated processors wait for each other.
         false => ["-accel", "tcg", "-cpu", "max", "-smp", "1"],
     }
 }
 
-/// The image that `./dev test-vm` has built: in the folder of the environment variable `OPENUVR_VM`.
+/// The folder of the image that `./dev test-vm` has built, from the environment variable `OPENUVR_VM`.
 #[must_use]
 pub fn image() -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("OPENUVR_VM")?);
     folder.join("initrd").is_file().then_some(folder)
 }
 
-/// Parses a picture of the format P6 with 8 bits.
+/// Parses a picture in the format P6 with 8 bits per sample.
 fn parse_ppm(bytes: &[u8]) -> Option<Picture> {
     let mut rest = bytes;
     let mut words = [0_u32; 3];

@@ -23,7 +23,7 @@ impl Qmp {
     /// Takes over a new connection.
     ///
     /// # Errors
-    /// Returns an error if it is not a connection of QEMU.
+    /// Returns an error if QEMU does not send its greeting.
     pub fn new(stream: UnixStream) -> Result<Qmp> {
         stream.set_read_timeout(Some(TIMEOUT))?;
         let mut qmp = Qmp {
@@ -40,7 +40,7 @@ impl Qmp {
     /// Executes a command, and returns its result.
     ///
     /// # Errors
-    /// Returns an error if QEMU refuses it, or has ended.
+    /// Returns an error if QEMU refuses the command, or has ended.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         let line = format!(
             "{}\n",
@@ -52,7 +52,7 @@ impl Qmp {
             if let Some(error) = answer.get("error") {
                 bail!("QEMU refuses {command}: {error}");
             }
-            // Events come in between.
+            // Lines with neither an error nor a result are events.
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
             }
@@ -77,7 +77,7 @@ impl Qmp {
         self.send(&[json!({ "type": "key", "data": { "down": pressed, "key": key } })])
     }
 
-    /// Moves the pointer to a position on the display, from 0 to 32 767 across and down.
+    /// Moves the pointer to a position on the display. `x` (to the right) and `y` (down) range from 0 to 32 767.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).

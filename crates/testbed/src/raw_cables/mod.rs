@@ -1,5 +1,5 @@
-//! Virtual Ethernet cables in a network namespace of one thread, with packet sockets on their ends, for tests of frames as
-//! the kernel delivers them.
+//! Virtual Ethernet cables in the network namespace of one thread, with packet sockets on their ends. Tests use them to
+//! examine frames as the kernel delivers them.
 
 #![allow(clippy::print_stderr, reason = "the test harness keeps it")]
 
@@ -9,8 +9,8 @@ use std::process::Command;
 
 pub use sys::{open, send_segmented};
 
-/// Runs `test` in a thread with its own network namespace, in which each pair of names is a cable between two interfaces.
-/// Returns `None`, with a message, if the privilege is missing. In CI, this is a failure.
+/// Runs `test` in a thread with its own network namespace. Each pair of names is a cable between two interfaces in this
+/// namespace. Returns `None`, with a message, if the privilege is missing. In CI, a missing privilege is a failure.
 ///
 /// # Panics
 /// Panics if `ip` fails, or if the test panics.
@@ -25,7 +25,7 @@ pub fn with_cables<T: Send>(cables: &[(&str, &str)], test: impl FnOnce() -> T + 
                 );
                 return None;
             }
-            // Without IPv6 only the test sends on the cables.
+            // Without IPv6, only the test sends frames on the cables.
             run("for n in all default; do echo 1 > /proc/sys/net/ipv6/conf/$n/disable_ipv6; done");
             for (one, other) in cables {
                 run(&format!(

@@ -1,7 +1,7 @@
 //! Packet sockets, network namespaces and segmentation offload (packet(7), network_namespaces(7), udp(7)), which neither
 //! the standard library nor rustix supports. Linux only.
 #![allow(unsafe_code)]
-// Lengths of C structures of a few bytes, converted to the integer types of the C interfaces.
+// Small values, such as the lengths of C structures, are converted to the integer types of the C interfaces.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
 
 use std::io;
@@ -11,7 +11,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// `ETH_P_ALL` in network byte order, which means frames of every type.
 const EVERY_TYPE: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// Opens a non-blocking socket that receives each frame that arrives at the interface `name`, as the kernel merged it.
+/// Opens a non-blocking packet socket that receives each frame that arrives at the interface `name`. Frames that the
+/// kernel has merged stay merged.
 ///
 /// # Errors
 /// Returns the system's error, for example for a missing privilege (CAP_NET_RAW).
@@ -39,7 +40,7 @@ pub(crate) fn unbound() -> io::Result<OwnedFd> {
 
 /// Binds the socket to frames of every type at the interface with this index.
 pub(crate) fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
-    // SAFETY: integers and an array of them, for which zeros are valid.
+    // SAFETY: the structure consists of integers and an array of integers, for which zeros are valid.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = EVERY_TYPE;
@@ -69,7 +70,7 @@ pub(super) fn new_network() -> io::Result<()> {
     }
 }
 
-/// Sends `bytes` in one call, which the kernel or the card segments into datagrams of `segment` bytes (udp(7),
+/// Sends `bytes` in one call. The kernel or the network card segments them into datagrams of `segment` bytes (udp(7),
 /// `UDP_SEGMENT`).
 ///
 /// # Errors

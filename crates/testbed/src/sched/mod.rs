@@ -1,7 +1,7 @@
 //! Real-time scheduling of an instrument's own threads and displays.
 //!
-//! Host and client schedule themselves. A measurement reads the actual policy back from the kernel, so a refusal is not an
-//! error here.
+//! Host and client set their own scheduling. If the system refuses real-time scheduling, this is not an error here,
+//! because a measurement reads the actual policy back from the kernel.
 
 mod sys;
 
@@ -15,7 +15,7 @@ pub enum Sched {
     Off,
 }
 
-/// The participants in a measurement. The application's scheduling is never changed.
+/// A participant in a measurement. The scheduling of the application is never changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Participant {
     /// An X server: its clients wait for it.
@@ -29,9 +29,9 @@ pub enum Participant {
 }
 
 impl Participant {
-    /// The SCHED_FIFO priority. It is above that of encoder and decoder (20), so that a finished picture is seen while the
-    /// next one is in progress, and below that of receiving and sending threads (44, 45). A display takes precedence over
-    /// the clients that wait for it.
+    /// The SCHED_FIFO priority. It is above the priority of encoder and decoder (20), so that a finished picture is
+    /// seen while the next one is in progress. It is below the priorities of receiving and sending threads (44, 45). A
+    /// display takes precedence over the clients that wait for it.
     const fn priority(self) -> u8 {
         match self {
             Participant::Display => 42,

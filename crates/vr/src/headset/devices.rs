@@ -14,12 +14,12 @@ const HANDS: [&str; 2] = ["/user/hand/left", "/user/hand/right"];
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 
-/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]; empty if there is
-/// none.
+/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]; empty if the controller has no such
+/// button.
 const BUTTONS: [(Buttons, &str, [&str; 2]); 9] = [
     (Buttons::A_X, "a_x", ["x/click", "a/click"]),
     (Buttons::B_Y, "b_y", ["y/click", "b/click"]),
-    // The runtime reserves the right one.
+    // The runtime reserves the menu button of the right controller.
     (Buttons::MENU_SYSTEM, "menu", ["menu/click", ""]),
     (Buttons::THUMBSTICK, "stick", ["thumbstick/click"; 2]),
     (Buttons::A_X_TOUCH, "a_x_touch", ["x/touch", "a/touch"]),
@@ -185,7 +185,7 @@ impl Devices {
         let result = if haptic.amplitude == 0 {
             self.haptic.stop_feedback(&session.handle, path)
         } else {
-            // Zero is the shortest duration that the device supports.
+            // A duration of zero means the shortest one that the device supports.
             let nanos = match i64::try_from(haptic.duration.as_nanos()) {
                 Ok(0) => xr::Duration::MIN_HAPTIC,
                 Ok(nanos) => xr::Duration::from_nanos(nanos),

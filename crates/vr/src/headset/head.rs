@@ -16,7 +16,7 @@ pub(super) fn pose(location: &xr::SpaceLocation) -> Option<Pose> {
     Pose::new([at.x, at.y, at.z], [q.x, q.y, q.z, q.w]).ok()
 }
 
-/// The pose of a location with its velocities, as far as valid.
+/// The pose of a location. It includes the velocities that are valid.
 pub(super) fn moving_pose(
     location: &xr::SpaceLocation,
     velocity: &xr::SpaceVelocity,

@@ -1,6 +1,6 @@
-//! A headset as a client. Head and controller poses go to the host, and the host's pictures go to the headset's runtime. The
-//! pictures come with the poses and fields of view with which they were rendered, so that the runtime can reproject them to
-//! the current head pose.
+//! A headset as a client. Head and controller poses go to the host, and the host's pictures go to the headset's
+//! runtime. Each picture comes with the poses and fields of view with which it was rendered, so that the runtime can
+//! reproject it to the current head pose.
 //!
 //! A separate thread runs the runtime's frame loop. Each frame shows the newest picture, repeating the last one if
 //! necessary.
@@ -32,7 +32,7 @@ use crate::sys::Upload;
 use devices::Devices;
 use head::{moving_pose, view_of};
 
-/// The queue length of samples and haptics. Samples beyond it are dropped.
+/// The queue length of samples and haptics. When a queue is full, new entries are dropped.
 const QUEUE_LEN: usize = 16;
 
 /// The head and the controllers at one time.
@@ -44,8 +44,8 @@ pub struct Sample {
     pub head: Option<Pose>,
     /// The active controllers.
     pub controllers: Controllers,
-    /// The display's refresh times on the monotonic clock, as predicted by the runtime; `None` if the runtime does
-    /// not provide its time.
+    /// The display's refresh times on the monotonic clock, as predicted by the runtime; `None` if the runtime does not
+    /// provide its current time.
     pub refresh: Option<RefreshTiming<Instant>>,
 }
 
@@ -238,8 +238,8 @@ impl HeadsetSession {
                 Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Poses are those of the current time, not of the display time, because only the host knows when its
-                    // picture will be displayed.
+                    // Poses are sampled for the current time, not for the display time, because only the host knows
+                    // when its picture will be displayed.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);
                     self.upload_pending(shared)?;
@@ -289,8 +289,8 @@ impl HeadsetSession {
         Ok(())
     }
 
-    /// Ends a frame with the displayed picture. It is shown at the views with which it was rendered, or fixed to the eyes if
-    /// these are unknown.
+    /// Ends a frame with the displayed picture. The picture is placed at the views with which it was rendered, or fixed
+    /// to the eyes if these views are unknown.
     fn show(&mut self, frame: Frame) -> Result<(), VrError> {
         let eyes = self.session.views(frame)?;
         let Some((upload, views)) = self.shown.as_ref().filter(|_| frame.visible) else {
@@ -313,7 +313,7 @@ impl HeadsetSession {
     }
 }
 
-/// The receive timeout for the sender of samples, after which it checks whether to stop.
+/// The receive timeout of the thread that sends samples to the host. After it, the thread checks whether to stop.
 pub const SAMPLE_WAIT: Duration = Duration::from_millis(100);
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -53,8 +53,8 @@ pub struct RoomStatistics {
     pub end_frame_times: Vec<Duration>,
 }
 
-/// Shows the room until `stop` is set or the runtime ends the session. `eye` is the size of each eye's image, by
-/// default the one that the runtime recommends.
+/// Shows the room until `stop` is set or the runtime ends the session. `eye` is the size of each eye's image; `None`
+/// selects the size that the runtime recommends.
 ///
 /// # Errors
 /// Returns an error if the OpenXR loader, runtime, headset or Vulkan is missing or fails.
@@ -86,7 +86,7 @@ pub fn run(
 }
 
 struct Room {
-    /// They are dropped before the painter that created them.
+    /// The targets are dropped before the painter that created them.
     targets: [Target; 2],
     painter: Painter,
     shapes: Shapes,
@@ -217,7 +217,7 @@ fn bits(cells: &[bool; CELLS]) -> [u32; 4] {
     words
 }
 
-/// Seconds modulo whole rotation periods, so that `f32` is precise enough.
+/// The time in seconds modulo the rotation period, so that `f32` is precise enough.
 fn seconds(at: xr::Time) -> f32 {
     #[allow(clippy::cast_possible_truncation, reason = "a whole number of rounds")]
     let round = (ROUND_SECONDS * 1000.0) as i64;

@@ -1,7 +1,7 @@
 //! The vertices of the room: its walls, the lines on them, and objects at different depths.
 //!
-//! The origin is the initial head position, 1.6 m above the floor. A lamp below the ceiling lights the room; its
-//! light is computed here once per vertex, so that fragments need no lighting.
+//! The origin is the initial head position, 1.6 m above the floor. A lamp below the ceiling lights the room. The light
+//! is computed here once per vertex, so that the fragment shader needs no lighting.
 
 use std::ops::Range;
 
@@ -50,13 +50,13 @@ const fn emissive(middle: [f32; 3], side: f32, colour: [f32; 3]) -> Block {
     }
 }
 
-/// The static objects. Only these three are pure red, blue and magenta, so that tests can find them.
+/// The static objects. Only the first three are pure red, blue and magenta, so that tests can find them.
 const BLOCKS: [Block; 9] = [
-    // Near, left of and below the eyes.
+    // Near the eyes, to the left and below.
     emissive([-0.25, -0.3, -1.0], 0.14, [1.0, 0.0, 0.0]),
-    // Far, right of and above the eyes.
+    // Far from the eyes, to the right and above.
     emissive([0.9, 0.7, -3.4], 0.5, [0.0, 0.0, 1.0]),
-    // Behind the initial view.
+    // Behind the viewer in the initial view.
     emissive([0.0, 0.0, 3.0], 0.5, [1.0, 0.0, 1.0]),
     // Pillars, one behind the other.
     lit([-1.3, -0.1, -2.2], [0.3, 3.0, 0.3], [0.45, 0.62, 0.45]),
@@ -79,9 +79,9 @@ pub(super) struct Shapes {
     pub(super) still: Range<u32>,
     /// Lines on floor and walls.
     pub(super) lines: Range<u32>,
-    /// A block around its own origin, at [`SPINNER`].
+    /// The spinning block, relative to its own centre. It is lit as if it were at [`SPINNER`].
     pub(super) spinner: Range<u32>,
-    /// A released and a pressed controller, around their own origins.
+    /// A released and a pressed controller, each relative to its own centre.
     pub(super) controllers: [Range<u32>; 2],
 }
 
@@ -131,7 +131,7 @@ const SIDES: [([usize; 3], f32); 6] = [
     ([0, 1, 2], -1.0),
 ];
 
-/// Appends twelve triangles, lit as if moved by `at`.
+/// Appends the twelve triangles of a block. The block is lit as if it were moved by `at`.
 fn cuboid(to: &mut Vec<Vertex>, block: &Block, at: [f32; 3]) {
     for ([across, up, away], sign) in SIDES {
         let corner = |[a, b]: [f32; 2]| {
@@ -166,7 +166,8 @@ const QUAD: [[f32; 2]; 6] = [
     [1.0, 1.0],
 ];
 
-/// The room's inner sides: axes (across, up, normal), position on the normal, its sign, and sRGB colour.
+/// The inner sides of the room: axes (across, up, normal), position on the normal axis, sign of the normal, and sRGB
+/// colour.
 fn sides() -> [([usize; 3], f32, f32, [f32; 3]); 6] {
     let wall = [0.62, 0.66, 0.72];
     [

@@ -47,7 +47,8 @@ impl Buffer {
             vk::MemoryPropertyFlags::HOST_VISIBLE,
             vk::MemoryPropertyFlags::HOST_COHERENT,
         );
-        // SAFETY: the device exists as long as `gpu`; after an error the rest is null, which `drop` ignores.
+        // SAFETY: the device exists as long as `gpu`. After an error, the remaining handles are null, which `drop`
+        // ignores.
         unsafe {
             made.buffer = device
                 .create_buffer(&info, None)
@@ -84,7 +85,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let device = &self.gpu.functions;
-        // SAFETY: the device exists and no longer uses them; null is ignored.
+        // SAFETY: the device exists and no longer uses these objects; null is ignored.
         unsafe {
             device.destroy_buffer(self.buffer, None);
             device.free_memory(self.memory, None);

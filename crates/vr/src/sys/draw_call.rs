@@ -28,12 +28,12 @@ pub(crate) struct Constants {
     cells: [u32; 4],
     /// The size of the image, in pixels.
     size: [u32; 2],
-    /// Padding to the alignment of the largest field.
+    /// Padding to the alignment of the field with the largest alignment.
     _rest: [u32; 2],
 }
 
 impl Constants {
-    /// Size of the constants. Every device supports 128 bytes.
+    /// The size of [`Constants`]. Every device supports at least 128 bytes of push constants.
     pub(super) const BYTES: u32 = 96;
 
     /// The constants of a mesh.

@@ -25,7 +25,8 @@ pub(crate) fn load() -> Result<xr::Entry, VrError> {
     })
 }
 
-/// A device with one queue, used by one thread. It outlives the session and all objects created from it.
+/// A device with one queue, which is used by one thread. The device outlives the session and all objects created from
+/// it.
 pub(crate) struct Gpu {
     pub(super) functions: ash::Device,
     pub(super) queue: vk::Queue,
@@ -53,8 +54,8 @@ impl Gpu {
     ) -> Result<NewSession, VrError> {
         let gpu = Arc::new(Gpu::new(instance, system)?);
         let raw = |handle: u64| handle as *const std::ffi::c_void;
-        // SAFETY: the handles belong to a device that was created for this instance, and the guard keeps it
-        // until the session is destroyed. Only the thread of the session's frames uses its queue.
+        // SAFETY: the handles belong to a device that was created for this instance, and the guard keeps this device
+        // until the session is destroyed. Only the thread that runs the session's frames uses the device's queue.
         let made = unsafe {
             instance.create_session_with_guard::<xr::Vulkan>(
                 system,
@@ -110,7 +111,7 @@ impl Gpu {
             .application_name(c"OpenUVR")
             .api_version(version);
         let info = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: the structure is valid during the call; the instance is destroyed with `Gpu`.
+        // SAFETY: the structure is valid during the call. `Gpu` destroys the instance on drop.
         let made =
             unsafe { instance.create_vulkan_instance(system, get, (&raw const info).cast()) };
         let made = made.map_err(VrError::openxr("create a Vulkan instance"))?;
@@ -120,10 +121,10 @@ impl Gpu {
         let vulkan = unsafe { ash::Instance::load(&entry, vk::Instance::from_raw(made as u64)) };
         let made = Gpu::on(instance, system, get, &vulkan);
         let (functions, physical, family) = made.inspect_err(|_| {
-            // SAFETY: no object was created from it.
+            // SAFETY: no object was created from this instance.
             unsafe { vulkan.destroy_instance(None) }
         })?;
-        // SAFETY: the device belongs to this instance, and has the queue that it was created with.
+        // SAFETY: the device belongs to this instance, and was created with this queue.
         let (queue, memory, about) = unsafe {
             (
                 functions.get_device_queue(family, 0),
@@ -167,7 +168,7 @@ impl Gpu {
             .queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues);
         let raw = physical.as_raw() as *const std::ffi::c_void;
-        // SAFETY: the structure is valid during the call; the device is destroyed with `Gpu`.
+        // SAFETY: the structure is valid during the call. `Gpu` destroys the device on drop.
         let made =
             unsafe { instance.create_vulkan_device(system, get, raw, (&raw const info).cast()) };
         let made = made.map_err(VrError::openxr("create a Vulkan device"))?;
@@ -201,7 +202,8 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // SAFETY: all objects created from them hold an `Arc` of this, so none is left; nor is the session.
+        // SAFETY: the session and all objects created from the device and the instance hold an `Arc` of this `Gpu`, so
+        // none of them is left.
         unsafe {
             self.functions.destroy_device(None);
             self.instance.destroy_instance(None);

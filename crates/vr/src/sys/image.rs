@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 use super::gpu::Gpu;
 use crate::error::VrError;
 
-/// Allocates memory of a type with all of these properties.
+/// Allocates memory of a type that has all of these properties.
 ///
 /// # Safety
 /// The device must be valid.
@@ -86,7 +86,8 @@ impl Image {
             gpu: Arc::clone(gpu),
         };
         let device = &gpu.functions;
-        // SAFETY: the device exists as long as `gpu`; after an error the rest is null, which `drop` ignores.
+        // SAFETY: the device exists as long as `gpu`. After an error, the remaining handles are null, which `drop`
+        // ignores.
         unsafe {
             made.image = device
                 .create_image(&info, None)
@@ -105,7 +106,7 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         let device = &self.gpu.functions;
-        // SAFETY: the device exists and no longer uses them; null is ignored.
+        // SAFETY: the device exists and no longer uses these objects; null is ignored.
         unsafe {
             device.destroy_image_view(self.view, None);
             device.destroy_image(self.image, None);

@@ -16,7 +16,7 @@ use crate::error::VrError;
 /// Maximum number of frames in flight on the device.
 const FRAMES_IN_FLIGHT: usize = 2;
 
-/// The timeout of one wait for the device, in ns; waits are repeated.
+/// The timeout of one wait for the device, in ns. After it, the wait is repeated.
 const WAIT: u64 = 1_000_000_000;
 
 /// The frame of one eye.
@@ -25,7 +25,7 @@ pub(crate) struct EyeFrame<'a> {
     pub(crate) draw_calls: Vec<DrawCall>,
 }
 
-/// The renderer. It is used only on the thread of the session's frames.
+/// The renderer. It is used only on the thread that runs the session's frames.
 pub(crate) struct Painter {
     gpu: Arc<Gpu>,
     pass: Pass,
@@ -124,7 +124,7 @@ impl Painter {
         }
         let buffers = [commands];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: only this thread uses the queue, outside of the session's own calls.
+        // SAFETY: only this thread uses the queue, and the session's own calls do not use it at this time.
         unsafe {
             device.end_command_buffer(commands).map_err(&failed)?;
             device
@@ -174,8 +174,8 @@ impl Painter {
             min_depth: 0.0,
             max_depth: 1.0,
         };
-        // SAFETY: by the caller's contract; all bound objects exist as long as the painter, which waits for its
-        // slots.
+        // SAFETY: by the caller's contract. All bound objects exist as long as the painter, which waits for its slots
+        // before it is dropped.
         unsafe {
             device.cmd_begin_render_pass(commands, &begin, vk::SubpassContents::INLINE);
             device.cmd_set_viewport(commands, 0, &[viewport]);
@@ -188,7 +188,7 @@ impl Painter {
                     let pipeline = self.pipelines.of(call.kind);
                     device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::GRAPHICS, pipeline);
                 }
-                // This is a structure of plain numbers without padding.
+                // The constants are a structure of plain numbers without padding.
                 let bytes = std::slice::from_raw_parts(
                     (&raw const call.constants).cast::<u8>(),
                     size_of::<Constants>(),
@@ -206,7 +206,7 @@ impl Painter {
         let slot = &mut self.slots[at];
         let device = &self.gpu.functions;
         while slot.busy {
-            // SAFETY: it was submitted with this fence.
+            // SAFETY: the slot was submitted with this fence.
             unsafe {
                 match device.wait_for_fences(&[slot.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,

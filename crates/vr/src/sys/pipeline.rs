@@ -8,16 +8,17 @@ use super::draw_call::{Constants, Kind, Vertex};
 use super::gpu::Gpu;
 use crate::error::VrError;
 
-/// Both stages, from `room.wgsl`.
+/// Both shader stages, from `room.wgsl`.
 const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/room.spv"));
 
-/// The depth format. Every device supports this format or one other, and every VR device supports this one.
+/// The depth format. Vulkan requires each device to support this format or one other, and every VR device supports this
+/// one.
 pub(super) const DEPTH: vk::Format = vk::Format::D32_SFLOAT;
 
-/// The shader stages with push constants.
+/// The shader stages that receive the push constants.
 pub(super) const STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::VERTEX;
 
-/// A render pass: one cleared colour image, and a transient depth image.
+/// A render pass with one colour image, which is cleared, and a transient depth image.
 pub(super) struct Pass {
     pub(super) handle: vk::RenderPass,
     pub(super) colours: vk::Format,
@@ -53,7 +54,8 @@ impl Pass {
             .pipeline_bind_point(vk::PipelineBindPoint::GRAPHICS)
             .color_attachments(&colour)
             .depth_stencil_attachment(&depth)];
-        // The previous frame uses the same depth image, and the runtime may have written the colour image.
+        // The pass must wait for two earlier uses: the previous frame uses the same depth image, and the runtime may
+        // have written the colour image.
         let stages = vk::PipelineStageFlags::COLOR_ATTACHMENT_OUTPUT
             | vk::PipelineStageFlags::EARLY_FRAGMENT_TESTS
             | vk::PipelineStageFlags::LATE_FRAGMENT_TESTS;
@@ -82,7 +84,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        // SAFETY: the device exists, and has finished its use.
+        // SAFETY: the device exists, and no longer uses the render pass.
         unsafe { self.gpu.functions.destroy_render_pass(self.handle, None) }
     }
 }
@@ -144,7 +146,7 @@ impl Pipelines {
 
 impl Drop for Pipelines {
     fn drop(&mut self) {
-        // SAFETY: the device exists, and has finished their use.
+        // SAFETY: the device exists, and no longer uses the pipelines.
         unsafe {
             for (_, pipeline) in self.of.drain(..) {
                 self.gpu.functions.destroy_pipeline(pipeline, None);
@@ -157,7 +159,7 @@ impl Drop for Pipelines {
 }
 
 /// # Safety
-/// The device and these objects of it must be valid.
+/// The device must be valid, and these objects must be valid and belong to it.
 unsafe fn pipeline(
     device: &ash::Device,
     module: vk::ShaderModule,

@@ -15,7 +15,7 @@ use crate::error::VrError;
 /// Supported colour formats. Shader colours are linear, and the device converts them.
 const COLOURS: [vk::Format; 2] = [vk::Format::R8G8B8A8_SRGB, vk::Format::B8G8R8A8_SRGB];
 
-/// The format of [`COLOURS`] that the runtime prefers.
+/// The format that the runtime prefers among [`COLOURS`].
 pub(super) fn colours(session: &xr::Session<xr::Vulkan>) -> Result<vk::Format, VrError> {
     let formats = session.enumerate_swapchain_formats();
     let formats = formats.map_err(VrError::openxr("list the swapchain formats"))?;

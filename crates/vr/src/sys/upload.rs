@@ -11,16 +11,16 @@ use super::buffer::Buffer;
 use super::gpu::Gpu;
 use crate::error::VrError;
 
-/// Formats with the byte order of packed BGRX, or (`true`) with red and blue swapped.
+/// Supported formats. With `false`, the byte order is that of packed BGRX; with `true`, red and blue are swapped.
 const COLOURS: [(vk::Format, bool); 2] = [
     (vk::Format::B8G8R8A8_SRGB, false),
     (vk::Format::R8G8B8A8_SRGB, true),
 ];
 
-/// The timeout of one wait for the device, in ns; waits are repeated.
+/// The timeout of one wait for the device, in ns. After it, the wait is repeated.
 const WAIT: u64 = 1_000_000_000;
 
-/// A swapchain for pictures of one size. It is used only on the thread of the session's frames.
+/// A swapchain for pictures of one size. It is used only on the thread that runs the session's frames.
 pub(crate) struct Upload {
     size: Size,
     swapchain: xr::Swapchain<xr::Vulkan>,
@@ -81,7 +81,8 @@ impl Upload {
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(gpu.family);
         let device = &gpu.functions;
-        // SAFETY: the device exists as long as `gpu`; after an error the rest is null, which `drop` ignores.
+        // SAFETY: the device exists as long as `gpu`. After an error, the remaining handles are null, which `drop`
+        // ignores.
         unsafe {
             made.pool = device
                 .create_command_pool(&pool, None)
@@ -104,7 +105,7 @@ impl Upload {
         self.size
     }
 
-    /// Uploads a picture, packed BGRX, to the next image; layers show it from now on.
+    /// Uploads a picture in packed BGRX to the next image. Layers show this image from now on.
     pub(crate) fn show(&mut self, bgrx: &[u8]) -> Result<(), VrError> {
         self.wait_idle()?;
         if self.swapped {
@@ -193,7 +194,8 @@ impl Upload {
         let after = barrier(copied, shown);
         let buffers = [commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&buffers)];
-        // SAFETY: by the caller's contract; only this thread uses the queue, outside of the session's own calls.
+        // SAFETY: by the caller's contract. Only this thread uses the queue, and the session's own calls do not use it
+        // at this time.
         unsafe {
             device.begin_command_buffer(commands, &begin)?;
             device.cmd_pipeline_barrier(commands, output, transfer, none, &[], &[], &before);
@@ -214,7 +216,7 @@ impl Upload {
     fn wait_idle(&mut self) -> Result<(), VrError> {
         let device = &self.gpu.functions;
         while self.busy {
-            // SAFETY: it was submitted with this fence.
+            // SAFETY: the copy was submitted with this fence.
             unsafe {
                 match device.wait_for_fences(&[self.done], true, WAIT) {
                     Err(vk::Result::TIMEOUT) => continue,
@@ -229,7 +231,7 @@ impl Upload {
         Ok(())
     }
 
-    /// View `at` of the `count` views that are side by side in the picture.
+    /// The part of the picture with the view number `at`. The picture contains `count` views side by side.
     pub(crate) fn part(&self, at: u32, count: u32) -> xr::SwapchainSubImage<'_, xr::Vulkan> {
         let width = self.size.width / count.max(1);
         let side = |side: u32| i32::try_from(side).unwrap_or(i32::MAX);

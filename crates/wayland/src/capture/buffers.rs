@@ -13,7 +13,8 @@ use openuvr_media::damage::Block;
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_media::sys::memory::SharedMemory;
 
-/// The buffers. At most one is copied into, one waits to be passed on, and one is the newest picture.
+/// The buffers. At most one is the target of a copy, one waits to be passed to the caller, and one is the newest
+/// picture.
 #[derive(Default)]
 pub(super) struct Buffers {
     form: Option<BufferForm>,
@@ -29,11 +30,11 @@ struct Buffer {
     proxy: WlBuffer,
     bottom_up: bool,
     transform: Transform,
-    /// Where it differs from the newest copy; `None`: everywhere.
+    /// The area in which the buffer differs from the newest copy; `None` if it may differ everywhere.
     stale: Option<Block>,
 }
 
-/// One that is copied into, one that waits, and one that is shown.
+/// One buffer is the target of a copy, one waits, and one is the newest picture.
 const COUNT: usize = 3;
 
 const NOTHING: Block = Block {
@@ -42,11 +43,11 @@ const NOTHING: Block = Block {
 };
 
 impl Buffers {
-    /// Creates buffers of this form, unless they already have it. If it creates them, there is no picture, and it returns
-    /// `true`.
+    /// Creates buffers of this form and returns `true`, unless the existing buffers already have it. After that, there
+    /// is no picture.
     ///
     /// # Errors
-    /// Returns an error for a pixel format that we cannot read, or if there is no memory.
+    /// Returns an error if the pixel format is not supported, the size is invalid, or there is no memory.
     pub(super) fn fit(
         &mut self,
         compositor: &Compositor,
@@ -94,11 +95,12 @@ impl Buffers {
         Ok(true)
     }
 
-    /// A buffer to copy into, after [`fit`](Buffers::fit), and the area in which it differs from the newest copy.
+    /// A buffer for the next copy, and the area in which it differs from the newest copy. Call [`fit`](Buffers::fit)
+    /// first.
     pub(super) fn lend(&mut self) -> (&WlBuffer, Block) {
         let used = [self.waiting, self.shown];
         let free = (0..COUNT).find(|at| !used.contains(&Some(*at)));
-        // At most two of the three are in use.
+        // At most two of the three buffers are in use.
         let at = free.unwrap_or(0);
         self.lent = Some(at);
         let all = self.size();
@@ -110,8 +112,8 @@ impl Buffers {
         (&buffer.proxy, buffer.stale.clone().unwrap_or(all))
     }
 
-    /// Makes the lent buffer, which has been copied into, the waiting one. It replaces an older waiting one. `turned` is how
-    /// the compositor has rotated it.
+    /// Makes the lent buffer the waiting one after the copy into it has finished. It replaces an older waiting buffer.
+    /// `turned` is the rotation that the compositor has applied to the picture.
     pub(super) fn completed(&mut self, copied: &Copied, turned: Transform) {
         let Some(at) = self.lent.take() else {
             return;
@@ -129,7 +131,7 @@ impl Buffers {
         self.waiting = Some(at);
     }
 
-    /// Handles a copy that has failed or is abandoned. It is unknown what the copy would have changed.
+    /// Handles a failed or abandoned copy. The changes that this copy would have contained are unknown.
     pub(super) fn cancel(&mut self) {
         self.lent = None;
         for buffer in &mut self.all {
@@ -157,13 +159,13 @@ impl Buffers {
         (self.lent, self.waiting, self.shown) = (None, None, None);
     }
 
-    /// How the compositor has rotated the newest picture.
+    /// The rotation that the compositor has applied to the newest picture.
     pub(super) fn transform(&self) -> Transform {
         let shown = self.shown.map(|at| self.all[at].transform);
         shown.unwrap_or_default()
     }
 
-    /// The newest picture, as it was copied.
+    /// The newest picture, with the compositor's rotation.
     pub(super) fn picture(&self) -> Option<Picture<'_>> {
         let (form, format) = (self.form?, self.format?);
         let buffer = &self.all[self.shown?];

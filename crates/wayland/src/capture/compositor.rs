@@ -1,4 +1,4 @@
-//! The connection to the compositor: its announcements, and the receivers of its events.
+//! The connection to the compositor: the global objects that it announces, and the receivers of its events.
 
 pub(super) mod image_copy;
 pub(super) mod pointer;
@@ -28,7 +28,7 @@ use super::outputs::Outputs;
 use crate::display;
 use openuvr_media::capture::{CaptureError, Waker};
 
-/// The versions of `wl_output`. Names exist since version 4.
+/// The versions of `wl_output`. Outputs have names since version 4.
 const OUTPUT_VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
 
 /// A connection.
@@ -53,10 +53,11 @@ pub(super) struct State {
 }
 
 impl Compositor {
-    /// Connects to the display, and waits until its outputs are known, including the requested `output`.
+    /// Connects to the display, and waits until its outputs are known. Selects the output with the name `output`, if
+    /// there is one.
     ///
     /// # Errors
-    /// Returns a one-line error if it cannot be reached.
+    /// Returns a one-line error if the display cannot be reached.
     pub(super) fn connect(
         display: Option<&str>,
         output: Option<String>,
@@ -91,7 +92,7 @@ impl Compositor {
             state,
             name,
         };
-        // The outputs' names, modes and transforms.
+        // Receives the names, modes and transforms of the outputs.
         compositor.round_trip()?;
         compositor.state.outputs.choose();
         Ok(compositor)
@@ -106,7 +107,7 @@ impl Compositor {
         })
     }
 
-    /// A buffer over the whole of `file`, which has `length` bytes.
+    /// A buffer that consists of the whole `file`, which has `length` bytes.
     pub(super) fn buffer(
         &self,
         file: BorrowedFd<'_>,
@@ -116,7 +117,7 @@ impl Compositor {
         let WEnum::Value(format) = form.format else {
             return Err(CaptureError("an unknown pixel format".to_owned()));
         };
-        // Size::is_valid bounds the length to 2 GiB, and the sides to 16 bits.
+        // `Size::is_valid` limits the length to 2 GiB, and the sides to 16 bits.
         let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
         let length = i32::try_from(length)
             .map_err(|_| CaptureError(format!("a picture of {} is too large", form.size)))?;
@@ -144,7 +145,7 @@ impl Compositor {
     pub(super) fn flush(&self) -> Result<(), CaptureError> {
         match self.conn.flush() {
             Ok(()) => Ok(()),
-            // The compositor does not read at present, so the rest is sent later.
+            // The compositor is not reading at present, so the remaining requests are sent later.
             Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {
                 Ok(())
             }

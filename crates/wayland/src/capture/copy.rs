@@ -1,5 +1,5 @@
-//! One copy of the source: the requests that are specific to each protocol, and the compositor's announcements, which the
-//! protocols have in common.
+//! One copy of the source. It consists of requests, which differ between the protocols, and of the compositor's
+//! announcements, which are common to them.
 
 use openuvr_proto::units::Size;
 use wayland_client::WEnum;
@@ -26,7 +26,7 @@ pub(super) trait Copier: Send {
 
     /// Requests a copy. The compositor announces the form of its buffer.
     ///
-    /// With `at_once`, this copy does not wait for damage, in protocols that decide this with the request.
+    /// With `at_once`, this copy does not wait for damage. Some protocols decide this only in [`Copier::copy`].
     fn request(&mut self, at_once: bool, progress: &mut Progress);
 
     /// Lets the compositor copy into `buffer`, at once or when there is damage.
@@ -48,23 +48,23 @@ pub(super) struct BufferForm {
 /// A finished copy.
 #[derive(Debug)]
 pub(super) struct Copied {
-    /// The area in which it differs from the previous copy; `None` if unknown.
+    /// The area in which this copy differs from the previous one; `None` if unknown.
     pub(super) damage: Option<Block>,
-    /// Whether the bottom row is first in memory.
+    /// Whether the bottom row comes first in memory.
     pub(super) bottom_up: bool,
-    /// How the compositor has rotated it, if the protocol reports this.
+    /// The rotation that the compositor has applied, if the protocol reports it.
     pub(super) transform: Option<Transform>,
 }
 
 /// The state of the copy in progress.
 ///
-/// Objects are numbered, because events of earlier ones may arrive after they have ended.
+/// Protocol objects are numbered, because events of an object may arrive after the object was destroyed.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     last_number: u64,
-    /// The object that announces forms.
+    /// The number of the object that announces forms.
     former: Option<u64>,
-    /// The object that announces the copy.
+    /// The number of the object that announces the copy.
     frame: Option<u64>,
     announced: Announced,
     form: Option<BufferForm>,
@@ -80,7 +80,7 @@ pub(super) struct Progress {
 #[derive(Clone, Copy, Debug, Default)]
 struct Announced {
     size: Size,
-    /// The best format so far, and its bytes per row if the compositor determines them.
+    /// The best format so far, and its number of bytes per row if the compositor determines it.
     format: Option<(WEnum<Format>, Option<u32>)>,
 }
 
@@ -90,7 +90,7 @@ impl Progress {
         self.last_number
     }
 
-    /// The number of a new object that announces forms. Earlier forms are forgotten.
+    /// Returns the number of a new object that announces forms. Forms from earlier objects are discarded.
     pub(super) fn begin_forms(&mut self) -> u64 {
         let number = self.number();
         (self.former, self.form) = (Some(number), None);
@@ -98,7 +98,7 @@ impl Progress {
         number
     }
 
-    /// The number of a new copy.
+    /// Starts a copy and returns its number.
     pub(super) fn begin_copy(&mut self) -> u64 {
         let number = self.number();
         self.end_copy();
@@ -106,7 +106,7 @@ impl Progress {
         number
     }
 
-    /// The number of a new copy that announces its own form.
+    /// Starts a copy that announces its own form, and returns its number.
     pub(super) fn begin_copy_with_form(&mut self) -> u64 {
         let number = self.begin_forms();
         self.end_copy();
@@ -137,12 +137,12 @@ impl Progress {
         self.form.filter(|_| waits)
     }
 
-    /// Records that a buffer has been handed over.
+    /// Records that the compositor has received a buffer to copy into.
     pub(super) fn set_copying(&mut self) {
         self.copying = true;
     }
 
-    /// Takes the finished copy, which is then no longer in progress.
+    /// Takes the finished copy, if there is one. It is then no longer in progress.
     pub(super) fn take_copied(&mut self) -> Option<Copied> {
         if !self.copied || self.failed {
             return None;
@@ -156,7 +156,7 @@ impl Progress {
         Some(copied)
     }
 
-    // Handlers of events. `number` is that of the object that has sent the event.
+    // Handlers of events. `number` is the number of the object that has sent the event.
 
     pub(super) fn on_size(&mut self, number: u64, size: Size) {
         if self.former == Some(number) {
@@ -183,12 +183,12 @@ impl Progress {
             let row = size.width.saturating_mul(u32::try_from(pixel).unwrap_or(4));
             BufferForm {
                 size,
-                // A multiple of four bytes, as image libraries require it.
+                // The stride is a multiple of four bytes, as image libraries require.
                 stride: stride.unwrap_or(row.div_ceil(4).saturating_mul(4)),
                 format,
             }
         });
-        // Without a form for shared memory there is nothing to copy into.
+        // Without a form for shared memory, there is no buffer to copy into.
         self.failed |= self.form.is_none();
     }
 
@@ -229,7 +229,8 @@ impl Progress {
     }
 }
 
-/// The damage, limited to a picture of `size`. If the bottom row comes first, it is converted to count from the top.
+/// The damage, limited to a picture of `size`. If the bottom row comes first, the rows of the damage are converted so
+/// that they count from the top.
 pub(super) fn clip(block: &Block, size: Size, bottom_up: bool) -> Block {
     let end = |range: &std::ops::Range<u32>, side: u32| range.start.min(side)..range.end.min(side);
     let (columns, rows) = (
@@ -243,7 +244,8 @@ pub(super) fn clip(block: &Block, size: Size, bottom_up: bool) -> Block {
     Block { columns, rows }
 }
 
-/// The pixel format in memory of a format of `wl_shm`, whose name counts from the highest byte of a little-endian word.
+/// The pixel format in memory that corresponds to a format of `wl_shm`. The name of a `wl_shm` format lists the
+/// channels from the highest byte of a little-endian word.
 pub(super) fn readable(format: WEnum<Format>) -> Option<PixelFormat> {
     match format {
         WEnum::Value(Format::Xrgb8888 | Format::Argb8888) => Some(PixelFormat::Bgrx),
@@ -282,7 +284,7 @@ mod tests {
         let form = progress.offered().unwrap();
         assert_eq!((form.size, form.stride), (SIZE, 12));
         assert_eq!(form.format, WEnum::Value(Format::Rgb888));
-        // An unreadable format is passed on, for the message.
+        // An unsupported format is offered, too, so that the error message can name it.
         announce(&mut progress, &[Format::Xrgb2101010]);
         let form = progress.offered().unwrap();
         assert_eq!(form.format, WEnum::Value(Format::Xrgb2101010));

@@ -1,12 +1,12 @@
 //! Capture of an output or a window of a Wayland compositor, driven by its damage reports.
 //!
-//! The compositor copies the output into our shared memory when it has drawn something, so nothing happens without drawing.
-//! A request for the next picture is outstanding while the newest one is encoded. Three buffers take turns: one for the
-//! request, one for the newest picture, and one for a picture that the frame rate limit delays.
+//! The compositor copies the output into our shared memory after it has drawn something, so nothing is copied while
+//! nothing is drawn. A request for the next picture is outstanding while the newest one is encoded. Three buffers take
+//! turns: one for the request, one for the newest picture, and one for a picture that the frame rate limit delays.
 //!
-//! `ext-image-copy-capture-v1` is used if the compositor has it. It can also capture single windows, and the pointer as a
-//! separate stream ([`cursor`](crate::cursor)). With `wlr-screencopy-unstable-v1`, version 3, the pointer can only be drawn
-//! into the picture.
+//! `ext-image-copy-capture-v1` is used if the compositor has it. This protocol can also capture single windows, and the
+//! pointer as a separate stream ([`cursor`](crate::cursor)). With `wlr-screencopy-unstable-v1`, version 3, the pointer
+//! can only be drawn into the picture.
 
 mod buffers;
 mod compositor;
@@ -48,11 +48,11 @@ pub struct Target {
 /// Number of consecutive failed copies after which the output counts as hidden. A mode change makes one copy fail.
 const FAILURES: u32 = 3;
 
-/// How long to wait after additional failed copies before the next one (guess: a tenth of a second is soon enough for a
-/// screen that is switched on).
+/// How long to wait for the next copy after each further failed copy (guess: for a screen that is switched on, a tenth
+/// of a second is soon enough).
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A [`Capture`] of an output. It owns its connection.
+/// A [`Capture`] of an output or a window. It owns its connection.
 pub struct WaylandCapture {
     session: Session,
     buffers: Buffers,
@@ -60,7 +60,7 @@ pub struct WaylandCapture {
     pace: Pace,
     waker: Waker,
     watched: bool,
-    /// The size of the last picture, or of the next one once it is announced.
+    /// The size of the last picture. Once the size of the next picture is announced, it is that size.
     size: Size,
     /// The area in which the next picture differs from the newest one; `None` if unknown.
     pending: Option<Block>,
@@ -82,8 +82,8 @@ pub fn open(target: &Target) -> Result<WaylandCapture, CaptureError> {
     open_while(target, &mut || false)
 }
 
-/// Like [`open`], but waits for a missing window while `keep_waiting` returns `true`. It is called about ten times per
-/// second.
+/// Like [`open`], but waits for a missing window while `keep_waiting` returns `true`. `keep_waiting` is called about
+/// ten times per second.
 ///
 /// # Errors
 /// As for [`open`].
@@ -129,7 +129,7 @@ impl WaylandCapture {
         self.session.subject_name()
     }
 
-    /// Advances the copy in progress. Returns the event for the caller.
+    /// Advances the copy in progress. Returns an event if the caller must handle one.
     fn advance(&mut self, now: Instant) -> Result<Option<CaptureEvent>, CaptureError> {
         if self.session.take_switched() {
             // The copy in progress was of the previous output.
@@ -187,7 +187,7 @@ impl WaylandCapture {
         self.refresh = true;
     }
 
-    /// Takes the finished copy, if there is one. Returns the event for the caller.
+    /// Takes the finished copy, if there is one. Returns an event if the size of the pictures has changed.
     fn complete(&mut self, now: Instant) -> Option<CaptureEvent> {
         let copied = self.session.take_copied()?;
         self.failures = 0;
@@ -207,7 +207,7 @@ impl WaylandCapture {
         self.resize(turned)
     }
 
-    /// The event if the next pictures, rotated like this, have another size.
+    /// Records the size of the next pictures, which are rotated by `turned`. Returns an event if the size has changed.
     fn resize(&mut self, turned: Transform) -> Option<CaptureEvent> {
         let size = turned.turned(self.buffers.size());
         let changed = std::mem::replace(&mut self.size, size) != size;
@@ -219,7 +219,7 @@ impl WaylandCapture {
         first.then_some(CaptureEvent::Hidden)
     }
 
-    /// Passes the waiting picture to the caller, if it is due.
+    /// Makes the waiting picture the newest one, if it is due. Returns whether this has happened.
     fn pass(&mut self, now: Instant) -> bool {
         if !self.watched
             || !self.buffers.has_waiting()
@@ -258,7 +258,7 @@ impl Capture for WaylandCapture {
             if let Some(event) = self.advance(now)? {
                 return Ok(event);
             }
-            // This precedes the caller's encoding, so that the compositor handles the request meanwhile.
+            // The request is sent before the caller encodes, so that the compositor handles it meanwhile.
             self.session.compositor.flush()?;
             if self.pass(now) {
                 return Ok(CaptureEvent::Frame);
@@ -291,8 +291,8 @@ impl Capture for WaylandCapture {
         self.pace.limit(fps);
     }
 
-    /// Sets whether there are viewers; by default, there are. A new viewer gets the current contents: an older picture is
-    /// discarded.
+    /// Sets whether there are viewers. Initially, there are. The first new viewer gets the current contents: an older
+    /// picture is discarded.
     fn set_watched(&mut self, watched: bool) {
         if !watched {
             self.abandon();

@@ -13,7 +13,7 @@ use super::turn::Transform;
 #[derive(Default)]
 pub(super) struct Outputs {
     all: BTreeMap<u32, Output>,
-    /// The name of the output to capture; `None`: the first one, and from then on always the same.
+    /// The name of the output to capture; `None` selects the first output with a mode.
     wanted: Option<String>,
     chosen: Option<u32>,
     /// The name of the output that was selected last.
@@ -22,7 +22,7 @@ pub(super) struct Outputs {
 
 pub(super) struct Output {
     pub(super) proxy: WlOutput,
-    /// The current mode, in pixels of the panel, before the transform.
+    /// The size of the current mode, in pixels of the panel, before the transform.
     pub(super) mode: Option<Size>,
     pub(super) transform: Transform,
     name: String,
@@ -81,8 +81,8 @@ impl Outputs {
         }
     }
 
-    /// Selects the output if none is selected or the selected one is gone: the one with the requested name, otherwise the
-    /// first one. Returns whether a different output is selected now.
+    /// Selects an output, unless one is selected and still exists. It is the output with the requested name, or the
+    /// first output with a mode if no name was requested. Returns whether an output was selected by this call.
     pub(super) fn choose(&mut self) -> bool {
         if self.chosen.is_some() {
             return false;

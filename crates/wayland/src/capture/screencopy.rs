@@ -1,5 +1,5 @@
-//! Copies with `wlr-screencopy-unstable-v1`, version 3. There is one object per copy, which announces its form, and each
-//! copy contains all pixels.
+//! Copies with `wlr-screencopy-unstable-v1`, version 3. Each copy has its own protocol object, which announces the form
+//! of the buffer. Each copy contains all pixels.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_buffer::WlBuffer;
@@ -14,10 +14,10 @@ use super::compositor::State;
 use super::copy::{Copier, Progress, Subject};
 use openuvr_media::damage::Block;
 
-/// The version with `copy_with_damage`, in which all forms of a buffer are announced before the copy.
+/// The version with `copy_with_damage`. In this version, all forms of a buffer are announced before the copy.
 pub(super) const VERSION: u32 = 3;
 
-/// The copies of an output.
+/// Copies an output.
 pub(super) struct Screencopy {
     manager: ZwlrScreencopyManagerV1,
     handle: QueueHandle<State>,
@@ -47,7 +47,7 @@ impl Copier for Screencopy {
     fn aim(&mut self, subject: &Subject) {
         self.output = match subject {
             Subject::Output(output) => Some(output.clone()),
-            // The protocol has no windows.
+            // The protocol cannot capture windows.
             Subject::Window(_) => None,
         };
     }

@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub(super) compositor: Compositor,
     copier: Box<dyn Copier>,
     subject: Option<Subject>,
-    /// Whether another output has been captured since the last query.
+    /// Whether the captured output has changed since the last call of [`Session::take_switched`].
     switched: bool,
 }
 
@@ -109,10 +109,10 @@ impl Session {
         }
     }
 
-    /// The size of the first picture; empty if there is no picture.
+    /// The size of the first picture; empty if the subject has no picture.
     pub(super) fn first_size(&mut self) -> Result<Size, CaptureError> {
         if self.is_window() {
-            // The compositor announces it with the form of a copy, which continues from here.
+            // The compositor announces the size with the form of a copy. This copy remains in progress.
             self.request(true);
             self.compositor.round_trip()?;
             let form = self.offered();
@@ -123,7 +123,7 @@ impl Session {
         Ok(mode.unwrap_or_default())
     }
 
-    /// How the picture must be rotated, as far as this is known before its copy.
+    /// The rotation of the picture, as far as it is known before the copy.
     pub(super) fn transform(&self) -> Transform {
         let output = self.compositor.state.outputs.chosen();
         match output.filter(|_| !self.is_window()) {
@@ -181,13 +181,13 @@ impl Session {
         Ok(())
     }
 
-    /// Whether another output has been captured since the last call.
+    /// Whether the captured output has changed since the last call.
     pub(super) fn take_switched(&mut self) -> bool {
         std::mem::take(&mut self.switched)
     }
 }
 
-/// The copies with wlr-screencopy, which is used if nothing newer is available.
+/// Creates a copier for wlr-screencopy, which is used if the compositor lacks ext-image-copy-capture.
 fn screencopy(compositor: &Compositor, pointer: bool) -> Result<Screencopy, CaptureError> {
     let handle = compositor.handle.clone();
     let versions = screencopy::VERSION..=screencopy::VERSION;
@@ -203,7 +203,7 @@ fn screencopy(compositor: &Compositor, pointer: bool) -> Result<Screencopy, Capt
     Ok(Screencopy::new(manager, handle, pointer))
 }
 
-/// Waits for a window with this text in its title or application.
+/// Waits for a window with this text in its title or application, while `keep_waiting` returns `true`.
 fn find_window(
     compositor: &mut Compositor,
     text: &str,

@@ -1,5 +1,5 @@
-//! Pictures of outputs that are mounted rotated or mirrored. The compositor copies them as the panel shows them, and a
-//! viewer sees them upright.
+//! Pictures of outputs that are mounted rotated or mirrored. The compositor copies these pictures as the panel shows
+//! them. This module turns them upright for viewers.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_output;
@@ -45,7 +45,7 @@ impl Transform {
         }
     }
 
-    /// The panel's pixel for a pixel of the upright picture of `size`.
+    /// The position on the panel of the pixel at (`x`, `y`) in the upright picture, which has this `size`.
     fn source(self, (x, y): (usize, usize), size: Size) -> (usize, usize) {
         let (width, height) = (size.width as usize, size.height as usize);
         let x = if self.flipped { width - 1 - x } else { x };
@@ -66,7 +66,7 @@ pub(super) struct Turned {
 }
 
 impl Turned {
-    /// Replaces it with a copy of `picture`, which has a packed format.
+    /// Replaces the upright copy with a copy of `picture`, which must have a packed format.
     pub(super) fn turn(&mut self, picture: &Picture<'_>, transform: Transform) {
         let Some(length) = picture.format.packed() else {
             return;

@@ -1,4 +1,4 @@
-//! The two protocols for clipboard managers, which have the same objects.
+//! The two protocols for clipboard managers. Both have the same objects.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -19,24 +19,25 @@ use wayland_protocols_wlr::data_control::v1::client::{
     zwlr_data_control_source_v1,
 };
 
-/// A type in our own offers, by which they are recognised.
+/// A type that is part of our own offers, so that they can be recognised.
 const OWN: &str = "application/x-openuvr-offer";
 
-/// The maximum number of types of an offer that are stored, and of bytes of each. A hostile program may offer any number.
+/// The maximum number of types stored per offer, and the maximum length of a stored type in bytes. A hostile program
+/// may offer any number.
 const MAX_TYPES: usize = 64;
 const MAX_TYPE: usize = 128;
 
 /// The types of an offer.
 pub(super) type Types = Mutex<BTreeSet<String>>;
 
-/// What the compositor has reported.
+/// The compositor's reports.
 #[derive(Default)]
 pub(super) struct State {
-    /// The new contents of the clipboard; `Some(None)`: it is empty.
+    /// The new contents of the clipboard, if they have changed; `Some(None)` if the clipboard is empty now.
     pub(super) selected: Option<Option<Offer>>,
     /// Our text.
     pub(super) offered: Option<Arc<str>>,
-    /// Programs that paste our text: the type, and where to write it.
+    /// Requests of programs that paste our text: the type, and the file to which the text is written.
     pub(super) wanted: Vec<(String, OwnedFd)>,
     /// Whether the compositor has ended the use of the clipboard.
     pub(super) finished: bool,
@@ -57,18 +58,18 @@ impl Offer {
         data.unwrap_or(&NONE)
     }
 
-    /// Whether it has this type.
+    /// Whether the offer has this type.
     pub(super) fn has(&self, kind: &str) -> bool {
         let types = self.types().lock();
         types.unwrap_or_else(PoisonError::into_inner).contains(kind)
     }
 
-    /// Whether it is ours.
+    /// Whether the offer is one of our own.
     pub(super) fn is_own(&self) -> bool {
         self.has(OWN)
     }
 
-    /// Requests that its program write it into `file`.
+    /// Requests that the offering program write its text into `file`.
     pub(super) fn receive(&self, kind: &str, file: &OwnedFd) {
         match &self.object {
             OfferObject::Ext(offer) => offer.receive(kind.to_owned(), file.as_fd()),
@@ -104,7 +105,7 @@ pub(super) enum Control {
 }
 
 impl Control {
-    /// Binds the better of the two protocols.
+    /// Binds `ext-data-control-v1` if the compositor has it, otherwise `wlr-data-control-unstable-v1`.
     ///
     /// # Errors
     /// Returns an error if the compositor is gone or has neither protocol.

@@ -1,8 +1,8 @@
 //! The clipboard of a Wayland display: reads copied text, and offers text for pasting.
 //!
-//! It uses the protocols for clipboard managers, which need neither a window nor the focus, over its own connection. The
-//! text of other programs passes through pipes, so each program may be slow or hostile. It uses only the clipboard, which
-//! users fill explicitly, and never the primary selection.
+//! It uses the protocols for clipboard managers over its own connection. These protocols need neither a window nor the
+//! focus. The text of other programs passes through pipes, and each program may be slow or hostile. Only the clipboard
+//! is used, which users fill explicitly, and never the primary selection.
 //!
 //! Specs: `ext-data-control-v1`, `wlr-data-control-unstable-v1` (version 1).
 
@@ -36,11 +36,11 @@ pub struct WaylandClipboard {
     most: usize,
     reading: Option<Incoming>,
     outgoing: Outgoing,
-    /// Whether the selection that existed when it was opened has been handled.
+    /// Whether the first report of the selection has been handled. It describes the state at the start.
     started: bool,
 }
 
-/// The types of text, best first. Without a charset, text is read as UTF-8.
+/// The types of text, best first. A type without a charset is read as UTF-8.
 const TEXT: [&str; 5] = [
     "text/plain;charset=utf-8",
     "UTF8_STRING",
@@ -50,11 +50,12 @@ const TEXT: [&str; 5] = [
 ];
 
 impl WaylandClipboard {
-    /// Connects to `display` (empty: the display set in the environment). Reads text of other programs as `watch` specifies,
-    /// up to `most` bytes of UTF-8.
+    /// Connects to `display` (`None`: the environment variable `WAYLAND_DISPLAY`). Reads the text of other programs as
+    /// `watch` specifies, up to `most` bytes of UTF-8.
     ///
     /// # Errors
-    /// [`ClipboardError`] if the display cannot be reached or allows no program to share its clipboard.
+    /// [`ClipboardError`] if the display cannot be reached, or if its compositor has no protocol for clipboard
+    /// managers.
     pub fn open(
         display: Option<&str>,
         watch: WatchMode,
@@ -113,7 +114,7 @@ impl WaylandClipboard {
         None
     }
 
-    /// Continues reading. Returns the event when it has ended.
+    /// Continues reading. Returns an event once reading has ended.
     fn read(&mut self) -> Option<ClipboardEvent> {
         let step = self.reading.as_mut()?.read(self.most);
         let event = match step {
@@ -125,7 +126,8 @@ impl WaylandClipboard {
         Some(event)
     }
 
-    /// Waits until something can be done.
+    /// Waits for the compositor, for a pipe, for the waker, or for the end of a transfer's time. Returns whether the
+    /// waker was raised.
     fn wait(&mut self) -> Result<bool, ClipboardError> {
         match self.conn.flush() {
             Err(WaylandError::Io(cause)) if cause.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -185,7 +187,7 @@ impl Clipboard for WaylandClipboard {
             let handled = self.queue.dispatch_pending(&mut self.state);
             handled.map_err(|cause| self.broke(&cause))?;
             if self.state.finished {
-                return Err(self.broke(&"the compositor has ended its use"));
+                return Err(self.broke(&"the compositor has withdrawn the clipboard"));
             }
             if let Some(event) = self.handle().or_else(|| self.read()) {
                 return Ok(event);

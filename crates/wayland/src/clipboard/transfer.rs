@@ -1,4 +1,4 @@
-//! Text in pipes, from and to other programs, which may be slow, dead or hostile.
+//! Transfers of text through pipes, from and to other programs. These programs may be slow, dead or hostile.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use openuvr_media::clipboard::ReadFailure;
 /// How long another program may take for a transfer (guess: far more than a running one needs).
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum number of programs that paste at the same time. If there are more, the oldest get nothing.
+/// Maximum number of programs that paste at the same time. If there are more, the oldest ones do not get the rest of
+/// the text.
 const MAX_PASTES: usize = 16;
 
 /// Maximum number of bytes that are read at once.
@@ -38,7 +39,7 @@ pub(super) enum ReadStep {
 }
 
 impl Incoming {
-    /// Passes the other end of a new pipe to the program through `ask`.
+    /// Creates a pipe. `ask` passes its write end to the other program.
     pub(super) fn start(ask: impl FnOnce(&OwnedFd)) -> std::io::Result<Incoming> {
         let (file, other) = std::io::pipe()?;
         let (file, other) = (OwnedFd::from(file), OwnedFd::from(other));
@@ -59,7 +60,7 @@ impl Incoming {
         self.deadline
     }
 
-    /// Reads the available bytes, up to `most` in all.
+    /// Reads the available bytes. Fails if the whole text has more than `most` bytes.
     pub(super) fn read(&mut self, most: usize) -> ReadStep {
         let mut chunk = [0; CHUNK];
         loop {
@@ -120,7 +121,8 @@ impl Outgoing {
         self.pastes.iter().map(|paste| paste.deadline).min()
     }
 
-    /// Writes what the pipes accept. Closes those that are complete, broken or too slow.
+    /// Writes as many bytes as the pipes accept. Closes pipes whose text is complete, and pipes that are broken or too
+    /// slow.
     pub(super) fn write(&mut self) {
         let now = clock::now();
         self.pastes.retain_mut(|paste| {

@@ -1,7 +1,7 @@
-//! The key map of the virtual keyboard: that of the session, extended by keys for additional characters.
+//! The key map of the virtual keyboard: the session's key map, extended by keys for additional characters.
 //!
-//! Clients read the map when it changes, and some only when a key arrives. Therefore, a binding is kept as long as possible:
-//! key codes are used in rotation.
+//! Clients read the map when it changes, and some clients only when a key arrives. Therefore, a binding is kept as long
+//! as possible: key codes are used in rotation.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub(super) struct SessionKeymap {
 }
 
 impl SessionKeymap {
-    /// The map with this text; `None` if the session has no keyboard.
+    /// The map with this text. `None` means that the session has no keyboard, and selects the default map.
     ///
     /// # Errors
     /// Returns a one-line error if libxkbcommon or its files are missing, or the text is not a map.
@@ -40,10 +40,11 @@ impl SessionKeymap {
         })
     }
 
-    /// Binds `wanted` to an unused key code. If all are used, replaces the oldest binding that is not `held`.
+    /// Binds `wanted` to an unused key code. If all key codes are used, replaces the oldest binding whose key code is
+    /// not `held`.
     ///
     /// # Errors
-    /// Returns a one-line error if there is no such key code.
+    /// Returns a one-line error if no key code is left.
     pub(super) fn bind(&mut self, wanted: char, held: &BTreeSet<u8>) -> Result<u8, String> {
         let free = |keycode: &u8| !held.contains(keycode);
         let unused = self.keyboard.map.unused().find(free);
@@ -54,7 +55,7 @@ impl SessionKeymap {
                 .map(|(keycode, _)| keycode)
         });
         let keycode = keycode
-            .ok_or_else(|| format!("its key map has no key code left to type {wanted:?}"))?;
+            .ok_or_else(|| format!("the key map has no key code left to type {wanted:?}"))?;
         self.bindings.push_back((keycode, wanted));
         self.keyboard = xkbcommon::compile(self.text().as_bytes())?;
         Ok(keycode)
@@ -86,7 +87,7 @@ impl SessionKeymap {
             // Writing to a string can't fail.
             let _ = writeln!(codes, "<OV{keycode}> = {keycode};");
             let symbol = symbol_of(*ch);
-            // The same symbol with and without Shift, so that the modifier state is irrelevant.
+            // The symbol is the same with and without Shift, so that the modifier state is irrelevant.
             let _ = writeln!(
                 symbols,
                 "key <OV{keycode}> {{ [ {symbol:#x}, {symbol:#x} ] }};"
@@ -131,7 +132,7 @@ mod tests {
         let map = &keymap.keyboard.map;
         assert_eq!(map.character(euro, 0, 0), Some('€'));
         assert_eq!(map.character(cyrillic, 0, 0), Some('ж'));
-        // The others stay unchanged.
+        // The other keys stay unchanged.
         let q = keymap
             .keyboard
             .keycode(openuvr_proto::input::event::KeyCode(16))

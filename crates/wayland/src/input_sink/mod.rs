@@ -1,9 +1,10 @@
-//! Injects input into a Wayland compositor with our own keyboard and pointer.
+//! Injects input into a Wayland compositor with a virtual keyboard and a virtual pointer.
 //!
-//! The keyboard has its own key map: that of the session, extended by keys for characters that it lacks (module `keymap`).
-//! As in [`xtest`](openuvr_media::input_sink::xtest), a key is pressed as the physical key, unless it carries a character
-//! that the map has on another key. A virtual keyboard has no modifier state in the compositor, so each change is sent with
-//! it. The compositor's clients repeat held keys themselves.
+//! The virtual keyboard has its own key map: the session's key map, extended by keys for characters that it lacks
+//! (module `keymap`). As in [`xtest`](openuvr_media::input_sink::xtest), a key event presses the same physical key,
+//! unless the event carries a character that the map has on another key. The compositor keeps no modifier state for a
+//! virtual keyboard, so each change of the modifiers is sent, too. The compositor's clients repeat held keys
+//! themselves.
 //!
 //! Spec: `virtual-keyboard-unstable-v1`, `wlr-virtual-pointer-unstable-v1` (version 2), as
 //! implemented by wlroots.
@@ -32,7 +33,7 @@ const RIGHT_ALT: KeyCode = KeyCode(100);
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i32 = 120;
 
-/// The distance that a notch scrolls, in the unit of `wl_pointer.axis`, as libinput reports it.
+/// The distance that one notch scrolls, as libinput reports it, in the unit of `wl_pointer.axis`.
 const NOTCH_DISTANCE: f64 = 15.0;
 
 /// The difference between the key codes of X and those of evdev (xkb-data, `keycodes/evdev`).
@@ -41,7 +42,7 @@ const EVDEV_OFFSET: u8 = 8;
 /// The symbols of keys that lock their modifier (keysymdef.h): `XK_Num_Lock`, `XK_Caps_Lock`.
 const LOCKS: [u32; 2] = [0xff7f, 0xffe5];
 
-/// Presses keys and buttons of a compositor, and releases all of them when dropped.
+/// Presses keys and buttons in a compositor, and releases all of them when dropped.
 pub struct WaylandInput {
     seat: VirtualSeat,
     keymap: SessionKeymap,
@@ -55,7 +56,7 @@ pub struct WaylandInput {
     wheel: (i32, i32),
 }
 
-/// Modifiers that differ from the user's while a character key is down.
+/// Modifiers whose state differs from the user's modifiers while a character key is down.
 #[derive(Debug, Default)]
 struct TemporaryModifiers {
     pressed: Vec<u8>,
@@ -95,7 +96,7 @@ impl WaylandInput {
             length,
         );
         self.send_modifiers();
-        // The descriptor stays open until it is sent.
+        // The file descriptor stays open until the flush has sent it.
         self.seat.flush()
     }
 
@@ -135,11 +136,11 @@ impl WaylandInput {
             None => physical.ok_or_else(|| {
                 let name = codes::name(code).unwrap_or("an unnamed key");
                 self.seat
-                    .failed(&format!("its key map has no key {} ({name})", code.0))
+                    .failed(&format!("the key map has no key {} ({name})", code.0))
             })?,
         };
         if self.held.values().any(|held| *held == keycode) {
-            // Two of the user's keys map to the same key here, so it is pressed again.
+            // Two of the user's keys map to the same key here, so this key is released first and then pressed again.
             self.key(keycode, false);
         }
         self.key(keycode, true);
@@ -154,7 +155,7 @@ impl WaylandInput {
         Ok(())
     }
 
-    /// The key code that types `ch` now, with changed modifiers or a new key of the map.
+    /// Returns the key code that types `ch` now. If necessary, changes the modifiers or binds a new key in the map.
     fn key_for(&mut self, ch: char, physical: Option<u8>) -> Result<u8, InputError> {
         let held: BTreeSet<u8> = self.held.values().copied().collect();
         let mods = self.depressed() | self.locked;
@@ -163,7 +164,7 @@ impl WaylandInput {
             mods,
             group: 0,
             held: &held,
-            // AltGr is held to type a character, whatever that key is here.
+            // Right Alt counts as AltGr, which the user holds to type a character, whatever that key is in this map.
             command: mods & COMMAND != 0 && !self.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, physical);
@@ -205,8 +206,8 @@ impl WaylandInput {
         }
     }
 
-    /// Ends the temporary modifiers of a character key. It is called at the next key event, so that a held key repeats its
-    /// character, and no other key is affected by these modifiers.
+    /// Ends the temporary modifiers of a character key. This is done at the next key event. A held key can thus repeat
+    /// its character, and no other key is affected by these modifiers.
     fn restore_modifiers(&mut self) {
         let TemporaryModifiers { pressed, lifted } = std::mem::take(&mut self.borrowed);
         if pressed.is_empty() && lifted.is_empty() {
@@ -240,7 +241,7 @@ impl WaylandInput {
     fn turn(&mut self, dx: i16, dy: i16) {
         let (time, pointer) = (milliseconds(), &self.seat.pointer);
         pointer.axis_source(AxisSource::Wheel);
-        // Wayland counts down and to the right.
+        // In Wayland, positive values mean down and to the right.
         let axes = [
             (Axis::HorizontalScroll, i32::from(dx), &mut self.wheel.0),
             (Axis::VerticalScroll, -i32::from(dy), &mut self.wheel.1),
@@ -311,7 +312,7 @@ impl InputSink for WaylandInput {
             InputEvent::ReleaseAll => return self.release_keys(),
             // The virtual devices are a keyboard and a mouse.
             InputEvent::Device { .. } => {}
-            // They are handled elsewhere: `pads`.
+            // Game pads are handled in `pads`.
             InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
             | InputEvent::Pad { .. } => {}
@@ -323,7 +324,7 @@ impl InputSink for WaylandInput {
         self.release_keys()
     }
 
-    /// Does nothing, because positions are relative to the output, wherever it is.
+    /// Does nothing, because positions are relative to the output, regardless of the output's position.
     fn set_viewport(&mut self, _x: i32, _y: i32, _size: Size) {}
 }
 
@@ -335,7 +336,7 @@ impl Drop for WaylandInput {
     }
 }
 
-/// Milliseconds of our clock, modulo 2³², for the time of an event.
+/// The current time in milliseconds, modulo 2³², for an event.
 fn milliseconds() -> u32 {
     let now = clock::now().0 / 1_000_000;
     u32::try_from(now.rem_euclid(1 << 32)).unwrap_or(0)

@@ -29,7 +29,7 @@ pub(super) struct VirtualSeat {
     pub(super) pointer: ZwlrVirtualPointerV1,
 }
 
-/// What the compositor has announced.
+/// The compositor's announcements.
 #[derive(Default)]
 struct State {
     outputs: Vec<(WlOutput, String)>,
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl VirtualSeat {
-    /// Connects, and returns the text of the session's key map, if it has a keyboard.
+    /// Connects to the display. Also returns the text of the session's key map; `None` if the session has no keyboard.
     pub(super) fn open(
         display: Option<&str>,
         output: Option<&str>,
@@ -72,7 +72,8 @@ impl VirtualSeat {
         if state.has_keyboard {
             let keyboard = seat.get_keyboard(&handle, ());
             queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
-            // From now on, the map is ours, and keys are not for us.
+            // The session's keyboard is no longer needed: our own map counts from now on, and key events are not for
+            // this connection.
             if keyboard.version() >= 3 {
                 keyboard.release();
             }
@@ -181,7 +182,7 @@ impl Dispatch<WlKeyboard, ()> for State {
             size,
         } = event
         {
-            // Without it, the map of a session without a keyboard is used.
+            // If the map cannot be read, the map of a session without a keyboard is used.
             state.keymap = xkbcommon::read_text(fd, size).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! The compositor's global objects: those that the window needs, and those that it uses if they exist.
+//! The compositor's global objects: those that the window requires, and those that it uses if they exist.
 
 use std::ops::RangeInclusive;
 
@@ -100,7 +100,7 @@ impl Globals {
     pub(super) fn surfaces(&self, handle: &QueueHandle<State>) -> Surfaces {
         let surface = || self.compositor.create_surface(handle, ());
         let window = surface();
-        // Events are only those of the window: nothing above it takes input.
+        // The surfaces above the window take no input, so all events belong to the window.
         let nowhere = self.compositor.create_region(handle, ());
         let layer = || {
             let surface = surface();
@@ -108,7 +108,7 @@ impl Globals {
             let subsurface = self
                 .subcompositor
                 .get_subsurface(&surface, &window, handle, ());
-            // It shows its own commits without a commit of the window.
+            // The commits of a subsurface take effect without a commit of the window.
             subsurface.set_desync();
             let viewport = self.viewporter.get_viewport(&surface, handle, ());
             Layer {
@@ -117,7 +117,7 @@ impl Globals {
                 viewport,
             }
         };
-        // Each lies over the previous one.
+        // Each layer lies over the previous one.
         let (picture, panel, pointer) = (layer(), layer(), layer());
         nowhere.destroy();
         let cursor = surface();

@@ -1,7 +1,7 @@
 //! The grab: a locked pointer with relative motion, and the desktop's shortcuts for the host.
 //!
-//! The compositor locks the pointer while it is over the window with the focus, and reports this. From then on, the grab is
-//! active.
+//! The compositor locks the pointer while the pointer is over the window and the window has the focus. It reports each
+//! lock. The grab is active from this report on.
 
 use openuvr_proto::input::event::InputEvent;
 use wayland_client::{Connection, Dispatch, QueueHandle, delegate_noop};
@@ -21,7 +21,7 @@ use openuvr_media::input_source::SourceEvent;
 pub(super) struct Grab {
     /// Whether to grab once the window has a pointer.
     at_start: bool,
-    /// The requested lock, with the motion of the pointer.
+    /// The requested lock, and the object that reports the motion of the pointer.
     lock: Option<(ZwpLockedPointerV1, ZwpRelativePointerV1)>,
     /// Whether the compositor has locked the pointer.
     active: bool,
@@ -29,7 +29,7 @@ pub(super) struct Grab {
     /// Whether the grab was requested by the host's application, and whether the user has released it since then.
     pub(super) for_host: bool,
     pub(super) declined: bool,
-    /// Motion of less than a pixel.
+    /// Motion of less than a pixel, which has not been sent yet.
     rest: (f64, f64),
 }
 
@@ -71,7 +71,7 @@ impl State {
         let (Some(constraints), Some(relative)) =
             (&self.globals.constraints, &self.globals.relative)
         else {
-            tracing::warn!("the compositor can't lock the pointer: it stays free");
+            tracing::warn!("the compositor can't lock the pointer: the pointer stays free");
             return;
         };
         let Some(pointer) = &self.pointer.proxy else {
@@ -98,8 +98,9 @@ impl State {
         self.inhibit_shortcuts();
     }
 
-    /// Grabs or releases the pointer as the host's application requests. It does so only while the user plays in this window
-    /// and has not released the pointer manually since the request.
+    /// Grabs the pointer if the host's application requests it, the user plays in this window, and the user has not
+    /// released the pointer manually since the request. Releases a pointer that was grabbed in this way when the
+    /// request ends.
     pub(super) fn follow_request(&mut self) {
         let wanted = {
             let scene = self.stage.scene();
@@ -118,7 +119,7 @@ impl State {
         }
     }
 
-    /// Takes the desktop's shortcuts while the pointer is grabbed, or in full screen.
+    /// Captures the desktop's shortcuts while the pointer is grabbed, or while the window is full screen.
     pub(super) fn inhibit_shortcuts(&mut self) {
         let wanted = self.grab.is_requested() || self.window.full_screen;
         let offered = self.globals.inhibitors.as_ref();
@@ -148,11 +149,11 @@ impl State {
     }
 }
 
-/// Removes the whole pixels from `rest`.
+/// Removes the whole pixels from `rest`, and returns them.
 fn whole(rest: &mut f64) -> i16 {
     let pixels = rest.trunc().clamp(f64::from(i16::MIN), f64::from(i16::MAX));
     *rest -= pixels;
-    // In range by the clamp.
+    // The clamp ensures the range.
     #[allow(clippy::cast_possible_truncation)]
     let pixels = pixels as i16;
     pixels
@@ -169,7 +170,7 @@ impl Dispatch<ZwpLockedPointerV1, ()> for State {
     ) {
         let current = state.grab.lock.as_ref();
         if !current.is_some_and(|(current, _)| current == lock) {
-            // This lock has been destroyed meanwhile.
+            // This event is for an older lock, which has been destroyed.
             return;
         }
         match event {

@@ -1,4 +1,4 @@
-//! The keyboard: its map, and the keys of the window while it has the focus.
+//! The keyboard: its map, and the keys that the window receives while it has the focus.
 
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
@@ -15,7 +15,7 @@ use openuvr_media::keyboard::XkbKeyboard;
 /// The keyboard's state.
 pub(super) struct Keyboard {
     proxy: Option<WlKeyboard>,
-    /// The key map; `None` if the compositor has sent no map that can be read.
+    /// The key map; `None` until the compositor has sent a readable one.
     map: Option<XkbKeyboard>,
     pub(super) keys: KeyTranslator,
     /// The real modifiers and the group, as last reported.
@@ -25,7 +25,7 @@ pub(super) struct Keyboard {
     focused: bool,
 }
 
-/// The difference between the numbers of a key in XKB and in evdev (`wl_keyboard.keymap`).
+/// The difference between a key's number in XKB and in evdev (`wl_keyboard.keymap`).
 const EVDEV_OFFSET: u32 = 8;
 
 impl Keyboard {
@@ -52,7 +52,7 @@ impl Keyboard {
 }
 
 impl State {
-    /// Handles whether the seat has a keyboard.
+    /// Handles the arrival or the removal of the seat's keyboard.
     pub(super) fn keyboard_present(&mut self, seat: &WlSeat, present: bool) {
         match (present, self.keyboard.proxy.is_some()) {
             (true, false) => {
@@ -69,7 +69,8 @@ impl State {
         }
     }
 
-    /// Presses the modifiers that were held before the window got the focus, because the next event needs them.
+    /// Sends presses of the modifiers that were held before the window got the focus, because the next event needs
+    /// them.
     pub(super) fn press_already_held(&mut self) {
         let grabbed = self.grab.is_active();
         let Keyboard {
@@ -82,7 +83,7 @@ impl State {
 
     fn key(&mut self, key: u32, state: KeyState) {
         let Ok(keycode) = u8::try_from(key.saturating_add(EVDEV_OFFSET)) else {
-            // XKB's text format and X have key codes up to 255 only.
+            // XKB's text format and X only have key codes up to 255.
             return;
         };
         let grabbed = self.grab.is_active();
@@ -166,7 +167,7 @@ impl Dispatch<WlKeyboard, ()> for State {
                 state.keyboard.state = mods.to_le_bytes()[0];
                 state.keyboard.group = u8::try_from(group).unwrap_or(0);
             }
-            // The host's window system repeats.
+            // Repeat settings are ignored, because the host's window system repeats keys.
             _ => {}
         }
     }

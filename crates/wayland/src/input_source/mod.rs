@@ -1,12 +1,13 @@
 //! The input thread's part of the client's window on a Wayland compositor: keyboard, pointer, touch,
 //! and window events.
 //!
-//! It converts the compositor's events to protocol events, lays the window out when its size or scale changes, and executes
-//! the shortcuts of [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS), which are not sent to the host. Ctrl, Alt and
-//! Shift with the left button move the window, and with the right button resize it, for compositors that draw no title bar.
+//! It converts the compositor's events to protocol events, and lays the window out when its size or scale changes. It
+//! also executes the shortcuts of [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS), which are not sent to the
+//! host. For compositors that draw no title bar, Ctrl, Alt and Shift with the left button move the window, and with the
+//! right button resize it.
 //!
-//! Keys are physical: the compositor's key codes are those of evdev. Their text is computed here from the compositor's key
-//! map, as on X11. Keys do not repeat here, because the host's window system repeats them.
+//! Keys are physical: the compositor's key codes are those of evdev. As on X11, the text of a key is computed here from
+//! the compositor's key map. Keys do not repeat here, because the host's window system repeats them.
 //!
 //! Spec: Wayland 1.21 (`wl_seat`), `xdg-shell`, `pointer-constraints-unstable-v1`,
 //! `relative-pointer-unstable-v1`, `keyboard-shortcuts-inhibit-unstable-v1`.
@@ -46,7 +47,7 @@ pub struct WaylandInputSource {
     state: State,
 }
 
-/// The receiver of all events of the connection's queue.
+/// The receiver of all events from the connection's queue.
 pub(super) struct State {
     stage: Arc<SharedSurface>,
     globals: Globals,
@@ -63,7 +64,7 @@ pub(super) struct State {
 }
 
 impl WaylandInputSource {
-    /// Opens the window. Returns its input source, and the part for the presenter.
+    /// Opens the window. Returns its input source, and the part of it that the presenter uses.
     ///
     /// # Errors
     /// [`WindowError`], in one line, if the compositor cannot be reached, does not answer, or lacks a protocol.
@@ -93,7 +94,7 @@ impl WaylandInputSource {
             ready: VecDeque::new(),
         };
         let mut source = WaylandInputSource { queue, state };
-        // Pending events of the seat and the outputs are needed for the first layout.
+        // The first layout needs the pending events of the seat and the outputs.
         source.queue.flush().map_err(|cause| stage.gone(&cause))?;
         let end = Instant::now() + CONFIGURE;
         while !source.state.window.is_configured() {
@@ -107,7 +108,7 @@ impl WaylandInputSource {
             source.turn(Some(end))?;
         }
         stage.flush()?;
-        // The queue keeps the other events that have arrived with the configuration.
+        // The queue keeps the other events that have arrived together with the configuration.
         queue = source.queue;
         Ok((
             WaylandInputSource {
@@ -186,7 +187,7 @@ impl State {
         self.ready.push_back(SourceEvent::Input(event));
     }
 
-    /// Reacts to changes of the scene that the presenter has made.
+    /// Reacts to changes that the presenter has made in the scene.
     fn follow_scene(&mut self) {
         if !self.window.is_configured() {
             return;
@@ -204,7 +205,7 @@ impl State {
         }
     }
 
-    /// Changes the scene, and draws the part that depends on it: the host's pointer over the picture.
+    /// Changes the scene, and redraws the host's pointer over the picture, which depends on it.
     fn change(&mut self, apply: impl FnOnce(&mut Scene)) {
         let mut scene = self.stage.scene();
         apply(&mut scene);
@@ -237,7 +238,7 @@ impl State {
     }
 }
 
-/// The error if the connection failed before there was a window.
+/// The error if the connection fails before the window exists.
 fn gone(display: &str, cause: &dyn std::fmt::Display) -> WindowError {
     crate::window::gone(display, cause)
 }

@@ -19,11 +19,11 @@ struct Output {
     proxy: WlOutput,
     /// Size of the current mode, in pixels of the panel.
     mode: Option<Size>,
-    /// Whether width and height are exchanged.
+    /// Whether the transform exchanges width and height.
     turned: bool,
     /// Pixels per logical pixel, rounded up.
     scale: u32,
-    /// Whether the window is on it.
+    /// Whether the window is on this output.
     entered: bool,
 }
 
@@ -34,7 +34,8 @@ impl Outputs {
         entered.map(|output| output.scale).max()
     }
 
-    /// The logical size of the largest output, or of the output with the window, with `scale` 120ths.
+    /// The logical size of an output with the window, or of the largest output if the window is on none. `scale` is in
+    /// 120ths.
     fn room(&self, scale: u32) -> Option<Size> {
         let shown = self.all.values().find(|output| output.entered);
         let largest = || {
@@ -62,7 +63,7 @@ impl State {
         self.outputs_changed();
     }
 
-    /// Handles whether the window is on this output.
+    /// Records whether the window is on this output.
     pub(super) fn output_entered(&mut self, proxy: &WlOutput, entered: bool) {
         let mut all = self.outputs.all.values_mut();
         if let Some(output) = all.find(|output| output.proxy == *proxy) {
@@ -72,7 +73,7 @@ impl State {
     }
 
     fn outputs_changed(&mut self) {
-        // A compositor that states the window's own scale is more precise.
+        // If the compositor states the scale of the window itself, that scale is more precise.
         if !self.window.has_own_scale()
             && let Some(scale) = self.outputs.scale()
         {

@@ -1,4 +1,5 @@
-//! The pointer: position, buttons and wheel, which are collected until the end of each of the compositor's frames of events.
+//! The pointer: position, buttons and wheel. Position and wheel are collected until the end of each frame of pointer
+//! events.
 
 use openuvr_proto::input::event::{Button, InputEvent};
 use wayland_client::protocol::wl_pointer::{self, Axis, AxisSource, ButtonState, WlPointer};
@@ -18,29 +19,29 @@ use openuvr_media::window::placement::Placement;
 pub(super) struct Pointer {
     pub(super) proxy: Option<WlPointer>,
     shapes: Option<WpCursorShapeDeviceV1>,
-    /// The position that was sent last.
+    /// The last position that was sent.
     sent: Option<(u16, u16)>,
-    /// Position of the current frame, in logical pixels.
+    /// The position in the current frame of events, in logical pixels.
     at: Option<(f64, f64)>,
     wheel: [Wheel; 2],
-    /// Whether a wheel with notches turns in this frame, instead of a finger's motion.
+    /// Whether the scrolling in this frame comes from a wheel with notches, not from a finger.
     notched: bool,
 }
 
-/// The wheel's turn in one direction in the current frame.
+/// The wheel's turn along one axis in the current frame.
 #[derive(Clone, Copy, Default)]
 struct Wheel {
-    /// In 120ths of a notch, of `axis_value120`.
+    /// In 120ths of a notch, from `axis_value120`.
     fine: i32,
-    /// In notches, of `axis_discrete` of older compositors.
+    /// In notches, from `axis_discrete`, which older compositors send.
     notches: i32,
     /// In logical pixels.
     pixels: f64,
-    /// The part of a 120th that is not sent yet.
+    /// The fraction of a 120th of a notch that has not been sent yet.
     rest: f64,
 }
 
-/// Number of logical pixels of a finger's motion that equal a notch. libinput reports this value for a notch of a usual
+/// The motion of a finger, in logical pixels, that equals one notch. libinput reports this value for a notch of a usual
 /// wheel, 15 degrees.
 const PIXELS_PER_NOTCH: f64 = 15.0;
 
@@ -48,20 +49,20 @@ const PIXELS_PER_NOTCH: f64 = 15.0;
 const NOTCH: i32 = 120;
 
 impl Wheel {
-    /// The turn of the frame in 120ths of a notch. Keeps the rest.
+    /// Takes the turn of this frame in whole 120ths of a notch, and keeps the fraction.
     fn take(&mut self, notched: bool) -> i32 {
         let turned = match (self.fine, self.notches) {
             (0, 0) if !notched => self.pixels * f64::from(NOTCH) / PIXELS_PER_NOTCH,
-            // A notch is announced together with a distance, which is not a separate event.
+            // A notch is announced together with a distance. The distance does not count additionally.
             (0, notches) => f64::from(notches.saturating_mul(NOTCH)),
             (fine, _) => f64::from(fine),
         };
         self.rest += turned;
         let whole = self.rest.trunc().clamp(-32_000.0, 32_000.0);
-        // Without the part beyond the clamp.
+        // The part beyond the clamp is discarded.
         self.rest = (self.rest - whole).fract();
         (self.fine, self.notches, self.pixels) = (0, 0, 0.0);
-        // In range by the clamp.
+        // The clamp ensures the range.
         #[allow(clippy::cast_possible_truncation)]
         let whole = whole as i32;
         whole
@@ -89,14 +90,15 @@ impl State {
                 if let Some(proxy) = self.pointer.proxy.take() {
                     proxy.release();
                 }
-                // Buttons of a device that was removed.
+                // The removed device can no longer release its buttons.
                 self.send(InputEvent::ReleaseAll);
             }
             _ => {}
         }
     }
 
-    /// Sends the pointer's position in logical pixels, if it has changed. Older positions that are waiting are outdated.
+    /// Sends the pointer's position, if it has changed. `x` and `y` are in logical pixels. The new position replaces an
+    /// older one that is the last event in the queue.
     pub(super) fn pointer_at(&mut self, (x, y): (f64, f64)) {
         if self.grab.is_active() {
             return;
@@ -104,7 +106,7 @@ impl State {
         let place = {
             let scene = self.stage.scene();
             let factor = f64::from(scene.scale) / f64::from(SCALE_ONE);
-            // In range: `f64` to integer saturates, and windows are smaller.
+            // The conversion from `f64` to an integer saturates, and windows are smaller than the limit.
             #[allow(clippy::cast_possible_truncation)]
             let pixel = |at: f64| (at * factor).floor() as i32;
             let window = scene.window();
@@ -151,7 +153,7 @@ impl State {
         let (down, right) = (down.take(notched), right.take(notched));
         if (down, right) != (0, 0) {
             let turn = |turn: i32| i16::try_from(turn).unwrap_or(0);
-            // Wayland counts downwards, the protocol upwards.
+            // A positive vertical turn means down in Wayland, and up in the protocol.
             let (dx, dy) = (turn(right), turn(-down));
             self.send(InputEvent::Wheel { dx, dy });
         }
@@ -270,10 +272,10 @@ mod tests {
         wheel.notches = -2;
         wheel.pixels = -30.0;
         assert_eq!(wheel.take(true), -240);
-        // The distance of a notch that is not complete.
+        // The distance of an incomplete notch does not count.
         wheel.pixels = 5.0;
         assert_eq!(wheel.take(true), 0);
-        // A finger: an eighth of a pixel is one 120th.
+        // For a finger, an eighth of a pixel is one 120th of a notch.
         let turns: Vec<i32> = (0..4)
             .map(|_| {
                 wheel.pixels = 0.0625;

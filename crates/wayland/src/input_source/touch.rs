@@ -1,4 +1,5 @@
-//! Touch: the first finger controls the host's pointer with its left button. The protocol has no touch events.
+//! Touch: the first finger moves the host's pointer and holds its left button, because the protocol has no touch
+//! events.
 
 use openuvr_proto::input::event::{Button, InputEvent};
 use wayland_client::protocol::wl_seat::WlSeat;

@@ -1,4 +1,4 @@
-//! The window itself: its role, size, scale and mode.
+//! The window itself: its role, its size, its scale, and full screen.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_surface::{self, WlSurface};
@@ -20,16 +20,16 @@ use crate::window::{SCALE_ONE, SharedSurface};
 use openuvr_media::input_source::SourceEvent;
 use openuvr_media::window::WindowConfig;
 
-/// Limits of a scale in 120ths, because a hostile compositor may state any (guess).
+/// The limits of a scale in 120ths (guess). They are needed because a hostile compositor may state any scale.
 const SCALES: std::ops::RangeInclusive<u32> = 60..=1920;
 
-/// Side of the black picture. The compositor scales it to the window with fixed-point steps. With those of pixman (16 bits),
-/// a picture of a single pixel would miss the last rows of a large window.
+/// Side of the black picture. The compositor scales this picture to the window with fixed-point steps. With pixman's
+/// steps of 16 bits, a picture of a single pixel would miss the last rows of a large window.
 const BACKGROUND: u16 = 256;
 
 /// The part of the window's state that only the input source needs.
 pub(super) struct Window {
-    /// The black picture behind all others.
+    /// The black picture behind the others.
     background: Option<Image>,
     pub(super) full_screen: bool,
     configured: bool,
@@ -45,12 +45,12 @@ struct Configuration {
     /// The size in logical pixels; `None` if the program may choose it.
     size: Option<Size>,
     full_screen: bool,
-    /// Whether it is maximised or tiled.
+    /// Whether the window is maximised or tiled.
     fixed: bool,
 }
 
 impl Window {
-    /// Describes the window to the compositor, which then configures it.
+    /// Describes the window to the compositor, which then sends the first configuration.
     pub(super) fn new(
         globals: &Globals,
         stage: &SharedSurface,
@@ -97,7 +97,7 @@ impl Window {
         }
     }
 
-    /// Whether the compositor has configured it.
+    /// Whether the compositor has configured the window.
     pub(super) fn is_configured(&self) -> bool {
         self.configured
     }
@@ -134,7 +134,7 @@ impl State {
             None => scene.logical = scene.own_size(),
             Some(size) => {
                 if size != scene.logical && scene.free && !first {
-                    // The user or another program has resized it.
+                    // The user or another program has resized the window.
                     scene.following = false;
                 }
                 if scene.free {
@@ -143,8 +143,8 @@ impl State {
                 scene.logical = size;
             }
         }
-        // This is done each time, because Weston 10 applies a configuration only with a buffer, and would otherwise leave a
-        // full-screen window in its place.
+        // The black picture is attached for each configuration, because Weston 10 applies a configuration only together
+        // with a buffer. Otherwise, Weston 10 would not move a full-screen window.
         if let Some(black) = &self.window.background {
             black.attach(&stage.surfaces.window);
         }

@@ -1,5 +1,5 @@
-//! The media thread's part of the window: converts a picture into shared memory and commits it,
-//! without waiting for a refresh.
+//! The media thread's part of the window. It converts a picture into shared memory and commits it, without waiting for
+//! a refresh.
 //!
 //! Spec: Wayland 1.21 (`wl_surface`, `wl_shm`), `presentation-time`.
 
@@ -25,14 +25,14 @@ use openuvr_media::present::convert::to_bgrx;
 use openuvr_media::present::{Canvas, PresentError, Presented, Presenter};
 use openuvr_media::window::panel::Panel;
 
-/// How long a picture waits for a compositor that is still reading the previous ones. A running compositor releases them
-/// within a refresh; a hanging one loses pictures, but not the session.
+/// How long a picture waits while the compositor is still reading the previous ones. A running compositor releases
+/// their buffers within a refresh. While a compositor hangs, pictures are lost, but the session continues.
 const STALLED: Duration = Duration::from_millis(100);
 
 /// Displays pictures in a Wayland window immediately, without waiting for a refresh.
 ///
-/// It only sends requests; the [`WaylandInputSource`](crate::input_source) of the same
-/// window reads all events, so its events must be polled continuously.
+/// The presenter only sends requests. The [`WaylandInputSource`](crate::input_source) of the same window reads all
+/// events, and must therefore be polled continuously.
 pub struct WaylandPresenter {
     stage: Arc<SharedSurface>,
     pictures: Option<Pictures>,
@@ -40,7 +40,7 @@ pub struct WaylandPresenter {
     retired: Option<Pictures>,
     /// The number of the next buffer.
     number: u32,
-    /// Whether a buffer was missing for a part of the picture that is being painted.
+    /// Whether no buffer was free for a part of the picture that is being painted.
     stalled: bool,
     skipped: u64,
 }
@@ -80,7 +80,8 @@ impl WaylandPresenter {
         self.skipped
     }
 
-    /// Selects a buffer for the next picture, unless one is selected. Returns `false` if the compositor is stalled.
+    /// Selects a buffer for the next picture, unless one is already selected. Returns `false` if the compositor is
+    /// stalled.
     fn start_buffer(&mut self, size: Size) -> Result<bool, PresentError> {
         if !size.is_valid() {
             return Err(PresentError(format!("invalid picture size {size}")));
@@ -98,7 +99,7 @@ impl WaylandPresenter {
         if pictures.buffers.is_started() {
             return Ok(true);
         }
-        // The wait happens once, not for each band.
+        // The wait happens once per picture, not for each band.
         let deadline = match self.stalled {
             true => SystemInstant::now(),
             false => SystemInstant::now() + STALLED,
@@ -119,7 +120,7 @@ impl WaylandPresenter {
         }
     }
 
-    /// Shares new buffers with the compositor.
+    /// Creates buffers of this size that are shared with the compositor.
     fn share(&mut self, size: Size) -> Result<Pictures, PresentError> {
         let sides = [size.width, size.height].map(i32::try_from);
         let [Ok(width), Ok(height)] = sides else {
@@ -179,7 +180,7 @@ impl WaylandPresenter {
             if scene.following && scene.free {
                 scene.wanted = size;
                 scene.logical = scene.own_size();
-                // The input source reports the size to the host.
+                // The input source then reports the size to the host.
                 stage.waker.wake();
             }
             // This commits the picture, too.
@@ -233,7 +234,7 @@ impl Presenter for WaylandPresenter {
             !Arc::ptr_eq(&known.shape, &cursor.shape) || known.at.is_some() != cursor.at.is_some()
         });
         self.stage.draw_pointer(&mut scene);
-        // This applies the new position.
+        // The commit applies the pointer's new position.
         self.stage.surfaces.window.commit();
         if changed && !scene.observer {
             self.stage.define_cursor(&mut scene);
@@ -242,7 +243,7 @@ impl Presenter for WaylandPresenter {
         Ok(self.stage.flush()?)
     }
 
-    /// Sets the request in the scene. The input source controls the pointer.
+    /// Stores the request in the scene. The input source then grabs or releases the pointer.
     fn relative_mouse(&mut self, wanted: bool) -> Result<(), PresentError> {
         let mut scene = self.stage.scene();
         if std::mem::replace(&mut scene.relative, wanted) != wanted {
@@ -252,8 +253,8 @@ impl Presenter for WaylandPresenter {
         Ok(())
     }
 
-    /// Sets the cursor: a player's cursor has the host's shape; an observer keeps the desktop's cursor, and the host's
-    /// pointer is drawn at the player's position.
+    /// Also sets the cursor. A player's cursor has the shape of the host's pointer. An observer keeps the desktop's
+    /// cursor, and the host's pointer is drawn at the player's position.
     fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         self.stage.surfaces.toplevel.set_title(title.to_owned());
         let mut scene = self.stage.scene();
@@ -283,7 +284,7 @@ impl Presenter for WaylandPresenter {
 
 impl Canvas for WaylandPresenter {
     fn rows(&mut self, size: Size, rows: Range<u32>) -> Option<&mut [u8]> {
-        // Errors here recur when the picture is shown, and are reported then.
+        // An error here recurs in `show`, which reports it.
         if !self.start_buffer(size).unwrap_or(false) {
             return None;
         }
@@ -293,7 +294,7 @@ impl Canvas for WaylandPresenter {
     fn show(&mut self, frame: FrameId, size: Size) -> Result<bool, PresentError> {
         let started = |pictures: &Pictures| pictures.buffers.is_started();
         if !self.pictures.as_ref().is_some_and(started) && !self.stalled && self.is_shown(size) {
-            // Nothing was painted: the picture is the previous one.
+            // Nothing was painted, so the picture is the same as the previous one.
             return Ok(true);
         }
         if !self.start_buffer(size)? | std::mem::take(&mut self.stalled) {
@@ -306,7 +307,7 @@ impl Canvas for WaylandPresenter {
     }
 }
 
-/// Requests the time at which the picture that is committed next becomes visible.
+/// Requests a report of the time at which the next committed picture becomes visible.
 fn request_time(stage: &SharedSurface, frame: FrameId) {
     let Some(presentation) = &stage.surfaces.presentation else {
         return;

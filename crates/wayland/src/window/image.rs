@@ -1,4 +1,4 @@
-//! Small pictures with alpha, in memory shared with the compositor: the text, and the pointer.
+//! Small pictures with alpha, in memory shared with the compositor. They show the text and the pointer.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use wayland_client::protocol::wl_surface::WlSurface;
 
 use openuvr_media::sys::memory::SharedMemory;
 
-/// A picture. Its memory is written once. On drop, its buffer is destroyed; the compositor keeps the memory as long as it
-/// shows the picture.
+/// A picture. Its memory is written once. Dropping the picture destroys its buffer, but the compositor keeps the memory
+/// as long as it shows the picture.
 pub(crate) struct Image {
     buffer: WlBuffer,
     size: (u16, u16),
@@ -42,7 +42,7 @@ impl Image {
         Some(Image { buffer, size })
     }
 
-    /// Makes it the next contents of a surface.
+    /// Makes the picture the next contents of a surface.
     pub(crate) fn attach(&self, surface: &WlSurface) {
         surface.attach(Some(&self.buffer), 0, 0);
         surface.damage_buffer(0, 0, self.size.0.into(), self.size.1.into());
@@ -55,8 +55,8 @@ impl Drop for Image {
     }
 }
 
-/// A buffer with packed rows of 4 bytes per pixel in the whole of `file`. Its events go to `data`. If the connection has
-/// failed, the buffer is inert.
+/// A buffer that consists of the whole `file`, with packed rows of 4 bytes per pixel. Its events go to `data`. If the
+/// connection has failed, the buffer is inert.
 pub(crate) fn buffer(
     shm: &WlShm,
     file: std::os::fd::BorrowedFd<'_>,
@@ -80,12 +80,12 @@ pub(crate) fn buffer(
         format: wayland_client::WEnum::Value(format),
     };
     let made = pool.send_constructor(request, data);
-    // The buffer keeps the memory.
+    // The buffer keeps the memory alive.
     pool.destroy();
     made.unwrap_or_else(|_| inert())
 }
 
-/// The data of an object whose events have no consequence.
+/// The data of an object whose events are ignored.
 pub(crate) struct Ignored;
 
 impl ObjectData for Ignored {

@@ -1,14 +1,13 @@
 //! The client's window on a Wayland compositor: its surfaces, and the state that presenter and input
 //! source share.
 //!
-//! The window is a black surface. The picture, the text and the host's pointer are subsurfaces over it, each with a buffer
-//! of its own size, which the compositor scales, places and composes. Therefore, none of them is drawn into another, and
-//! each changes independently. The subsurfaces take no input: all events are those of the window.
+//! The window is a black surface. The picture, the text and the host's pointer are subsurfaces over it. Each has a
+//! buffer of its own size, and the compositor scales, places and composes these buffers. Therefore, none of them is
+//! drawn into another, and each changes independently. The subsurfaces take no input: all events belong to the window.
 //!
-//! Both threads send requests over one connection. A surface's state is changed and committed under
-//! the scene's lock, which is held for a few requests at a time, never for a round trip. Events are
-//! read by the input source; those of buffers and of presentation times go to queues that the
-//! presenter reads ([`reports`]).
+//! Both threads send requests over one connection. A surface's state is changed and committed under the scene's lock,
+//! which is held for a few requests at a time, never for a round trip. The input source reads the events. Events of
+//! buffers and of presentation times go to queues that the presenter reads ([`reports`]).
 //!
 //! Spec: Wayland 1.21 (`wl_subsurface`), `xdg-shell`, `viewporter`, `fractional-scale-v1`.
 
@@ -86,7 +85,7 @@ pub(crate) struct SharedSurface {
 /// The mutable state.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    /// Whether the user is an observer. If so, the cursor is always drawn over the picture.
+    /// Whether the user is an observer. For an observer, the host's pointer is always drawn over the picture.
     pub(crate) observer: bool,
     /// The window's size in the compositor's logical pixels.
     pub(crate) logical: Size,
@@ -94,9 +93,9 @@ pub(crate) struct Scene {
     pub(crate) scale: u32,
     /// The window's size in pixels while the compositor lets the program choose it.
     pub(crate) wanted: Size,
-    /// Its maximum size in logical pixels, if it is known.
+    /// The window's maximum size in logical pixels, if it is known.
     pub(crate) room: Option<Size>,
-    /// Whether the window's size follows the picture's.
+    /// Whether the window's size follows the size of the picture.
     pub(crate) following: bool,
     /// Whether the compositor lets the program choose the size, because the window is not maximised, tiled or full screen.
     pub(crate) free: bool,
@@ -112,7 +111,7 @@ pub(crate) struct Scene {
     /// Whether the host's application requests relative motion. `relative_changed` is whether this request is new.
     pub(crate) relative: bool,
     pub(crate) relative_changed: bool,
-    /// The local pointer, and the serial of its entry, while it is over the window.
+    /// The local pointer, and the serial of its entry; `None` while it is not over the window.
     pub(crate) pointer: Option<LocalPointer>,
     images: Images,
 }
@@ -131,9 +130,9 @@ pub(crate) struct LocalPointer {
 struct Images {
     panel: Option<Image>,
     shape: Option<(Arc<CursorShape>, Image)>,
-    /// The position at which the host's pointer is drawn, if it is drawn over the picture.
+    /// The position of the host's pointer, if it is drawn over the picture.
     overlay: Option<Overlay>,
-    /// The arrow of an observer, if the compositor draws none by name.
+    /// The cursor theme with an observer's arrow, if the compositor does not support cursor shapes by name.
     theme: Option<CursorTheme>,
 }
 
@@ -177,7 +176,8 @@ impl Scene {
         Some(Placement::fit(self.window(), self.picture?))
     }
 
-    /// The logical size of a window of `wanted` pixels, limited to the available space.
+    /// The logical size of a window of `wanted` pixels. It is limited to the available space while the window follows
+    /// the picture.
     pub(crate) fn own_size(&self) -> Size {
         let side = |pixels: u32| (pixels * SCALE_ONE).div_ceil(self.scale).max(1);
         let size = Size::new(side(self.wanted.width), side(self.wanted.height));
@@ -187,8 +187,8 @@ impl Scene {
         }
     }
 
-    /// The position at which the host's pointer is drawn over the picture; `None` if the window's cursor shows it or it is
-    /// hidden.
+    /// The position at which the host's pointer is drawn over the picture; `None` if the window's cursor shows the
+    /// pointer, or if the pointer is hidden.
     fn overlay(&self) -> Option<Overlay> {
         if !(self.observer || self.grabbed || !self.pointer_inside) {
             return None;
@@ -196,7 +196,7 @@ impl Scene {
         self.placement()?.overlay(self.cursor.as_ref()?)
     }
 
-    /// Converts a rectangle of pixels to logical pixels. It is at least one wide and high.
+    /// Converts a rectangle in pixels to one in logical pixels, which is at least one wide and high.
     fn to_logical(&self, pixels: Rect) -> Rect {
         let scale = i64::from(self.scale);
         let at = |pixel: i32| {
@@ -214,13 +214,13 @@ impl Scene {
 }
 
 impl Layer {
-    /// Places it on the window. The position is applied with the window's next commit.
+    /// Places the layer on the window. The position is applied with the window's next commit.
     fn place(&self, area: Rect) {
         self.viewport.set_destination(area.width, area.height);
         self.subsurface.set_position(area.x, area.y);
     }
 
-    /// Removes its image with the next commit of the `window` below it.
+    /// Removes the layer's image with the next commit of the `window` below it.
     fn hide(&self, window: &WlSurface) {
         self.surface.attach(None, 0, 0);
         self.surface.commit();
@@ -257,7 +257,8 @@ impl SharedSurface {
         gone(&self.display, cause)
     }
 
-    /// Sends the requests so far. Requests that do not fit into the socket of a stalled compositor are sent with later ones.
+    /// Sends the pending requests. If the compositor is stalled, requests that do not fit into its socket are sent
+    /// later.
     ///
     /// # Errors
     /// [`WindowError`] if the compositor is gone.
@@ -273,7 +274,7 @@ impl SharedSurface {
         }
     }
 
-    /// Lays everything out for the window's current size and scale, and commits it.
+    /// Arranges all surfaces for the window's current size and scale, and commits them.
     pub(crate) fn arrange(&self, scene: &mut Scene) {
         let Size { width, height } = scene.logical;
         let side = |pixels: u32| i32::try_from(pixels.max(1)).unwrap_or(i32::MAX);
@@ -290,7 +291,7 @@ impl SharedSurface {
         surfaces.window.commit();
     }
 
-    /// Places the picture, before its commit and the window's.
+    /// Places the picture. Commits of the picture and the window must follow.
     pub(crate) fn place_picture(&self, scene: &Scene) {
         let Some(placement) = scene.placement() else {
             return;
@@ -323,7 +324,7 @@ impl SharedSurface {
         scene.images.panel = image;
     }
 
-    /// Draws the host's pointer over the picture, or removes it.
+    /// Draws the host's pointer over the picture, or removes it from there.
     pub(crate) fn draw_pointer(&self, scene: &mut Scene) {
         let layer = &self.surfaces.pointer;
         let overlay = scene.overlay();
@@ -353,7 +354,7 @@ impl SharedSurface {
         layer.surface.commit();
     }
 
-    /// Sets the local pointer to the shape of the host's pointer, because the compositor moves the local one without
+    /// Gives the local pointer the shape of the host's pointer, because the compositor moves the local pointer without
     /// latency. An observer keeps the desktop's pointer.
     pub(crate) fn define_cursor(&self, scene: &mut Scene) {
         let Some(local) = scene.pointer.clone() else {
@@ -399,7 +400,7 @@ impl SharedSurface {
             return;
         }
         if scene.images.theme.is_none() {
-            // 24 pixels: the size of the X cursor themes' smallest images.
+            // 24 pixels is the size of the smallest images in X cursor themes.
             let theme = CursorTheme::load(&self.conn, self.surfaces.shm.clone(), 24);
             scene.images.theme = theme.ok();
         }

@@ -1,5 +1,5 @@
-//! The compositor's reports to the presenter: buffers that it no longer reads, and when pictures became visible. The thread
-//! that reads the connection's events stores them here.
+//! The compositor's reports to the presenter: which buffers it no longer reads, and when pictures became visible. The
+//! thread that reads the connection's events stores the reports here.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -18,11 +18,12 @@ use wayland_protocols::wp::presentation_time::client::wp_presentation_feedback::
     self, WpPresentationFeedback,
 };
 
-/// Maximum number of reports of presentation times that wait for the presenter. It reads them with each picture. If there
-/// are more, the oldest are lost.
+/// Maximum number of reports of presentation times that wait for the presenter. The presenter reads them with each
+/// picture. If there are more, the oldest are lost.
 const MAX_TIMES: usize = 64;
 
-/// When a picture became visible; `None` if it never was, or if the compositor did not report it.
+/// The frame, and the time when its picture became visible; `None` if the picture never became visible, or if the time
+/// is unknown.
 pub(crate) type Presented = (FrameId, Option<Instant>);
 
 /// The queues, shared by all threads.
@@ -30,7 +31,7 @@ pub(crate) type Presented = (FrameId, Option<Instant>);
 pub(crate) struct Reports {
     queues: Mutex<Queues>,
     released: Condvar,
-    /// The clock of presentation times; `None` if there is none that can be read.
+    /// The clock of presentation times; `None` if it is unknown or not supported.
     clock: Mutex<Option<ClockId>>,
 }
 
@@ -43,7 +44,7 @@ struct Queues {
 
 impl Reports {
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        // Every change is complete, so a panic leaves it valid.
+        // Every change leaves the queues in a valid state, even if a panic follows.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,8 +69,8 @@ impl Reports {
         self.queues().presented.pop_front()
     }
 
-    /// Handles `wp_presentation.clock_id`, the first event of that object. Times of clocks with a fine resolution and
-    /// without steps are converted; those of other clocks are dropped.
+    /// Handles `wp_presentation.clock_id`, the first event of that object. Times are converted if their clock has a
+    /// fine resolution and no steps. Times of other clocks are dropped.
     pub(crate) fn clock(&self, id: u32) {
         let known = [ClockId::Monotonic, ClockId::MonotonicRaw, ClockId::Boottime];
         let same = |clock: &ClockId| u32::try_from(*clock as i32) == Ok(id);
@@ -89,8 +90,8 @@ impl Reports {
     fn to_ours(&self, at: Instant) -> Option<Instant> {
         match (*self.lock_clock())? {
             ClockId::Monotonic => Some(at),
-            // Less than a microsecond passes between the two readings, and the clocks drift by less than that in the
-            // milliseconds since `at`.
+            // Less than a microsecond passes between the readings of the two clocks. In the milliseconds since `at`,
+            // the clocks drift by less than that.
             other => {
                 let theirs = clock_gettime(other);
                 let ago = nanoseconds(theirs.tv_sec, theirs.tv_nsec).saturating_sub(at.0);
@@ -192,7 +193,7 @@ mod tests {
         let mut none = 0;
         reports.take_released(SystemInstant::now(), |_| none += 1);
         assert_eq!(none, 0);
-        // CLOCK_MONOTONIC_RAW and CLOCK_REALTIME of time.h.
+        // The ids of CLOCK_MONOTONIC_RAW and CLOCK_REALTIME in time.h.
         for (id, known) in [(4, true), (0, false)] {
             reports.clock(id);
             let raw = clock_gettime(ClockId::MonotonicRaw);

@@ -1,6 +1,6 @@
 //! Keyboards of Wayland compositors: key maps in XKB's text format, compiled by libxkbcommon.
 //!
-//! Only the compiled map is kept, in the same form as that of an X server's keyboard.
+//! Only the compiled map is kept. It has the same form as the map of an X server's keyboard.
 //!
 //! Spec: Wayland, `wl_keyboard.keymap`; xkbcommon/xkbcommon.h.
 
@@ -25,16 +25,18 @@ pub(crate) fn read(file: OwnedFd, size: u32) -> Result<XkbKeyboard, String> {
     compile(&read_text(file, size)?)
 }
 
-/// Reads the text of the map in `file`, which has `size` bytes.
+/// Reads the text of the map in `file`. The text has `size` bytes.
 ///
 /// # Errors
-/// Returns a one-line error if it cannot be read.
+/// Returns a one-line error if the text is too long or cannot be read.
 pub(crate) fn read_text(file: OwnedFd, size: u32) -> Result<Vec<u8>, String> {
     if size > MAX_TEXT {
-        return Err(format!("the compositor's key map has {size} bytes"));
+        return Err(format!(
+            "the compositor's key map of {size} bytes is too long"
+        ));
     }
     let mut text = vec![0; usize::try_from(size).unwrap_or(0)];
-    // The file is not mapped, because another process may truncate it.
+    // The file is read instead of mapped, because another process may truncate it.
     (File::from(file).read_exact_at(&mut text, 0))
         .map_err(|cause| format!("can't read the compositor's key map: {cause}"))?;
     let end = text.iter().position(|byte| *byte == 0);
@@ -50,7 +52,7 @@ pub(crate) fn compile(text: &[u8]) -> Result<XkbKeyboard, String> {
     Ok(keyboard_of(sys::keys(text)?))
 }
 
-/// Compiles the map with these names of rules, model, layouts, variants and options (xkeyboard-config(7)).
+/// Compiles the map for these names of rules, model, layouts, variants and options (xkeyboard-config(7)).
 ///
 /// # Errors
 /// Returns a one-line error if libxkbcommon is missing or there is no such layout.
@@ -99,8 +101,8 @@ fn key_type(levels: &[sys::Level]) -> KeyType {
     kind
 }
 
-/// The number of a type in the list. A new type is appended. A map with more than 256 types does not exist in practice;
-/// additional types would count as the last.
+/// The index of a type in the list. A new type is appended. In practice, no map has more than 256 types; further types
+/// would count as the last one.
 fn number_of(types: &mut Vec<KeyType>, kind: KeyType) -> u8 {
     let same = |known: &KeyType| known.mask == kind.mask && known.levels == kind.levels;
     let at = types.iter().position(same).unwrap_or_else(|| {
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
     use openuvr_media::keyboard::keymap::{CONTROL, LOCK, MOD1, SHIFT};
 
-    /// A map of layouts in the files of xkb-data, such as `de+us:2`.
+    /// A map of the layouts `layouts`, such as `de+us:2`, from the files of xkb-data.
     fn layout(layouts: &str) -> XkbKeyboard {
         let text = format!(
             "xkb_keymap {{\nxkb_keycodes {{ include \"evdev+aliases(qwerty)\" }};\n\

@@ -1,4 +1,4 @@
-//! libxkbcommon, opened at run time: it compiles a key map, whose keys are returned as plain data.
+//! libxkbcommon, opened at run time. It compiles a key map, and the keys of this map are returned as plain data.
 //!
 //! The declared functions have these types in every `libxkbcommon.so.0` since 1.0 (2020).
 #![allow(unsafe_code)]
@@ -19,9 +19,9 @@ pub(super) struct RawKey {
 
 /// A level of a key.
 pub(super) struct Level {
-    /// The combinations of real modifiers that select it.
+    /// The combinations of real modifiers that select this level.
     pub(super) masks: Vec<u8>,
-    /// Its symbol; 0: none, or several.
+    /// Its symbol; 0 if it has no symbol, or several.
     pub(super) symbol: u32,
 }
 
@@ -53,11 +53,11 @@ struct Functions {
     state_unref: unsafe extern "C" fn(Object),
     state_update_key: unsafe extern "C" fn(Object, u32, c_int) -> c_int,
     state_serialize_mods: unsafe extern "C" fn(Object, c_int) -> u32,
-    /// Keeps the code of the functions loaded.
+    /// Keeps the library loaded, which contains the functions.
     _library: libloading::Library,
 }
 
-/// `XKB_LOG_LEVEL_CRITICAL`, because we report errors in the map ourselves.
+/// `XKB_LOG_LEVEL_CRITICAL`: errors in the map are not logged, because the callers report them.
 const LOG_CRITICAL: c_int = 10;
 /// `XKB_KEYMAP_FORMAT_TEXT_V1`.
 const FORMAT_TEXT_V1: c_int = 1;
@@ -65,10 +65,10 @@ const FORMAT_TEXT_V1: c_int = 1;
 const KEY_DOWN: c_int = 1;
 /// `XKB_STATE_MODS_EFFECTIVE`.
 const MODS_EFFECTIVE: c_int = 8;
-/// Maximum number of combinations that are read for a level: all combinations of eight modifiers.
+/// Maximum number of modifier combinations that are read for a level: all combinations of eight modifiers.
 const MASKS: usize = 256;
-/// Maximum number of groups of a key (XKB's protocol, section 7.2) and of its levels (in practice, libxkbcommon's own
-/// limit).
+/// Maximum number of groups of a key (XKB's protocol, section 7.2), and maximum number of levels (in practice,
+/// libxkbcommon's own limit).
 const GROUPS: u32 = 4;
 const LEVELS: u32 = 64;
 
@@ -79,8 +79,8 @@ const LEVELS: u32 = 64;
 pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
     let lib = library()?;
     let context = context(lib)?;
-    // SAFETY: `context` is live; the library reads `text.len()` bytes, which `text` has, and copies
-    // them; it parses untrusted text by design.
+    // SAFETY: `context` is live. The library reads and copies the `text.len()` bytes of `text`. It is designed to parse
+    // untrusted text.
     let map = unsafe {
         (lib.keymap_new)(
             context.0,
@@ -94,8 +94,8 @@ pub(super) fn keys(text: &[u8]) -> Result<Vec<RawKey>, String> {
     Ok(keys_of(lib, &map))
 }
 
-/// The keys of the map with these names of rules, model, layouts, variants and options. The library has a default for each
-/// `None`, in part from environment variables.
+/// The keys of the map for these names of rules, model, layouts, variants and options. The library has a default for
+/// each `None`; some defaults come from environment variables.
 ///
 /// # Errors
 /// Returns a one-line error if the library is missing or there is no such layout.
@@ -111,7 +111,7 @@ pub(super) fn keys_of_names(names: [Option<&CStr>; 5]) -> Result<Vec<RawKey>, St
         variant,
         options,
     };
-    // SAFETY: `context` is live; `names` and its strings outlive the call, which copies them.
+    // SAFETY: `context` is live. The call copies `names` and its strings, which outlive the call.
     let map = unsafe { (lib.keymap_of_names)(context.0, &raw const names, 0) };
     let map = Owned::new(map, lib.keymap_unref).ok_or("there is no such keyboard layout")?;
     Ok(keys_of(lib, &map))
@@ -123,7 +123,7 @@ fn library() -> Result<&'static Functions, String> {
 }
 
 fn context(lib: &Functions) -> Result<Owned, String> {
-    // SAFETY: the flags 0 are `XKB_CONTEXT_NO_FLAGS`; the function has no other precondition.
+    // SAFETY: the flags are `XKB_CONTEXT_NO_FLAGS` (0); the function has no other precondition.
     let context = Owned::new(unsafe { (lib.context_new)(0) }, lib.context_unref)
         .ok_or("libxkbcommon can't start: its layout files (package xkb-data) are missing")?;
     // SAFETY: `context` is a live context.
@@ -137,14 +137,14 @@ fn keys_of(lib: &Functions, map: &Owned) -> Vec<RawKey> {
         .collect()
 }
 
-/// A key. It has no groups if the map lacks it.
+/// The key with this key code. It has no groups if the map lacks it.
 fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
     let code = u32::from(keycode);
     // SAFETY: `map` is a live map; every key code is permitted.
     let name = unsafe { (lib.key_get_name)(map.0, code) };
     let name = match name.is_null() {
         true => String::new(),
-        // SAFETY: a name that is not null is a string of the map, which outlives this borrow.
+        // SAFETY: the name is not null, so it is a string of the map, which outlives this borrow.
         false => unsafe { CStr::from_ptr(name) }
             .to_string_lossy()
             .into_owned(),
@@ -167,7 +167,7 @@ fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
 
 fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) -> Level {
     let mut symbols = std::ptr::null();
-    // SAFETY: `map` is live, the key has this group and level; `symbols` is written by the call.
+    // SAFETY: `map` is live, and the key has this group and level. The call writes `symbols`.
     let count = unsafe { (lib.syms_by_level)(map.0, code, group, level, &raw mut symbols) };
     let symbol = match count == 1 && !symbols.is_null() {
         // SAFETY: the call returned one symbol at this address, in the map.
@@ -175,13 +175,13 @@ fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) ->
         false => 0,
     };
     let mut masks = [0; MASKS];
-    // SAFETY: as above; the function writes at most `MASKS` values, which `masks` has.
+    // SAFETY: as above. The function writes at most `MASKS` values, and `masks` has room for them.
     let count =
         unsafe { (lib.mods_for_level)(map.0, code, group, level, masks.as_mut_ptr(), MASKS) };
     let masks = masks.into_iter().take(count);
     Level {
-        // The real modifiers are the first eight, in the order of core X. A combination with another modifier cannot occur
-        // in a state of real modifiers.
+        // The real modifiers are the first eight, in the order of core X. Combinations with other modifiers are
+        // dropped, because a state of real modifiers cannot contain them.
         masks: masks.filter_map(|mask| u8::try_from(mask).ok()).collect(),
         symbol,
     }
@@ -189,7 +189,7 @@ fn level(lib: &Functions, map: &Owned, (code, group, level): (u32, u32, u32)) ->
 
 /// The real modifiers that are set when only this key is pressed.
 fn modifiers(lib: &Functions, map: &Owned, code: u32) -> u8 {
-    // SAFETY: `map` is live, and outlives the state, which holds a reference of its own.
+    // SAFETY: `map` is live. The state holds a reference to it.
     let state = unsafe { (lib.state_new)(map.0) };
     let Some(state) = Owned::new(state, lib.state_unref) else {
         return 0;
@@ -214,7 +214,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the reference is owned, not null, and released once, with its type's function.
+        // SAFETY: the reference is owned and not null. It is released once, with the function for its type.
         unsafe { (self.1)(self.0) };
     }
 }
@@ -224,7 +224,7 @@ fn load() -> Result<Functions, String> {
     let failed = |why: String| format!("can't open {}: {why}", file.to_string_lossy());
     // SAFETY: libxkbcommon has no initialiser with preconditions.
     let library = unsafe { openuvr_media::sys::open([file]) }.map_err(failed)?;
-    // SAFETY: the functions have these types in every libxkbcommon.so.0 that has them.
+    // SAFETY: the functions have these types in every version of `libxkbcommon.so.0` that contains them.
     let functions = unsafe {
         (|| {
             Ok(Functions {

@@ -1,4 +1,4 @@
-//! A keyboard and a pointer of the compositor, as programs create them.
+//! A virtual keyboard and a virtual pointer, created as other programs create them.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -46,7 +46,7 @@ impl Devices {
         devices
     }
 
-    /// Returns the time for an event. Waits until the compositor has handled the previous ones.
+    /// Waits until the compositor has handled the previous events. Returns the time for the next event.
     fn sync(&mut self) -> u32 {
         self.queue.roundtrip(&mut Nothing).unwrap();
         self.time += 1;
@@ -75,7 +75,7 @@ impl Devices {
         self.sync();
     }
 
-    /// Sets the modifiers that are held, as bits of core X.
+    /// Sets the held modifiers, as bits of core X.
     pub(crate) fn modifiers(&mut self, held: u32) {
         self.keyboard.modifiers(held, 0, 0, 0);
         self.sync();
@@ -107,7 +107,7 @@ impl Devices {
         self.sync();
     }
 
-    /// Turns the wheel by notches, downwards.
+    /// Turns the wheel down by this number of notches.
     pub(crate) fn wheel(&mut self, notches: i32) {
         let time = self.sync();
         let axis = Axis::VerticalScroll;

@@ -17,7 +17,7 @@ fn capture(sway: &Sway) -> WaylandCapture {
     .unwrap()
 }
 
-/// The events up to the first picture with this number in its bar code.
+/// Waits for the first picture with this number in its bar code. Returns all events up to it.
 fn until_shown(capture: &mut WaylandCapture, id: u32) -> Vec<CaptureEvent> {
     until(capture, |capture, event| {
         let shown = capture
@@ -43,7 +43,7 @@ fn until(
     panic!("only {events:?}");
 }
 
-/// Waits until the picture is that of the compositor's own screenshot.
+/// Waits until the captured picture equals a screenshot by the compositor itself.
 fn until_like_screenshot(sway: &Sway, capture: &mut WaylandCapture) {
     until(capture, |capture, event| {
         let upright = capture.picture().filter(|_| event == CaptureEvent::Frame);
@@ -71,7 +71,7 @@ fn each_picture_of_a_window_is_captured_and_a_still_one_is_not() {
         window.show(id);
         until_shown(&mut capture, id);
     }
-    // Nothing is drawn, so nothing is captured, but the last picture stays.
+    // Nothing is drawn, so nothing is captured, but the last picture remains available.
     let still = capture.next(Some(Duration::from_millis(300))).unwrap();
     assert_eq!(still, CaptureEvent::TimedOut);
     let stamp = barcode::read(&capture.picture().unwrap()).unwrap();
@@ -172,7 +172,7 @@ fn pictures_have_the_pixels_of_the_window_in_each_buffer() {
     let mut capture = capture(&sway);
     window.show(1);
     until_shown(&mut capture, 1);
-    // There are more pictures than buffers, and each differs only in a part.
+    // There are more pictures than buffers, and successive pictures differ only in a part.
     for id in 2..12 {
         window.show(id);
         until_shown(&mut capture, id);

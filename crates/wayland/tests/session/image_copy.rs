@@ -1,5 +1,5 @@
-//! Features that only compositors with `ext-image-copy-capture-v1` offer. The tests of module `capture` run there, too,
-//! through that protocol.
+//! Features that only compositors with `ext-image-copy-capture-v1` offer. On such a compositor, the tests of the module
+//! `capture` use this protocol, too.
 
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ fn without_the_protocol_pointer_and_windows_are_refused() {
     );
 }
 
-/// The display, if whether its compositor has the protocol matches `wanted`.
+/// The display if its compositor has the protocol (`wanted` is true) or lacks it (`wanted` is false); otherwise `None`.
 fn offered(sway: &Sway, wanted: bool) -> Option<String> {
     let socket = socket(sway);
     let conn = display::connect(Some(&socket)).unwrap();

@@ -11,7 +11,7 @@ use super::*;
 
 const A: KeyCode = KeyCode(30);
 const LEFT_SHIFT: KeyCode = KeyCode(42);
-/// Follows the events of a test. Function keys type no text.
+/// This key marks the end of the events of a test. As a function key, it types no text.
 const LAST: KeyCode = KeyCode(87);
 
 fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
@@ -22,7 +22,7 @@ fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
     }
 }
 
-/// The input events of the window up to the first `wanted` one.
+/// Waits for the first `wanted` input event of the window. Returns all input events up to it.
 fn until(window: &Window, wanted: impl Fn(&InputEvent) -> bool) -> Vec<InputEvent> {
     let end = Instant::now() + PATIENCE;
     let mut events = Vec::new();
@@ -44,12 +44,12 @@ fn pair(sway: &Sway) -> (Window, WaylandInput) {
     pair_on(sway, None)
 }
 
-/// The same, with positions on this output.
+/// Like [`pair`], but positions are relative to this output.
 fn pair_on(sway: &Sway, output: Option<&str>) -> (Window, WaylandInput) {
     let mut window = Window::open(sway);
     let mut sink = WaylandInput::open(Some(&socket(sway)), output).unwrap();
     window.show(1);
-    // Until the window has the keyboard's focus, keys go nowhere, so one is pressed until it arrives.
+    // Keys are lost until the window has the keyboard focus, so a key is pressed repeatedly until it arrives.
     let end = Instant::now() + PATIENCE;
     loop {
         assert!(Instant::now() < end, "the window never has the focus");
@@ -139,7 +139,7 @@ fn keys_modifiers_and_buttons_arrive_and_are_released() {
         x.abs_diff(32_768) < 200 && y.abs_diff(16_384) < 200,
         "{x} {y}"
     );
-    // Everything is released by the end of the sink.
+    // Dropping the sink releases all keys and buttons.
     drop(sink);
     let up = InputEvent::Button {
         button: Button::LEFT,
@@ -213,12 +213,12 @@ fn text_is_typed_letter_for_letter_in_each_session_layout() {
         };
         let mut keyboard = Devices::connect(&sway.socket());
         keyboard.layout(layout);
-        // Escape: the seat's keyboard is the one that was used last.
+        // The keyboard that was used last becomes the seat's keyboard, so this one presses Escape.
         keyboard.key(1, true);
         keyboard.key(1, false);
         let (window, mut sink) = pair(&sway);
         assert_eq!(typed(&window, &mut sink, TEXT), TEXT, "{layout}");
-        // A key without a character is that of the session's layout.
+        // A key event without a character has the meaning of the key in the session's layout.
         sink.apply(&key(LAST, None, false)).unwrap();
         sink.apply(&key(KeyCode(16), None, true)).unwrap();
         let event = until(

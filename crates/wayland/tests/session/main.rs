@@ -1,5 +1,5 @@
-//! A host's part of a Wayland session, in a real compositor: pictures of an output, and injected input, which our own window
-//! receives.
+//! The host's devices in a session of a real Wayland compositor: pictures of an output, and injected input, which a
+//! window of the test receives.
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 mod capture;
@@ -26,7 +26,7 @@ use openuvr_xserver::sway::Sway;
 
 const SCREEN: Size = Size::new(640, 360);
 
-/// Limit of each wait for the compositor, on a busy machine.
+/// Time limit of each wait for the compositor; it is long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A window that fills the output, whose events a separate thread reads.

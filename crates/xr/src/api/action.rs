@@ -17,7 +17,7 @@ use crate::logic::input::{ActiveSet, State, Value};
 use crate::logic::profiles::USER_PATHS;
 use crate::session::Session;
 
-/// Maximum length of an array parameter (guess: far more than profiles have components).
+/// Maximum length of an array parameter (guess: far more than the number of components of any profile).
 const MAX_ELEMENTS: u32 = 4096;
 
 pub(crate) unsafe extern "system" fn create_set(
@@ -348,7 +348,7 @@ pub(crate) unsafe extern "system" fn pose(
     })
 }
 
-/// Sends haptic feedback to each hand to which an action is bound.
+/// Sends haptic feedback to each hand whose haptics are bound to the action.
 ///
 /// # Safety
 /// All pointers are the application's.
@@ -375,7 +375,7 @@ unsafe fn send_haptic(
 
 /// Converts a vibration to the wire representation.
 fn haptic(vibration: &xr::HapticVibration, hand: Hand) -> Haptic {
-    // `XR_MIN_HAPTIC_DURATION` is negative, and becomes zero.
+    // `XR_MIN_HAPTIC_DURATION` is negative. It is converted to zero.
     let nanos = u64::try_from(vibration.duration.as_nanos()).unwrap_or(0);
     #[allow(
         clippy::cast_possible_truncation,

@@ -1,6 +1,6 @@
-//! `XR_EXT_conformance_automation`: simulated input devices. They are only for the Khronos conformance suite, and are
-//! available only if an environment variable enables them (`extensions.rs`), because a game must not find devices that do
-//! not exist.
+//! `XR_EXT_conformance_automation`: simulated input devices, only for the Khronos conformance suite. They are available
+//! only if an environment variable enables them (`extensions.rs`), because a game must not find devices that do not
+//! exist.
 
 use openuvr_runtime::lock::lock;
 use openxr_sys as xr;
@@ -20,7 +20,7 @@ const POSES: [&str; 3] = [
     "/input/grip_surface/pose",
 ];
 
-/// Changes the input state of a source path, split into top level user path and component.
+/// Changes the input state of a source. Its path is passed to `change` as a top level user path and a component.
 fn set_input(
     session: xr::Session,
     user: xr::Path,
@@ -55,7 +55,7 @@ pub(crate) unsafe extern "system" fn set_active(
         let mut input = lock(&session.input);
         input.set_device(user, profile, is_active.into());
         if is_active.into() {
-            // The suite expects an active device to have a pose, different for each hand.
+            // The suite expects that an active device has a pose, and that the poses of the hands differ.
             let aside = match user {
                 "/user/hand/left" => -0.2,
                 _ => 0.2,

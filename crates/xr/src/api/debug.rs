@@ -12,7 +12,7 @@ use crate::handles;
 use crate::instance::{Instance, Messenger};
 use crate::session::Session;
 
-/// Maximum number of objects of a message (guess).
+/// Maximum number of objects in a message (guess).
 const MAX_OBJECTS: u32 = 256;
 
 pub(crate) unsafe extern "system" fn create_messenger(

@@ -11,11 +11,11 @@ use crate::logic::events::Event;
 /// Writes an event to the application's buffer.
 ///
 /// # Safety
-/// `T` is an event structure, and not larger than the buffer.
+/// `T` must be an event structure, and not larger than the buffer.
 unsafe fn put<T>(buffer: *mut xr::EventDataBuffer, event: T) {
     const { assert!(size_of::<T>() <= size_of::<xr::EventDataBuffer>()) };
-    // SAFETY: it fits, and its alignment is not stricter: all event structures start with the same two
-    // fields.
+    // SAFETY: the event fits into the buffer. Its alignment is not stricter, because all event structures start with
+    // the same two fields.
     unsafe { buffer.cast::<T>().write(event) };
 }
 

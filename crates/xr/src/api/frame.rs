@@ -68,7 +68,7 @@ pub(crate) unsafe extern "system" fn end(
             ffi::array(info.layers, info.layer_count, MAX_LAYERS)
         };
         let given = match session.is_headless() {
-            // A headless session has no images; its layers are ignored.
+            // A headless session has no images, so its layers are ignored.
             true => &[],
             false => given.map_err(|_| xr::Result::ERROR_LAYER_INVALID)?,
         };
@@ -99,8 +99,8 @@ pub(crate) unsafe extern "system" fn end(
     })
 }
 
-/// The layers of each eye. They are seen from the view of the first projection layer or, if there is none, from the located
-/// view. Also returns the per-eye resolution, if there is a projection layer.
+/// The layers of each eye, and the view from which they are seen: the view of the first projection layer or, if there
+/// is none, the located view. Also returns the per-eye resolution, if there is a projection layer.
 fn scene(surfaces: Vec<Vec<Surface<Image>>>, eyes: &[Eye]) -> (Option<Size>, Vec<EyeScene<Image>>) {
     let mut size: Option<Size> = None;
     let eye_scenes = surfaces.into_iter().zip(eyes).map(|(surfaces, eye)| {
@@ -147,8 +147,8 @@ pub(crate) unsafe extern "system" fn locate_views(
         let at = time(info.display_time)?;
         let head = match capacity {
             0 => session.head(at),
-            // The picture will be rendered with these views, even if the application locates views of another
-            // view configuration than that of its session.
+            // The application will render the picture with these views, even if it locates them for another view
+            // configuration than that of its session.
             _ => session.head_for_frame(at),
         };
         let player = Player {

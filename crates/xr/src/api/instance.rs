@@ -25,7 +25,7 @@ pub(crate) unsafe extern "system" fn enumerate_extensions(
 ) -> xr::Result {
     call(c"xrEnumerateInstanceExtensionProperties", || {
         if !layer.is_null() {
-            // The loader reports the extensions of API layers.
+            // The loader itself reports the extensions of API layers.
             return Err(xr::Result::ERROR_API_LAYER_NOT_PRESENT);
         }
         let put = |(_, its, version): &(_, &[u8], u32), pointer| {
@@ -102,7 +102,7 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
     Ok(Instance::new(extensions))
 }
 
-/// The messenger in the chain of the create info, which gets the messages of this call.
+/// The messenger in the `next` chain of the create info. It receives the messages of this call.
 ///
 /// # Safety
 /// `info` is the application's.

@@ -20,7 +20,7 @@ use crate::swapchain::Swapchain;
 
 const INVALID: xr::Result = xr::Result::ERROR_VALIDATION_FAILURE;
 
-/// The layers read so far, for each eye from back to front.
+/// The layers that have been read so far: for each eye, from back to front.
 pub(super) struct Layers<'a> {
     session: &'a Arc<Session>,
     head: HeadState,
@@ -125,7 +125,7 @@ impl Layers<'_> {
             }
         };
         self.image(&info.sub_image, Aspect::Depth)?;
-        // Both may be infinite, and in either order, but not NaN.
+        // The near and far planes may be infinite and in either order, but not NaN.
         let range = 0.0..=1.0;
         let is_valid = range.contains(&info.min_depth)
             && range.contains(&info.max_depth)
@@ -174,7 +174,7 @@ impl Layers<'_> {
         Ok(())
     }
 
-    /// Pose of a layer's space in the player's space.
+    /// The pose of a layer's space, relative to the player's space.
     fn base(&self, space: xr::Space) -> Outcome<Pose> {
         let space = handles::get::<Space>(space)?;
         let base = space.space.in_local(&Player {
@@ -182,8 +182,8 @@ impl Layers<'_> {
             head: self.head,
             at: self.at,
         });
-        // A space without a pose (an inactive controller) is treated as the origin, so that its layers stay
-        // visible.
+        // A space without a pose (such as that of an inactive controller) is treated as the origin, so that its layers
+        // stay visible.
         Ok(base.map_or(Pose::IDENTITY, |base| base.pose))
     }
 
@@ -220,14 +220,14 @@ impl Layers<'_> {
     }
 }
 
-/// Required content of an image.
+/// The content that an image must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Aspect {
     Colour,
     Depth,
 }
 
-/// Validates a rectangle of an image of this size.
+/// Validates a rectangle in an image of size `of`.
 fn image_rect(rect: xr::Rect2Di, of: Size) -> Outcome<ImageRect> {
     let number = |value: i32| u32::try_from(value).ok();
     let inside = || {

@@ -1,5 +1,5 @@
-//! `XR_FB_display_refresh_rate`: the refresh rate of the player's display. The application cannot change it: it may only
-//! request the current rate, or no particular rate.
+//! `XR_FB_display_refresh_rate`: the refresh rate of the player's display. The application cannot change it. A request
+//! is accepted only for the current rate, or for no particular rate.
 
 use openxr_sys as xr;
 

@@ -76,7 +76,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
         && has(&[Extension::VulkanEnable, Extension::VulkanEnable2])
     {
         let selection = lock(&instance.vulkan);
-        // SAFETY: the application's; the device outlives the session.
+        // SAFETY: the application's. The application's device outlives the session.
         unsafe {
             let binding = input(binding)?;
             if !selection.requirements_queried {
@@ -86,7 +86,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
             return Ok(Some(Graphics::Vulkan(Box::new(graphics))));
         }
     }
-    // SAFETY: the application's; the context outlives the session.
+    // SAFETY: the application's. The application's context outlives the session.
     let context = unsafe {
         match (glx, egl) {
             (Some(binding), _) if has(&[Extension::OpenGlEnable]) => {

@@ -15,7 +15,7 @@ use crate::logic::pose::{Pose, vector};
 use crate::logic::spaces::{self, Location, Origin};
 use crate::session::{Player, Session, Space};
 
-/// Maximum number of spaces that one call locates (guess: a skeleton has some dozens of joints).
+/// Maximum number of spaces that one call locates (guess: a skeleton has several dozen joints).
 const MAX_LOCATED: u32 = 4096;
 
 fn has_floor(session: &Session) -> bool {
@@ -222,7 +222,7 @@ fn flags(found: Option<&Location>) -> xr::SpaceLocationFlags {
     }
 }
 
-/// Linear and angular velocity, with flags for the valid ones.
+/// Linear and angular velocity. The flags say which of them are valid.
 fn velocity(found: Option<&Location>) -> (xr::SpaceVelocityFlags, xr::Vector3f, xr::Vector3f) {
     let (linear, angular) = found.map_or((None, None), |found| (found.linear, found.angular));
     let mut flags = xr::SpaceVelocityFlags::EMPTY;

@@ -80,8 +80,8 @@ pub(crate) unsafe extern "system" fn images(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         let swapchain_images = &swapchain.images;
         let all: Vec<usize> = (0..swapchain_images.count()).collect();
-        // The element size depends on the graphics API: `put` gets the index and the start of the array.
-        // SAFETY: the application's.
+        // The element size depends on the graphics API, so `put` gets the index and the start of the array. SAFETY: the
+        // application's.
         unsafe {
             ffi::list(&all, capacity, count, out.cast::<u8>(), |index, _| {
                 swapchain_images.put(*index, out)
@@ -118,8 +118,8 @@ pub(crate) unsafe extern "system" fn wait(
         let swapchain = handles::get::<Swapchain>(swapchain)?;
         // SAFETY: the application's.
         unsafe { input(info)? };
-        // The runtime's reads were submitted earlier to the queue that the application renders with, so no
-        // wait is necessary, whatever the timeout.
+        // The runtime's reads of the image were submitted earlier, to the same queue as the application's rendering.
+        // Therefore, no wait is necessary, regardless of the timeout.
         let mut queue = lock(&swapchain.queue);
         queue.next_to_wait()?;
         queue.mark_waited();

@@ -17,7 +17,7 @@ const SYSTEM: u64 = 1;
 /// The only environment blend mode: opaque.
 pub(crate) const BLEND_MODE: xr::EnvironmentBlendMode = xr::EnvironmentBlendMode::OPAQUE;
 
-/// Maximum sample count that is reported to applications; images with more samples work, too.
+/// Maximum sample count that is reported to applications. Images with more samples work, too.
 const SAMPLES: u32 = 4;
 
 const VIEW_CONFIGURATIONS: [xr::ViewConfigurationType; 2] = [
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "system" fn get(
         let info = unsafe { input(info)? };
         match info.form_factor {
             xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
-            // Includes values that the specification does not define yet.
+            // These include values that the specification does not define yet.
             _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
         // SAFETY: the application's.
@@ -114,7 +114,7 @@ pub(crate) unsafe extern "system" fn view_configuration(
         // SAFETY: the application's.
         let to = unsafe { output(properties)? };
         to.view_configuration_type = configuration;
-        // Layers are shown with the field of view that they declare.
+        // Layers are shown with the field of view that the application declares for them.
         to.fov_mutable = xr::TRUE;
         DONE
     })

@@ -12,7 +12,7 @@ use super::system;
 use crate::ffi::{self, DONE, call, input, output, write_output};
 use crate::vulkan::device_selection;
 
-/// The minimum version has all features that are used. Versions newer than the maximum are untested.
+/// The minimum version has all the features that are used. Versions newer than the maximum are untested.
 const VERSIONS: [xr::Version; 2] = [xr::Version::new(1, 0, 0), xr::Version::new(1, 4, 0)];
 
 pub(crate) unsafe extern "system" fn requirements(
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "system" fn requirements(
     })
 }
 
-/// The Vulkan extensions that the application has to enable, which are none.
+/// The Vulkan extensions that the application must enable. There are none.
 ///
 /// # Safety
 /// All pointers are the application's.
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "system" fn create_instance(
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         lock(&instance.vulkan).get_proc = Some(get_proc);
-        // SAFETY: the application's; its parameters are passed on unchanged, to the same function.
+        // SAFETY: the application's. The parameters are passed unchanged to the same Vulkan function.
         unsafe {
             let create = get_proc(std::ptr::null(), c"vkCreateInstance".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;

@@ -5,11 +5,11 @@ use std::ffi::CString;
 
 use openxr_sys as xr;
 
-/// Maximum number of names, and of labels of a session (guess: this stops an application that never ends a region before
-/// memory runs out).
+/// Maximum number of names, and of labels per session (guess). The limit stops an application that never ends a region
+/// before memory runs out.
 const MAX_ANNOTATIONS: usize = 4096;
 
-/// A session's labels: nested regions, and a label in the innermost region.
+/// The labels of a session: nested regions, and one label in the innermost region.
 #[derive(Default)]
 struct Labels {
     regions: Vec<CString>,
@@ -18,7 +18,7 @@ struct Labels {
 
 /// All annotations.
 pub(crate) struct Annotations {
-    /// By object type and handle.
+    /// Names by object type and handle.
     names: BTreeMap<(i32, u64), CString>,
     /// By session.
     labels: BTreeMap<u64, Labels>,

@@ -74,15 +74,15 @@ table! {
     ERROR_DISPLAY_REFRESH_RATE_UNSUPPORTED_FB: c"the rate is not in the list of xrEnumerateDisplayRefreshRatesFB";
 }
 
-/// Severity and type of an error's message.
+/// The severity and type of the message for an error.
 pub(super) fn severity(code: xr::Result) -> (Severity, Kind) {
     match code {
-        // Results of a capability query.
+        // These codes are results of a capability query.
         xr::Result::ERROR_FUNCTION_UNSUPPORTED
         | xr::Result::ERROR_FEATURE_UNSUPPORTED
         | xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED
         | xr::Result::ERROR_EXTENSION_NOT_PRESENT => (Severity::WARNING, Kind::GENERAL),
-        // Not caused by the application.
+        // These errors are not caused by the application.
         xr::Result::ERROR_RUNTIME_FAILURE
         | xr::Result::ERROR_OUT_OF_MEMORY
         | xr::Result::ERROR_LIMIT_REACHED

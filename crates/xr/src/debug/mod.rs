@@ -7,7 +7,7 @@
 //!                                                            ▼
 //! ffi::call, with an error ─► report ─► each messenger of the instance
 //! ```
-//! Like handles, messengers are global to the process: the functions of OpenXR get no other context.
+//! Like handles, messengers are global to the process, because OpenXR functions get no other context.
 
 mod annotations;
 mod messages;
@@ -55,7 +55,7 @@ pub(crate) struct Messenger {
     number: u64,
 }
 
-// SAFETY: the pointer is only passed back to the application's callback; OpenXR allows calling that from any
+// SAFETY: the pointer is only passed to the application's callback. OpenXR allows calls of the callback from any
 // thread.
 unsafe impl Send for Messenger {}
 
@@ -98,7 +98,7 @@ impl Messenger {
     /// Reads a messenger's create info.
     ///
     /// # Errors
-    /// Returns an error if it has no callback, or no severity or type.
+    /// Returns an error if the create info has no callback, no severity or no type.
     pub(crate) fn read(
         instance: u64,
         info: &xr::DebugUtilsMessengerCreateInfoEXT,
@@ -177,14 +177,14 @@ pub(crate) fn report(function: &CStr, code: xr::Result) -> (&'static CStr, &'sta
     (message_of(code, &context), messages::name(code))
 }
 
-/// The call's explanation, or otherwise the default of the error code.
+/// The explanation that the call has set, or otherwise the default explanation of the error code.
 fn message_of(code: xr::Result, context: &CallContext) -> &'static CStr {
     context
         .text
         .unwrap_or_else(|| messages::default_message(code))
 }
 
-/// Reports a failed call to a messenger that exists for this call only.
+/// Reports a failed call to a messenger that exists only for this call.
 pub(crate) fn report_to(messenger: &Messenger, function: &CStr, code: xr::Result) {
     send(&[*messenger], &failure(function, code, &CALL.get()));
 }
@@ -211,7 +211,7 @@ fn failure<'a>(function: &'a CStr, code: xr::Result, context: &CallContext) -> M
 
 /// Reports a problem in the current call that is not an error of the application.
 pub(crate) fn warn(text: &str) {
-    // Fails only for a zero byte, which no message contains.
+    // The conversion fails only if the text contains a zero byte, which no message does.
     let text = CString::new(text).unwrap_or_default();
     let message = Message {
         severity: Severity::WARNING,
@@ -229,14 +229,14 @@ pub(crate) fn submit(instance: u64, message: &Message<'_>) {
     send(&of(Some(instance)), message);
 }
 
-/// The messengers of an instance, or all if the instance is unknown.
+/// The messengers of an instance; those of all instances if it is unknown.
 fn of(instance: Option<u64>) -> Vec<Messenger> {
     let debug = debug();
     let its = |messenger: &&Messenger| instance.is_none_or(|its| its == messenger.instance);
     debug.messengers.iter().filter(its).copied().collect()
 }
 
-/// Calls the messengers with a matching filter. No lock is held, because a callback may call the API.
+/// Calls the messengers whose filters match the message. No lock is held, because a callback may call the API.
 fn send(to: &[Messenger], message: &Message<'_>) {
     let wants = |messenger: &&Messenger| {
         let kinds = messenger.kinds.into_raw() & message.kind.into_raw();
@@ -292,7 +292,8 @@ fn send(to: &[Messenger], message: &Message<'_>) {
         session_labels: labels.as_mut_ptr(),
     };
     for messenger in to {
-        // SAFETY: the application's callback, of this type and not destroyed; the data outlives the call.
+        // SAFETY: the application's callback has this type, and the messenger is not destroyed. The data outlives the
+        // call.
         unsafe {
             (messenger.callback)(
                 message.severity,

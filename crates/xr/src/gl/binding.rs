@@ -10,7 +10,7 @@ use openxr_sys::platform::EglGetProcAddressMNDX;
 use crate::debug::with_message;
 use crate::ffi::Outcome;
 
-/// Library names, the usual one first.
+/// Names of the library, with the usual one first.
 const GLX: [&str; 3] = ["libGLX.so.0", "libGL.so.1", "libGL.so"];
 const EGL: [&str; 1] = ["libEGL.so.1"];
 
@@ -63,7 +63,7 @@ impl Binding {
                 drawable: binding.glx_drawable,
                 context: binding.glx_context,
             },
-            // All calls are made on threads that may use the context, and with it the display.
+            // All calls are made on threads that may use the context, and therefore also the display.
             sharing: Sharing::Glx { threads: true },
             find: Find::Glx(find),
             library: Some(library),

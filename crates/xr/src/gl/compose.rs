@@ -17,7 +17,7 @@ pub(super) struct Composer {
     picture: glow::Texture,
     /// Target of drawing.
     pub(super) framebuffer: glow::Framebuffer,
-    /// Source and target of copies.
+    /// The source and the target framebuffer of copies.
     from: glow::Framebuffer,
     to: glow::Framebuffer,
     array: glow::VertexArray,
@@ -42,7 +42,7 @@ impl Composer {
     /// # Safety
     /// The private context must be current.
     pub(super) unsafe fn new(gl: &glow::Context, size: Size) -> Result<Composer, String> {
-        // SAFETY: the caller's duty. After an error, the remaining objects are destroyed with the context.
+        // SAFETY: the caller's duty. After an error, the objects created so far are destroyed with the context.
         unsafe {
             let picture = gl.create_texture()?;
             storage(gl, picture, size);
@@ -81,7 +81,7 @@ impl Composer {
         }
     }
 
-    /// Composes a frame in [`Composer::framebuffer`].
+    /// Composes a frame into [`Composer::framebuffer`].
     ///
     /// # Safety
     /// The private context is current, and the images are alive.
@@ -189,7 +189,7 @@ impl Composer {
         }
     }
 
-    /// Resolves the samples of an image's layer into a texture, which the first call creates.
+    /// Resolves the samples of one layer of an image into a texture. The first call creates this texture.
     ///
     /// # Safety
     /// As [`Composer::compose`].

@@ -1,4 +1,4 @@
-//! A session's use of the application's OpenGL context: swapchain textures, and submission of pictures.
+//! A session's use of the application's OpenGL context: textures for swapchains, and submission of pictures.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::ffi::Outcome;
 use crate::logic::scene::Scene;
 use crate::stream::FrameSink;
 
-/// Maximum number of swapchains of a session (guess: engines have some dozens).
+/// Maximum number of swapchains of a session (guess: engines have several dozen).
 const MAX_SWAPCHAINS: u32 = 1024;
 
 /// Minimum version of OpenGL.
@@ -41,12 +41,12 @@ struct Inner {
     storage_3d: Option<Storage3d>,
     binding: Binding,
     composer: Option<Composer>,
-    /// Reads the pictures back, together with the sink for which it was created.
+    /// The read-back of pictures, and the sink for which it was created.
     reader: Option<(FrameSink, ReadBack)>,
 }
 
-// SAFETY: `glow`'s functions, library handles and object names may be used from any thread on which the
-// context is current, which `PrivateContext::enter` ensures.
+// SAFETY: `glow`'s functions, library handles and object names may be used from any thread on which the context is
+// current. `PrivateContext::enter` makes it current.
 unsafe impl Send for Inner {}
 
 impl Graphics {
@@ -136,8 +136,7 @@ impl Graphics {
             self.swapchains.fetch_sub(1, Ordering::Relaxed);
             return Err(why);
         }
-        // The storage exists before the application renders to it.
-        // SAFETY: as above.
+        // The storage must exist before the application renders to it. SAFETY: as above.
         unsafe { gl.finish() };
         Ok(SwapchainImages::new(*info, textures))
     }
@@ -146,7 +145,7 @@ impl Graphics {
     pub(crate) fn destroy_images(&self, swapchain_images: &SwapchainImages) {
         let mut inner = lock(&self.inner);
         swapchain_images.mark_destroyed();
-        // The textures of an ended session are destroyed with its context's share group.
+        // After the end of a session, its textures are destroyed with the share group of its context.
         let Some(Inner { aside, gl, .. }) = &mut *inner else {
             return;
         };
@@ -156,8 +155,8 @@ impl Graphics {
         let resolved = std::mem::take(&mut *lock(&swapchain_images.resolved));
         let all = resolved.into_iter().map(|(_, texture)| texture);
         for texture in all.chain(swapchain_images.textures.iter().copied()) {
-            // SAFETY: the private context is current; the application has destroyed the swapchain and does
-            // not use them any more.
+            // SAFETY: the private context is current. The application has destroyed the swapchain, and no longer uses
+            // the textures.
             unsafe { gl.delete_texture(texture) };
         }
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
@@ -230,7 +229,7 @@ impl Graphics {
         }
     }
 
-    /// Frees the session's resources except swapchain textures. No frame is submitted afterwards.
+    /// Frees the session's resources except the textures of swapchains. No frame is submitted afterwards.
     pub(crate) fn close(&self) {
         let Some(inner) = lock(&self.inner).take() else {
             return;
@@ -272,7 +271,7 @@ unsafe fn texture(
     let (target, format) = (info.target(), info.format);
     // SAFETY: the caller's duty.
     unsafe {
-        // Clears earlier errors; a lost context returns one each time.
+        // Clears earlier errors. The number of attempts is limited, because a lost context returns an error each time.
         for _ in 0..16 {
             if gl.get_error() == glow::NO_ERROR {
                 break;
@@ -300,7 +299,7 @@ unsafe fn texture(
         let why = match error {
             glow::NO_ERROR => return Ok(texture),
             glow::OUT_OF_MEMORY => xr::Result::ERROR_OUT_OF_MEMORY,
-            // More samples or layers than the driver supports.
+            // The image has more samples or layers than the driver supports.
             _ => xr::Result::ERROR_FEATURE_UNSUPPORTED,
         };
         gl.delete_texture(texture);
@@ -311,11 +310,11 @@ unsafe fn texture(
 /// Creates the read-back for a sink.
 ///
 /// # Safety
-/// The private context is current, and lives until the read-back is retired.
+/// The private context must be current, and must live until the read-back is retired.
 unsafe fn new_reader(binding: &Binding, to: FrameSink) -> Result<ReadBack, String> {
     let submit = Arc::new(move |frame, drawn| to.submit(frame, drawn));
     let mut find = |name: &std::ffi::CStr| binding.function(name);
-    // A separate thread waits for the device, on the application's display.
+    // The read-back waits for the device on a separate thread, which also uses the application's display.
     let sharing = match binding.sharing {
         Sharing::Glx { .. } => Sharing::Glx { threads: false },
         other => other,

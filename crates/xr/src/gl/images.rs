@@ -15,7 +15,7 @@ pub(super) const COLOURS: [u32; 5] = [
     glow::RGBA16F,
     glow::RGB10_A2,
     glow::RGBA8,
-    // Used by Panda3D; most drivers allocate an unused alpha channel for it.
+    // Panda3D uses this format. Most drivers allocate an unused alpha channel for it.
     glow::SRGB8,
 ];
 
@@ -64,7 +64,7 @@ impl ImageInfo {
 pub(crate) struct SwapchainImages {
     pub(super) info: ImageInfo,
     pub(super) textures: Vec<glow::Texture>,
-    /// Resolved textures of multisampled images, by image index and layer, which are created at first use.
+    /// The resolved textures of multisampled images, by image index and layer. They are created at first use.
     pub(super) resolved: Mutex<Vec<((u32, u32), glow::Texture)>>,
     destroyed: AtomicBool,
 }
@@ -79,17 +79,17 @@ impl SwapchainImages {
         }
     }
 
-    /// Marks them as destroyed.
+    /// Marks the textures as destroyed.
     pub(super) fn mark_destroyed(&self) {
         self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they have been destroyed.
+    /// Whether the textures have been destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Relaxed)
     }
 
-    /// The texture names, for the application.
+    /// The OpenGL names of the textures, for the application.
     pub(crate) fn names(&self) -> Vec<u32> {
         self.textures
             .iter()
@@ -114,7 +114,7 @@ impl SwapchainImages {
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: Arc<SwapchainImages>,
-    /// Index of the image, and array layer in it.
+    /// The index of the image, and the array layer in this image.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
@@ -128,7 +128,7 @@ impl Image {
         self.swapchain_images.info.common.samples > 1
     }
 
-    /// Whether it has the format that is streamed.
+    /// Whether the image has the streamed format.
     pub(super) fn is_plain(&self) -> bool {
         self.swapchain_images.info.format == glow::SRGB8_ALPHA8
     }

@@ -1,5 +1,5 @@
-//! OpenGL: swapchain textures and submission of pictures. Composition uses a private context that shares the application's
-//! textures; read-back uses the same ring as for a hooked game.
+//! OpenGL: swapchain textures, and submission of pictures. Composition uses a private context that shares the
+//! application's textures. Read-back uses the same ring of buffers as for a hooked game.
 
 pub(crate) mod binding;
 mod compose;

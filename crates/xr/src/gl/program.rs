@@ -1,6 +1,5 @@
-//! The shaders that draw one layer in one eye: a quadrilateral in front of it, textured with a rectangle of
-//! an image. They match `crates/xr/src/vulkan/layers.wgsl`, with OpenGL's axes: rows are counted from the
-//! bottom.
+//! The shaders that draw one layer for one eye: a quadrilateral in front of the eye, textured with a rectangle of an
+//! image. They match `crates/xr/src/vulkan/layers.wgsl`, but with OpenGL's axes: rows are counted from the bottom.
 
 use glow::HasContext as _;
 
@@ -50,7 +49,7 @@ pub(super) struct Program {
     pub(super) flags: Option<glow::UniformLocation>,
 }
 
-/// Texture units of images with one layer, and with several.
+/// The texture unit of images with one layer, and that of images with several layers.
 pub(super) const SINGLE: u32 = 0;
 pub(super) const STACK: u32 = 1;
 
@@ -99,7 +98,7 @@ unsafe fn link(gl: &glow::Context, program: glow::Program) -> Result<(), String>
             let good = gl.get_shader_compile_status(shader);
             let why = gl.get_shader_info_log(shader);
             gl.attach_shader(program, shader);
-            // It is deleted with the program.
+            // The driver deletes the shader together with the program.
             gl.delete_shader(shader);
             if !good {
                 return Err(why);

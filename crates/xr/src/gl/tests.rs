@@ -1,5 +1,5 @@
-//! Tests of pictures composed with OpenGL in a windowless context of Mesa's software renderer: compares the
-//! pixels that the host receives.
+//! Tests of pictures composed with OpenGL, in a windowless context of Mesa's software renderer. They compare the pixels
+//! that the host receives.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -25,7 +25,7 @@ use crate::logic::views::Headset;
 
 const EYE: Size = Size::new(40, 24);
 
-/// Longer than any step takes on a busy machine.
+/// No step takes this long, even on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
 type Ptr = *mut c_void;
@@ -44,7 +44,7 @@ struct Fixture {
 impl Fixture {
     /// Returns `None`, with a message, if Mesa is not available.
     fn open() -> Option<Fixture> {
-        // SAFETY: EGL's functions, called as specified; the library stays loaded.
+        // SAFETY: EGL's functions are called as specified, and the library stays loaded.
         let fixture = unsafe { Fixture::try_open() };
         if fixture.is_none() {
             eprintln!("SKIPPED: there is no EGL without a window (libegl1, libgl1-mesa-dri)");
@@ -84,7 +84,7 @@ impl Fixture {
                 *library.get(b"eglCreateContext\0").ok()?;
             let make_current: unsafe extern "C" fn(Ptr, Ptr, Ptr, Ptr) -> c_uint =
                 *library.get(b"eglMakeCurrent\0").ok()?;
-            // Ending threads call into it.
+            // The library stays loaded, because threads call it while they end.
             std::mem::forget(library);
             let display = open(SURFACELESS, null_mut(), null());
             if display.is_null() || initialize(display, null_mut(), null_mut()) == 0 {
@@ -124,8 +124,8 @@ impl Fixture {
         }
     }
 
-    /// Creates images and renders the first: the lower half of each layer in one colour (0 to 1), the upper
-    /// half of the first layer in another.
+    /// Creates images and renders to the first one. The lower half of each layer gets one colour (0 to 1), and the
+    /// upper half of the first layer gets the colour `above`.
     fn rendered(
         &self,
         format: u32,
@@ -149,7 +149,7 @@ impl Fixture {
         let swapchain_images = self.graphics.make(&info.unwrap()).unwrap();
         let gl = &self.gl;
         let (target, texture) = (swapchain_images.info.target(), swapchain_images.textures[0]);
-        // SAFETY: the application's context is current, as when the session was created.
+        // SAFETY: the application's context is current, as it was when the session was created.
         unsafe {
             let framebuffer = gl.create_framebuffer().unwrap();
             gl.bind_framebuffer(glow::FRAMEBUFFER, Some(framebuffer));
@@ -250,7 +250,8 @@ fn surface(of: &Arc<SwapchainImages>, layer: u32, shape: Shape) -> Surface<Image
     }
 }
 
-/// A frame with a view of each layer of `of`, and with surfaces in front.
+/// A frame that shows layer 0 of `of` to the left eye and layer `right` to the right eye, with the surfaces `front` in
+/// front of them.
 fn scene(of: &Arc<SwapchainImages>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
     let all = Headset::of(None).eyes(Pose::IDENTITY, 2);
     let eye = |at: usize, layer| {
@@ -280,7 +281,7 @@ const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 const GREEN: [f32; 4] = [0.0, 1.0, 0.0, 1.0];
 const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
 
-/// Upper and lower half in the left eye's picture, and in the right eye's.
+/// A point in the upper and one in the lower half of the left eye's picture, and the same for the right eye's picture.
 const POINTS: [[u32; 2]; 4] = [[20, 3], [20, 20], [60, 3], [60, 20]];
 
 /// Half of the light intensity, in sRGB.

@@ -34,9 +34,9 @@ pub(crate) struct ActionInfo {
 struct Set {
     name: String,
     localized: String,
-    /// Among sets that are bound to the same input source, the one with the highest priority gets it.
+    /// If several sets are bound to the same input source, the set with the highest priority gets the input.
     priority: u32,
-    /// Whether it is attached to a session. From then on, the set is immutable.
+    /// Whether the set is attached to a session. An attached set is immutable.
     attached: bool,
     actions: BTreeMap<ActionId, ActionInfo>,
 }
@@ -44,11 +44,11 @@ struct Set {
 /// The actions of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
-    /// Whether the version is OpenXR 1.1, with its interaction profiles.
+    /// Whether the instance has OpenXR version 1.1, which adds interaction profiles.
     is_1_1: bool,
     newest: u64,
     sets: BTreeMap<SetId, Set>,
-    /// By the path of the interaction profile.
+    /// The suggested bindings, by interaction profile path.
     suggested: BTreeMap<xr::Path, Vec<(ActionId, xr::Path)>>,
 }
 
@@ -105,7 +105,7 @@ impl Actions {
         Ok(id)
     }
 
-    /// `xrDestroyActionSet`. Its names become available again.
+    /// `xrDestroyActionSet`. The names of the set become available again.
     pub(crate) fn destroy_set(&mut self, set: SetId) {
         self.sets.remove(&set);
     }
@@ -173,8 +173,8 @@ impl Actions {
         let found = found.ok_or(xr::Result::ERROR_PATH_UNSUPPORTED)?;
         for (action, path) in &bindings {
             self.action(*action)?;
-            // A component of another type than the action's is accepted but never bound: the conformance
-            // suite suggests such bindings.
+            // A component whose type differs from the action's type is accepted but never bound: the conformance suite
+            // suggests such bindings.
             if !found.has(paths.text(*path)?, self.is_1_1) {
                 return Err(xr::Result::ERROR_PATH_UNSUPPORTED);
             }
@@ -202,8 +202,8 @@ impl Actions {
         self.sets.get(&set).map_or(0, |set| set.priority)
     }
 
-    /// Whether an action accepts input from this top level user path, because it lists it as a subaction path or has no
-    /// subaction paths.
+    /// Whether an action accepts input from this top level user path. It does if the path is one of its subaction
+    /// paths, or if it has no subaction paths.
     pub(crate) fn accepts(&self, action: ActionId, user: &str, paths: &Paths) -> bool {
         self.action(action).is_ok_and(|action| {
             let mut subaction_paths = action.subaction_paths.iter();
@@ -212,7 +212,7 @@ impl Actions {
         })
     }
 
-    /// `xrAttachSessionActionSets`, for a session that has none yet. Makes the sets immutable.
+    /// `xrAttachSessionActionSets`, for a session that has no attached sets yet. Makes the sets immutable.
     pub(crate) fn attach(&mut self, sets: &[SetId]) -> Outcome<()> {
         if sets.iter().any(|set| !self.sets.contains_key(set)) {
             return Err(xr::Result::ERROR_HANDLE_INVALID);

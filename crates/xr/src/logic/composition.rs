@@ -1,8 +1,8 @@
-//! Layer composition. It decides which layers can be copied, and projects the corners of the others into each eye.
+//! Layer composition: decides which layers can be copied, and projects the corners of the other layers into each eye.
 //!
-//! The streamed picture has both eyes side by side, as the application has rendered them, with the pose and field of view of
-//! the first projection layer as the reference. Other projection layers are treated as infinitely far away (reprojected only
-//! by rotation); a quad layer is projected from its position.
+//! The streamed picture contains both eyes side by side. The pose and field of view of the first projection layer are
+//! the reference of each eye. Other projection layers are treated as infinitely far away and are only rotated. Quad
+//! layers are projected according to their position.
 
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::{FieldOfView, View};
@@ -54,7 +54,7 @@ impl Eye {
     }
 }
 
-/// A layer in one eye.
+/// A layer as one eye sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Surface<I> {
     /// The image, in the caller's representation.
@@ -64,12 +64,12 @@ pub(crate) struct Surface<I> {
     pub(crate) shape: Shape,
 }
 
-/// Position of a surface.
+/// Shape and position of a surface.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Shape {
-    /// The view of this eye, infinitely far away.
+    /// The whole view of this eye, infinitely far away.
     View(Eye),
-    /// A rectangle of this size in metres, centred at the pose in the player's space.
+    /// A rectangle, centred at the pose in the player's space, with this size in metres.
     Quad(Pose, [f32; 2]),
 }
 
@@ -122,7 +122,7 @@ impl Shape {
     }
 }
 
-/// Projects a point in eye space to clip space, in which y points down.
+/// Projects a point from eye space to clip space. In clip space, y points down.
 fn project([x, y, z]: Vector, fov: xr::Fovf) -> [f32; 4] {
     let [left, right, up, down] = tangents(fov);
     [
@@ -134,7 +134,7 @@ fn project([x, y, z]: Vector, fov: xr::Fovf) -> [f32; 4] {
     ]
 }
 
-/// Whether a surface covers this eye pixel by pixel, so that it can be copied.
+/// Whether each pixel of a surface is a pixel of this eye, so that the surface can be copied.
 pub(crate) fn is_exact<I>(surface: &Surface<I>, eye: &Eye, size: Size) -> bool {
     let Shape::View(view) = surface.shape else {
         return false;
@@ -193,7 +193,7 @@ mod tests {
     fn a_view_from_the_same_eye_fills_it() {
         let eye = eye();
         assert!(like(Shape::View(eye).corners(&eye), FULL));
-        // Independent of its position, since it is infinitely far away.
+        // The view's position has no effect, because the view is infinitely far away.
         let elsewhere = Eye {
             pose: Pose {
                 at: [-50.0, 0.0, 9.0],

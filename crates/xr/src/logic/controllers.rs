@@ -1,7 +1,8 @@
 //! The client's controllers as input devices of the action system.
 //!
-//! They use the profile `oculus/touch_controller`. An application that has bindings only for `khr/simple_controller` gets
-//! that profile: select is the trigger or the lower button, and menu is the menu button.
+//! The controllers use the profile `oculus/touch_controller`. If an application has bindings only for
+//! `khr/simple_controller`, they use that profile: select is the trigger or the lower button, and menu is the menu
+//! button.
 
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, ReceivedControllers};
 use openuvr_proto::motion::{self, Velocity};
@@ -37,7 +38,7 @@ pub(crate) struct Controllers {
 }
 
 impl Controllers {
-    /// Sets the newest state; `None` if there is no player, or no report from it.
+    /// Sets the newest state; `None` if there is no player, or if its client has not reported controllers.
     pub(crate) fn update(&mut self, newest: Option<ReceivedControllers>) {
         self.newest = newest;
     }
@@ -52,7 +53,7 @@ impl Controllers {
     ) {
         let newest = self.newest;
         if newest.is_none() && !self.has_devices {
-            // Without controllers of a client, `XR_EXT_conformance_automation` may have set other devices.
+            // If no client has controllers, keep the devices that `XR_EXT_conformance_automation` may have set.
             return;
         }
         let fresh = newest.filter(|newest| seconds(newest.received, now) < STALE);
@@ -70,8 +71,8 @@ impl Controllers {
         }
     }
 
-    /// The predicted pose of a component (`/input/grip/pose`) at `at`; `None` if unknown, or if no controller
-    /// of the client has it.
+    /// The predicted pose of a component (`/input/grip/pose`) at `at`. `None` if the pose is unknown, or if no
+    /// controller of the client has the component.
     pub(crate) fn predict(&self, user: &str, component: &str, at: Instant) -> Option<Pose> {
         let newest = self.newest.filter(|_| self.has_devices)?;
         let state = newest.states[hand(user)?.index()]?;
@@ -138,7 +139,7 @@ fn apply_one(input: &mut Input, profile: &str, state: &ControllerState) {
 
 #[allow(
     clippy::cast_precision_loss,
-    reason = "spans of interest are far below a second"
+    reason = "the spans are far below a second"
 )]
 fn seconds(from: Instant, to: Instant) -> f32 {
     to.0.saturating_sub(from.0) as f32 / 1e9

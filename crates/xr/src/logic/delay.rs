@@ -1,9 +1,9 @@
-//! Latency from the start of a frame to its display, as the player's client reports it. The predicted display time of a
-//! frame is this far in the future.
+//! Latency from the start of a frame to its display, as reported by the player's client. A frame's predicted display
+//! time is its start plus this latency.
 //!
-//! For a display that shows pictures on arrival, the median of the newest frames is used, because a few late frames must not
-//! shift the prediction for all others. For a display with fixed refresh times, 99 of 100 frames have to arrive before the
-//! refresh.
+//! If the display shows pictures on arrival, the median of the newest frames is used, because a few late frames must
+//! not shift the prediction for all others. If the display has fixed refresh times, the 99th percentile is used,
+//! because 99 of 100 frames have to arrive before the refresh.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use openuvr_proto::quantile::nearest_rank;
 /// Number of frames considered: 1.5 s at 90 Hz.
 const WINDOW: usize = 135;
 
-/// Minimum number of samples. With fewer, the default is better (guess).
+/// Minimum number of samples. With fewer samples, the default is the better prediction (guess).
 const MIN_SAMPLES: usize = 15;
 
 /// Upper limit of the prediction. A link with more latency is unusable for a headset, and a larger value may be a clock
@@ -33,7 +33,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Uses the same value as median and as safe latency, instead of measured ones.
+    /// Uses `delay` both as the median and as the safe latency, in place of measured values.
     pub(crate) fn uniform(delay: Duration) -> Delay {
         Delay {
             median: delay,
@@ -57,7 +57,7 @@ impl DelayEstimate {
         self.newest.push_back(after.min(MAX_LATENCY));
     }
 
-    /// Discards the samples when the player changes.
+    /// Discards all samples, because the player may have changed.
     pub(crate) fn reset(&mut self) {
         self.newest.clear();
     }

@@ -1,10 +1,11 @@
 //! The frame loop of `xrWaitFrame`, `xrBeginFrame` and `xrEndFrame`: call order, frame pacing and predicted
 //! display times.
 //!
-//! The runtime paces the application: `xrWaitFrame` returns at the start of a slot, once a period. A frame that is late by
-//! less than a period keeps its slots; after a longer delay the next slot starts at once and sets the new phase. A picture
-//! is sent as soon as it is ready. If the client reports its display's refresh times, a slot starts before a refresh by the
-//! time that 99 of 100 frames need, and that refresh is the predicted display time.
+//! The runtime paces the application: `xrWaitFrame` returns at the start of a slot, once per period. If a frame is late
+//! by less than a period, the slots keep their phase. After a longer delay, the next slot starts at once and sets the
+//! new phase. A picture is sent as soon as it is ready. If the client reports its display's refresh times, each slot is
+//! assigned to a refresh. The slot starts before the refresh by the time within which 99 of 100 frames reach the
+//! display. The refresh is the predicted display time.
 
 use std::time::Duration;
 
@@ -28,8 +29,8 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameTiming {
     pub(crate) period: Duration,
-    /// A refresh time of the display; the others are whole periods before and after it. `None` if the display shows pictures
-    /// on arrival.
+    /// A refresh time of the display; all other refreshes are whole periods before or after it. `None` if the display
+    /// shows pictures on arrival.
     pub(crate) phase: Option<Instant>,
     /// Latency from a frame's start to its display.
     pub(crate) delay: Delay,
@@ -46,7 +47,7 @@ impl FrameTiming {
     }
 }
 
-/// The action that a call of `xrWaitFrame` has to take.
+/// The next step of a call of `xrWaitFrame`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// Wait until another thread has begun the previous frame.
@@ -60,7 +61,7 @@ pub(crate) enum Wait {
 pub(crate) struct FrameLoop {
     /// The newest slot and its predicted display time.
     newest: Option<(Instant, Instant)>,
-    /// Whether a thread is in `xrWaitFrame`, or has left it without `xrBeginFrame`.
+    /// Whether a thread is in `xrWaitFrame`, or has returned from it and has not called `xrBeginFrame` yet.
     waited: bool,
     /// Whether a frame has been begun and not ended.
     begun: bool,
@@ -80,12 +81,13 @@ impl FrameLoop {
     fn slot(&self, now: Instant, timing: FrameTiming) -> Instant {
         let period = timing.period;
         let due = self.newest.map(|(newest, _)| newest + period);
-        // The first frame, and one after a gap, start at once. Calling this again for the same frame returns the same slot.
+        // The first frame starts at once, and so does a frame after a gap. Calling this function again for the same
+        // frame returns the same slot.
         let Some(due) = due.filter(|due| now <= *due + period) else {
             return now;
         };
-        // Moves towards the display's phase by a tenth of the difference, because clients that show frames on arrival would
-        // show a jump. It never returns a time before `now`.
+        // The slots move towards the display's phase by a tenth of the difference per frame. A jump would be visible on
+        // clients that show frames on arrival.
         let begins = |shown: Instant| Instant(shown.0 - nanos(timing.delay.safe));
         let Some(shown) = timing.next_refresh(due + timing.delay.safe) else {
             return due;
@@ -104,8 +106,8 @@ impl FrameLoop {
         let least = self
             .newest
             .map(|(_, display)| display + Duration::from_nanos(1));
-        // The refresh nearest to the slot: while slots move towards their phase, each frame still has its own
-        // refresh.
+        // Select the refresh that is nearest to the slot's start plus the latency. Each frame then has its own refresh,
+        // even while the slots move towards the display's phase.
         let soonest = slot + timing.delay.safe.saturating_sub(period / 2);
         let shown = timing.next_refresh(soonest);
         let display = shown.unwrap_or(slot + timing.delay.median);
@@ -197,11 +199,11 @@ mod tests {
     fn frames_are_paced_by_the_period() {
         let mut frames = FrameLoop::default();
         assert_eq!(frame(&mut frames, ms(100)), (ms(100), ms(125)));
-        // Early: it waits. Late by less than a period: the phase stays.
+        // An early frame waits. If a frame is late by less than a period, the phase stays.
         assert_eq!(frame(&mut frames, ms(102)), (ms(110), ms(135)));
         assert_eq!(frame(&mut frames, ms(128)), (ms(120), ms(145)));
         assert_eq!(frame(&mut frames, ms(129)), (ms(130), ms(155)));
-        // Later: a new phase.
+        // A later frame sets a new phase.
         assert_eq!(frame(&mut frames, ms(157)), (ms(157), ms(182)));
         assert_eq!(frame(&mut frames, ms(158)), (ms(167), ms(192)));
     }
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn slots_converge_to_the_display_phase() {
-        // Refreshes at 3, 13, 23 … ms; a frame has to start 12 ms earlier: at 1, 11, 21 …
+        // The refreshes are at 3, 13, 23 … ms. A frame has to start 12 ms earlier: at 1, 11, 21 … ms.
         let timing = FrameTiming {
             phase: Some(ms(1_000_003)),
             delay: Delay {
@@ -269,7 +271,8 @@ mod tests {
         assert_eq!(frames.wait(ms(0), UNSYNCHRONIZED), Wait::ForBegin);
         assert_eq!(frames.begin(), Ok(xr::Result::SUCCESS));
         assert_eq!(frames.begin(), order);
-        // The next frame may be waited for before this one ends; it replaces a frame that never ends.
+        // `xrWaitFrame` may be called for the next frame before this frame ends. If this frame never ends, the next
+        // frame replaces it.
         assert!(matches!(frames.wait(ms(0), UNSYNCHRONIZED), Wait::Until(_)));
         assert_eq!(frames.begin(), Ok(xr::Result::FRAME_DISCARDED));
         assert_eq!(frames.may_end(), Ok(()));

@@ -16,10 +16,10 @@ const STALE: Duration = Duration::from_millis(330);
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct HeadState {
     pub(crate) pose: Pose,
-    /// Linear velocity in m/s, if known; the angular velocity is in rad/s.
+    /// Linear velocity in m/s, if known. `angular` is in rad/s.
     pub(crate) linear: Option<Vector>,
     pub(crate) angular: Option<Vector>,
-    /// Whether it was measured recently.
+    /// Whether the pose was measured recently.
     pub(crate) tracked: bool,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct HeadTracker {
     newest: Option<Sample>,
     /// The earlier poses.
     track: PoseTrack,
-    /// The velocity that the client reports, or otherwise that derived from earlier poses.
+    /// The velocity that the client reports; if it reports none, the velocity derived from earlier poses.
     velocity: Velocity,
 }
 
 impl HeadTracker {
-    /// Takes the newest pose. A duplicate changes nothing.
+    /// Takes the newest pose. A duplicate does not change the velocity.
     pub(crate) fn update(&mut self, posed: ReceivedPose) {
         let sample = Sample {
             posed,
@@ -100,7 +100,7 @@ impl HeadTracker {
 
 #[allow(
     clippy::cast_precision_loss,
-    reason = "spans of interest are far below a second"
+    reason = "the spans are far below a second"
 )]
 fn seconds(from: Instant, to: Instant) -> f32 {
     to.0.saturating_sub(from.0) as f32 / 1e9
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_steady_rotation_is_extrapolated() {
         let mut tracker = HeadTracker::default();
-        // 2 rad/s and 0.5 m/s.
+        // The head turns at 2 rad/s and moves at 0.5 m/s.
         for (id, at) in (1..).zip([0, 10, 20]) {
             let at_s = at as f32 / 1e3;
             tracker.update(posed(id, at, 0.5 * at_s, 2.0 * at_s));
@@ -150,7 +150,7 @@ mod tests {
         assert!(near(&head.pose.orientation.vector(), &[0.0, 0.12, 0.0]));
         assert!(near(&head.pose.at, &[0.03, 0.0, 0.0]));
         assert!(head.tracked);
-        // A duplicate pose is not a standstill.
+        // A duplicate pose does not mean that the head stands still.
         tracker.update(posed(3, 20, 0.01, 0.04));
         assert_eq!(tracker.predict(ms(21), ms(60)), head);
         // The extrapolation is limited.
@@ -168,7 +168,7 @@ mod tests {
         }
         let turns = tracker.predict(ms(20), ms(20)).angular.unwrap();
         assert!(turns[1].abs() < 0.051, "{turns:?}");
-        // Another player has another head.
+        // The poses of a different player start without a velocity.
         let mut other = posed(1, 21, 1.0, 0.0);
         other.subscriber = SubscriberId::Session(SessionId(2));
         tracker.update(other);

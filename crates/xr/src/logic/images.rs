@@ -12,15 +12,15 @@ const ORDER: xr::Result = xr::Result::ERROR_CALL_ORDER_INVALID;
 /// The images of one swapchain.
 #[derive(Debug)]
 pub(crate) struct ImageQueue {
-    /// Images that are not acquired, the least recently released first.
+    /// Images that are not acquired, ordered by release time, oldest first.
     free: VecDeque<u32>,
-    /// Images that are acquired and not released, in this order.
+    /// Images that are acquired and not released, in the order of acquisition.
     acquired: VecDeque<u32>,
-    /// Whether the first acquired image has been waited for.
+    /// Whether the oldest acquired image has been waited for.
     waited: bool,
-    /// The image that was released last, which a layer shows.
+    /// The image that was released last. Layers show this image.
     newest: Option<u32>,
-    /// Whether there is a single image that is acquired once.
+    /// Whether the swapchain has a single image, which can be acquired only once.
     is_static: bool,
 }
 
@@ -38,7 +38,10 @@ impl ImageQueue {
     /// `xrAcquireSwapchainImage`.
     pub(crate) fn acquire(&mut self) -> Outcome<u32> {
         if self.is_static && self.newest.is_some() {
-            return Err(with_message(ORDER, c"a static image is acquired once"));
+            return Err(with_message(
+                ORDER,
+                c"a static image can be acquired only once",
+            ));
         }
         let index = self.free.pop_front();
         let index =
@@ -47,17 +50,17 @@ impl ImageQueue {
         Ok(index)
     }
 
-    /// The image of `xrWaitSwapchainImage`, which is the one that was acquired first.
+    /// The image for which `xrWaitSwapchainImage` waits: the oldest acquired image.
     pub(crate) fn next_to_wait(&self) -> Outcome<u32> {
         let first = self.acquired.front().filter(|_| !self.waited);
         first.copied().ok_or_else(|| {
             let message =
-                c"no image is acquired, or the one that was acquired first was waited for";
+                c"no image is acquired, or the oldest acquired image has already been waited for";
             with_message(ORDER, message)
         })
     }
 
-    /// Marks the first acquired image as waited for.
+    /// Marks the oldest acquired image as waited for.
     pub(crate) fn mark_waited(&mut self) {
         self.waited = true;
     }
@@ -81,7 +84,7 @@ impl ImageQueue {
     pub(crate) fn latest_released(&self) -> Outcome<u32> {
         let none = xr::Result::ERROR_LAYER_INVALID;
         (self.newest)
-            .ok_or_else(|| with_message(none, c"no image of a layer's swapchain was released"))
+            .ok_or_else(|| with_message(none, c"a layer's swapchain has no released image"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Input devices and action states. It selects the bindings in effect, reads their components, and computes the states at
-//! each `xrSyncActions` (OpenXR 1.0, sections 11.5 to 11.8).
+//! Input devices and action states. At each `xrSyncActions`, selects the bindings in effect, reads their components,
+//! and computes the states (OpenXR 1.0, sections 11.5 to 11.8).
 //!
 //! ```text
 //! devices: /user/hand/left has oculus/touch_controller, its trigger is at 0.7
@@ -26,7 +26,7 @@ use super::profiles::BoundSource;
 const PRESS_THRESHOLD: f32 = 0.7;
 const RELEASE_THRESHOLD: f32 = 0.6;
 
-/// Maximum number of component states of a device, which is more than any profile has.
+/// Maximum number of component states of a device. No profile has as many.
 const MAX_COMPONENTS: usize = 256;
 
 /// State of a component.
@@ -53,7 +53,7 @@ struct Device {
 struct Binding {
     action: ActionId,
     user: &'static str,
-    /// The path as it was suggested.
+    /// The path that the application suggested.
     path: xr::Path,
     source: BoundSource,
 }
@@ -65,7 +65,7 @@ pub(crate) struct ActiveSet {
     pub(crate) user: xr::Path,
 }
 
-/// The source of a pose action. Connected or not, it stays selected until another device replaces it.
+/// The source of a pose action. It stays selected, even while it is disconnected, until a different device replaces it.
 #[derive(Clone, PartialEq, Debug)]
 struct SelectedSource {
     user: &'static str,
@@ -90,7 +90,8 @@ pub(crate) struct Input {
     states: HashMap<(ActionId, xr::Path), State>,
     /// Sources of active pose and haptic actions.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
-    /// The source of pose actions that are bound to several devices. It is the first one, and stays selected.
+    /// The selected source of each pose action that is queried without a subaction path. The first source in effect is
+    /// selected, and stays selected.
     selected: HashMap<ActionId, SelectedSource>,
     /// The interaction profiles in effect since the last `xrSyncActions`.
     profiles: BTreeMap<&'static str, String>,
@@ -107,7 +108,7 @@ impl Input {
         device.is_active = is_active;
     }
 
-    /// Sets the state of a component, effective at the next `xrSyncActions`.
+    /// Sets the state of a component. The state takes effect at the next `xrSyncActions`.
     pub(crate) fn set_value(&mut self, user: &str, component: &str, value: Value) {
         let device = self.devices.entry(user.to_owned()).or_default();
         if device.values.len() < MAX_COMPONENTS || device.values.contains_key(component) {
@@ -127,7 +128,7 @@ impl Input {
         }
     }
 
-    /// Sets the pose of a component unless it has one.
+    /// Sets the pose of a component that has no pose yet.
     pub(crate) fn set_default_pose(&mut self, user: &str, component: &str, pose: Pose) {
         let known = |device: &Device| device.poses.contains_key(component);
         if !self.devices.get(user).is_some_and(known) {
@@ -182,8 +183,8 @@ impl Input {
         before != self.profiles
     }
 
-    /// Whether this is the selected source of a pose action that is queried without a subaction path. It is the first of its
-    /// bindings, and stays selected.
+    /// Whether this is the selected source of a pose action that is queried without a subaction path. The first source
+    /// in effect is selected, and stays selected.
     fn is_selected_source(
         &mut self,
         action: ActionId,
@@ -269,7 +270,7 @@ impl Input {
         let counts = |binding: &&&Binding| {
             let priority = actions.priority(binding.action.0);
             let mut components = binding.source.components().into_iter();
-            // Poses are shared between sets: reading one suppresses no other binding.
+            // Sets share poses: a pose binding is never suppressed.
             matches!(binding.source, BoundSource::Pose(_))
                 || components.all(|component| {
                     highest.get(&(binding.user, identifier(component))) == Some(&priority)
@@ -281,7 +282,7 @@ impl Input {
             .collect()
     }
 
-    /// Reads the state of a component, which is zero before the device's first report.
+    /// Reads the state of a component. The state is zero before the device's first report.
     fn read(&self, user: &str, source: &BoundSource, previous: Option<Value>) -> Option<Value> {
         let device = self.devices.get(user)?;
         let number = |component: &String| match device.values.get(component) {
@@ -318,7 +319,7 @@ impl Input {
         self.states.get(&(action, user)).copied()
     }
 
-    /// The top level user path and component of a pose or haptic action; `None` if it is inactive.
+    /// The top level user path and component of a pose or haptic action; `None` if the action is inactive.
     pub(crate) fn pose_source(
         &self,
         action: ActionId,
@@ -328,7 +329,7 @@ impl Input {
         Some((*user, component.as_str()))
     }
 
-    /// The pose of the component of a pose action.
+    /// The pose of the component to which a pose action is bound.
     pub(crate) fn pose(&self, action: ActionId, user: xr::Path) -> Option<Pose> {
         let (user, component) = self.pose_source(action, user)?;
         let device = self.devices.get(user).filter(|device| device.is_active)?;
@@ -344,7 +345,7 @@ impl Input {
             .collect()
     }
 
-    /// The top level user paths at which a haptic action is bound; with `XR_NULL_PATH`, all of them.
+    /// The top level user paths at which a haptic action is bound: only `user`, or all of them for `XR_NULL_PATH`.
     pub(crate) fn haptic_users(&self, action: ActionId, user: xr::Path) -> Vec<&'static str> {
         let own = |binding: &&Binding| {
             binding.action == action && matches!(binding.source, BoundSource::Haptic(_))
@@ -364,10 +365,11 @@ impl Input {
     }
 }
 
-/// The identifier of a component, such as `/input/trigger` for its value and for its touch.
+/// The identifier of a component. For example, `/input/trigger` is the identifier of the trigger's value and of its
+/// touch.
 fn identifier(component: &str) -> &str {
     let mut ends = component.match_indices('/').map(|(at, _)| at);
-    // "/input/trigger/value": up to the third slash.
+    // The part before the third slash, as in `/input/trigger/value`.
     ends.nth(2).map_or(component, |end| &component[..end])
 }
 
@@ -380,7 +382,7 @@ fn combined(a: Value, b: Value) -> Value {
         (Value::Vector2f(a), Value::Vector2f(b)) => {
             Value::Vector2f(if length(b) > length(a) { b } else { a })
         }
-        // The sources of an action have the same type.
+        // Never happens: all sources of an action have the same type.
         _ => a,
     }
 }
@@ -606,7 +608,7 @@ mod tests {
         game.input.set_device(LEFT, SIMPLE, true);
         game.sync(&[set]);
         assert_eq!(game.input.pose(hand, whole), Some(poses[0]));
-        // Another device at the same path, without suggested bindings.
+        // A different device, without suggested bindings, at the same path.
         game.input.set_device(LEFT, TOUCH, true);
         game.sync(&[set]);
         assert_eq!(game.input.pose(hand, whole), Some(poses[1]));

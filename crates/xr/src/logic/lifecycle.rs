@@ -80,17 +80,17 @@ impl Lifecycle {
         std::mem::take(&mut self.changes)
     }
 
-    /// Whether it has been begun and not ended.
+    /// Whether the session has been begun and not ended.
     pub(crate) fn is_running(&self) -> bool {
         self.running
     }
 
-    /// Whether a client displays its pictures.
+    /// Whether a client displays the session's pictures.
     pub(crate) fn is_visible(&self) -> bool {
         matches!(self.state, State::Visible | State::Focused)
     }
 
-    /// Whether it gets the input of a player.
+    /// Whether the session gets the input of a player.
     pub(crate) fn is_focused(&self) -> bool {
         self.state == State::Focused
     }
@@ -107,7 +107,7 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The application is synchronised: its first frame has ended, or the session is headless.
+    /// Marks the session as synchronised. Called when a frame has ended, or when a headless session begins.
     pub(crate) fn synchronize(&mut self) {
         self.synchronized = self.running;
         self.advance();

@@ -1,4 +1,4 @@
-//! Paths: strings of a fixed syntax, which the application uses as numbers (OpenXR 1.0, section 6).
+//! Paths: strings with a fixed syntax. The application refers to them by numbers (OpenXR 1.0, section 6).
 
 use std::collections::HashMap;
 
@@ -44,7 +44,8 @@ impl Paths {
     }
 }
 
-/// Whether a string is a path: names of lower-case letters, digits, `-`, `_` and `.`, each preceded by `/`.
+/// Whether a string is a path: a sequence of names, each preceded by `/`. Names consist of lower-case letters, digits,
+/// `-`, `_` and `.`.
 fn is_well_formed(text: &str) -> bool {
     let letter = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(&c);
     let name = |name: &str| name.bytes().all(letter) && !name.bytes().all(|c| c == b'.');

@@ -72,7 +72,7 @@ impl Pose {
         }
     }
 
-    /// The pose of the parent space in this one.
+    /// The pose of the parent space in this space.
     pub(crate) fn inverse(self) -> Pose {
         let orientation = self.orientation.inverse();
         Pose {

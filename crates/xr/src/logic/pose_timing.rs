@@ -1,5 +1,5 @@
-//! Computes the times at which the client should sample the head's pose. They are derived from the time at which the
-//! application locates views (its first `xrLocateViews` of a frame), and from the transit time of poses.
+//! Computes the times at which the client should sample the head's pose. They depend on two measured times: when the
+//! application first calls `xrLocateViews` in a frame, and how long a pose takes to arrive.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use openuvr_proto::time::Instant;
 /// Number of samples considered: 1.5 s at 90 Hz, as for the display latency.
 const WINDOW: usize = 135;
 
-/// Minimum number of samples. With fewer, no schedule is sent (guess).
+/// Minimum number of samples. With fewer samples, no schedule is sent (guess).
 const MIN_SAMPLES: usize = 15;
 
-/// Upper limit of a sample. A longer one is a clock step, or an application that does other work first.
+/// Upper limit of a sample. A longer time is due to a clock step, or to an application that does other work first.
 const MAX_SPAN: Duration = Duration::from_millis(250);
 
 /// A sliding window of durations.
@@ -49,7 +49,7 @@ pub(crate) struct PoseTiming {
     located: SampleWindow,
     /// From the sampling of a pose to its arrival.
     transit: SampleWindow,
-    /// The newest slot, and whether its frame has located its views.
+    /// The newest slot, and whether the application has located the views of its frame.
     slot: Option<(Instant, bool)>,
     newest: Option<(SubscriberId, PoseId)>,
 }
@@ -83,11 +83,12 @@ impl PoseTiming {
         }
     }
 
-    /// The times at which poses should be sampled, for slots that are a `period` apart. They precede the `xrLocateViews` of
-    /// most frames by the 99th percentile of the transit time. `None` if there are too few samples.
+    /// The times at which the client should sample poses, for slots that are a `period` apart. In most frames, the time
+    /// from sampling to `xrLocateViews` is at least the 99th percentile of the transit time. `None` if there are too
+    /// few samples.
     pub(crate) fn schedule(&self, period: Duration) -> Option<RefreshTiming<Instant>> {
         let (slot, _) = self.slot?;
-        // The 10th percentile, so that earlier frames use the pose of the previous period.
+        // The 10th percentile: only frames that locate their views even earlier use the pose of the previous period.
         let located = slot + self.located.percentile(10)?;
         let transit = i64::try_from(self.transit.percentile(99)?.as_nanos()).ok()?;
         Some(RefreshTiming {
@@ -130,14 +131,14 @@ mod tests {
         for (id, slot) in (0..).zip((0..1000).step_by(10)) {
             assert_eq!(timing.schedule(period).is_some(), id > 14, "{id}");
             timing.on_slot(ms(slot));
-            // Some frames locate views late, and some poses arrive late.
+            // Some frames locate their views late, and some poses arrive late.
             let late = if id % 7 == 3 { 4 } else { 0 };
             timing.on_pose(&posed(id, slot - 3, slot + late - 2));
             timing.on_pose(&posed(id, slot - 3, slot + late - 2));
             timing.on_located(ms(slot + 2 + late));
             timing.on_located(ms(slot + 9));
         }
-        // Slot at 990 ms, located 2 ms later, transit time at most 5 ms.
+        // The slot is at 990 ms, the views are located 2 ms later, and the transit time is at most 5 ms.
         let schedule = timing.schedule(period).unwrap();
         assert_eq!((schedule.phase, schedule.period), (ms(987), period));
     }

@@ -4,10 +4,10 @@
 pub(crate) struct Profile {
     /// The path without `/interaction_profiles/`.
     pub(super) name: &'static str,
-    /// The top level user paths, each of which has all components in `both`.
+    /// The top level user paths. Each of them has all components in `both`.
     pub(super) user_paths: &'static [&'static str],
     pub(super) both: &'static [&'static str],
-    /// Components that only the left or the right hand has.
+    /// Components that only the left hand has. `right` contains those of the right hand.
     pub(super) left: &'static [&'static str],
     pub(super) right: &'static [&'static str],
 }

@@ -1,14 +1,14 @@
-//! The interaction profiles for which bindings may be suggested, and the components that actions read. A runtime has to
-//! accept all profiles of the instance's OpenXR version, whichever devices the player has.
+//! The interaction profiles for which an application may suggest bindings, and the components that actions read. A
+//! runtime has to accept all profiles of the instance's OpenXR version, regardless of the player's devices.
 
 use openxr_sys as xr;
 
 use super::profile_table::{PROFILES_1_0, PROFILES_1_1, Profile};
 
-/// Components of each hand since OpenXR 1.1, in all profiles.
+/// Components that OpenXR 1.1 added to each hand in all profiles.
 const HAND_1_1: &[&str] = &["input/grip_surface/pose"];
 
-/// Additional components of this profile since OpenXR 1.1.
+/// The profile for which OpenXR 1.1 has a list of its own, `TOUCH_1_1`.
 const TOUCH: &str = "oculus/touch_controller";
 const TOUCH_1_1: &[&str] = &[
     "input/grip_surface/pose",
@@ -16,14 +16,13 @@ const TOUCH_1_1: &[&str] = &[
     "input/thumb_resting_surfaces/proximity",
 ];
 
-/// The source to which an action is bound. Components are named without the top level user path, such as
-/// `/input/trigger/value`.
+/// The source to which an action is bound. Component names omit the top level user path, as in `/input/trigger/value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BoundSource {
     /// A button, or a float component with a threshold.
     Bool(String),
     Float(String),
-    /// One component, or one for each axis.
+    /// A component that contains both axes, and the components of the x and y axes. The first takes precedence.
     Vector2f(String, [String; 2]),
     Pose(String),
     Haptic(String),
@@ -59,7 +58,7 @@ impl Profile {
         all.find(|profile| profile.name == name)
     }
 
-    /// Whether it requires OpenXR 1.1.
+    /// Whether the profile requires OpenXR 1.1.
     pub(crate) fn requires_1_1(&self) -> bool {
         PROFILES_1_1.iter().any(|profile| profile.name == self.name)
     }
@@ -73,7 +72,7 @@ impl Profile {
         }
     }
 
-    /// The top level user path of a path, if this profile has it.
+    /// The top level user path at the start of a path; `None` if this profile does not have it.
     pub(crate) fn user_of(&self, path: &str) -> Option<&'static str> {
         let begins = |user: &&&str| {
             let rest = path.strip_prefix(**user);
@@ -96,14 +95,14 @@ impl Profile {
             .copied()
     }
 
-    /// Whether the profile has a path such as `/user/hand/left/input/trigger/value` in OpenXR 1.1 or 1.0. The
-    /// last element may be omitted; the runtime then selects a component.
+    /// Whether the profile has this path, such as `/user/hand/left/input/trigger/value`, in OpenXR 1.1 or in OpenXR
+    /// 1.0. The last element may be omitted; the runtime then selects a component.
     pub(crate) fn has(&self, path: &str, is_1_1: bool) -> bool {
         let Some(user) = self.user_of(path) else {
             return false;
         };
         let rest = &path[user.len() + 1..];
-        // The identifier is required: `input` alone is no path.
+        // The identifier is required: `input` alone is not a path.
         let is_there = |component: &&str| is_1_1 || !self.components_1_1(user).contains(component);
         rest.split('/').count() >= 2
             && self.components(user).filter(is_there).any(|component| {

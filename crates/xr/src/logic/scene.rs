@@ -1,4 +1,4 @@
-//! A frame's layers in each eye, and the position of the eyes in the streamed picture.
+//! The layers of a frame for each eye, and the position of each eye in the streamed picture.
 
 use openuvr_proto::units::Size;
 
@@ -7,7 +7,7 @@ use super::composition::{Eye, Surface};
 /// The layers of one eye, with images in the caller's representation.
 pub(crate) struct EyeScene<I> {
     pub(crate) eye: Eye,
-    /// From back to front.
+    /// The layers, from back to front.
     pub(crate) surfaces: Vec<Surface<I>>,
 }
 

@@ -1,7 +1,7 @@
-//! Spaces, and their relations at a time.
+//! Spaces, and their poses relative to each other at a given time.
 //!
-//! The player's space is `LOCAL`: the client's poses refer to it. `STAGE` and `LOCAL_FLOOR` are lower by [`EYE_HEIGHT`],
-//! because clients do not report their floor yet.
+//! The player's space is `LOCAL`: the client's poses refer to it. The origins of `STAGE` and `LOCAL_FLOOR` are
+//! [`EYE_HEIGHT`] below it, because clients do not report their floor yet.
 
 use openxr_sys as xr;
 
@@ -22,11 +22,11 @@ pub(crate) enum Origin {
     Floor,
     /// The head.
     View,
-    /// The pose of an action, for a subaction path.
+    /// The pose of an action, restricted to a subaction path.
     Action(ActionId, xr::Path),
 }
 
-/// Poses of the player at a time.
+/// Poses of the player at a given time.
 pub(crate) trait PoseProvider {
     fn head(&self) -> &HeadState;
 
@@ -61,7 +61,7 @@ impl Origin {
     }
 }
 
-/// A space: a pose in its origin.
+/// A space: an offset from its origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Space {
     pub(crate) origin: Origin,
@@ -79,7 +79,7 @@ pub(crate) struct Location {
 }
 
 impl Space {
-    /// Locates the space in the player's space; `None` if it has no pose.
+    /// Locates the space in the player's space; `None` if the space has no pose.
     pub(crate) fn in_local(&self, player: &impl PoseProvider) -> Option<Location> {
         let head = player.head();
         let still = |pose| Location {
@@ -94,7 +94,7 @@ impl Space {
                 Pose::translation([0.0, -EYE_HEIGHT, 0.0]).of(self.offset),
             )),
             Origin::View => {
-                // An offset from a rotating head adds velocity.
+                // A rotating head also moves a space that is offset from the head.
                 let arm = head.pose.orientation.turn(self.offset.at);
                 let swing = head.angular.map(|angular| cross(angular, arm));
                 let linear = head.linear.map(|v| add(v, swing.unwrap_or_default()));
@@ -114,13 +114,13 @@ impl Space {
         }
     }
 
-    /// Locates the space in `base`; `None` if one of them has no pose.
+    /// Locates the space in `base`; `None` if one of the two spaces has no pose.
     pub(crate) fn locate_in(&self, base: &Space, player: &impl PoseProvider) -> Option<Location> {
         let (own, base_location) = (self.in_local(player)?, base.in_local(player)?);
         let same = self.origin == base.origin;
         let back = base_location.pose.inverse();
-        // Velocities are those in the player's space, rotated into the base: exact for a base that does not
-        // move. Spaces of the same origin do not move relative to each other.
+        // Velocities in the player's space are rotated into the base space, which is exact if the base does not move.
+        // Spaces of the same origin do not move relative to each other.
         let seen = |velocity: Option<Vector>| match same {
             true => Some([0.0; 3]),
             false => velocity.map(|velocity| back.orientation.turn(velocity)),

@@ -16,7 +16,7 @@ pub(crate) const MAX_VIEW_SIDE: u32 = 4096;
 /// Maximum array size (guess: two eyes, or a stack of pages).
 const MAX_ARRAY_SIZE: u32 = 256;
 
-/// Number of images: one is shown, one is copied, and one is rendered.
+/// Number of images: at a time, one image is shown, one is copied, and one is rendered.
 const IMAGE_COUNT: u32 = 3;
 
 /// Validated parameters.
@@ -57,7 +57,7 @@ impl SwapchainInfo {
                 c"a size is 0, or more than 8192 pixels a side",
             ));
         }
-        // Down to a single pixel.
+        // The smallest mip level has a single pixel.
         let halvings = u32::BITS - info.width.max(info.height).leading_zeros();
         if info.array_size > MAX_ARRAY_SIZE || info.mip_count > halvings {
             return Err(with_message(

@@ -9,16 +9,16 @@ use openxr_sys as xr;
 use super::composition::Eye;
 use super::pose::Pose;
 
-/// Default interpupillary distance in metres (the mean of adults, and the default of most headsets).
+/// Default interpupillary distance in metres (the average of adults, and the default of most headsets).
 const DEFAULT_IPD: f32 = 0.063;
 
-/// Default field of view to each side, in radians: 90° in all, about that of most headsets.
+/// Default field of view to each side, in radians. The total is 90°, about the same as in most headsets.
 const DEFAULT_HALF_FOV: f32 = FRAC_PI_4;
 
 /// Maximum number of layers of a frame. The specification requires at least 16.
 pub(crate) const MAX_LAYERS: u32 = 16;
 
-/// Field of view of each eye and interpupillary distance of a display.
+/// Parameters of a display: field of view of each eye, and interpupillary distance.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Headset {
     fov: [xr::Fovf; 2],
@@ -48,7 +48,7 @@ impl Headset {
         }
     }
 
-    /// The eyes of a head: left and right, or a single one between them with the union of both fields of
+    /// The eyes of a head: the left and the right eye, or a single eye in the middle with the union of both fields of
     /// view.
     pub(crate) fn eyes(&self, head: Pose, count: usize) -> Vec<Eye> {
         let [left, right] = self.fov;

@@ -1,7 +1,7 @@
-//! Composes the layers of a frame into one picture, if they cannot be copied.
+//! Composes the layers of a frame into one picture, for frames whose layers cannot be copied.
 //!
-//! One picture is sufficient, because the commands that read it precede the next composition on the same queue. Command
-//! buffers and descriptor pools rotate between the frames in flight.
+//! One picture is sufficient for all frames: the commands that read it precede the next composition on the same queue.
+//! Each frame in flight has its own command buffer and descriptor pool.
 
 use ash::vk;
 use openuvr_media::capture::vulkan::{CopyRegion, Pixels};
@@ -22,7 +22,7 @@ const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/layers.spv"));
 /// Number of frames in flight.
 const FRAMES_IN_FLIGHT: usize = 3;
 
-/// Maximum number of surfaces of both eyes.
+/// Maximum number of surfaces, for both eyes together.
 const SURFACES: u32 = MAX_LAYERS * 2;
 
 /// Timeout of one wait for a fence, in ns; the wait is then repeated.
@@ -87,7 +87,7 @@ impl Composer {
             in_flight: Vec::new(),
             next: 0,
         };
-        // SAFETY: the caller's duty; handles that were not created are null, which destroying ignores.
+        // SAFETY: the caller's duty; a handle that was not created is null, and destroying a null handle has no effect.
         unsafe {
             let made = composer.make(of);
             made.inspect_err(|_| composer.destroy(&of.functions))?;
@@ -119,7 +119,7 @@ impl Composer {
         let pool = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER)
             .queue_family_index(of.family);
-        // SAFETY: the caller's duty; each object uses those created before it.
+        // SAFETY: the caller's duty; each object uses only objects created before it.
         unsafe {
             let picture = *self
                 .picture
@@ -231,7 +231,7 @@ impl Composer {
         let device = &of.functions;
         let index = self.next;
         self.next = (index + 1) % FRAMES_IN_FLIGHT;
-        // SAFETY: the caller's duty; the resources are reused after the device has finished with them.
+        // SAFETY: the caller's duty; the resources are reused only after the device has finished with them.
         unsafe {
             self.in_flight[index].wait_idle(device)?;
             let FrameResources {
@@ -305,7 +305,7 @@ impl Composer {
                 let graphics = vk::PipelineBindPoint::GRAPHICS;
                 device.cmd_bind_descriptor_sets(commands, graphics, self.layout, 0, &[set], &[]);
                 let constants = constants(surface, eye);
-                // A structure of plain numbers without uninitialised padding.
+                // `Constants` contains only numbers, without uninitialised padding.
                 let bytes = std::slice::from_raw_parts(
                     (&raw const constants).cast::<u8>(),
                     size_of::<Constants>(),
@@ -368,7 +368,7 @@ impl Composer {
     /// The device is alive.
     pub(super) unsafe fn wait_idle(&mut self, device: &ash::Device) {
         for frame in &mut self.in_flight {
-            // SAFETY: the caller's duty. A lost device has finished.
+            // SAFETY: the caller's duty. An error means that the device is lost, so it executes nothing any more.
             let _ = unsafe { frame.wait_idle(device) };
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct ForeignHandle(pub(crate) *const c_void);
 // SAFETY: the value is opaque here, and Vulkan handles may be used from any thread.
 unsafe impl Send for ForeignHandle {}
 
-/// Vulkan state of an instance before a session exists.
+/// Vulkan state of an OpenXR instance before a session exists.
 #[derive(Default)]
 pub(crate) struct DeviceSelection {
     /// Whether `xrGetVulkanGraphicsRequirements` has been called.
@@ -31,7 +31,7 @@ pub(crate) struct DeviceSelection {
     pub(crate) selected: Option<(ForeignHandle, ForeignHandle)>,
 }
 
-/// A handle in the representation of OpenXR.
+/// Converts a Vulkan handle to the pointer that OpenXR uses for it.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "such a handle is a pointer"
@@ -40,16 +40,17 @@ pub(crate) fn pointer(handle: impl Handle) -> *const c_void {
     handle.as_raw() as usize as *const c_void
 }
 
-/// A handle in the representation of Vulkan.
+/// Converts a pointer from OpenXR to a Vulkan handle.
 pub(crate) fn handle<H: Handle>(pointer: *const c_void) -> H {
     H::from_raw(pointer.addr() as u64)
 }
 
 impl DeviceSelection {
-    /// Selects a device of a Vulkan instance. It prefers a discrete GPU, then an integrated one.
+    /// Selects a device of a Vulkan instance: preferably a discrete GPU, otherwise an integrated GPU, otherwise any
+    /// device.
     ///
     /// # Safety
-    /// `instance` is null or the application's.
+    /// `instance` is null or an instance of the application.
     pub(crate) unsafe fn select(&mut self, instance: VkInstance) -> Outcome<VkPhysicalDevice> {
         if instance.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -82,13 +83,13 @@ impl DeviceSelection {
     /// The functions of a Vulkan instance.
     ///
     /// # Safety
-    /// `instance` is the application's.
+    /// `instance` is an instance of the application.
     pub(super) unsafe fn instance(&self, instance: VkInstance) -> Outcome<ash::Instance> {
         let get_proc = match self.get_proc {
             Some(get_proc) => get_proc,
             None => library()?,
         };
-        // SAFETY: a function of the Vulkan loader, and an instance of it.
+        // SAFETY: `get_proc` is a function of the Vulkan loader, and `instance` was created by that loader.
         unsafe {
             let load = |name: &CStr| {
                 let found = get_proc(instance, name.as_ptr());
@@ -99,7 +100,7 @@ impl DeviceSelection {
     }
 }
 
-/// The Vulkan loader's entry point. The library stays loaded, because the application uses it, too.
+/// The Vulkan loader's entry point. The library stays loaded, because the application also uses it.
 fn library() -> Outcome<VkGetInstanceProcAddr> {
     // SAFETY: the Vulkan loader has no initialisers with preconditions, and the function has this type.
     unsafe {

@@ -1,5 +1,5 @@
-//! A session's use of the application's Vulkan device: swapchain images, and submission of pictures, copied
-//! where possible and composed otherwise.
+//! A session's use of the application's Vulkan device: creates swapchain images, and submits pictures, which are copied
+//! where possible and otherwise composed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use crate::stream::FrameSink;
 /// Maximum number of swapchains of a session (guess: engines have some dozens).
 const MAX_SWAPCHAINS: u32 = 1024;
 
-/// The device of a session.
+/// The Vulkan device of a session, and the resources that the runtime has on it.
 pub(crate) struct Graphics {
     pub(super) device: Device,
     swapchains: AtomicU32,
@@ -37,7 +37,7 @@ impl Graphics {
     /// Uses the application's device.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the device is not the selected one.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the device is not the selected device.
     ///
     /// # Safety
     /// The binding's handles are valid until [`Graphics::close`].
@@ -56,7 +56,7 @@ impl Graphics {
         {
             return Err(wrong);
         }
-        // SAFETY: the caller's duty; the physical device is the selected one.
+        // SAFETY: the caller's duty; the physical device is the selected device.
         unsafe {
             let instance = selection.instance(binding.instance)?;
             let physical: vk::PhysicalDevice = handle(binding.physical_device);
@@ -76,7 +76,7 @@ impl Graphics {
             }
             let memory = instance.get_physical_device_memory_properties(physical);
             let spawn = |wait: Wait| {
-                // Signals are for the application, and a panic must not end it.
+                // The application handles signals, so this thread blocks them. A panic must not end the application.
                 Scheduler::ordinary().spawn(ThreadRole::Dispatch, "openuvr-xr-copy", || {
                     let wait = std::panic::AssertUnwindSafe(wait);
                     let _ = std::panic::catch_unwind(|| { wait }.0());
@@ -122,8 +122,8 @@ impl Graphics {
             .collect()
     }
 
-    /// Creates the images of a swapchain. The application owns the queue during this call, so
-    /// [`Graphics::acquired`] initialises their layout.
+    /// Creates the images of a swapchain. During this call, only the application may use the queue, so
+    /// [`Graphics::acquired`] later initialises the layout of the images.
     ///
     /// # Errors
     /// Returns the error code that the specification defines.
@@ -161,7 +161,7 @@ impl Graphics {
             return Err(xr::Result::ERROR_LIMIT_REACHED);
         }
         let mut swapchain_images = SwapchainImages::new(*parameters, Vec::new());
-        // SAFETY: the device outlives the session, and supports such images.
+        // SAFETY: the device outlives the session, and supports images with these parameters.
         let made = unsafe {
             (0..parameters.common.count()).try_for_each(|_| {
                 let image = Owned::new(&self.device.functions, &self.device.memory, &info)?;
@@ -182,7 +182,7 @@ impl Graphics {
     /// Called before an image is acquired: the first call initialises the layout of all images.
     ///
     /// # Errors
-    /// Returns an error if the device is lost, or out of memory for a command.
+    /// Returns an error if the device is lost, or has no memory for a command.
     pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
         let closed = self.lock_closed();
         if *closed || swapchain_images.was_initialised() {
@@ -193,7 +193,7 @@ impl Graphics {
         done.map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)
     }
 
-    /// Transitions new images to the layout that the application expects, and waits.
+    /// Transitions new images to the layout that the application expects, and waits for the transition.
     ///
     /// # Safety
     /// The images are new, and this thread may use the queue.
@@ -247,7 +247,7 @@ impl Graphics {
         self.composer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the flag that the session has ended. The device stays usable while the lock is held.
+    /// Locks `closed`. The session cannot end while the lock is held, so the device stays usable.
     fn lock_closed(&self) -> MutexGuard<'_, bool> {
         self.closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +282,7 @@ impl Graphics {
         self.swapchains.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Submits the picture of a frame. The picture is dropped if no buffer is free.
+    /// Submits the picture of a frame. Drops the picture if no buffer is free.
     ///
     /// # Errors
     /// Returns one line with the reason.
@@ -327,7 +327,7 @@ impl Graphics {
         scene: &Scene<Image>,
     ) -> Result<(Pixels, Vec<CopyRegion>), vk::Result> {
         let mut composer = self.composer();
-        // SAFETY: the caller's duty; a composer of another size is idle before it is destroyed.
+        // SAFETY: the caller's duty; a composer for a different size is idle before it is destroyed.
         unsafe {
             if let Some(mut old) = composer.take_if(|c| c.size != scene.total_size()) {
                 self.ring.settle();
@@ -342,13 +342,13 @@ impl Graphics {
         }
     }
 
-    /// Frees the session's resources except swapchain images. The device is not used afterwards.
+    /// Frees all resources of the session except the swapchain images. The device is not used afterwards.
     pub(crate) fn close(&self) {
         let mut closed = self.lock_closed();
         if std::mem::replace(&mut *closed, true) {
             return;
         }
-        // SAFETY: the device is alive: the application must destroy the session before it.
+        // SAFETY: the device is alive, because the application must destroy the session before the device.
         unsafe {
             if let Some(mut composer) = self.composer().take() {
                 composer.wait_idle(&self.device.functions);

@@ -88,7 +88,7 @@ impl ImageInfo {
             .iter()
             .filter(|(theirs, _)| common.usage.contains(*theirs));
         let wanted = flags.fold(vk::ImageUsageFlags::empty(), |sum, (_, ours)| sum | *ours);
-        // Needed to render to the image, and for the runtime to read it.
+        // The usage that the application needs to render to the image, and the runtime to read it.
         let needed = match COLOURS.contains(&format) {
             true => {
                 vk::ImageUsageFlags::COLOR_ATTACHMENT
@@ -133,7 +133,7 @@ impl ImageInfo {
 pub(crate) struct SwapchainImages {
     pub(super) info: ImageInfo,
     pub(super) images: Vec<Owned>,
-    /// Views for the composition shader, by image index and layer, which are created at first use.
+    /// Views for the composition shader, by image index and array layer. Each is created when it is first used.
     pub(super) views: Mutex<Vec<((u32, u32), Readable)>>,
     initialised: AtomicBool,
     destroyed: AtomicBool,
@@ -155,12 +155,12 @@ impl SwapchainImages {
         self.initialised.swap(true, Ordering::Relaxed)
     }
 
-    /// Marks them as destroyed.
+    /// Marks the images as destroyed.
     pub(super) fn mark_destroyed(&self) {
         self.destroyed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they have been destroyed.
+    /// Whether the images have been destroyed.
     pub(super) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Relaxed)
     }
@@ -190,7 +190,7 @@ impl SwapchainImages {
         self.info.samples
     }
 
-    /// The pixel format, if the images can be streamed unchanged.
+    /// The pixel format of the images; `None` if they cannot be streamed unchanged.
     pub(super) fn pixels(&self) -> Option<Pixels> {
         let plain = self.info.samples == vk::SampleCountFlags::TYPE_1;
         match self.info.format {

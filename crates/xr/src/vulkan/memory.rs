@@ -1,4 +1,4 @@
-//! The runtime's own images on the application's device, each with its own memory.
+//! Images that the runtime creates on the application's device, each with its own memory.
 
 use ash::vk;
 
@@ -14,13 +14,13 @@ impl Owned {
     /// Returns the device's error. In this case, all resources have been freed.
     ///
     /// # Safety
-    /// The device is alive, and supports such images.
+    /// The device is alive, and supports images with these parameters.
     pub(super) unsafe fn new(
         device: &ash::Device,
         memory: &vk::PhysicalDeviceMemoryProperties,
         info: &vk::ImageCreateInfo<'_>,
     ) -> Result<Owned, vk::Result> {
-        // SAFETY: the caller's duty; handles that were not created are null, which destroying ignores.
+        // SAFETY: the caller's duty; a handle that was not created is null, and destroying a null handle has no effect.
         unsafe {
             let mut owned = Owned {
                 image: device.create_image(info, None)?,
@@ -66,7 +66,7 @@ impl Owned {
     }
 }
 
-/// View of an image for the shader: of the image itself, or of its resolved copy.
+/// The shader's view of an image: of the image itself, or of a resolved copy if the image is multisampled.
 #[derive(Clone, Copy)]
 pub(super) struct Readable {
     pub(super) view: vk::ImageView,

@@ -10,7 +10,7 @@ pub(super) const STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
     vk::ShaderStageFlags::VERTEX.as_raw() | vk::ShaderStageFlags::FRAGMENT.as_raw(),
 );
 
-/// A render pass that clears to black and ends in the layout for copying.
+/// A render pass that clears the picture to black and leaves it in the layout for copying.
 ///
 /// # Safety
 /// The device is alive.
@@ -45,7 +45,7 @@ pub(super) unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass,
             .dst_stage_mask(after.1)
             .dst_access_mask(after.2)
     };
-    // After the copy of the previous picture, and before the copy of this one.
+    // The render pass executes after the copy of the previous picture, and before the copy of its own picture.
     let outside = (vk::SUBPASS_EXTERNAL, copy, read);
     let inside = (0, output, written);
     let dependencies = [dependency(outside, inside), dependency(inside, outside)];

@@ -31,7 +31,7 @@ fn first_mip(layer: u32) -> vk::ImageSubresourceRange {
     }
 }
 
-/// The shader's view of an image, which the first call creates.
+/// The shader's view of an image. The first call for an image creates it.
 ///
 /// # Safety
 /// The device is alive.
@@ -81,7 +81,7 @@ pub(super) unsafe fn readable(of: &Device, image: &Image) -> Result<Readable, vk
     Ok(made)
 }
 
-/// Records the barriers that make an image readable by the shader, or return it to the application.
+/// Records the barriers that make an image readable by the shader (`to_shader`), or that return it to the application.
 ///
 /// # Safety
 /// The device is alive, and the commands are in the recording state.
@@ -101,7 +101,7 @@ pub(super) unsafe fn make_readable(
     let all = vk::PipelineStageFlags::ALL_COMMANDS;
     let none = vk::DependencyFlags::empty();
     let barrier = |which, layer, from, to| {
-        // Few per frame, so each is a full barrier.
+        // A frame has few barriers, so each of them is a full barrier.
         let any = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
         let barrier = vk::ImageMemoryBarrier::default()
             .src_access_mask(any)

@@ -1,4 +1,4 @@
-//! Frames of Vulkan images, and detection of those that can be copied.
+//! Frames that consist of Vulkan images, and detection of frames that can be copied without composition.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::logic::scene::Scene;
 #[derive(Clone)]
 pub(crate) struct Image {
     pub(crate) swapchain_images: Arc<SwapchainImages>,
-    /// Index of the image, and array layer in it.
+    /// Index of the image in the swapchain. `layer` is the array layer in the image.
     pub(crate) index: u32,
     pub(crate) layer: u32,
 }
@@ -25,7 +25,7 @@ impl Image {
 }
 
 impl Scene<Image> {
-    /// The copies that make up the picture; `None` if it has to be composed.
+    /// The copies that make up the picture; `None` if the picture has to be composed.
     pub(super) fn copies(&self) -> Option<(Pixels, Vec<CopyRegion>)> {
         let mut all: Option<Pixels> = None;
         let mut parts = Vec::new();
@@ -51,7 +51,7 @@ impl Scene<Image> {
         all.map(|pixels| (pixels, parts))
     }
 
-    /// Whether none of its images has been destroyed.
+    /// Whether none of the frame's images has been destroyed.
     pub(super) fn is_complete(&self) -> bool {
         let mut all = self.eyes.iter().flat_map(|eye| &eye.surfaces);
         all.all(|surface| !surface.image.swapchain_images.is_destroyed())

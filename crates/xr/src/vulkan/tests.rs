@@ -1,5 +1,5 @@
-//! Tests of pictures on a Vulkan device (lavapipe, or with `OPENUVR_VULKAN_DEVICE=0` the first device):
-//! compares the pixels that the host receives.
+//! Tests of pictures on a Vulkan device: compare the pixels that the host receives. The device is lavapipe, or the
+//! first device if `OPENUVR_VULKAN_DEVICE` is `0`.
 
 use std::ffi::{CStr, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ const EYE: Size = Size::new(40, 24);
 /// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Option<Duration> = Some(Duration::from_secs(30));
 
-/// Devices of lavapipe share rendering resources: one test at a time uses a device.
+/// Devices of lavapipe share rendering resources, so only one test at a time uses a device.
 static DEVICE_LOCK: Mutex<()> = Mutex::new(());
 
 /// A device with a session, and the host that receives its pictures.
@@ -122,7 +122,7 @@ impl Fixture {
         }
     }
 
-    /// Creates a swapchain and renders its first image, each layer in one colour (0 to 1).
+    /// Creates a swapchain, and fills each array layer of its first image with one colour (0 to 1).
     fn rendered(
         &self,
         format: vk::Format,
@@ -152,7 +152,7 @@ impl Fixture {
         Arc::new(swapchain_images)
     }
 
-    /// Fills a layer with one colour, as an application would.
+    /// Fills an array layer with one colour, as an application would.
     fn clear(&self, image: vk::Image, layer: u32, colour: [f32; 4]) {
         let Device {
             functions: device,
@@ -280,7 +280,8 @@ fn default_eyes() -> [Eye; 2] {
     [all[0], all[1]]
 }
 
-/// A frame with a view of each layer of `of`, and with surfaces in front.
+/// A frame that shows array layer 0 of `of` in the left eye and array layer `right` in the right eye, with the surfaces
+/// `front` in front.
 fn scene(of: &Arc<SwapchainImages>, right: u32, front: &[Surface<Image>]) -> Scene<Image> {
     let [a, b] = default_eyes();
     let eye = |eye: Eye, layer| EyeScene {
@@ -302,10 +303,10 @@ fn exclusive() -> std::sync::MutexGuard<'static, ()> {
 const RED: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 const BLUE: [f32; 4] = [0.0, 0.0, 1.0, 1.0];
 
-/// Centre and corner of the left eye's picture, and of the right eye's.
+/// Points in the picture: centre and corner of the left eye, then centre and corner of the right eye.
 const POINTS: [[u32; 2]; 4] = [[20, 12], [0, 0], [60, 12], [79, 23]];
 
-/// Half of the light intensity, in sRGB.
+/// The sRGB value of half the light intensity.
 const HALF: u8 = 188;
 
 fn near(pixels: &[[u8; 3]], expected: &[[u8; 3]]) -> bool {
@@ -367,7 +368,7 @@ fn a_quad_is_blended_in_front() {
     let behind = fixture.rendered(format, 1, &[RED, RED]);
     let unpremultiplied = fixture.rendered(format, 1, &[[0.0, 0.0, 1.0, 0.5]]);
     let multiplied = fixture.rendered(format, 1, &[[0.0, 0.0, 0.5, 0.5]]);
-    // Two metres ahead, half as wide and high as the picture.
+    // A quad two metres ahead, half as wide and half as high as the picture.
     let shape = Shape::Quad(Pose::translation([0.0, 0.0, -2.0]), [2.0, 2.0]);
     let blend = |alpha, unpremultiplied| Blend {
         alpha,
@@ -403,7 +404,7 @@ fn a_second_rotated_view_is_reprojected() {
     let format = vk::Format::R8G8B8A8_SRGB;
     let behind = fixture.rendered(format, 1, &[RED, RED]);
     let front = fixture.rendered(format, 1, &[BLUE]);
-    // Rotated to the left by half of the field of view: it covers the left half.
+    // The view is rotated to the left by half of the field of view, so it covers the left half.
     let orientation = crate::logic::pose::Rotation::around([0.0, std::f32::consts::FRAC_PI_4, 0.0]);
     let eye = Eye {
         pose: Pose {

@@ -1,4 +1,4 @@
-//! Actions: without devices, and with simulated devices.
+//! Actions without input devices, and actions with simulated devices.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -267,7 +267,7 @@ fn device_state_takes_effect_at_the_next_sync() {
         assert_eq!(state.changed_since_last_sync, xr::TRUE);
         assert!(state.last_change_time.as_nanos() > 0);
 
-        // The pose was set in one space, and can be located in any.
+        // A pose that was set in one space can be located in any space.
         let local = app.space(session, xr::ReferenceSpaceType::LOCAL);
         let mut ahead = xr::Posef::IDENTITY;
         ahead.position.z = -0.5;
@@ -294,7 +294,7 @@ fn device_state_takes_effect_at_the_next_sync() {
         let tracked = xr::SpaceLocationFlags::POSITION_TRACKED;
         assert!(location.location_flags.contains(tracked));
 
-        // The device is disconnected.
+        // Disconnect the device.
         left.set_active(touch, false);
         assert_eq!(sync(&app, session, game), xr::Result::SUCCESS);
         let state = left.float_state(pull);

@@ -1,5 +1,5 @@
 //! Requirements of the Khronos conformance suite that are easily violated. The suite itself runs separately (`./dev
-//! conformance`); these tests run together with all others.
+//! conformance`); these tests run with all other tests.
 
 use std::ffi::CStr;
 use std::ptr::null;
@@ -24,7 +24,7 @@ fn unterminated_names_are_invalid() {
         let Some(mut app) = Application::open(EXTENSIONS) else {
             return;
         };
-        // The loader allows one instance at a time.
+        // The loader allows only one instance at a time.
         done!(app, DestroyInstance(app.instance));
         app.instance = xr::Instance::default();
         for long in [true, false] {

@@ -1,4 +1,4 @@
-//! Messages to debug messengers, through the loader.
+//! Messages that the application's debug messengers receive through the loader.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
@@ -28,7 +28,7 @@ unsafe extern "system" fn on_message(
     mark: *mut c_void,
 ) -> xr::Bool32 {
     assert_eq!(mark.addr(), 7, "the user data is passed back");
-    // SAFETY: the runtime's, with strings and arrays as specified.
+    // SAFETY: the data is from the runtime, and its strings and arrays are as specified.
     let message = unsafe {
         let data = &*data;
         let objects = array(data.objects, data.object_count);
@@ -126,7 +126,7 @@ fn an_error_message_has_names_and_labels() {
         assert_eq!(app.begin_frame(session), ORDER);
         let wanted = [order, "xrBeginFrame", text, "the-game", "level-1"];
         assert_eq!(take_messages(), [wanted]);
-        // Errors without an explanation of the call have the default one of the error code.
+        // If the call does not explain its error, the message is the default explanation of the error code.
         assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
         let all = take_messages();
         let [id, function, text, ..] = &all[0];
@@ -146,7 +146,7 @@ fn a_failed_opengl_binding_is_explained() {
             return;
         };
         messenger(&app);
-        // SAFETY: plain numbers and null.
+        // SAFETY: all fields are numbers or pointers, for which zero is valid.
         let (binding, mut requirements) = unsafe {
             let mut binding: xr::GraphicsBindingOpenGLXlibKHR = std::mem::zeroed();
             binding.ty = xr::GraphicsBindingOpenGLXlibKHR::TYPE;

@@ -1,4 +1,4 @@
-//! Lifecycle and calls of a session in the specified order.
+//! Lifecycle of a session, with calls in the specified order.
 
 use openxr_sys as xr;
 use openxr_sys::SessionState as State;
@@ -32,7 +32,7 @@ fn a_headless_session_follows_the_specification() {
             done!(app, EndSession(session));
             assert_eq!(app.states(), [State::IDLE, State::EXITING]);
             done!(app, DestroySession(session));
-            // A second session may follow.
+            // A second session is possible after the first.
             let session = app.session(std::ptr::null()).unwrap();
             assert_eq!(app.states(), [State::IDLE, State::READY]);
             done!(app, DestroySession(session));
@@ -64,7 +64,7 @@ fn reference_spaces_are_located() {
         let tracked = xr::SpaceLocationFlags::POSITION_TRACKED;
         let floor = locate(stage, local);
         assert!(floor.pose.position.y < -1.0 && floor.location_flags.contains(valid | tracked));
-        // Without a client, the head's pose is valid, but not tracked.
+        // Without a client, the head's pose is valid but not tracked.
         let head = locate(view, local);
         assert!(head.location_flags.contains(valid));
         assert!(!head.location_flags.intersects(tracked));

@@ -1,5 +1,5 @@
-//! Applications that load the runtime through the system's OpenXR loader. Each test runs in its own process, because the
-//! loader reads its environment only once.
+//! Test applications that load the runtime through the system's OpenXR loader. Each test runs in its own process,
+//! because the loader reads its environment only once.
 
 #![allow(clippy::unwrap_used, reason = "a test ends there")]
 #![allow(clippy::print_stderr, reason = "the harness keeps it")]

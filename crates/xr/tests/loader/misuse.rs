@@ -1,4 +1,4 @@
-//! Invalid calls: each gets the specified error, and existing objects stay usable.
+//! Invalid calls: each returns the specified error, and existing objects stay usable.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -67,7 +67,7 @@ fn session_calls_out_of_order_are_rejected() {
         assert_eq!(call!(app, RequestExitSession(session)), not_running);
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
         assert_eq!(app.begin(session), xr::Result::ERROR_SESSION_RUNNING);
-        // After destruction in a running session, the handle is invalid, and another session can be created.
+        // Destroying a running session makes its handle invalid. Another session can then be created.
         done!(app, DestroySession(session));
         let gone = xr::Result::ERROR_HANDLE_INVALID;
         assert_eq!(app.wait_frame(session), Err(gone));
@@ -87,7 +87,7 @@ fn frame_calls_out_of_order_are_rejected() {
         assert_eq!(app.begin_frame(session), ORDER);
         let now = xr::Time::from_nanos(1);
         assert_eq!(app.end_frame(session, now, &[]), ORDER);
-        // The next frame discards one that was never ended.
+        // If a frame is never ended, the next frame discards it.
         for round in 0..3 {
             let (display, _) = app.wait_frame(session).unwrap();
             let begun = app.begin_frame(session);
@@ -153,7 +153,7 @@ fn a_crash_does_not_affect_other_applications() {
         other.args([name, "--exact"]).env(CRASH, "1");
         let ended = other.output().unwrap().status;
         assert_eq!(ended.signal(), Some(libc::SIGABRT), "the crash");
-        // This process's frame is unaffected.
+        // The crash does not affect this process's frame.
         let at = xr::Time::from_nanos(1);
         assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
     });
@@ -163,7 +163,7 @@ fn a_crash_does_not_affect_other_applications() {
 fn objects_may_be_destroyed_in_any_order() {
     let name = "misuse::objects_may_be_destroyed_in_any_order";
     alone(name, || {
-        // Without the loader, which would handle a destroyed instance itself.
+        // Load the runtime without the loader, which would itself reject a destroyed instance.
         let app = Application::direct(xr::Version::new(1, 0, 0));
         let gone = xr::Result::ERROR_HANDLE_INVALID;
         let session = app.session(null()).unwrap();
@@ -237,11 +237,11 @@ fn a_forked_child_has_no_runtime() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = app.begin(session) == xr::Result::ERROR_RUNTIME_FAILURE;
-            // SAFETY: runs no exit handlers of the parent.
+            // SAFETY: `_exit` runs no exit handlers of the parent.
             unsafe { libc::_exit(i32::from(!refused)) };
         }
         let mut status = -1;
-        // SAFETY: the child of this process, and a valid pointer for its status.
+        // SAFETY: `child` is a child of this process, and the pointer to its status is valid.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0, "rejected in the child");
         assert_eq!(app.begin(session), xr::Result::SUCCESS);

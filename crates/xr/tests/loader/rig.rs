@@ -1,4 +1,4 @@
-//! The test application: loader, instance, session and events.
+//! The test application, with its loader, instance, session and events.
 
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
@@ -12,10 +12,10 @@ use openxr_sys::{self as xr, pfn};
 
 pub(crate) use skip::skip;
 
-/// Set in the application's process: the test's name.
+/// An environment variable of the application's process, with the name of the test.
 const INSIDE: &str = "OPENUVR_TEST_INSIDE";
 
-/// Runs `application` in its own process, which executes this test again.
+/// Runs `application` in a new process, by executing the test `test` again there.
 pub(crate) fn alone(test: &str, application: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return application();
@@ -54,19 +54,19 @@ fn lavapipe() -> Option<PathBuf> {
     files.find(|path| path.to_string_lossy().contains("lvp_icd"))
 }
 
-/// The loader, and an instance on this runtime.
+/// The loader, and an instance of this runtime.
 pub(crate) struct Application {
     get_proc: pfn::GetInstanceProcAddr,
     pub(crate) instance: xr::Instance,
     _library: libloading::Library,
 }
 
-/// Calls a function of OpenXR by its name without `xr`.
+/// Calls an OpenXR function, whose name is written without `xr`.
 macro_rules! call {
     ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {{
         let name = concat!("xr", stringify!($name), "\0");
         #[allow(unused_unsafe, reason = "it may stand in such a block")]
-        // SAFETY: the function has the type that belongs to its name, and is called as specified.
+        // SAFETY: the function has the type that corresponds to its name, and is called as specified.
         let result = unsafe {
             let function: openxr_sys::pfn::$name = $application.function(name);
             function($($argument),*)
@@ -92,7 +92,7 @@ pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
 }
 
 impl Application {
-    /// Opens the loader and creates an instance; `None`, with a message, without a loader.
+    /// Opens the loader and creates an instance. Returns `None`, with a message, if the loader is not installed.
     pub(crate) fn open(extensions: &[&[u8]]) -> Option<Application> {
         // SAFETY: the loader has no initialisers with preconditions, and exports a function of this type.
         let (library, get_proc) = unsafe {
@@ -116,8 +116,8 @@ impl Application {
         Some(application)
     }
 
-    /// Loads the runtime without the loader and creates an instance of this version, because the loader of Debian 12 does
-    /// not support OpenXR 1.1.
+    /// Loads the runtime without the loader and creates an instance of this OpenXR version. The loader of Debian 12
+    /// does not support OpenXR 1.1.
     pub(crate) fn direct(version: xr::Version) -> Application {
         let itself = std::env::current_exe().unwrap();
         let runtime = itself.with_file_name("libopenuvr_xr.so");
@@ -186,17 +186,17 @@ impl Application {
     /// The function with this zero-terminated name.
     ///
     /// # Safety
-    /// `F` is its type.
+    /// `F` is the type of the function.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> F {
         let found = self.find(name).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-        // SAFETY: all function pointers have the same size, and the caller's duty.
+        // SAFETY: the caller's duty; all function pointers have the same size.
         unsafe { std::mem::transmute_copy(&found) }
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<pfn::VoidFunction, xr::Result> {
         let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap();
         let mut found = None;
-        // SAFETY: the instance is valid, or null as required for the first functions.
+        // SAFETY: the instance is valid, or null, as required for functions that are called before an instance exists.
         let result = unsafe { (self.get_proc)(self.instance, name.as_ptr(), &mut found) };
         found.ok_or(result)
     }
@@ -212,7 +212,7 @@ impl Application {
         system
     }
 
-    /// `xrCreateSession` with a graphics binding, or none.
+    /// `xrCreateSession` with a graphics binding, or without one if the pointer is null.
     pub(crate) fn session(&self, binding: *const c_void) -> Result<xr::Session, xr::Result> {
         let info = xr::SessionCreateInfo {
             ty: xr::SessionCreateInfo::TYPE,
@@ -236,7 +236,7 @@ impl Application {
         call!(self, BeginSession(session, &info))
     }
 
-    /// The session states since the last call.
+    /// The states that the session has entered since the last call.
     pub(crate) fn states(&self) -> Vec<xr::SessionState> {
         let mut states = Vec::new();
         loop {
@@ -248,7 +248,7 @@ impl Application {
                 result => assert_eq!(result, xr::Result::SUCCESS),
             }
             assert_eq!(event.ty, xr::EventDataSessionStateChanged::TYPE);
-            // SAFETY: its type was checked.
+            // SAFETY: the event's type has been checked.
             let event = unsafe {
                 (&raw const event)
                     .cast::<xr::EventDataSessionStateChanged>()
@@ -259,7 +259,7 @@ impl Application {
         }
     }
 
-    /// Polls events until the interaction profile has changed; `false` if there is no such event.
+    /// Polls events until an event reports a changed interaction profile. Returns `false` if there is no such event.
     pub(crate) fn profile_changed(&self) -> bool {
         loop {
             // SAFETY: plain numbers.
@@ -274,7 +274,7 @@ impl Application {
         }
     }
 
-    /// `xrWaitFrame`: predicted display time and `shouldRender`.
+    /// `xrWaitFrame`. Returns the predicted display time and `shouldRender`.
     pub(crate) fn wait_frame(&self, session: xr::Session) -> Result<(xr::Time, bool), xr::Result> {
         // SAFETY: plain numbers.
         let mut state: xr::FrameState = unsafe { std::mem::zeroed() };

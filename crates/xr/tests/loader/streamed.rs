@@ -22,12 +22,12 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A rotation to the left, with exact sine and cosine.
 const TURNED: [f32; 4] = [0.0, 0.6, 0.0, 0.8];
 
-/// Equal except for rounding errors of one rotation.
+/// Whether two vectors are equal except for the rounding errors of one rotation.
 fn near(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6)
 }
 
-/// An application with a rendering session, and a client as player.
+/// An application with a rendering session, and a client with the player role.
 struct Game {
     drawing: Drawing,
     session: xr::Session,
@@ -37,7 +37,7 @@ struct Game {
 }
 
 impl Game {
-    /// Calls `prepare` before the session begins.
+    /// Starts the application and its client. Calls `prepare` before the session begins.
     fn start(prepare: impl FnOnce(&Application, xr::Session)) -> Option<Game> {
         let port = write_settings();
         let drawing = Drawing::open()?;
@@ -58,7 +58,7 @@ impl Game {
         })
     }
 
-    /// Runs a frame rendered with these eyes and returns its display time.
+    /// Runs a frame that is rendered for these eyes. Returns its display time.
     fn frame(&self, eyes: [(xr::Posef, xr::Fovf); 2]) -> xr::Time {
         let app = &self.drawing.app;
         let (display, _) = app.wait_frame(self.session).unwrap();
@@ -242,8 +242,8 @@ fn state_info(action: xr::Action) -> xr::ActionStateGetInfo {
     }
 }
 
-/// Runs frames and synchronises until the button of the player's right hand is pressed; the client sends its
-/// state all the while.
+/// Runs frames and synchronises actions until the button of the player's right hand is pressed. Meanwhile, the client
+/// keeps sending the state of the controller.
 fn wait_for_press(game: &Game, bound: &Bound, controller: ControllerState) {
     let app = &game.drawing.app;
     let until = Instant::now() + TIMEOUT;

@@ -1,4 +1,4 @@
-//! A client in the application's process, with head and hands; records the viewpoints of received frames.
+//! A client in the application's process, with a head and controllers. It records the viewpoints of received frames.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -17,7 +17,7 @@ use openuvr_runtime::sound_choice::SoundChoice;
 
 const PIN: &str = "135790";
 
-/// Number of queued viewpoints. Additional ones are dropped.
+/// Maximum number of queued viewpoints. Additional viewpoints are dropped.
 const MAX_VIEWPOINTS: usize = 4;
 
 struct ViewpointRecorder {
@@ -65,7 +65,7 @@ pub(crate) fn write_settings() -> u16 {
     bind.port()
 }
 
-/// A client of that host.
+/// A client of the host that [`write_settings`] configures.
 pub(crate) struct Viewer {
     pub(crate) client: ClientRuntime,
     viewpoints: Receiver<Viewpoint>,

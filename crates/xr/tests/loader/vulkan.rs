@@ -1,4 +1,4 @@
-//! Applications that render with Vulkan: on lavapipe, with the validation layer if it is installed.
+//! Applications that render with Vulkan on lavapipe, with the validation layer if it is installed.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -31,7 +31,7 @@ unsafe extern "system" fn on_validation_message(
     vk::FALSE
 }
 
-/// An application with a Vulkan device for the runtime.
+/// An application, and a Vulkan device that the runtime may use.
 pub(crate) struct Drawing {
     pub(crate) app: Application,
     binding: xr::GraphicsBindingVulkanKHR,
@@ -48,7 +48,7 @@ fn raw<H: vk::Handle>(handle: H) -> *const c_void {
 }
 
 impl Drawing {
-    /// `None`, with a message, if a dependency is missing.
+    /// Creates the application and its device. Returns `None`, with a message, if a dependency is missing.
     pub(crate) fn open() -> Option<Drawing> {
         let app = Application::open(EXTENSIONS)?;
         // SAFETY: the Vulkan loader has no initialisers with preconditions; functions are called as
@@ -64,8 +64,7 @@ impl Drawing {
         }
     }
 
-    /// Creates a session with the graphics binding; [`Application::query_requirements`] must have been
-    /// called.
+    /// Creates a session with the graphics binding. Call [`Application::query_requirements`] before.
     pub(crate) fn session(&self) -> Result<xr::Session, xr::Result> {
         self.app.session((&raw const self.binding).cast())
     }
@@ -136,7 +135,7 @@ impl Drawing {
 
 impl Application {
     /// # Safety
-    /// `get_proc` is that of the Vulkan loader.
+    /// `get_proc` is the `vkGetInstanceProcAddr` of the Vulkan loader.
     unsafe fn drawing(self, get_proc: VkGetInstanceProcAddr) -> Option<Drawing> {
         let system = self.system();
         // SAFETY: as in `Drawing::open`.
@@ -250,7 +249,7 @@ impl Application {
         }
     }
 
-    /// `xrGetVulkanGraphicsRequirements2KHR`, which is required before a session.
+    /// `xrGetVulkanGraphicsRequirements2KHR`. An application must call it before it creates a session.
     pub(crate) fn query_requirements(&self) {
         // SAFETY: plain numbers.
         let mut requirements: xr::GraphicsRequirementsVulkanKHR = unsafe { std::mem::zeroed() };
@@ -361,9 +360,9 @@ fn a_missing_driver_is_reported_by_vulkan() {
         );
         let wanted = vk::Result::ERROR_INCOMPATIBLE_DRIVER;
         assert_eq!(vk::Result::from_raw(result), wanted);
-        // An application that ignores this gets an error.
+        // If the application ignores the failure, creating a session returns an error.
         app.query_requirements();
-        // SAFETY: plain numbers and null.
+        // SAFETY: all fields are numbers or pointers, for which zero is valid.
         let mut binding: xr::GraphicsBindingVulkanKHR = unsafe { std::mem::zeroed() };
         binding.ty = xr::GraphicsBindingVulkanKHR::TYPE;
         let invalid = Err(xr::Result::ERROR_GRAPHICS_DEVICE_INVALID);
@@ -405,7 +404,7 @@ fn swapchains_are_created_or_rejected() {
         assert_eq!(made(|info| info.width = 16_384), wrong);
         let format = Err(xr::Result::ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED);
         assert_eq!(made(|info| info.format = 1), format);
-        // A limit stops an application that never destroys its swapchains before memory runs out.
+        // If an application never destroys its swapchains, a limit stops it before memory runs out.
         let mut made = 0;
         let stopped = loop {
             match drawing.swapchain(session, |info| (info.width, info.height) = (1, 1)) {
@@ -447,7 +446,7 @@ fn images_are_acquired_in_order() {
         assert_eq!(drawing.acquire(once), order);
         done!(drawing.app, DestroySwapchain(once));
         assert_eq!(drawing.acquire(once), xr::Result::ERROR_HANDLE_INVALID);
-        // With objects still in use.
+        // The instance can be destroyed while its objects are in use.
         done!(drawing.app, DestroyInstance(drawing.app.instance));
         drawing.close();
     });
@@ -464,7 +463,7 @@ fn layers_are_accepted_or_rejected() {
         app.query_requirements();
         let session = drawing.session().unwrap();
         assert_eq!(app.begin(session), xr::Result::SUCCESS);
-        // Without a host, the session does not wait for a client: it is visible from its first frame on.
+        // Without a host, the session does not wait for a client. It becomes visible when its first frame ends.
         assert!(!app.frame(session).1);
         let (display, drawn) = app.wait_frame(session).unwrap();
         assert!(drawn);
@@ -506,7 +505,7 @@ fn layers_are_accepted_or_rejected() {
         let layer = projection(other, &[right, right]);
         let nowhere = end(&[(&raw const layer).cast()]);
         assert_eq!(nowhere, xr::Result::ERROR_HANDLE_INVALID);
-        // No failed call has ended the frame.
+        // None of the failed calls has ended the frame.
         assert_eq!(shown(&[right, right]), xr::Result::SUCCESS);
         assert_eq!(shown(&[right, right]), xr::Result::ERROR_CALL_ORDER_INVALID);
         done!(app, DestroySession(session));

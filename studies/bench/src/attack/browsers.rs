@@ -1,5 +1,5 @@
-//! Attacks on the web and RTSP servers: whether a browser that the host knows can still log in, and
-//! a video player with the token can still describe the stream.
+//! Attacks on the web and RTSP servers. They test whether a browser that the host knows can still log in, and whether a
+//! video player with the token can still get the stream's description.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -13,25 +13,25 @@ use super::servers::TOKEN;
 use super::table::Judged;
 use super::{Attackers, Target};
 
-/// Junk log-ins per second of each of [`STRANGERS`].
+/// Junk log-ins per second from each of the [`STRANGERS`].
 const LOGINS: u32 = 500;
 
-/// Source networks of unknown peers.
+/// Number of source networks of unknown peers.
 const STRANGERS: u8 = 4;
 
 /// Connections per second to each server.
 const CONNECTIONS: u32 = 200;
 
-/// Connections held at each server: more than the limit of either.
+/// Connections that are kept open at each server, more than each server's limit.
 const HELD: usize = 600;
 
-/// Attempts of the honest browser and player during one attack.
+/// Number of attempts that the honest browser and the honest player make during one attack.
 const TRIES: u32 = 10;
 
-/// File descriptors that remain for the host. The attack uses them up within a second.
+/// Number of file descriptors that are left to the host. The attack uses them up within a second.
 const LEFT: u64 = 16;
 
-/// Maximum CPU share of an accept thread that waits for descriptors. A busy-looping one takes a whole core.
+/// Maximum CPU share of the accept threads while they wait for descriptors. A thread in a busy loop takes a whole core.
 const WAITS: f64 = 0.2;
 
 fn strangers() -> impl Iterator<Item = IpAddr> {
@@ -40,11 +40,11 @@ fn strangers() -> impl Iterator<Item = IpAddr> {
 
 const HONEST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 41));
 
-/// The successful attempts of browser and player.
+/// The numbers of successful attempts of the browser and of the player.
 fn tried(target: &Target<'_>, honest: &mut Honest) -> Result<(u32, u32)> {
     let (mut logged_in, mut described_streams) = (0, 0);
     for _ in 0..TRIES {
-        // Failures are counted, not returned: the table shows them.
+        // A failure is not returned as an error, but lowers the count in the table.
         let servers = honest.servers();
         logged_in += u32::from(servers.browser.log_in(HONEST).unwrap_or(false));
         described_streams += u32::from(described(servers.players, TOKEN, HONEST).unwrap_or(false));
@@ -56,13 +56,14 @@ fn tried(target: &Target<'_>, honest: &mut Honest) -> Result<(u32, u32)> {
 fn judged((logged_in, described_streams): (u32, u32)) -> Judged {
     Judged {
         words: format!(
-            "{logged_in} of {TRIES} log-ins of a known browser, {described_streams} of {TRIES} video players"
+            "{logged_in} of {TRIES} log-ins of a known browser succeeded, {described_streams} of {TRIES} video players \
+             got the stream"
         ),
         held: (logged_in, described_streams) == (TRIES, TRIES),
     }
 }
 
-/// Invalid log-ins from several networks.
+/// Sends invalid log-ins from several networks.
 pub(super) fn logins(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
     let page = Page::new(honest.servers().page)?;
     let floods = strangers().map(|from| Ok((JunkLogins::new(page.clone(), from)?, LOGINS)));
@@ -87,7 +88,7 @@ pub(super) fn places(target: &Target<'_>, honest: &mut Honest) -> Result<(u64, O
     Ok((struck, Some(judged(tried))))
 }
 
-/// Opens more connections than the host has descriptors, and checks whether its accept threads busy-loop.
+/// Opens more connections than the host has file descriptors, and checks whether its accept threads run in a busy loop.
 pub(super) fn descriptors(
     target: &Target<'_>,
     honest: &mut Honest,
@@ -102,7 +103,7 @@ pub(super) fn descriptors(
     let floods = vec![silent(servers.page), silent(servers.players)];
     let before = honest.limit_descriptors(LEFT)?;
     let attackers = Attackers::start(floods);
-    // Until they are used up.
+    // Wait until the descriptors are used up.
     target.wait(Duration::from_secs(1), honest)?;
     let (begun, used) = (clock::now(), honest.threads_use(&THREADS)?);
     target.wait(target.lasting, honest)?;
@@ -113,7 +114,7 @@ pub(super) fn descriptors(
     let after = tried(target, honest)?;
     let judged = Judged {
         words: format!(
-            "its accept threads took {:.0} % of a core; then {}",
+            "the host's accept threads took {:.0} % of a core; then {}",
             share * 100.0,
             judged(after).words
         ),
@@ -122,5 +123,5 @@ pub(super) fn descriptors(
     Ok((struck, Some(judged)))
 }
 
-/// The threads that accept connections of browsers and of video players (`crates/gateway`).
+/// The threads that accept connections from browsers and from video players (`crates/gateway`).
 const THREADS: [&str; 2] = ["ouvr-gateway", "ouvr-rtsp"];

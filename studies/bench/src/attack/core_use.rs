@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result};
 
-/// CPU time of a process or thread in hundredths of a second, from its `stat` (proc(5)).
+/// CPU time of a process or thread in hundredths of a second. `stat` is the content of its `stat` file (proc(5)).
 pub(super) fn hundredths(stat: &str) -> f64 {
-    // After the name, which may contain blanks: state is field 3, utime and stime are 14 and 15.
+    // Skip the name, which may contain blanks. Then state is field 3, utime is field 14 and stime is field 15.
     let behind = stat.rsplit(')').next().unwrap_or_default();
     let fields = behind.split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum()

@@ -1,4 +1,5 @@
-//! Two sessions of one account: tests whether the application of one can capture the display of the other, and type there.
+//! Two sessions of the same account: tests whether the application of one session can capture the display of the other
+//! session, and type there.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use super::intruder::{
 };
 use super::table::{Figures, Judged, Row};
 
-/// Why an attack that needs a session was not tried.
+/// The reason why an attack that needs a session was not tried.
 pub(super) const NO_XVFB: &str = "not tried: Xvfb is not installed";
 
-/// Whether it can run a sandbox.
+/// Whether this machine can run a sandbox.
 fn has_sandbox() -> bool {
     let tried = Command::new("bwrap")
         .args(["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/"])
@@ -30,7 +31,8 @@ fn has_sandbox() -> bool {
     tried.is_ok_and(|tried| tried.status.success())
 }
 
-/// Starts a session, and next to it, one after the other, sessions with an application that tries to reach its display.
+/// Starts a session. Then starts further sessions, one after the other, with an application that tries to reach the
+/// display of the first session.
 ///
 /// # Errors
 /// Returns an error if a session cannot be started, or has ended.
@@ -68,7 +70,7 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
         let mut session = Session::start(dir.path(), name, &more, &words)?;
         found.count(&session.tries()?);
     }
-    // The first session must have run all the time.
+    // The first session must have been running all the time.
     found.is_there = is_there && shown.is_reached(number)?;
     shown.child.check()?;
     let struck = found.tries;
@@ -78,15 +80,17 @@ pub(super) fn attack(name: String, stop: &AtomicBool) -> Result<Row> {
 /// The results of the attempts.
 #[derive(Default)]
 struct AttemptCounts {
-    /// Number of attempts that must be refused: all at the other display, and those without a cookie at its own.
+    /// Number of attempts that must be refused: all attempts at the other session's display, and the attempts without a
+    /// cookie at the session's own display.
     tries: u64,
     refused: u64,
     looked: u64,
     typed: u64,
-    /// Number of control attempts, at the session's own display with its cookie, which must succeed, and of successes.
+    /// Number of control attempts: at the session's own display, with its cookie. They must succeed. `reached` is the
+    /// number of successes.
     controls: u64,
     reached: u64,
-    /// Whether a client with the cookie of the other display can connect to it.
+    /// Whether a client that has the cookie of the first session's display can use that display.
     is_there: bool,
     sandbox: bool,
 }
@@ -141,7 +145,7 @@ impl AttemptCounts {
     }
 }
 
-/// A session, and the home directory of its application. No portal has its ticket key.
+/// A session, and the home directory of its application. The session's ticket key does not belong to a portal.
 struct Session {
     child: Child,
     folder: PathBuf,
@@ -185,7 +189,7 @@ impl Session {
         })
     }
 
-    /// Whether a client with its cookie can connect through both sockets, read the picture and type.
+    /// Whether a client with the display's cookie can connect through both sockets, read the picture and type.
     fn is_reached(&self, display: u32) -> Result<bool> {
         let cookie = Cookie::read(&self.folder.join("xauthority"))?;
         let whole = AttemptResult::In {
@@ -208,7 +212,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The session stops its display and its application.
+        // When the session stops, it also stops its display and its application.
         self.child.stop_by_itself();
     }
 }

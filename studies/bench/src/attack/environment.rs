@@ -1,5 +1,5 @@
-//! The secrets of a portal: tests whether one is in a command line, which every account on the machine can read, or in the
-//! environment of a session, which its application can read.
+//! Tests whether a portal's secrets are in a command line or in the environment of a session. Every account on the
+//! machine can read a command line, and an application can read the environment of its session.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use super::displays::NO_XVFB;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{PortalFolder, Victim};
 
-/// The portal's variable with a secret, which operators set if a portal uses remote storage.
+/// An environment variable of the portal with a secret. Operators set it if the portal uses remote storage.
 const VARIABLE: &str = "AWS_SECRET_ACCESS_KEY";
 
-/// A variable with the prefix of those that sessions get, but for the portal only.
+/// A variable that only the portal has, although it has the prefix of the variables that sessions get.
 const OWN_VARIABLE: &str = "OPENUVR_PORTAL_SECRET";
 
-/// Deadline of the application's start.
+/// Time limit for the start of the application.
 const START: Duration = Duration::from_secs(30);
 
-/// Deadline of a session's end.
+/// Time limit for the end of a session.
 const END: Duration = Duration::from_secs(20);
 
 /// Sampling period. Some processes exist only briefly while a session starts.
@@ -74,7 +74,7 @@ fn random() -> Result<String> {
 /// Secrets that must not leave the portal.
 struct Secrets {
     variable: String,
-    /// In a file of the portal, and in one for its sessions.
+    /// A secret that is in a file of the portal and in a file for its sessions.
     relay: String,
 }
 
@@ -90,7 +90,7 @@ fn contains(text: &[u8], word: &str) -> bool {
     text.windows(word.len()).any(|of| of == word.as_bytes())
 }
 
-/// A portal with these secrets and an application.
+/// Starts a portal with these secrets and with an application.
 fn start(secrets: &Secrets) -> Result<Victim> {
     let openuvr = program()?.display().to_string();
     // No server listens at port 9 (discard, RFC 863).
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         Ok(Session { victim, id })
     }
 
-    /// The variable that marks the environment of its processes.
+    /// The environment variable that marks the processes of this session.
     fn mark(&self) -> String {
         format!("OPENUVR_SESSION={}", self.id)
     }
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // A portal that has ended stops no session: kill its processes.
+        // If the portal has ended, it can't stop the session, so kill the session's processes.
         let path = format!("/api/sessions/{}", self.id);
         let stopped = self.victim.request("DELETE", &path, "");
         let until = clock::now() + END;
@@ -186,18 +186,18 @@ fn read(id: u32, file: &str) -> Vec<u8> {
 #[derive(Default)]
 struct Observations {
     looks: u64,
-    /// Processes of the session with a readable environment.
+    /// The session's processes whose environment is readable.
     of_session: BTreeSet<u32>,
     program: bool,
     application: bool,
-    /// Whether the portal itself has the secret.
+    /// Whether the portal's own environment contains a secret.
     portal: bool,
-    /// Other locations of a secret.
+    /// Other locations in which a secret was found.
     given_away: BTreeSet<String>,
 }
 
 impl Observations {
-    /// Scans all processes once; `portal` may have the secrets in its environment.
+    /// Scans all processes once. Only the process `portal` may have the secrets in its environment.
     fn look(&mut self, portal: u32, mark: &str, secrets: &Secrets) {
         let words_of_portal = read(portal, "cmdline");
         for id in processes() {
@@ -212,7 +212,7 @@ impl Observations {
                 self.portal |= secrets.are_in(&environment);
                 continue;
             }
-            // A forked child of the portal that has not called exec yet still counts as the portal.
+            // A child that the portal has forked counts as the portal until it calls exec.
             if secrets.are_in(&environment) && words != words_of_portal {
                 let given = format!("the environment of {name}");
                 self.given_away.insert(given);

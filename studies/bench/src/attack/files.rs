@@ -1,5 +1,5 @@
-//! The files of a portal's database, which contain the ticket signing key and the password hashes: tests whether another
-//! account of the machine can open them if folder and file were world-readable before the portal started.
+//! Tests whether a different account of the machine can open the files of a portal's database. They contain the ticket
+//! signing key and the password hashes. The folder and the file are world-readable before the portal starts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,14 +16,15 @@ use super::victim::PortalFolder;
 /// An account that owns no files: the kernel's overflow UID.
 const UNPRIVILEGED: u32 = 65534;
 
-/// The database, and the files that SQLite keeps next to it while it is open. The ticket key is in
-/// the database, and at first only in `-wal`.
+/// The database, and the files that SQLite keeps next to it while it is open. The ticket key is initially only in
+/// `-wal`, later in the database.
 const FILES: [&str; 3] = ["portal.sqlite", "portal.sqlite-wal", "portal.sqlite-shm"];
 
 /// A world-readable file as a control: another account must be able to read it.
 const CONTROL: &str = "for-all";
 
-/// Starts a portal on a world-readable folder, then on a world-readable file, and has another account open the files.
+/// Starts a portal in a world-readable folder, then starts it again with a world-readable database. Each time, tries to
+/// open the files as a different account.
 ///
 /// # Errors
 /// Returns an error if a portal cannot be started, or has ended.
@@ -39,7 +40,7 @@ pub(super) fn attack(name: String) -> Result<Row> {
     let victim = place.start()?;
     tried.open_all(&data)?;
     let place = victim.stop();
-    // The modes of an older portal.
+    // Set the modes that an older portal would have left.
     set_mode(&data.join(FILES[0]), 0o644)?;
     set_mode(&data, 0o755)?;
     let mut victim = place.start()?;
@@ -55,7 +56,7 @@ struct FileAttempts {
     files: u64,
     /// The files that others can read.
     read: Vec<String>,
-    /// Why the result is inconclusive.
+    /// The reason why the result is inconclusive; `None` if it is conclusive.
     void: Option<String>,
 }
 
@@ -92,7 +93,7 @@ impl FileAttempts {
         let held = read.is_empty() && void.is_none();
         let account = match geteuid().is_root() {
             true => "another account",
-            false => "others, by the modes,",
+            false => "another account, judged by the file modes,",
         };
         let words = match void {
             Some(why) => format!("inconclusive: {why}"),
@@ -103,8 +104,8 @@ impl FileAttempts {
     }
 }
 
-/// Whether an account that is neither the owner nor in its group can read the file. Only root can
-/// try it; otherwise the file's mode decides.
+/// Whether an account that is neither the file's owner nor in its group can read the file. Root tests this with such an
+/// account; for any other user, the file's mode decides.
 fn others_can_read(file: &Path) -> Result<bool> {
     let of = fs::metadata(file).with_context(|| format!("can't look at {}", file.display()))?;
     let by_mode = of.permissions().mode() & 0o044 != 0;
@@ -119,7 +120,7 @@ fn others_can_read(file: &Path) -> Result<bool> {
         .uid(UNPRIVILEGED)
         .gid(UNPRIVILEGED)
         .status();
-    // A container may not have that account.
+    // A container may lack that account.
     Ok(tried.map_or(by_mode, |tried| tried.success()))
 }
 

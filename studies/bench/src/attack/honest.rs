@@ -23,7 +23,7 @@ use openuvr_clock as clock;
 /// The host's frame rate.
 const FPS: f64 = 60.0;
 
-/// Deadline of the first pictures.
+/// Time limit for the arrival of the first pictures.
 const START: Duration = Duration::from_secs(10);
 
 /// A stream, and the means to observe it from outside.
@@ -69,7 +69,7 @@ impl Honest {
         let pair = Pair::start_over(
             &Options {
                 serve: Serve::Host,
-                // No program connects to a display without a number.
+                // Programs don't connect to a display without a number.
                 host_display: ":",
                 client_display: ":",
                 fps: FPS,
@@ -110,17 +110,17 @@ impl Honest {
         Ok(honest)
     }
 
-    /// Returns an error if host or client has ended, because no attack may cause that.
+    /// Returns an error if the host or the client has ended: no attack may cause that.
     pub(super) fn check(&mut self) -> Result<()> {
         self.pair.check()
     }
 
-    /// An identity that the host trusts.
+    /// The identity of an observer that the host trusts, and the observer's trust in the host.
     pub(super) fn observer(&self) -> (&Identity, Trust) {
         (&self.observer, self.trust.clone())
     }
 
-    /// The client's identifier on the wire, in the clear.
+    /// The client's identifier, which is unencrypted on the wire.
     pub(super) fn client_id(&self) -> ClientId {
         self.client
     }
@@ -169,12 +169,13 @@ impl Honest {
         log.matches("connected to the host").count()
     }
 
-    /// CPU seconds of the host, and its memory in bytes.
+    /// CPU time of the host in seconds, and its memory in bytes.
     pub(super) fn host_use(&self) -> Result<(f64, f64)> {
         use_of(self.pair.host.id())
     }
 
-    /// Stops the stream. Returns the capture timestamps of the complete frames that the client has received.
+    /// Stops the stream. Returns the capture timestamps of the complete frames. A frame that both client and observer
+    /// have received occurs twice.
     pub(super) fn whole_frames(mut self) -> Result<Vec<i64>> {
         self.pair.client.stop();
         self.pair.host.stop();
@@ -184,7 +185,7 @@ impl Honest {
         let columns = lines.next().unwrap_or_default();
         let place = |name: &str| columns.split(',').position(|column| column == name);
         let captured = place("Captured_ns").context("the record has no column Captured_ns")?;
-        // The observer has rows of its own: count each captured frame once.
+        // The observer has its own rows. `Row::count` counts each captured frame only once.
         let mut whole: Vec<i64> = Vec::new();
         for line in lines {
             let fields: Vec<&str> = line.split(',').collect();

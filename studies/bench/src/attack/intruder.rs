@@ -1,5 +1,5 @@
-//! An application of a session that tries to reach X displays, and reports how far it got: it captures the root window, and
-//! presses a key.
+//! An application that runs in a session and tries to reach X displays: it captures the root window and presses a key.
+//! Then it reports the results.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
@@ -21,13 +21,13 @@ use x11rb::rust_connection::{DefaultStream, RustConnection};
 /// The subcommand.
 pub(crate) const NAME: &str = "intrude";
 
-/// The report, a file in its home directory.
+/// The name of the report file in the application's home directory.
 pub(super) const REPORT: &str = "intruded.json";
 
-/// How long it runs, because a session ends with its application.
+/// How long the application stays after its report. It must not end early, because its session would end with it.
 const STAYS: Duration = Duration::from_secs(600);
 
-/// The left Shift key, on all keyboards of X servers for Linux. By itself, it types nothing.
+/// The key code of the left Shift key, for all keyboards of X servers on Linux. Pressed alone, it types nothing.
 const SHIFT: u8 = 50;
 
 /// Try to reach another display from within a session; started by openuvr lab attack
@@ -39,10 +39,10 @@ pub(crate) struct Args {
     other: u32,
 }
 
-/// Tries both sockets of its own display and of the other one, then waits for a signal.
+/// Tries both sockets of the session's own display and of the other display, then waits.
 ///
 /// # Errors
-/// Returns an error if it is not in a session, or cannot write its report.
+/// Returns an error if this program is not in a session, or cannot write its report.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let set = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
     let (home, display) = (set("HOME")?, set("DISPLAY")?);
@@ -75,10 +75,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// One attempt.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Attempt {
-    /// At the session's own display.
+    /// Whether the attempt was at the session's own display.
     pub(super) own: bool,
     pub(super) way: SocketKind,
-    /// With the cookie of the session's own display.
+    /// Whether the attempt used the cookie of the session's own display.
     pub(super) cookie: bool,
     pub(super) came: AttemptResult,
 }
@@ -86,9 +86,9 @@ pub(super) struct Attempt {
 /// The kind of socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum SocketKind {
-    /// In the abstract namespace, which is visible in sandboxes with the host's network.
+    /// A socket in the abstract namespace, which is visible in sandboxes with the host's network.
     Abstract,
-    /// In the file system.
+    /// A socket in the file system.
     Path,
 }
 
@@ -99,9 +99,9 @@ pub(super) const SOCKET_KINDS: [SocketKind; 2] = [SocketKind::Abstract, SocketKi
 pub(super) enum AttemptResult {
     /// There is no such socket.
     NoSocket,
-    /// The server refuses it.
+    /// The server refuses the connection.
     Refused,
-    /// The server accepts it.
+    /// The server accepts the connection.
     In { looked: bool, typed: bool },
 }
 
@@ -115,14 +115,15 @@ impl Cookie {
     /// Reads the first cookie of an authority file.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if the file contains no cookie.
     pub(super) fn read(file: &Path) -> Result<Cookie> {
         let shown = file.display();
         let bytes = fs::read(file).with_context(|| format!("can't read {shown}"))?;
         Cookie::parse(&bytes).with_context(|| format!("there is no cookie in {shown}"))
     }
 
-    /// Parses the format of Xau(3): the family, then address, number, name and data, each preceded by its length.
+    /// Parses the format of Xau(3): the family, then address, number, name and data. Each of these four is preceded by
+    /// its length.
     fn parse(bytes: &[u8]) -> Option<Cookie> {
         let (_, rest) = bytes.split_at_checked(2)?;
         let (_, rest) = part(rest)?;
@@ -141,13 +142,13 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
 
-/// The number of a display of this machine, such as `:12.0`.
+/// The display number in the name of a display of this machine, such as `:12.0`.
 pub(super) fn number_of(display: &str) -> Option<u32> {
     let number = display.strip_prefix(':')?.split('.').next()?;
     number.parse().ok()
 }
 
-/// Connects to a display of this machine, captures and types.
+/// Connects to a display of this machine, captures its root window and presses a key.
 pub(super) fn reach(display: u32, way: SocketKind, cookie: Option<&Cookie>) -> AttemptResult {
     let path = format!("/tmp/.X11-unix/X{display}");
     let connected = match way {
@@ -243,7 +244,7 @@ mod tests {
             assert_eq!(reach(number, way, None), AttemptResult::Refused, "{way:?}");
         }
         drop(server);
-        // Another server may have taken the number by now.
+        // By now, a different server may have taken the number.
         for way in SOCKET_KINDS {
             let came = reach(number, way, Some(&right));
             assert!(!matches!(came, AttemptResult::In { .. }), "{way:?}");

@@ -15,23 +15,24 @@ use super::Attackers;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{NAME, PASSWORD, Victim};
 
-/// Connections of [`PortalAttack::SlowBodies`], and connections opened per second.
+/// Maximum number of connections of [`PortalAttack::SlowBodies`]. `OPENED` is the number opened per second.
 const CONNECTIONS: usize = 10_000;
 const OPENED: u32 = 20_000;
 
-/// Guesses per second, and their source networks: one, and enough to exhaust an account's quota for
-/// unknown browsers.
+/// Password guesses per second. The first half comes from one network, the second half from `NETWORKS` networks, enough
+/// to exhaust an account's quota for unknown browsers.
 const GUESSES: u32 = 100;
 const NETWORKS: u16 = 20;
 
-/// The permitted growth of a portal's memory, in bytes, while each of the four networks holds its share of 512 connections.
-/// hyper's buffers have at least 8 KiB, and a waiting request takes about the same. 32 KiB each (a guess) gives 67 MB.
+/// The permitted growth of a portal's memory, in bytes, while each of the four networks holds its share of 512
+/// connections. hyper's buffers have at least 8 KiB, and a waiting request takes about the same. 32 KiB for each
+/// connection (a guess) are 67 MB in total.
 const HELD: f64 = (4 * 512 * 32 * 1024) as f64;
 
-/// Deadline of the list.
+/// Maximum response time for the list of sessions.
 const LIST: Duration = Duration::from_millis(200);
 
-/// Period of its requests.
+/// Interval between two requests of the list.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An address other than the user's own (RFC 5737).
@@ -58,7 +59,7 @@ pub(super) fn attack(
 ) -> Result<Row> {
     let mut victim = Victim::start(match against {
         PortalAttack::SlowBodies => "",
-        // The proxy's header carries the source address of the guesses.
+        // The source address of each guess is in the header of a reverse proxy.
         PortalAttack::Guesses => "behind_proxy = true\n",
     })?;
     let figures = Figures::start(Some(use_of(victim.portal.id())?));
@@ -91,7 +92,7 @@ fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<
     Ok((struck, judged))
 }
 
-/// The number of connections that this process can open.
+/// The number of connections to open: [`CONNECTIONS`], or fewer if this process may not open that many.
 fn connections() -> usize {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let raised = Rlimit {
@@ -118,7 +119,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
         struck += more;
         compared += done.pop().map_or(0, |guessing| guessing.compared());
         let headers = match networks {
-            // From an unknown address and an unknown browser.
+            // Log in from an unknown address, with an unknown browser.
             1 => vec![AWAY],
             _ => vec![AWAY, ("cookie", victim.device.as_str())],
         };
@@ -146,7 +147,7 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
     Ok((struck, judged))
 }
 
-/// Waits, until a signal interrupts.
+/// Waits for this time, or until a signal interrupts the program.
 fn wait(span: Duration, stop: &AtomicBool) {
     let until = clock::now() + span;
     while clock::now() < until && !stop.load(Ordering::Relaxed) {
@@ -154,7 +155,7 @@ fn wait(span: Duration, stop: &AtomicBool) {
     }
 }
 
-/// A thread that requests the list until it is stopped.
+/// A thread that requests the list of sessions until it is stopped.
 struct ListPoller {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(u32, Option<Duration>)>,
@@ -188,7 +189,8 @@ impl ListPoller {
         ListPoller { stop, thread }
     }
 
-    /// Returns the number of lists received, and the longest response time; `None` if a request failed.
+    /// Stops the thread. Returns the number of lists received, and the longest response time; `None` if a request
+    /// failed.
     fn end(self) -> (u32, Option<Duration>) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or((0, None))

@@ -10,7 +10,7 @@ use openuvr_runtime::trust_store::DeviceStore;
 /// The token in the URLs for video players.
 pub(super) const TOKEN: &str = "the-token-of-this-attack";
 
-/// The servers' addresses, and the known browser.
+/// The servers' addresses, and the browser that the host knows.
 pub(super) struct Servers {
     pub(super) page: SocketAddr,
     pub(super) players: SocketAddr,
@@ -18,7 +18,7 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// The servers at these addresses; adds a new browser to the device store.
+    /// Describes the servers at these addresses, and adds a new browser to the device store.
     pub(super) fn open(
         page: SocketAddr,
         players: SocketAddr,

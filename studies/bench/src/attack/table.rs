@@ -6,11 +6,11 @@ use openuvr_proto::time::Instant;
 
 use super::core_use::hundredths;
 
-/// The share of the complete frames without an attack that must remain during an attack (a guess: a second of 60 frames may
-/// lack three on a machine that does other things).
+/// The share of complete frames that must remain during an attack, compared with the run without attack (a guess: on a
+/// machine that does other things, a second of 60 frames may lack three).
 const LEFT: f64 = 0.95;
 
-/// Growth of the host's memory that is tolerated, because buffers may be full for the first time.
+/// Tolerated growth of the host's memory in bytes, because buffers may be filled for the first time.
 const GROWTH: f64 = 20e6;
 
 /// The effects of an attack.
@@ -19,11 +19,11 @@ pub(super) struct Row {
     begun: Instant,
     ended: Instant,
     struck: u64,
-    /// Complete frames per second, if there was a client.
+    /// Complete frames per second; `None` if there was no client.
     whole: Option<f64>,
-    /// The host's share of one core, and its memory in bytes.
+    /// The host's CPU use as a share of one core, and the growth of its memory in bytes.
     host: Option<(f64, f64)>,
-    /// By how many bytes the host's memory may grow.
+    /// The permitted growth of the host's memory, in bytes.
     growth: f64,
     judged: Judged,
 }
@@ -34,17 +34,17 @@ pub(super) struct Judged {
     pub(super) held: bool,
 }
 
-/// CPU time in seconds that a host or portal has used, and its memory in bytes.
+/// CPU time that a host or portal has used, in seconds, and its memory in bytes.
 pub(super) type HostUse = (f64, f64);
 
-/// CPU time in seconds that a process has used, and its memory in bytes.
+/// CPU time that a process has used, in seconds, and its memory in bytes.
 ///
 /// # Errors
-/// Returns an error if it has ended.
+/// Returns an error if the process has ended.
 pub(super) fn use_of(id: u32) -> Result<HostUse> {
     let read = |file: &str| {
         std::fs::read_to_string(format!("/proc/{id}/{file}"))
-            .with_context(|| format!("process {id} can't be looked at"))
+            .with_context(|| format!("can't read the state of process {id}"))
     };
     let stat = read("stat")?;
     let status = read("status")?;
@@ -61,7 +61,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Starts at the beginning of an attack. `host` is the host's use of resources until now, if it is measured.
+    /// Call this at the beginning of an attack. `host` is the host's use of resources until now, if it is measured.
     pub(super) fn start(host: Option<HostUse>) -> Figures {
         Figures {
             begun: clock::now(),
@@ -69,7 +69,7 @@ impl Figures {
         }
     }
 
-    /// Ends the attack. `now` is the host's use of resources until now.
+    /// Call this at the end of the attack. `now` is the host's use of resources until now.
     pub(super) fn end(
         self,
         name: String,
@@ -98,8 +98,8 @@ impl Row {
         self.ended.since(self.begun).as_secs_f64()
     }
 
-    /// Counts the complete frames in its time from the times at which they were captured. A frame that two clients have
-    /// received occurs twice.
+    /// Counts the complete frames that were captured during the attack. `captured` contains the capture times of all
+    /// complete frames. A frame that two clients have received is counted once.
     pub(super) fn count(&mut self, captured: &[i64]) {
         let mut of_it: Vec<i64> = captured
             .iter()
@@ -111,13 +111,13 @@ impl Row {
         self.whole = Some(of_it.len() as f64 / self.seconds());
     }
 
-    /// Sets a limit in bytes for the state that an attacker may cause.
+    /// Sets the permitted growth of memory, in bytes.
     pub(super) fn with_growth(mut self, growth: f64) -> Row {
         self.growth = growth;
         self
     }
 
-    /// Marks it as failed.
+    /// Marks the attack as not withstood.
     pub(super) fn failed(mut self, why: &str) -> Row {
         self.judged = Judged {
             words: why.to_owned(),
@@ -126,9 +126,9 @@ impl Row {
         self
     }
 
-    /// Whether the target withstood the attack, compared with `undisturbed`.
+    /// Whether the target withstood the attack. `undisturbed` is the frame rate without attack.
     fn held(&self, undisturbed: Option<f64>) -> bool {
-        // The client's own link was cut for most of the time.
+        // In the attack `begins`, frames do not count, because the client's own link was cut for most of the time.
         let came_back = self.name == "begins";
         let frames = match (self.whole, undisturbed) {
             (Some(whole), Some(undisturbed)) => came_back || whole >= undisturbed * LEFT,

@@ -14,11 +14,11 @@ use openuvr_testbed::child::Child;
 use openuvr_testbed::pair::TemporaryDir;
 use openuvr_testbed::programs::openuvr;
 
-/// The account and its password.
+/// The name of the account. `PASSWORD` is its password.
 pub(super) const NAME: &str = "ada";
 pub(super) const PASSWORD: &str = "correct horse";
 
-/// The user's own address (RFC 5737).
+/// The user's own address in a proxy header (RFC 5737).
 const HOME: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 
 /// The folder and environment of portals that run one after the other.
@@ -28,7 +28,8 @@ pub(super) struct PortalFolder {
 }
 
 impl PortalFolder {
-    /// Creates a new folder. `config` follows the line `data = "data"` in the configuration.
+    /// Creates a new folder with a configuration file. The file contains the line `data = "data"`, followed by
+    /// `config`.
     pub(super) fn new(config: &str) -> Result<PortalFolder> {
         let place = PortalFolder {
             dir: TemporaryDir::new()?,
@@ -48,7 +49,7 @@ impl PortalFolder {
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Sets an environment variable of the portals.
+    /// Sets an environment variable for the portals.
     pub(super) fn set(&mut self, name: &'static str, value: &str) {
         self.environment.push((name, value.to_owned()));
     }
@@ -86,8 +87,8 @@ impl PortalFolder {
         let Some(at) = at else {
             bail!("the portal did not start{}", portal.last_words());
         };
-        // One more log-in than the passwords compared at a time, so that their memory is allocated
-        // before the first reading.
+        // Log in once more than the number of passwords that the portal compares at a time. The memory for the
+        // comparisons is then allocated before the first measurement.
         let logins: Vec<_> = (0..4)
             .map(|_| {
                 thread::spawn(move || {
@@ -126,14 +127,14 @@ impl PortalFolder {
     }
 }
 
-/// A portal with one account, logged in.
+/// A running portal with one account that is logged in.
 pub(super) struct Victim {
     pub(super) at: SocketAddr,
     pub(super) portal: Child,
     pub(super) cookie: String,
     pub(super) device: String,
     csrf: String,
-    // After the portal: removed once it has ended.
+    // Declared after the portal, so that the folder is removed after the portal has ended.
     place: PortalFolder,
 }
 
@@ -145,7 +146,7 @@ impl Victim {
         place.start()
     }
 
-    /// Sends a state-changing request as the user's browser does. Returns status and body.
+    /// Sends a request that changes state, as the user's browser does. Returns status and body.
     pub(super) fn request(&self, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
         let headers = [
             ("cookie", self.cookie.as_str()),
@@ -156,7 +157,7 @@ impl Victim {
         Ok((answer.status, answer.body))
     }
 
-    /// Stops the portal. Returns the folder for the next one.
+    /// Stops the portal. Returns the folder, for the next portal.
     pub(super) fn stop(mut self) -> PortalFolder {
         self.portal.stop();
         self.place

@@ -1,7 +1,7 @@
-//! Links that send as other programs do. Each wraps one of our links and changes how it sends;
-//! receiving is unchanged.
+//! Links that send in the same way as other programs do. Each wraps an OpenUVR link and changes how it sends; receiving
+//! is unchanged.
 //!
-//! The send timestamp of a datagram is the time of the hand-over to this link, not of its
+//! A datagram's send timestamp is the time at which the datagram is handed to this link, not the time of its
 //! transmission.
 
 use std::collections::VecDeque;
@@ -45,14 +45,13 @@ impl Link for Single {
     }
 }
 
-/// Interval of the batches, as observed on the wire in a study of a cloud renderer on WebRTC, at
-/// every frame rate.
+/// Interval between batches. A study of a cloud renderer on WebRTC observed it on the wire at every frame rate.
 const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 
-/// Ratio of the batches' rate to the video's, from the same study.
+/// Ratio of the rate of the batches to the bitrate of the video, from the same study.
 const DRAIN: f64 = 1.54;
 
-/// Limit of the queue in bytes: a frame of any size, and at most a second of a fast stream.
+/// Maximum size of the queue in bytes. A frame of any size fits. A fast stream fills it in a second at most.
 const MOST_WAITING: usize = 16 << 20;
 
 /// Queues datagrams and sends a batch every [`BATCH_EVERY`].
@@ -93,7 +92,7 @@ impl Batches {
     }
 }
 
-/// Bytes of a batch for a video of this bitrate.
+/// Number of bytes in a batch, for a video of this bitrate.
 fn budget(rate: Bitrate) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
@@ -118,7 +117,7 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<SendQueue>, Condvar), budget
             return;
         }
         drop(now_waiting);
-        // The clock of the batches continues while the queue is empty.
+        // Keep the phase of the batches while the queue is empty.
         while due <= clock::now() {
             due = due + BATCH_EVERY;
         }
@@ -127,7 +126,7 @@ fn run(link: &dyn Link, (waiting, changed): &(Mutex<SendQueue>, Condvar), budget
     }
 }
 
-/// Sends queued datagrams, up to `budget` bytes.
+/// Sends queued datagrams until `budget` bytes have been sent.
 fn send_batch(link: &dyn Link, waiting: &Mutex<SendQueue>, budget: usize) {
     let mut sent = 0;
     while sent < budget {
@@ -135,7 +134,7 @@ fn send_batch(link: &dyn Link, waiting: &Mutex<SendQueue>, budget: usize) {
             break;
         };
         sent += datagram.len();
-        // A failed send is a loss, as on any link.
+        // As on any link, a datagram that cannot be sent is lost.
         let _ = link.send(to, &datagram, datagram.len());
     }
 }
@@ -229,7 +228,7 @@ pub(super) mod tests {
             (waiting.datagrams).push_back((PathId::default(), vec![1; size]));
             waiting.bytes += size;
         }
-        // 10.7 kB a batch, so that the eighth datagram of 1400 bytes fills it.
+        // A batch has 10.7 kB, so the eighth datagram of 1400 bytes fills it.
         let budget = budget(Bitrate::from_mbps(10));
         send_batch(&recording, &waiting, budget);
         assert_eq!(*lock(&recording.0), [1400; 8]);

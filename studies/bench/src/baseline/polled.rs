@@ -1,7 +1,7 @@
-//! Capture at a fixed rate, changed or not, as screen grabbers do.
+//! Captures at a fixed rate, even if the picture has not changed, as screen grabbers do.
 //!
-//! Between its ticks the inner capture has no observer and fetches nothing; the first picture after
-//! [`Capture::set_watched`] is the display's whole current picture.
+//! Between two ticks, the inner capture has no observer and captures nothing. The first picture after
+//! [`Capture::set_watched`] is the whole current picture of the display.
 
 use std::time::Duration;
 
@@ -17,19 +17,20 @@ pub(super) struct Polled {
     inner: Box<dyn Capture>,
     /// Pictures per second.
     fps: f64,
-    /// Limit of the rate; 0 means none.
+    /// Maximum number of pictures per second; 0 means no limit.
     limit: f64,
-    /// When the next picture is due.
+    /// The time at which the next picture is due.
     due: Instant,
     watched: bool,
-    /// Whether the inner capture was woken during a capture and this has not been reported yet.
+    /// Whether the inner capture was woken during a capture and the wake-up has not been reported yet.
     woken: bool,
 }
 
 impl Polled {
-    /// Captures `inner`, a display, `fps` times a second from now on, limited to 0.1 to 1000.
+    /// Captures from `inner`, which captures a display, `fps` times a second from now on. The rate is limited to 0.1 to
+    /// 1000.
     pub(super) fn new(mut inner: Box<dyn Capture>, fps: f64) -> Polled {
-        // Every requested picture counts, however soon after the previous one.
+        // The inner capture must deliver each requested picture, even soon after the previous picture.
         inner.limit_fps(0.0);
         inner.set_watched(false);
         Polled {
@@ -50,13 +51,13 @@ impl Polled {
         Duration::from_secs_f64(1.0 / fps.clamp(0.1, 1000.0))
     }
 
-    /// Captures a picture, or returns another event of the source, after which the picture is still due. `TimedOut` means
-    /// that the source shows none.
+    /// Captures a picture. If the source returns any other event, the picture stays due. `TimedOut` means that the
+    /// source has no picture.
     fn take(&mut self) -> Result<CaptureEvent, CaptureError> {
         self.inner.set_watched(true);
         let event = loop {
             match self.inner.next(Some(Duration::ZERO))? {
-                // The old picture has been dropped: capture the new one first.
+                // The previous picture has been dropped, so capture the new picture before reporting the wake-up.
                 CaptureEvent::Woken => self.woken = true,
                 event => break event,
             }
@@ -93,7 +94,7 @@ impl Capture for Polled {
             let due = self.watched.then_some(self.due);
             let wait = due.into_iter().chain(until).min().map(|at| at.since(now));
             match self.inner.next(wait)? {
-                // A picture that was drawn between ticks is not passed on.
+                // Ignore a picture that was drawn between two ticks.
                 CaptureEvent::Frame => {}
                 CaptureEvent::TimedOut if until.is_none_or(|until| clock::now() < until) => {}
                 event => return Ok(event),
@@ -121,7 +122,7 @@ impl Capture for Polled {
         self.limit = fps;
     }
 
-    /// Sets whether there is an observer. A new observer gets a picture at once.
+    /// Sets whether there is an observer. A new observer gets a picture immediately.
     fn set_watched(&mut self, watched: bool) {
         if watched && !self.watched {
             self.due = clock::now();
@@ -144,10 +145,10 @@ mod tests {
     const RED: u32 = 0xff_0000;
     const GREEN: u32 = 0x00_ff00;
 
-    /// Ample for a periodic event.
+    /// Much longer than the period of any event in these tests.
     const SOON: Option<Duration> = Some(Duration::from_secs(10));
 
-    /// A display with a red root window, if Xvfb is installed.
+    /// A display with a red root window; `None` if Xvfb is not installed.
     fn display() -> Option<VirtualDisplay> {
         let display = for_test(Size::new(SIDE.into(), SIDE.into()))?;
         paint(&display, RED);
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn drawing_between_ticks_waits_for_the_next() {
         let Some(display) = display() else { return };
-        // A picture each ten seconds, the first of them now.
+        // A picture is due every ten seconds. The first picture is due now.
         let mut polled = Polled::new(capture(&display), 0.1);
         assert_eq!(polled.next(SOON).expect("it runs"), CaptureEvent::Frame);
         paint(&display, GREEN);

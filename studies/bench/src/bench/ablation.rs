@@ -1,9 +1,10 @@
-//! `openuvr bench ablation`: the value of each optimisation on this machine, which is the paper's Fig. 11 by experiment.
+//! `openuvr bench ablation`: measures the value of each optimisation on this machine. It reproduces Fig. 11 of the
+//! paper by experiment.
 //!
-//! Every configuration is a real host and client on the same two displays with the same scene, measured from pixels like
-//! `bench latency`. The host is always that of this program (`crate::baseline`). The configurations take turns (A B C A B C
-//! …), so that changes of the machine affect all of them. The result does not apply to other machines, networks or graphics
-//! cards.
+//! Each configuration is a real host and client, always on the same two displays with the same scene. Latency is
+//! measured from pixels, as in `bench latency`. The host is always that of this program (`crate::baseline`). The
+//! configurations take turns (A B C A B C …), so that changes of the machine affect all of them. The result does not
+//! apply to other machines, networks or graphics cards.
 
 mod busy;
 mod configuration;
@@ -28,20 +29,20 @@ use rows::{Ablation, Measured, Run};
 
 /// Measure the value of each optimisation: with and without it.
 ///
-/// The figures: cumulative, from a stream as screen grabbers and video libraries produce it to
-/// ours, one change at a time; leave-one-out, ours without one of them; alternatives; the links,
-/// over a cable between two network namespaces (needs root); and the same with every core busy.
-/// Latency is from drawn to visible, measured from pixels, of complete frames only; the median and
-/// the range over interleaved repetitions. A step smaller than its range is not significant. In two
-/// seconds the scene passes each phase against 60 Hz once.
+/// The groups of figures: "cumulative" begins with a stream as screen grabbers and video libraries produce it, and adds
+/// one optimisation of OpenUVR at a time. "Leave-one-out" is OpenUVR without one optimisation. "Alternatives" replace a
+/// part of OpenUVR. "Links" compares links over a cable between two network namespaces (needs root). The last group is
+/// measured with every core busy. Latency is from drawn to visible, measured from pixels, of complete frames only. The
+/// output contains the median and the range over interleaved repetitions. A step smaller than its range is not
+/// significant. In two seconds, the scene passes each phase against 60 Hz once.
 ///
-/// Configurations that can't run here are listed with the reason; failed ones are retried in each
-/// repetition, and each row gives its number of runs.
+/// Configurations that can't run here are listed with the reason. Failed configurations are retried in each repetition,
+/// and each row contains its number of runs.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// Only configurations with one of these in the name
+    /// Only configurations whose name contains one of these words
     #[arg(long, value_delimiter = ',', value_name = "WORDS")]
     only: Vec<String>,
     /// Write ablation.json and ablation.csv into this folder
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Frames per second, sent and polled.
+/// Frame rate of the stream, and of polling.
 const FPS: f64 = 60.0;
 
 /// Measures, prints, writes.
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             match outcome {
                 Ok(run) => measured.runs.push(run),
-                // The failure may be transient: the next repetition retries.
+                // The failure may be transient, so the next repetition retries this configuration.
                 Err(why) => {
                     let why = reason(&format!("{why:#}"));
                     eprintln!("bench ablation: {}: {why}", configuration.name);
@@ -168,7 +169,7 @@ fn measure(
     })
 }
 
-/// The reason in an error: the program's own line, otherwise the last line.
+/// The reason in the text of an error: the line that the program itself has printed, otherwise the last line.
 fn reason(text: &str) -> String {
     let message = text.lines().find_map(|line| {
         let own = ["openuvr: ", "error: "]

@@ -1,9 +1,9 @@
-//! `openuvr bench capture`: the cost of each capture method for the viewer and the application.
+//! `openuvr bench capture`: the cost of each capture method, for the viewer and for the application.
 //!
-//! The scene by itself; with each picture read back and discarded, which is the lower bound for capturing an application;
-//! streamed by each capture method, from each kind of display; and shown in each kind of the client's window. Each is
-//! measured once at the display's rate, with drawn-to-visible latency and the application's frame time, and once
-//! unthrottled, with the application's loss of frame rate.
+//! It measures the scene by itself; with each picture read back and discarded, which is the lower bound for capturing
+//! an application; streamed by each capture method, from each kind of display; and displayed in each kind of client
+//! window. Each is measured once at the display's rate, with drawn-to-visible latency and the application's frame time,
+//! and once unthrottled, with the application's loss of frame rate.
 
 mod methods;
 
@@ -23,16 +23,17 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 
 /// Measure the cost of each capture method, display and client window: X11, Wayland, hook, C API.
 ///
-/// The figures, for the same scene: drawn to visible; complete frames of those drawn; cores of
-/// application, host and client together; the application's frame time, from the frame's start
-/// until the swap has returned; and its own frame rate when the display does not limit it. "alone"
-/// streams nothing; "read-back" reads each picture back and discards it. A second table has the
-/// cores of the host, and of the scene's display where that is a separate process; those of the host while the picture does
-/// not change; and the time from a key press to its effect. Medians and ranges over interleaved repetitions.
+/// The figures, all for the same scene: latency from drawn to visible; the share of drawn frames that are complete;
+/// cores used by application, host and client together; the application's frame time, from the start of the frame until
+/// the swap has returned; and the application's frame rate when the display does not limit it. "alone" streams nothing;
+/// "read-back" reads each picture back and discards it. A second table has the cores used by the host, and by the
+/// scene's display if it is a separate process; the cores used by the host while the picture does not change; and the
+/// time from a key press to its effect. Medians and ranges over interleaved repetitions.
 ///
-/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland; without them, they are left out
-/// unless `--ways` lists them. The scene's frames are counted on its own X display, but in the sessions, "virtual-xvfb" and
-/// "virtual-wayland" on the client's: frames after the last visible one do not count there.
+/// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland. Without these programs, they are
+/// left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. In the sessions,
+/// "virtual-xvfb" and "virtual-wayland", they are counted on the client's display, so frames after the last visible
+/// frame do not count.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -40,8 +41,8 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// What to measure: alone, read-back, screen, session, session-240, virtual-xvfb,
-    /// virtual-wayland, hook, c-api, c-api-sync, client-x11, client-wayland (default: all)
+    /// The methods to measure: alone, read-back, screen, session, session-240, virtual-xvfb, virtual-wayland, hook,
+    /// c-api, c-api-sync, client-x11, client-wayland (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = named)]
     ways: Vec<&'static CaptureMethod>,
     /// Key presses to measure in each run (0: none)
@@ -52,13 +53,13 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// The unthrottled rate, which is higher than any scene's.
+/// The scene's target rate when it is unthrottled. No scene reaches it.
 const UNHELD: f64 = 1000.0;
 
-/// Maximum number of key presses of a quick run.
+/// Maximum number of key presses in a quick run.
 const QUICK_PRESSES: u32 = 4;
 
-/// The host's limit of frames per second.
+/// The host's limit, in frames per second.
 const FPS: f64 = 60.0;
 
 /// Results of one method at one rate.
@@ -73,27 +74,28 @@ struct Runs {
     other_cores: f64,
 }
 
-/// One method, over its repetitions.
+/// The results of one method over its repetitions.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     what: &'static str,
     p50_ms: Option<Range>,
     p99_ms: Option<Range>,
-    /// Share of drawn frames displayed completely; the minimum of the repetitions.
+    /// Share of the drawn frames that were displayed completely, in the worst repetition.
     complete: Option<f64>,
-    /// Cores of application, host and client together.
+    /// Number of cores that application, host and client used together.
     cores: Option<Range>,
     frame_p50_ms: Option<Range>,
     frame_p99_ms: Option<Range>,
     unheld_fps: Option<Range>,
-    /// Cores of the host by itself; also `None` if it is in the application's process.
+    /// Number of cores that the host used; `None` if it was not measured, or if the host is in the application's
+    /// process.
     host_cores: Option<Range>,
-    /// Cores of the scene's display, if it is a separate process.
+    /// Number of cores that the scene's display used; `None` if it is not a separate process.
     display_cores: Option<Range>,
-    /// Cores of the host while the picture does not change.
+    /// Number of cores that the host used while the picture did not change.
     still_cores: Option<Range>,
-    /// Key press on the client's display to its effect on it, the median of each run.
+    /// Time from a key press on the client's display to its effect on that display: the median of each run.
     reaction_ms: Option<Range>,
 }
 
@@ -148,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures one method once, with key presses and a still picture unless `presses` is `None`.
+/// Measures one method once. Unless `presses` is `None`, also measures key presses and a still picture.
 fn once(
     args: &Args,
     how: StreamMode,
@@ -195,10 +197,10 @@ fn once(
             more_client: &[],
         })?);
     }
-    // The scene writes its times at its end.
+    // The scene writes its frame times when it ends.
     drop(rig);
     let mut frames = read_times(&times)?;
-    // One may be that in which the scene was stopped for a still picture.
+    // Remove the frame during which the scene was stopped for the still picture, if there is one.
     frames.retain(|frame| frame.work < SETTLE.as_secs_f64() * 1e3);
     // The first frames warm up the caches.
     let settled = &frames[frames.len() / 4..];
@@ -210,9 +212,9 @@ fn once(
 
 /// A frame of the scene, in milliseconds.
 struct Frame {
-    /// From its start until the swap had returned.
+    /// Time from the start of the frame until the swap returned.
     work: f64,
-    /// Until the start of the next.
+    /// Time from the start of the frame to the start of the next frame.
     pace: f64,
 }
 

@@ -1,4 +1,5 @@
-//! Results of a measurement from pixels: of any path between two displays, and of a host and a client.
+//! Results of a measurement from pixels. Some apply to any path between two displays, others only to a host and a
+//! client.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +11,31 @@ use serde::Serialize;
 
 use crate::machine::Thread;
 
-/// A measurement of the floor or of the stream.
+/// Results for the floor or for a stream.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
-    /// Frames drawn in the window, and their outcomes.
+    /// Frames drawn during the measurement, and their outcomes.
     pub(super) frames: Frames,
-    /// Start and end, on this machine's clock.
+    /// Start and end of the measurement, on this machine's clock.
     #[serde(skip)]
     pub(super) window: [Instant; 2],
     pub(super) seconds: f64,
-    /// Drawn to visible. For the stream, only complete frames count.
+    /// Latency from drawn to visible. For a stream, only complete frames count.
     pub(super) latency_ms: Option<Summary>,
     /// Display changes without a readable bar code.
     pub(super) unreadable: usize,
     pub(super) other_cores: f64,
-    /// Cores used, by process name.
+    /// Number of cores used, by process name.
     pub(super) cores: BTreeMap<&'static str, f64>,
-    /// Cores used by the audio threads of host and client, if any.
+    /// Number of cores used by the audio threads of host and client, if there are any.
     pub(super) audio_cores: BTreeMap<&'static str, f64>,
     pub(super) loopback_mbps: f64,
-    /// Load of the emulated link in both directions, with Ethernet, IP and UDP headers.
+    /// Load of the emulated link, for both directions together, with Ethernet, IP and UDP headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) carried_mbps: Option<f64>,
     /// Scheduling of each kind of thread, and the number of threads.
     pub(super) threads: Vec<(Thread, usize)>,
-    /// Long data: for a CSV file.
+    /// One row per sighting (long format), for a CSV file.
     #[serde(skip)]
     pub(super) samples: Vec<Sample>,
 }
@@ -44,7 +45,7 @@ pub(super) struct Case {
 pub(super) struct Sample {
     #[serde(flatten)]
     pub(super) sighting: Sighting,
-    /// Its outcome in the host's record.
+    /// The frame's outcome in the host's record; `None` if the record does not contain the frame.
     pub(super) outcome: Option<String>,
 }
 
@@ -55,20 +56,20 @@ pub(super) struct Stream {
     pub(super) case: Case,
     /// The video's link at the end of the measurement, such as `udp-gso`.
     pub(super) link: Option<String>,
-    /// Frames seen that are not complete in the record, or not in it.
+    /// Number of frames that were seen, but are not complete in the record or not in the record at all.
     pub(super) incomplete: usize,
     pub(super) steps: Vec<Step>,
-    /// Rows of the host's record by outcome.
+    /// Number of rows of the host's record, by outcome.
     pub(super) outcomes: BTreeMap<String, usize>,
-    /// Media datagrams with their IPv4 and UDP headers.
+    /// Bitrate of the media datagrams, with their IPv4 and UDP headers.
     pub(super) wire_mbps: Option<f64>,
-    /// Key press on this display to its effect on it, ms.
+    /// Time from each key press on the client's display to its effect on that display, in ms.
     pub(super) reaction_ms: Vec<f64>,
-    /// Luma PSNR against the captured picture of the same frame, dB.
+    /// Luma PSNR of each compared picture against the captured picture of the same frame, in dB.
     pub(super) psnr_db: Vec<f64>,
-    /// The record's rows of the compared pictures, if there is a record.
+    /// The compared pictures with their rows in the record, if there is a record.
     pub(super) compared: Vec<Compared>,
-    /// Cores of the host while the picture does not change, if that was measured.
+    /// Number of cores that the host used while the picture did not change, if that was measured.
     pub(super) still_cores: Option<f64>,
 }
 
@@ -77,13 +78,13 @@ pub(super) struct Stream {
 pub(super) struct Compared {
     /// Luma PSNR, dB.
     pub(super) psnr_db: f64,
-    /// Its frame's outcome; `None`: not in the record.
+    /// The frame's outcome; `None` if the record does not contain the frame.
     pub(super) outcome: Option<String>,
-    /// Its datagrams with their IPv4 and UDP headers.
+    /// Size of the frame's datagrams, with their IPv4 and UDP headers.
     pub(super) wire_bytes: u64,
 }
 
-/// (end to end − floor) ÷ serial codec time, medians.
+/// (end to end − floor) ÷ serial codec time. All three are medians.
 pub(super) fn ratio(end: f64, floor: f64, serial: f64) -> f64 {
     (end - floor) / serial
 }
@@ -101,23 +102,24 @@ impl Stream {
         self.case.latency_ms.map_or(0, |latency| latency.count)
     }
 
-    /// Cores of host and client together.
+    /// Number of cores that host and client used together.
     pub(super) fn cores(&self) -> f64 {
         let of = |name| self.case.cores.get(name).copied().unwrap_or(0.0);
         of("host") + of("client")
     }
 
-    /// Cores of one of the processes.
+    /// Number of cores that one of the processes used.
     pub(super) fn cores_of(&self, name: &str) -> Option<f64> {
         self.case.cores.get(name).copied()
     }
 
-    /// Including the application, if it is a separate process.
+    /// Number of cores that host, client and application used together. Excludes the application if it is not a
+    /// separate process.
     pub(super) fn all_cores(&self) -> f64 {
         self.cores() + self.case.cores.get("scene").copied().unwrap_or(0.0)
     }
 
-    /// Share of the drawn frames displayed completely.
+    /// Share of the drawn frames that were displayed completely.
     pub(super) fn complete_share(&self) -> Option<f64> {
         share(self.complete(), self.case.frames.drawn)
     }

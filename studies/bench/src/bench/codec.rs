@@ -1,11 +1,12 @@
-//! The cost of the codec by itself, on pictures of the scene: step by step, and pipelined as in host and client. There is no
-//! network and no display.
+//! The cost of the codec by itself, measured on pictures of the scene, without a network and a display. It is measured
+//! step by step, and pipelined as in host and client.
 //!
-//! **Serial time** is defined here and nowhere else: BGRX to NV12 (SIMD), x264 with one slice, one thread and its own rate
-//! control (CBR, a buffer of one frame), decoding of the whole picture, and conversion back to BGRX (SIMD). Each step starts
-//! when the previous one has finished. Motion search is the same as in the stream, so that both make the same effort.
-//! **Pipelined time** is that of the host's defaults: its slices, threads and own rate control, with each slice decoded
-//! while the next is encoded, from the picture until its decoded copy in BGRX.
+//! **Serial time** is defined here and nowhere else. It consists of four steps: conversion from BGRX to NV12 (SIMD);
+//! x264 with one slice, one thread and its own rate control (CBR, a buffer of one frame); decoding of the whole
+//! picture; and conversion back to BGRX (SIMD). Each step starts when the previous step has finished. Motion search is
+//! the same as in the stream, so that both make the same effort. **Pipelined time** is the time from a picture to its
+//! decoded copy in BGRX, with the host's default slices, threads and rate control. Each slice is decoded while the next
+//! slice is encoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ use openuvr_testbed::picture_match::Shot;
 use openuvr_testbed::sched::Sched;
 use openuvr_testbed::stats::Summary;
 
-/// Frames until caches and rate control settle.
+/// Number of frames after which caches and rate control have settled.
 const WARM_UP: u32 = 30;
 
 /// The host's default number of slices.
@@ -52,15 +53,15 @@ pub(super) struct Cost {
 /// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CodecSetup {
-    /// Pictures per second. Both paths are paced, so that caches are as cold as in a stream.
+    /// Pictures per second. Both paths keep this rate, so that caches are as cold as in a stream.
     pub(super) fps: f64,
     pub(super) bitrate: Bitrate,
-    /// Pictures on each path, after the warm-up.
+    /// Number of pictures on each path after the warm-up.
     pub(super) frames: u32,
     pub(super) sched: Sched,
 }
 
-/// Encodes and decodes the pictures of `film`, forwards and backwards, on both paths.
+/// Encodes and decodes the pictures of `film` on both paths. The pictures are played forwards and backwards.
 ///
 /// # Errors
 /// Returns an error if there are fewer than two pictures, or if a codec cannot be opened.
@@ -85,7 +86,7 @@ pub(super) fn measure(film: &[Shot], how: CodecSetup, stop: &Arc<AtomicBool>) ->
     let (encoded, decoded) = (encoding.join(), decoding.join());
     ensure!(!stop.load(Ordering::Relaxed), "interrupted");
     let pipelined_mbps = joined(encoded)?;
-    let pipelined = Summary::of(&joined(decoded)?).context("no picture came out")?;
+    let pipelined = Summary::of(&joined(decoded)?).context("the codec returned no picture")?;
     let [convert, encode, decode, back] = steps;
     let all: Vec<f64> = (0..convert.len())
         .map(|i| convert[i] + encode[i] + decode[i] + back[i])
@@ -98,10 +99,10 @@ pub(super) fn measure(film: &[Shot], how: CodecSetup, stop: &Arc<AtomicBool>) ->
         of("to BGRX", &back),
     ];
     let [Some(a), Some(b), Some(c), Some(d)] = steps else {
-        return Err(anyhow!("no picture came out"));
+        return Err(anyhow!("the codec returned no picture"));
     };
     Ok(Cost {
-        serial: Summary::of(&all).context("no picture came out")?,
+        serial: Summary::of(&all).context("the codec returned no picture")?,
         pipelined,
         steps: [a, b, c, d],
         serial_mbps,
@@ -113,7 +114,7 @@ fn joined<T>(outcome: std::thread::Result<Result<T>>) -> Result<T> {
     outcome.map_err(|_| anyhow!("a thread of the codec's measurement panicked"))?
 }
 
-/// The samples of the four steps, and the megabits per second.
+/// Measures the serial path. Returns the samples of its four steps, and the bitrate in megabits per second.
 fn serial(film: &[Shot], how: CodecSetup, stop: &AtomicBool) -> Result<([Vec<f64>; 4], f64)> {
     let size = film[0].size;
     let settings = Settings {
@@ -180,7 +181,7 @@ struct Piece {
     bytes: Vec<u8>,
 }
 
-/// Encodes as the host does by default. Returns the megabits per second.
+/// Encodes as the host does by default. Returns the bitrate in megabits per second.
 fn encode_all(
     film: &[Shot],
     how: CodecSetup,
@@ -206,7 +207,7 @@ fn encode_all(
             unchanged: None,
         };
         let encoded = encoder.encode(&converted, &ask, &mut |slice| {
-            // Fails only if the decoder failed: its thread reports that.
+            // Sending fails only if the decoder has failed, which the decoder's thread reports.
             let _ = pieces.send(Piece {
                 frame,
                 begin,
@@ -225,7 +226,8 @@ fn encode_all(
     Ok(mbps(bytes, how))
 }
 
-/// Decodes each slice on arrival. Returns the times from the picture's start until it is BGRX again.
+/// Decodes each slice on arrival. Returns, for each picture, the time from the start of encoding until its decoded copy
+/// is in BGRX.
 fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     let mut decoder: Box<dyn Decoder> = decode::open(Codec::H264)?;
     let (mut bgrx, mut samples) = (Vec::new(), Vec::new());
@@ -261,7 +263,8 @@ fn usual(size: Size, how: CodecSetup) -> Settings {
     }
 }
 
-/// The pictures forwards and backwards, each at its due time, until all are done or `stop` is set.
+/// Plays the pictures forwards and backwards, each at its due time, until `how.frames` and the warm-up are done or
+/// `stop` is set.
 fn paced<'a>(
     film: &'a [Shot],
     how: CodecSetup,

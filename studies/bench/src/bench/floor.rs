@@ -1,7 +1,8 @@
-//! The floor: a copier from one display to another, without a codec and without a network.
+//! The floor: the latency of a program that copies pictures from one display to another, without a codec and without a
+//! network.
 //!
-//! Its latency is that of the displays, the events and the reader, which is a lower bound for any stream between these
-//! displays. Both servers share one memory segment: one writes the picture there, and the other reads it.
+//! It contains the latency of the displays, the events and the reader, and is a lower bound for any stream between
+//! these displays. Both X servers share a memory segment: one server writes the picture there, and the other reads it.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(crate) struct Copier {
 }
 
 impl Copier {
-    /// Starts to copy each new picture of `from` into a window on `to`.
+    /// Starts to copy each new picture of the display `from` into a window on the display `to`.
     pub(super) fn start_as(from: &str, to: &str, sched: Sched) -> Result<Copier> {
         let mut source = Screen::open(from)?;
         let target = Screen::open(to)?;
@@ -36,7 +37,7 @@ impl Copier {
             .conn
             .shm_attach_fd(segment, memory, false)?
             .check()
-            .context("the second display can't share the first one's memory")?;
+            .context("the second display can't share the memory of the first display")?;
         let (window, gc) = open_window(&target, &source)?;
         source.watch()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -70,7 +71,7 @@ impl Copier {
                         segment,
                         0,
                     )?;
-                    // The memory may be overwritten only once the picture has been shown.
+                    // The memory must not be overwritten before the picture is displayed.
                     target.conn.get_input_focus()?.reply()?;
                 }
                 Ok(())
@@ -81,7 +82,7 @@ impl Copier {
         })
     }
 
-    /// Stops the copier. Returns an error if it had failed.
+    /// Stops the copier. Returns an error if the copier has failed.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }
@@ -134,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// Draws bar codes with plain X requests, each after the reader has confirmed the previous one,
-    /// and expects each on the second display.
+    /// Draws bar codes with plain X requests. The reader must see each of them on the second display before the next is
+    /// drawn.
     #[test]
     fn every_code_drawn_on_one_display_is_read_from_the_other() {
         let size = Size::new(640, 120);

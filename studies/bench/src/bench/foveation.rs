@@ -1,8 +1,8 @@
-//! `openuvr bench foveation`: whether stereo pictures cost less with fewer pixels at their edges,
-//! or with one encoder per eye.
+//! `openuvr bench foveation`: measures whether stereo pictures cost less with fewer pixels at their edges, or with one
+//! encoder per eye.
 //!
-//! There is no stream: frames of a room seen by a turning head are encoded and decoded in this process at several
-//! quantisers. Bits and times are compared at equal quality of the middle third of each eye.
+//! There is no stream: this process encodes and decodes frames at several quantisers. The frames show a room, as a
+//! turning head sees it. Bits and times are compared at equal quality of the middle third of each eye.
 
 mod coder;
 mod room;
@@ -26,20 +26,19 @@ use crate::machine::{Load, Machine, QUIET};
 
 /// Compare stereo encoding: both eyes side by side, foveated, and one encoder per eye.
 ///
-/// Foveated: along each side the middle half keeps its pixels, the adjacent eighths keep every
-/// second one, and the outer eighths every fourth (averages; the decoder repeats them). The figures
-/// are those at the quantiser at which the middle third of each eye is as good (luma PSNR) as
-/// without foveation: bits per frame, milliseconds to shrink, encode, decode and enlarge a frame,
-/// and the PSNR of the whole picture.
+/// Foveated: along each side, the middle half keeps all pixels, the adjacent eighths keep every second pixel, and the
+/// outer eighths every fourth pixel. The encoder averages pixels, and the decoder repeats them. The figures are for the
+/// quantiser at which the middle third of each eye has the same quality (luma PSNR) as without foveation: bits per
+/// frame; milliseconds to shrink, encode, decode and enlarge a frame; and the PSNR of the whole picture.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Size of one eye's picture
+    /// Size of the picture of one eye
     #[arg(long, default_value = "640x640")]
     eye: String,
-    /// Frames of each measurement
+    /// Number of frames in each measurement
     #[arg(long, default_value_t = 60)]
     frames: u32,
-    /// Quantiser of the unfoveated pictures, the reference
+    /// Quantiser of the pictures without foveation, which are the reference
     #[arg(long, default_value_t = 26)]
     qp: u8,
     /// The encoder
@@ -70,7 +69,7 @@ impl Method {
     }
 }
 
-/// Means per frame of one method at one quantiser.
+/// Means per frame, of one method at one quantiser.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Figures {
     qp: f64,
@@ -91,7 +90,7 @@ struct Report {
     coded: String,
     encoder: String,
     frames: u32,
-    /// Cores used by other processes.
+    /// Number of cores used by other processes.
     other_cores: f64,
     rows: Vec<(Method, Figures)>,
 }
@@ -122,7 +121,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     let mut wanted = None;
     for way in METHODS {
-        // Quantisers around the requested one; the middle of a foveated picture reaches the same quality nearby.
+        // Measure at quantisers around the requested quantiser: with one of about the same value, the middle of a
+        // foveated picture reaches the same quality.
         let mut points = Vec::new();
         for qp in [args.qp - 3, args.qp, args.qp + 3] {
             points.push(measure(args, way, qp, eye, &tables)?);
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Interpolates the figures at this quality of the middle.
+/// Interpolates the figures at the quantiser at which the middle of the picture has this quality.
 fn at(points: &[Figures], middle_db: f64) -> Figures {
     let pair = points
         .windows(2)
@@ -175,7 +175,7 @@ fn at(points: &[Figures], middle_db: f64) -> Figures {
     }
 }
 
-/// Encodes and decodes frames of a room by one method.
+/// Encodes and decodes frames of a room with one method at one quantiser.
 fn measure(args: &Args, way: Method, qp: u8, eye: Size, tables: &[Table; 2]) -> Result<Figures> {
     let both = Size::new(eye.width * 2, eye.height);
     let coded = match way {
@@ -187,7 +187,7 @@ fn measure(args: &Args, way: Method, qp: u8, eye: Size, tables: &[Table; 2]) -> 
         Method::EncoderEach => 2,
         _ => 1,
     };
-    // The same number of threads for each method.
+    // Use the same total number of threads for each method.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let own = u8::try_from((threads / coders).clamp(1, 8)).unwrap_or(1);
     let mut coders: Vec<Coder> = (0..coders)
@@ -208,7 +208,8 @@ fn measure(args: &Args, way: Method, qp: u8, eye: Size, tables: &[Table; 2]) -> 
             }
             Method::EncoderEach => eyes.to_vec(),
         };
-        // Joining the two pictures belongs to the read-back, not to the encoder.
+        // Only foveation counts this time. In other methods, joining the two pictures is part of the read-back, not of
+        // the encoding.
         times.shrink.push(match way {
             Method::Foveated => clock::now().since(began),
             _ => Duration::ZERO,
@@ -271,7 +272,7 @@ fn median(mut spans: Vec<Duration>) -> f64 {
     nearest_rank(&spans, 50).map_or(0.0, |span| span.as_secs_f64() * 1e3)
 }
 
-/// Encodes one picture per coder; several coders run in parallel, one thread each.
+/// Encodes one picture with each coder. Several coders run in parallel, each in its own thread.
 fn code_all(
     coders: &mut [Coder],
     pictures: &[Vec<u8>],
@@ -316,7 +317,7 @@ fn beside(eyes: &[Vec<u8>; 2], size: Size) -> Vec<u8> {
         .collect()
 }
 
-/// One of two pictures of `size` that are side by side.
+/// One of the two pictures of `size` that `both` contains side by side.
 fn half(both: &[u8], side: usize, size: Size) -> Vec<u8> {
     let width = size.width as usize;
     let rows = both.chunks_exact(width * 2);
@@ -324,7 +325,7 @@ fn half(both: &[u8], side: usize, size: Size) -> Vec<u8> {
         .collect()
 }
 
-/// Squared differences of pictures.
+/// Sum of the squared differences between pictures.
 #[derive(Default)]
 struct Deviation {
     squares: f64,

@@ -27,7 +27,7 @@ pub(super) struct Heading {
 }
 
 impl Heading {
-    /// From the options and all streams.
+    /// Creates the heading from the options and from the results of all streams.
     pub(super) fn new<'a>(
         options: &ComparisonOptions,
         turns: Turns,
@@ -68,7 +68,7 @@ impl Heading {
     }
 }
 
-/// A comparison with a row per contender.
+/// The result of a comparison, with a row for each compared item.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<R> {
     #[serde(flatten)]
@@ -76,7 +76,7 @@ pub(super) struct Report<R> {
     pub(super) ways: Vec<R>,
 }
 
-/// Prints the videos' links, on one machine.
+/// Prints the names of the videos' links. All of them use the loopback device.
 pub(super) fn print_links(names: &[&String]) {
     let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let names = match names.is_empty() {
@@ -86,7 +86,8 @@ pub(super) fn print_links(names: &[&String]) {
     println!("link     {names}, over the loopback device");
 }
 
-/// Writes the result file `BENCH.json` into a folder, which is created if it does not exist.
+/// Writes the result file `BENCH.json`, where BENCH is the bench's name, into a folder. Creates the folder if it does
+/// not exist.
 pub(super) fn write_json(folder: &Path, bench: &str, value: &impl Serialize) -> Result<()> {
     let path = folder.join(format!("{bench}.json"));
     result_file::write(&path, &format!("bench.{bench}"), value)

@@ -1,5 +1,5 @@
-//! An X client that receives each key press on a display regardless of the focus, at the earliest time at which the
-//! application there can receive it.
+//! An X client that receives each key press on a display, regardless of the focus. It receives the press at the
+//! earliest time at which an application on that display can receive it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use x11rb::rust_connection::RustConnection;
 use openuvr_testbed::background::Background;
 use openuvr_testbed::sched::{Participant, Sched};
 
-/// Interval of checking for the stop request.
+/// Interval at which the thread checks for the stop request.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// The listener; it ends when dropped.
+/// The listener. Dropping this value ends it.
 pub(super) struct Keys {
     pressed: Arc<Mutex<Vec<Instant>>>,
     _thread: Background,
@@ -42,7 +42,7 @@ impl Keys {
         let there = Arc::clone(&pressed);
         let thread = Background::start("keys", move |stop| {
             sched.raise_me(Participant::Reader);
-            // The report counts the missing presses.
+            // If listening fails, presses are missing, and the report counts them.
             let _ = listen(&conn, &there, stop);
         })?;
         Ok(Keys {
@@ -51,7 +51,7 @@ impl Keys {
         })
     }
 
-    /// Times of the presses so far.
+    /// The times of all presses received so far.
     pub(super) fn pressed(&self) -> Vec<Instant> {
         let pressed = self.pressed.lock();
         pressed.unwrap_or_else(PoisonError::into_inner).clone()
@@ -102,7 +102,7 @@ mod tests {
             }
             until.push(clock::now());
         }
-        // Releases arrive after their press.
+        // The release of a key arrives after its press, so wait for it.
         std::thread::sleep(2 * IDLE);
         let received = keys.pressed();
         assert_eq!(received.len(), 3, "{received:?}");

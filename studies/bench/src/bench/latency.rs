@@ -1,9 +1,10 @@
 //! `openuvr bench latency`: latency from drawn to visible, and from a key press to its effect.
 //!
-//! Two virtual displays are used. The scene is on the first; on the second is either the copier (the floor) or our client,
-//! which is connected to our host. A reader decodes the bar codes on the second display. Sender and receiver are on one
-//! machine and one clock, so this is the software's share of the latency: no panel, no radio. The same run measures the
-//! codec by itself on pictures of the same scene ([`super::codec`]).
+//! The bench uses two virtual displays. The scene is on the first display. On the second display is either the copier
+//! (the floor), or OpenUVR's client, which is connected to OpenUVR's host. A reader decodes the bar codes on the second
+//! display. Sender and receiver are on one machine with one clock, so the result is the software's share of the
+//! latency, without panel and radio. The same run also measures the codec by itself, on pictures of the same scene
+//! ([`super::codec`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,38 +30,38 @@ use crate::result_file;
 
 /// Measure drawn-to-visible and input-to-visible latency from pixels.
 ///
-/// Starts two virtual displays, the scene on one, and compares, on the other, the latency of a copier
-/// without codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080
-/// with 20 Mb/s, and at 1280x720 as strips of JPEG. The scene runs at 60.25 frames per second, so
-/// that each phase against a 60 Hz clock occurs within four seconds.
+/// Starts two virtual displays, with the scene on the first. On the second, compares the latency of a copier without
+/// codec (the floor) with that of host and client: at 1280x720 with 10 Mb/s, at 1920x1080 with 20 Mb/s, and at 1280x720
+/// as strips of JPEG. The scene runs at 60.25 frames per second, so that each phase against a 60 Hz clock occurs within
+/// four seconds.
 ///
-/// Codec time is measured in the same run, on pictures of the same scene. Serial is one-slice x264
-/// with its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both
-/// colour conversions, one after the other. (end to end - floor) / serial rates the pipeline: 1 would mean no overlap and no
-/// additional delay.
+/// Codec time is measured in the same run, on pictures of the same scene. Serial time is the sum of one-slice x264 with
+/// its own constant bitrate and a buffer of one frame, decoding of the whole picture, and both colour conversions, one
+/// after the other. The ratio (end to end - floor) / serial rates the pipeline: 1 means no overlap and no additional
+/// delay.
 ///
-/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. The frames due are those that
-/// the scene drew, read from its own display. If fewer than 99 % of them are complete, nothing else is judged; if the scene
-/// drew too slowly, no rate is judged. If other processes used more than 0.1 core, the run prints multiples of the floor
-/// instead of milliseconds and no verdict: measure on a quiet machine.
+/// Only frames that are complete in the host's record count. Percentiles are nearest ranks. The frames due are the
+/// frames that the scene drew, read from its own display. If fewer than 99 % of them are complete, nothing else is
+/// judged. If the scene drew too slowly, no rate is judged. If other processes used more than 0.1 core, the run prints
+/// multiples of the floor instead of milliseconds, and no verdict: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
     #[arg(long, value_delimiter = ',', default_value = "720p,1080p,jpeg")]
     cases: Vec<Preset>,
-    /// Measure this size instead (without targets)
+    /// Measure this size instead of the cases (without targets)
     #[arg(long, conflicts_with = "cases")]
     size: Option<Size>,
     /// Bitrate of the host (default: that of the case or, with --size, of 720p)
     #[arg(long)]
     bitrate: Option<String>,
-    /// Duration of each measurement: floor, and stream, of each case
+    /// Duration of each measurement; each case measures the floor and the stream
     #[arg(long = "duration", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
     seconds: u32,
-    /// Key presses to measure on each display (0: none)
+    /// Number of key presses to measure on each display (0: none)
     #[arg(long, default_value_t = 50)]
     presses: u32,
-    /// Smoke test: two seconds, four presses; the figures are unreliable
+    /// Smoke test with two seconds and four presses; the figures are unreliable
     #[arg(long, conflicts_with_all = ["seconds", "presses"])]
     quick: bool,
     /// Capture method
@@ -130,10 +131,10 @@ impl From<CaptureMethod> for Source {
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Warm-up of a smoke test.
 const QUICK_WARM_UP: Duration = Duration::from_millis(500);
-/// Frames compared for the PSNR; the targets require at least ten.
+/// Number of frames that are compared for the PSNR. The targets require at least ten.
 const COMPARED: usize = 20;
 
-/// The host's default encoder; the serial time is defined for it.
+/// The host's default encoder. The serial time is defined for this encoder.
 const DEFAULT_ENCODER: &str = "x264";
 
 /// Measures, prints, and writes the samples.
@@ -152,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for setting in settings {
         let mut report = Report::new(Machine::this(), setting);
         let outcome = measure(args, &mut report, &stop);
-        // The floor and the other cases remain valid.
+        // If the measurement failed, the measured floor and the other cases remain valid.
         report_text::print(&report);
         if let Err(error) = outcome {
             let name = &report.setting.name;
@@ -170,7 +171,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes the result file, and a file with the frames seen next to it.
+/// Writes the result file. Next to it, writes a file that lists the frames seen.
 fn write(path: &Path, reports: &[Report]) -> Result<()> {
     let csv = path.with_extension("csv");
     let name = csv.file_name().context("--json names no file")?;
@@ -218,7 +219,7 @@ const SAMPLE_HEADS: [&str; 7] = [
 /// The content of the result file.
 #[derive(Serialize)]
 struct ResultFile<'a> {
-    /// Name of the file with each frame seen.
+    /// Name of the file that lists the frames seen.
     samples_csv: String,
     cases: Vec<JudgedReport<'a>>,
 }

@@ -1,7 +1,7 @@
 //! `openuvr bench link`: a stream over an impaired link.
 //!
-//! The real scene, host, and client, with an emulated link between them; the outcome of each frame
-//! comes from the host's record. Host and client are on one machine and one clock.
+//! The real scene, host and client run with an emulated link between host and client. The outcome of each frame is from
+//! the host's record. Host and client are on one machine with one clock.
 
 mod figures;
 
@@ -37,23 +37,22 @@ use openuvr_clock as clock;
 
 /// Measure a stream under loss and under a drop of the link's rate.
 ///
-/// The scene is streamed over an emulated link that loses and delays datagrams reproducibly from a
-/// seed, in both directions: reports, requests and input are lost as video is. Complete frames are
-/// those displayed with every byte and with complete references; the longest gap is between two of
-/// them. Latency is from Captured to Submitted, of complete frames. Input is from a key press in
-/// the client's window to the first frame that may show its effect. Rates include IP and UDP
-/// headers, FEC and retransmissions. If other processes used more than 0.1 core, or the emulated
-/// link itself was late, nothing is judged.
+/// The scene is streamed over an emulated link, which loses and delays datagrams reproducibly from a seed, in both
+/// directions: reports, requests and input are lost just like video. A complete frame is displayed with every byte and
+/// with complete references. The longest gap is between two complete frames. Latency is from Captured to Submitted, of
+/// complete frames. Input latency is from a key press in the client's window to the first frame that may show its
+/// effect. Rates include IP and UDP headers, FEC and retransmissions. If other processes used more than 0.1 core, or
+/// the emulated link itself was late, nothing is judged.
 ///
-/// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay
-/// of 5 to 8 ms each way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each
-/// for --duration; its figures are the longest freeze, the p99 from two seconds after the drop to the
-/// end of the narrow part, and the recovery time of the rate. `start` carries 8 Mb/s, less than the stream's 10, with a
-/// queue of 64 KiB, and counts from the first frame.
+/// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay of 5 to 8 ms each
+/// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. Its figures are the
+/// longest freeze, the p99 from two seconds after the drop to the end of the narrow part, and the time until the rate
+/// has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB, and counts from the first
+/// frame.
 ///
-/// The other cases are Wi-Fi in the model of `openuvr lab hop --wifi`: `wifi` is one station that
-/// loses a tenth of all MPDUs, `wifi-far` one with a fading signal, `wifi-shared` one of four,
-/// while the others load 40 Mb/s and send 10. They are reported together with the link's own delay.
+/// The other cases use the Wi-Fi model of `openuvr lab hop --wifi`. `wifi` has one station, which loses a tenth of all
+/// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40
+/// Mb/s and send 10 Mb/s in total. The figures of these cases include the link's own delay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
@@ -64,7 +63,7 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// Reaction to a loss, as with the host's --recovery; each case is measured with each value
+    /// Reaction to a loss, as in the host's --recovery; each case is measured with each value
     #[arg(
         long,
         value_delimiter = ',',
@@ -72,7 +71,7 @@ pub(crate) struct Args {
         default_value = "reference-invalidation"
     )]
     recovery: Vec<String>,
-    /// Duration of each case (narrow: of each of its three parts)
+    /// Duration of each case (for narrow: of each of its three parts)
     #[arg(long = "duration", value_name = "TIME", default_value = "15s", value_parser = durations::seconds)]
     seconds: f64,
     /// Size of the scene
@@ -81,7 +80,7 @@ pub(crate) struct Args {
     /// Target bitrate of the stream (default: 10M; 20M for narrow)
     #[arg(long)]
     bitrate: Option<String>,
-    /// Smoke test: three seconds, 640x360; the figures are unreliable
+    /// Smoke test with three seconds at 640x360; the figures are unreliable
     #[arg(long, conflicts_with_all = ["seconds", "size"])]
     quick: bool,
     /// Seed of the losses
@@ -102,7 +101,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Duration of a part, and size of the scene.
+    /// The duration of a part of a case, and the size of the scene.
     fn shape(&self) -> (Duration, Size) {
         let (seconds, size) = match self.quick {
             true => (3.0, Size::new(640, 360)),
@@ -115,11 +114,11 @@ impl Args {
 /// A link.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Case {
-    /// 1 % random loss
+    /// Random loss of 1 %
     Loss,
-    /// 2 % in bursts of 4, 5 to 8 ms of delay
+    /// Loss of 2 % in bursts of 4, delay of 5 to 8 ms
     Bursts,
-    /// 10 % random loss
+    /// Random loss of 10 %
     Heavy,
     /// 50, then 8, then 50 Mb/s
     Narrow,
@@ -135,11 +134,11 @@ enum Case {
 
 /// Frames per second.
 const FPS: f64 = 60.0;
-/// Default one-way delay: a local network with a radio.
+/// Default one-way delay, which is typical of a local network with Wi-Fi.
 const NEAR: Duration = Duration::from_millis(2);
-/// Warm-up before counting: pairing and the first pictures.
+/// Warm-up before the measurement, for pairing and the first pictures.
 const WARM_UP: Duration = Duration::from_secs(4);
-/// Interval of key presses, which is not a multiple of the frame period, so that every phase occurs.
+/// Interval between key presses. It is not a multiple of the frame period, so every phase occurs.
 const PRESS_EVERY: Duration = Duration::from_millis(87);
 /// Time allowed for the reports of the last frames.
 const REPORTED: Duration = Duration::from_millis(500);
@@ -181,7 +180,7 @@ impl Case {
         }
     }
 
-    /// The Wi-Fi network, for the cases with one.
+    /// The Wi-Fi network; `None` for cases without Wi-Fi.
     fn wifi(self) -> Result<Option<Scenario>> {
         let words = match self {
             Case::Wifi => "profile=he-su per=10%",

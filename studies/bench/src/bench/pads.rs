@@ -1,8 +1,8 @@
 //! `openuvr bench pads`: latency from a game pad to a game.
 //!
-//! The scene runs under `openuvr run` and reads a pad's device itself; this program serves the client's pad. Both ends use
-//! one clock. The pad's own path into the kernel (USB, Bluetooth) is not included, nor is the game's polling, which may
-//! happen only once per frame.
+//! The scene runs under `openuvr run` and reads the device of a game pad itself. This program provides the client's
+//! pad. Host and client use the same clock. The measured latency includes neither the pad's own path into the kernel
+//! (USB, Bluetooth) nor the game's polling, which may happen only once per frame.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ use crate::machine::QUIET;
 
 /// Measure the latency from a game pad to a game.
 ///
-/// The figure: from a report of the pad until it is read by the scene, which `openuvr run` started and streams. Reports
-/// occur at irregular times, about 80 per second. This bench serves the client's pad.
+/// The figure is the time from a report of the pad until the scene reads it. `openuvr run` starts and streams the
+/// scene. Reports occur at irregular times, about 80 per second. This bench provides the client's pad.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -38,10 +38,10 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Target of the median latency from a pad's report to the game's read, on a local link: ms.
+/// Target for the median latency in ms, from a pad's report to the game's read, on a local link.
 const TARGET: f64 = 1.0;
 
-/// The first reported position of the stick, which is well outside its dead zone.
+/// The first reported position of the stick. It is well outside the dead zone.
 const FIRST: i32 = 1000;
 
 /// Grace period for the last report of the measurement.
@@ -53,13 +53,13 @@ struct Report {
     #[serde(flatten)]
     head: Heading,
     target_ms: f64,
-    /// Over all reports of all repetitions.
+    /// Latency of all reports, over all repetitions.
     late_ms: Option<Summary>,
-    /// The median of each repetition.
+    /// The medians of the repetitions.
     p50_ms: Option<Range>,
-    /// Reports that the game did not read because a later one replaced them in transit.
+    /// Number of reports that the game did not read because a later report replaced them in transit.
     overtaken: usize,
-    /// Latency of the video, drawn to visible.
+    /// Latency of the video, from drawn to visible.
     picture_p50_ms: Option<Range>,
 }
 
@@ -132,7 +132,7 @@ fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Late)> 
     Ok((stream, late))
 }
 
-/// A minimal pad that the client accepts: one stick and a button.
+/// A minimal pad that the client accepts, with two sticks and six buttons.
 fn pad() -> Description {
     let stick = Axis {
         minimum: -32_768,
@@ -148,11 +148,11 @@ fn pad() -> Description {
     sticks.fold(pad, |pad, code| pad.with_axis(code, stick))
 }
 
-/// Moves the stick at irregular times until `over`; returns each position with its report time.
+/// Moves the stick at irregular times until `over` is set. Returns each position with the time of its report.
 fn play(served: &PadServer, over: &AtomicBool) -> Vec<(i32, Instant)> {
     let mut done = Vec::new();
     for place in FIRST..=i32::from(i16::MAX) {
-        // 4 to 21 ms, so that all phases of a frame and of periodic threads occur.
+        // The pause is 4 to 21 ms, so that all phases of a frame and of periodic threads occur.
         let pause = Duration::from_micros(4_000 + u64::from(place.unsigned_abs()) * 6_180 % 17_000);
         clock::sleep_until(clock::now() + pause);
         if over.load(Ordering::Relaxed) {
@@ -170,7 +170,7 @@ fn play(served: &PadServer, over: &AtomicBool) -> Vec<(i32, Instant)> {
     done
 }
 
-/// The positions that the scene read, with times.
+/// The stick positions that the scene read, and when it read them.
 fn read(times: &Path) -> Result<BTreeMap<i32, Instant>> {
     let text = std::fs::read_to_string(times)
         .with_context(|| format!("the scene wrote no times to {}", times.display()))?;
@@ -181,7 +181,7 @@ fn read(times: &Path) -> Result<BTreeMap<i32, Instant>> {
     Ok(rows.collect())
 }
 
-/// Latency of each report.
+/// The latency of each report that the scene read, and the number of reports that it did not read.
 #[derive(Debug, Default, PartialEq)]
 struct Late {
     ms: Vec<f64>,
@@ -189,7 +189,7 @@ struct Late {
 }
 
 impl Late {
-    /// Evaluates the reports within `window`.
+    /// Evaluates the reports within the window from `from` to `to`.
     fn of(
         done: &[(i32, Instant)],
         read: &BTreeMap<i32, Instant>,

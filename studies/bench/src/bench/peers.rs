@@ -1,9 +1,9 @@
-//! `openuvr bench peers`: our stream compared with those of other programs, in turn, with the same
-//! scene, size, bitrate and reader.
+//! `openuvr bench peers`: compares OpenUVR's stream with the streams of other programs, in turn, with the same scene,
+//! size, bitrate and reader.
 //!
-//! Some differences are unavoidable: the others poll the display, and ours waits for damage, so the scene draws slightly
-//! faster than they poll, which covers each phase; ours requests real-time scheduling, so it is measured without it as well;
-//! TCP connections, browsers and Moonlight do not use the emulated link.
+//! Some differences are unavoidable. The other programs poll the display, while OpenUVR waits for damage. Therefore the
+//! scene draws slightly faster than they poll, which covers each phase. OpenUVR requests real-time scheduling, so it is
+//! also measured without it. TCP connections, browsers and Moonlight do not use the emulated link.
 
 mod figures;
 pub(super) mod moonlight;
@@ -37,18 +37,18 @@ use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 use crate::machine::QUIET;
 
-/// Compare our stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
+/// Compare OpenUVR's stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///
-/// Our stream is shown by our own client, and by our host's page in a window of Chromium; other rendering paths of that
-/// window, and its lower bound, are measured only if `--only` lists them. A Moonlight client of our host is also measured.
+/// OpenUVR's stream is displayed by its own client, and by the host's page in a Chromium window. Other rendering paths
+/// of that window, and its lower bound, are measured only if `--only` lists them. A Moonlight client of OpenUVR's host
+/// is also measured.
 ///
-/// The figures, for the same scene at the same size and bitrate, read from the pixels of the
-/// receiver's display: drawn to visible; distinct frames seen per second; the share of compared
-/// pictures that are intact (30 dB of luma PSNR or more), and the median PSNR; traffic of the
-/// loopback device in both directions; cores of sender and receiver; and, where keys reach the
-/// application, from a press to its effect. `loss` sends datagrams through an emulated link with a
-/// delay of 2 ms each way and 1 % loss; neither TCP, browsers nor Moonlight use it. A missing program is
-/// reported with its package. Medians and ranges over interleaved repetitions.
+/// The figures are for the same scene at the same size and bitrate, read from the pixels of the receiver's display:
+/// latency from drawn to visible; distinct frames seen per second; the share of compared pictures that are intact (30
+/// dB of luma PSNR or more), and the median PSNR; traffic of the loopback device in both directions; cores used by
+/// sender and receiver; and, where keys reach the application, the time from a press to its effect. `loss` sends
+/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; neither TCP, browsers nor Moonlight
+/// use it. If a program is missing, its package is reported. Medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -56,16 +56,16 @@ use crate::machine::QUIET;
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// What to measure, such as openuvr,webrtc (default: most)
+    /// The programs to measure, such as openuvr,webrtc (default: most)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
     /// Link between sender and receiver
     #[arg(long, value_enum, value_delimiter = ',', default_value = "direct,loss")]
     links: Vec<Link>,
-    /// Key presses in each run, where they reach the application
+    /// Number of key presses in each run, where keys reach the application
     #[arg(long, default_value_t = 15)]
     presses: u32,
-    /// Additional arguments for Chromium, for features that no page can request
+    /// Additional arguments for Chromium, for features that a page cannot request
     #[arg(
         long,
         value_name = "WORDS",
@@ -94,7 +94,7 @@ impl Link {
     fn impairment(self) -> Option<Impairment> {
         match self {
             Link::Direct => None,
-            // As the case `loss` of `bench link`.
+            // The same impairment as in the case `loss` of `bench link`.
             Link::Loss => Some(Impairment {
                 delay: Duration::from_millis(2),
                 loss: 0.01,
@@ -104,7 +104,7 @@ impl Link {
     }
 }
 
-/// Ours, with its default scheduling, and with the default of other programs.
+/// OpenUVR's own client: with default scheduling, and with the scheduling of other programs.
 const OURS: [(&str, &str, &[&str]); 2] = [
     (
         "openuvr",
@@ -113,7 +113,7 @@ const OURS: [(&str, &str, &[&str]); 2] = [
     ),
     (
         "openuvr-ordinary",
-        "the same, scheduled like the others (--realtime off)",
+        "openuvr host and client, scheduled like the other programs (--realtime off)",
         &["--realtime", "off"],
     ),
 ];
@@ -121,12 +121,12 @@ const OURS: [(&str, &str, &[&str]); 2] = [
 /// A compared program.
 #[derive(Clone, Copy, Debug)]
 enum Contender {
-    /// Ours, with additional arguments for both ends.
+    /// OpenUVR's own host and client, with additional arguments for both.
     Ours(&'static [&'static str]),
     Other(&'static Peer),
     /// A browser's window.
     Window(&'static Window),
-    /// A Moonlight client of our host.
+    /// A Moonlight client of OpenUVR's host.
     Moonlight,
 }
 
@@ -147,18 +147,19 @@ fn names() -> impl Iterator<Item = &'static str> {
     ours.chain(others).chain(windows).chain([moonlight::NAME])
 }
 
-/// One program, over its repetitions.
+/// The results of one program over its repetitions.
 #[derive(Debug, Serialize)]
 struct Row {
     name: &'static str,
     what: &'static str,
     versions: Vec<String>,
-    /// Both command lines, with display, port and size in braces. For a browser, only the non-default options.
+    /// The command lines of sender and receiver, with display, port and size in braces. For a browser, only the
+    /// non-default options.
     commands: Vec<String>,
     takes_input: bool,
-    /// The packages to install, if it was not measured.
+    /// The missing packages, if the program was not measured because of them.
     skipped: Option<String>,
-    /// Why its measurement failed.
+    /// The reason why the measurement failed; `None` if it did not fail.
     failed: Option<String>,
     direct: Option<Figures>,
     loss: Option<Figures>,
@@ -252,7 +253,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Output {
     #[serde(flatten)]
     report: Report<Row>,
-    /// Key press to its effect on the scene's own display, ms.
+    /// Time from each key press to its effect on the scene's own display, in ms.
     own_reaction_ms: Vec<f64>,
     verdicts: Vec<Verdict>,
 }
@@ -325,7 +326,7 @@ fn arguments(window: &Window, args: &Args) -> String {
     both.trim().to_owned()
 }
 
-/// Whether the program can use the link.
+/// Whether the program can be measured over this link.
 fn supports_link(contender: Contender, link: Link) -> bool {
     let direct_alone = match contender {
         Contender::Ours(_) => false,
@@ -335,7 +336,7 @@ fn supports_link(contender: Contender, link: Link) -> bool {
     link == Link::Direct || !direct_alone
 }
 
-/// Shared state of all measurements.
+/// Parameters of all measurements.
 struct Bench<'a> {
     args: &'a Args,
     setup: Setup,
@@ -382,7 +383,8 @@ impl Bench<'_> {
             source: Source::Screen,
             cable: None,
             impaired: None,
-            // The cap admits 2 % more, and the rate control distributes the bitrate by it.
+            // The scene draws slightly faster than this limit. The limit admits 2 % more frames, and the rate control
+            // distributes the bitrate by this frame rate.
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
@@ -416,7 +418,8 @@ impl Bench<'_> {
         dir: &Path,
     ) -> Result<(Stream, Option<Emulated>)> {
         let port = match peer.transport {
-            // A free UDP port is usually free for TCP, too; otherwise the sender fails with a message.
+            // For `Agreed`, the port must also be free for TCP, which is usually the case; otherwise the sender fails
+            // with a message.
             Transport::Udp | Transport::Agreed => pair::free_port()?,
             Transport::Tcp => pair::free_tcp_port()?,
         };
@@ -457,7 +460,7 @@ impl Bench<'_> {
                 ],
             )
         };
-        // Senders use the link's port in place of the receiver's, if there is a link.
+        // If there is a link, a UDP sender uses the link's port instead of the receiver's port.
         let sender = line(
             peer.sender,
             match peer.transport {
@@ -484,7 +487,7 @@ impl Bench<'_> {
     fn window(&self, rig: &mut Rig<'_>, window: &Window, dir: &Path) -> Result<(Stream, Slices)> {
         rig.window(&WindowSetup {
             shows: window.shows,
-            browser: chromium::program().context("there is no browser any more")?,
+            browser: chromium::program().context("the browser has ended")?,
             arguments: &arguments(window, self.args),
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,
@@ -504,13 +507,13 @@ impl Bench<'_> {
         })
     }
 
-    /// Starts to carry datagrams to `to`.
+    /// Starts an emulated link that carries datagrams to `to`.
     fn carry(&self, to: SocketAddr, impairment: &Impairment) -> Result<Emulated> {
         let courses = [(); 2].map(|()| impairment.clone().into());
         Emulated::start(courses, None, to, self.args.seed, true)
     }
 
-    /// The others' polling rate, which is that of a 60 Hz display, while the scene draws slightly faster.
+    /// The rate at which the other programs poll: the rate of a 60 Hz display. The scene draws slightly faster.
     fn polled_fps(&self) -> f64 {
         self.args.options.scene_fps.floor().max(1.0)
     }

@@ -1,7 +1,8 @@
 //! `openuvr bench prediction`: the error of the predicted head pose as a function of the prediction horizon.
 //!
-//! There is no clock and no stream: a motion is known at all times, a tracker samples it, and the OpenXR runtime's
-//! prediction from a sample (`openuvr_proto::motion`) is compared with the true pose.
+//! This bench uses neither a clock nor a stream. The head's motion is known at all times, and a tracker samples it.
+//! From a sample, the prediction of the OpenXR runtime (`openuvr_proto::motion`) is computed and compared with the true
+//! pose.
 
 mod motion;
 
@@ -21,9 +22,9 @@ use crate::durations;
 
 /// Measure the error of head pose prediction against the horizon.
 ///
-/// Without --motion, the head's motion is generated: it rests, turns by 10 to 80 degrees (minimum
-/// jerk, at most 100 to 300 degrees per second), sways by millimetres and leans by centimetres; the
-/// seed is fixed. A tracker samples it, with a noise of 0.02 degrees and 0.2 mm.
+/// Without --motion, the head's motion is generated from a fixed seed: the head rests, turns by 10 to 80 degrees
+/// (minimum jerk, at most 100 to 300 degrees per second), sways by millimetres and leans by centimetres. A tracker
+/// samples the motion, with a noise of 0.02 degrees and 0.2 mm.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Recorded head motion: a CSV with lines seconds,x,y,z,yaw,pitch,roll in metres and degrees
@@ -43,7 +44,7 @@ pub(crate) struct Args {
 /// Prediction horizons, in milliseconds.
 const HORIZONS: [u32; 8] = [10, 20, 30, 50, 75, 100, 125, 150];
 
-/// Sources of the velocity.
+/// The sources of the velocity that are compared.
 const WAYS: [&str; 4] = ["none", "two samples", "20 ms", "tracker"];
 
 /// Order statistics.
@@ -154,7 +155,7 @@ fn errors(
         let moves = match velocity {
             "none" => Velocity::default(),
             "two samples" => Velocity::between(&from, &pose, span),
-            // As the runtime derives it for a client that sends none.
+            // The velocity that the runtime derives for a client that sends no velocity.
             "20 ms" => track.moved(at_time(*at), &pose),
             // An ideal gyroscope and accelerometer, without noise.
             _ => motion.velocity(*at),
@@ -190,7 +191,7 @@ fn print(report: &Report) {
     }
 }
 
-/// The time this many seconds into the motion.
+/// The time that is this number of seconds after the start of the motion.
 #[allow(clippy::cast_possible_truncation, reason = "ten hours at most")]
 fn at_time(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as i64)
@@ -220,7 +221,7 @@ mod tests {
         };
         assert!(p95(50, "tracker") < p95(50, "none") / 2.0);
         assert!(p95(20, "tracker") < p95(100, "tracker"));
-        // Over 4 ms, noise is a good part of the difference of two samples.
+        // If two samples are only 4 ms apart, much of their difference is noise.
         let p50 = |velocity| {
             let errors = errors(&motion, &samples, 250.0, 100, velocity);
             let degrees = errors.into_iter().map(|e| e.0).collect();

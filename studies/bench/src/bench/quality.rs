@@ -1,7 +1,7 @@
 //! `openuvr bench quality`: picture quality at the client, as a function of link conditions and coding parameters.
 //!
-//! After GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and 6.4 (video quality,
-//! figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
+//! The measurements follow GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and section 6.4 (video
+//! quality, figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
 
 mod clips;
 mod condition;
@@ -27,21 +27,19 @@ use point::Setup;
 
 /// Measure picture quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
 ///
-/// A host plays a clip with a bar code in each frame; a client shows it on a virtual display, over
-/// an emulated link; each captured frame is compared with the picture that was visible in its
-/// place. A frame that did not arrive is compared with the picture displayed instead, so that
-/// freezes count.
+/// A host plays a clip with a bar code in each frame. A client displays it on a virtual display, over an emulated link.
+/// Each captured frame is compared with the picture that was displayed for it. If a frame did not arrive, it is
+/// compared with the picture that was displayed instead, so freezes count.
 ///
-/// PSNR is of luma, in decibels: 10 log10 of 255² over the mean squared difference; above 37
-/// differences are hardly visible, below 30 they are obvious. SSIM is of luma, 0 to 1, in windows
-/// of 8x8 pixels (Wang 2004). Each figure is given as the mean over all frames and as the mean of
-/// the worst batch of 150 frames, which the mean over a run hides.
+/// PSNR is the PSNR of luma in decibels: 10 log10 of 255² over the mean squared difference. Above 37, differences are
+/// hardly visible; below 30, they are obvious. SSIM is the SSIM of luma, from 0 to 1, in windows of 8x8 pixels (Wang
+/// 2004). Each figure is given as the mean over all frames and as the mean of the worst batch of 150 frames, which the
+/// mean over a run hides.
 ///
-/// Delay is the round trip, half each way. Loss is independent per datagram, both ways. Bandwidth
-/// limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper
-/// used); the stream's target is --bitrate, once adaptive and once constant. The GOP size is the
-/// distance of periodic key frames; `none` is our default, key frames only on demand. The network
-/// load includes IP and UDP headers.
+/// Delay is the round trip, with half of it each way. Loss is independent for each datagram, both ways. Bandwidth
+/// limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper used). The stream's
+/// target is --bitrate, once adaptive and once constant. The GOP size is the distance of periodic key frames; `none` is
+/// the default of openuvr host, with key frames only on demand. The network load includes IP and UDP headers.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Example: the whole set, for plots:
@@ -57,12 +55,12 @@ pub(crate) struct Args {
         default_value = "delay,loss,bandwidth,gop"
     )]
     vary: Vec<Vary>,
-    /// Only these points of the varied quantity, such as 0,50,100; none means no limit, or no periodic key frame. Only with
-    /// a single --vary
+    /// Only these values of the varied quantity, such as 0,50,100; none means no limit, or no periodic key frame. Only
+    /// with a single --vary
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = point_of)]
     points: Vec<AxisValue>,
-    /// The clip in addition to the scene: openarena (a match of bots, recorded at the first run),
-    /// none, or a .y4m file
+    /// A clip to play in addition to the scene: openarena (a match of bots, recorded at the first run), none, or a .y4m
+    /// file
     #[arg(long, value_name = "CLIP", default_value = "openarena", value_parser = content)]
     clip: Option<Content>,
     /// Omit the scene
@@ -71,10 +69,10 @@ pub(crate) struct Args {
     /// Size of the recordings
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frames per second (the paper's)
+    /// Frames per second (default: that of the paper)
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     fps: u32,
-    /// Target bitrate of the stream (the paper's)
+    /// Target bitrate of the stream (default: that of the paper)
     #[arg(long, default_value = "3M")]
     bitrate: String,
     /// Duration of each point; a batch is 150 frames
@@ -153,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                     condition,
                     point,
                 }),
-                // The first point has a perfect link: a failure there is fatal.
+                // The first point has a perfect link, so a failure there is fatal.
                 Err(why) if stop.load(Ordering::Relaxed) || table.is_empty() => return Err(why),
                 Err(why) => table.miss(content, condition, &why),
             }
@@ -193,7 +191,7 @@ impl Args {
     fn format(&self) -> Format {
         let (size, frames) = match self.quick {
             true => (Size::new(640, 360), 60),
-            // Two batches; played forwards and backwards, a clip lasts twice its length.
+            // The clip has two batches of frames. It is played forwards and backwards, so it lasts for four batches.
             false => (self.size, 300),
         };
         Format {
@@ -210,7 +208,7 @@ impl Args {
         varied
     }
 
-    /// Every condition once, with the best first, as the reference for the others.
+    /// All conditions, each once. The first is the best, which is the reference for the others.
     fn conditions(&self) -> Vec<Condition> {
         let mut all = vec![Condition::default()];
         for vary in self.varied() {
@@ -219,7 +217,7 @@ impl Args {
             } else {
                 self.points.clone()
             };
-            // Explicit points apply to one line.
+            // Explicit points apply only to the first line of a figure.
             let short = self.quick || !self.points.is_empty();
             for condition in vary.conditions(&points, short) {
                 if !all.contains(&condition) {
@@ -278,7 +276,7 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(!all[at + 1..].contains(one), "{one:?} twice");
         }
-        // 7 + 7 + 14 + 14, with the best in each figure, and 1 % loss in two.
+        // 7 + 7 + 14 + 14, minus duplicates: the best condition is in each figure, and 1 % loss is in two figures.
         assert_eq!(all.len(), 38);
         assert_eq!(parse("--vary loss").conditions().len(), 7);
         assert_eq!(parse("--quick").conditions().len(), 5);

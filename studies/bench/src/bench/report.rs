@@ -8,15 +8,15 @@ use super::case::{Case, Stream, ratio};
 use super::codec::Cost;
 use crate::machine::{Machine, QUIET};
 
-/// Factor up to which the host may exceed its frames per second (`--fps`), because a display of 60 Hz has 60.2.
+/// Factor by which the host may exceed its frame rate (`--fps`), because a 60 Hz display has up to 60.2 Hz.
 const LET_BY: f64 = 1.02;
 
-/// One size and bitrate.
+/// The results of a case: one size and one bitrate.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) machine: Machine,
     pub(super) setting: Setting,
-    /// Key press to its effect on the scene's own display, ms.
+    /// Time from each key press to its effect on the scene's own display, in ms.
     pub(super) application_reaction_ms: Vec<f64>,
     pub(super) floor: Option<Case>,
     pub(super) stream: Option<Stream>,
@@ -35,21 +35,21 @@ pub(super) struct Setting {
     pub(super) encoder: String,
     pub(super) bitrate: String,
     pub(super) seconds: u32,
-    /// Presses made on each display.
+    /// Number of key presses on each display.
     pub(super) presses: u32,
     /// Whether real-time scheduling was requested; `threads` has the actual policies.
     pub(super) real_time: bool,
-    /// Whether it was the short version.
+    /// Whether the run is the short version.
     pub(super) quick: bool,
     pub(super) targets: Targets,
 }
 
-/// A figure to reach.
+/// The target of a figure.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub(super) struct Target {
-    /// The bound: a figure that does not reach it misses the target. `None`: there is no bound.
+    /// The bound. A figure that is worse misses the target. `None` if there is no bound.
     pub(super) pass: Option<f64>,
-    /// A better value, beyond the target.
+    /// A better value than the bound, which is aimed at but not required.
     pub(super) aim: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// Of a share, in percent.
+    /// Converts the target of a share to percent.
     pub(super) fn in_percent(self) -> Target {
         let percent = |share: Option<f64>| share.map(|share| share * 100.0);
         Target {
@@ -81,21 +81,22 @@ impl Target {
 /// The targets, if there are any.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Targets {
-    /// Drawn to visible, at most.
+    /// Maximum median latency from drawn to visible.
     pub(super) p50_ms: Target,
-    /// Drawn to visible, at most.
+    /// Maximum p99 latency from drawn to visible.
     pub(super) p99_ms: Target,
-    /// Median of press to visible minus that on the application's own display, at most.
+    /// Maximum median time from a key press to its visible effect, minus the same time on the application's own
+    /// display.
     pub(super) reaction_ms: Target,
-    /// (end to end - floor) / serial codec time, medians, at most.
+    /// Maximum of (end to end - floor) / serial codec time. All three are medians.
     pub(super) ratio: Target,
-    /// Cores of host and client together, at most.
+    /// Maximum number of cores that host and client use together.
     pub(super) cores: Target,
-    /// Media on the wire, at most.
+    /// Maximum bitrate of the media on the wire.
     pub(super) wire_mbps: Target,
-    /// Median luma PSNR, at least.
+    /// Minimum of the median luma PSNR.
     pub(super) psnr_db: Target,
-    /// Share of complete frames among those due, at least.
+    /// Minimum share of complete frames among the frames due.
     pub(super) complete: Target,
 }
 
@@ -111,7 +112,7 @@ impl Report {
         }
     }
 
-    /// The improvement by the pipeline; `None` if a part was not measured.
+    /// The [`ratio`] that rates the pipeline; `None` if a part of it was not measured.
     pub(super) fn ratio(&self) -> Option<f64> {
         let end = self.stream.as_ref()?.case.latency_ms?;
         let floor = self.floor.as_ref()?.latency_ms?;
@@ -123,8 +124,8 @@ impl Report {
         floor.chain(self.stream.iter().map(|stream| ("stream", &stream.case)))
     }
 
-    /// Share of complete frames among those due: what the scene has drawn or, if it draws more than the host may send, that
-    /// number.
+    /// Share of complete frames among the frames due. Due are the frames that the scene has drawn, but no more frames
+    /// than the host may send.
     pub(super) fn complete_of_due(&self) -> Option<f64> {
         let stream = self.stream.as_ref()?;
         let Setting { fps, scene_fps, .. } = self.setting;

@@ -1,5 +1,5 @@
-//! `openuvr bench report`: runs missing measurements, then starts the reporter (`studies/report`, in
-//! Python), which draws one page from result files.
+//! `openuvr bench report`: runs missing measurements, then starts the reporter (`studies/report`, in Python). The
+//! reporter draws one page from the result files.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ pub(crate) struct Args {
     /// Folder with result files; may be repeated
     #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
     from: Vec<PathBuf>,
-    /// Run the benches and studies whose result is missing in the first folder, or is that of a
-    /// quick run (about an hour; --quick: minutes)
+    /// Run the benches and studies whose result in the first folder is missing or from a quick run (takes about an
+    /// hour; with --quick: minutes)
     #[arg(long)]
     run: bool,
-    /// With --run: the short version of each; existing results are replaced
+    /// With --run: run the short version of each bench and study; existing results are replaced
     #[arg(long, requires = "run")]
     quick: bool,
-    /// The page (default: report.html in the first folder)
+    /// The path of the page (default: report.html in the first folder)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write each plot as SVG and PNG into this folder
@@ -43,11 +43,12 @@ pub(crate) struct Args {
     plots: Option<PathBuf>,
 }
 
-/// A bench or study of `--run`.
+/// A bench or study that `--run` runs.
 struct Measurement {
-    /// Its result file.
+    /// The name of the result file.
     file: &'static str,
-    /// Its command line. `{folder}` and `{file}` stand for the output, and `{captures}` for a folder next to the results.
+    /// The command line. `{folder}` and `{file}` stand for the output, and `{captures}` for a folder inside the output
+    /// folder.
     command: &'static str,
     /// Additional arguments of the short version.
     quick: &'static str,
@@ -61,7 +62,7 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
     }
 }
 
-/// In the order in which they run.
+/// The benches and studies, in the order in which they run.
 const MEASUREMENTS: [Measurement; 16] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
@@ -98,10 +99,11 @@ const MEASUREMENTS: [Measurement; 16] = [
     bench("jitter.json", "lab jitter --out {folder}"),
 ];
 
-/// Exit code of a study with a figure that differs from its paper's, or with missing cells. Its results count.
+/// Exit code of a study in which a figure differs from the paper, or in which cells are missing. The results of such a
+/// study count.
 const DIFFERS: i32 = 1;
 
-/// Time for a bench to end its processes: hosts, clients, displays, namespaces.
+/// Time limit for a bench to clean up: to end its hosts, clients and displays, and to remove its namespaces.
 const CLEAN_UP: Duration = Duration::from_secs(20);
 
 /// Runs missing measurements, if requested, and draws the page.
@@ -116,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if !args.quick && measurement.has_full_run(first) {
                 continue;
             }
-            // A failure does not affect the others.
+            // If a measurement fails, continue with the others.
             let outcome = measurement.run(first, args.quick, &stop);
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
             if let Err(error) = outcome {
@@ -135,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Measurement {
-    /// The words of its command line.
+    /// The words of the command line.
     fn words(&self, folder: &Path, quick: bool) -> Vec<String> {
         let quick = if quick { self.quick } else { "" };
         let words = self.command.split_whitespace();
@@ -150,8 +152,8 @@ impl Measurement {
             .collect()
     }
 
-    /// Whether there is a result file of a run that was not quick. A file without a command line, such as those of generated
-    /// captures, is created again.
+    /// Whether there is a result file of a run that was not quick. If a file does not contain a command line, such as a
+    /// file of generated captures, the measurement is run again.
     fn has_full_run(&self, folder: &Path) -> bool {
         let text = std::fs::read_to_string(folder.join(self.file)).unwrap_or_default();
         let file = serde_json::from_str::<Value>(&text).unwrap_or_default();
@@ -159,7 +161,7 @@ impl Measurement {
         command.is_some_and(|command| !command.contains(self.quick)) && !has_quick(&file)
     }
 
-    /// Runs it to its end, or stops it with this program.
+    /// Runs the measurement to its end. If this program is stopped, it stops the measurement.
     fn run(&self, folder: &Path, quick: bool, stop: &AtomicBool) -> Result<()> {
         let words = self.words(folder, quick);
         let (group, words) = words.split_first().context("an empty command")?;
@@ -198,13 +200,13 @@ fn has_quick(value: &Value) -> bool {
     }
 }
 
-/// The distribution's Python, which has the distribution's packages. One that was installed for a user does not have them.
+/// The distribution's Python. Unlike a Python that a user has installed, it has the distribution's packages.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Starts the reporter on the folders.
+/// Starts the reporter, which reads the folders and draws the page.
 fn draw(args: &Args) -> Result<()> {
     let mut command = Command::new(PYTHON);
-    // A read-only installation has no place for compiled files.
+    // Don't write compiled files (-B), because the installation may be read-only.
     command.arg("-B").arg(reporter()?).args(&args.from);
     for (option, value) in [("--out", &args.out), ("--plots", &args.plots)] {
         if let Some(value) = value {
@@ -213,7 +215,7 @@ fn draw(args: &Args) -> Result<()> {
     }
     let status = command
         .status()
-        .with_context(|| format!("can't start the reporter with {PYTHON}: install python3"))?;
+        .with_context(|| format!("can't start the reporter with {PYTHON} (install python3)"))?;
     if status.signal().is_some() {
         bail!("the reporter was ended by a signal");
     }
@@ -224,7 +226,7 @@ fn draw(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The reporter's folder, from the installation of this program or from the sources.
+/// The reporter's folder: in the installation of this program, otherwise in the source tree.
 fn reporter() -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't find the path of this executable")?;
     let installed = program.ancestors().nth(2);

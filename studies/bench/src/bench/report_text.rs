@@ -8,7 +8,7 @@ use super::report::Report;
 use super::verdict::verdicts;
 use crate::machine::QUIET;
 
-/// Maximum number of terminal columns for text.
+/// Maximum width of the text, in terminal columns.
 const WIDTH: usize = 96;
 
 pub(super) fn print(report: &Report) {
@@ -19,7 +19,7 @@ pub(super) fn print(report: &Report) {
         print_links(&Vec::from_iter(&stream.link));
     }
     println!(
-        "scene    {} frames/s: each phase against {} Hz; host given {}, {} s a case",
+        "scene    {} frames/s, so each phase against {} Hz occurs; host's bitrate {}, {} s a case",
         is.scene_fps, is.fps, is.bitrate, is.seconds
     );
     if report.is_loud() {
@@ -34,7 +34,7 @@ pub(super) fn print(report: &Report) {
     println!();
 }
 
-/// The factor by which times are multiplied, and their unit after that.
+/// The factor by which times are multiplied, and the unit of the products.
 fn scale(report: &Report) -> (f64, &'static str) {
     let floor = report.floor.as_ref().and_then(|case| case.latency_ms);
     match floor {
@@ -80,7 +80,7 @@ fn print_latency(report: &Report) {
             .complete_of_due()
             .map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
         println!(
-            "  complete, of the frames due: {complete}; visible but not complete, and left out: {}",
+            "  complete frames, of those due: {complete}; visible but incomplete frames, left out: {}",
             stream.incomplete
         );
         let outcomes: Vec<String> = stream
@@ -241,7 +241,7 @@ fn print_verdicts(report: &Report) {
     }
 }
 
-/// Prints `text` after `first`, in lines that fit.
+/// Prints `text` after `first`, wrapped at [`WIDTH`] columns.
 fn lines(first: &str, text: &str) {
     let mut first = first.to_owned();
     for line in wrapped(text, WIDTH - first.len()) {

@@ -1,9 +1,9 @@
 //! `openuvr bench reprojection`: angular error of pictures while the head turns, read from pixels.
 //!
-//! A host in this process draws coloured poles all around with the latest received pose, without prediction. `openuvr
-//! client` shows them on a virtual display, with a head that turns at constant speed. Between them is a link with a delay.
-//! At each display change, the angle is read from the picture and compared with the head's pose at that moment, as reported
-//! by the client. Both are on one machine with one clock.
+//! A host in this process draws coloured poles all around the head, for the latest received pose, without prediction.
+//! `openuvr client` displays them on a virtual display. Its head turns at constant speed. The link between host and
+//! client has a delay. At each display change, the angle in the picture is read and compared with the head's pose at
+//! that moment, as reported by the client. Host and client are on one machine with one clock.
 
 mod around;
 mod run;
@@ -26,15 +26,15 @@ use crate::machine::{Load, Machine};
 
 /// Measure the angular error of pictures while the head turns.
 ///
-/// The figures: degrees between the head's direction when a picture becomes visible and the
-/// picture's direction, with and without reprojection at the client, for round trips of 0 to 200
-/// ms; and the cost of reprojection.
+/// The figures are the angle between the head's direction when a picture becomes visible and the picture's direction,
+/// in degrees, with and without reprojection by the client, for round trips of 0 to 200 ms; and the cost of
+/// reprojection.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// Width and height of an eye's picture, in pixels
+    /// Width and height of the picture of one eye, in pixels
     #[arg(long, default_value_t = 640)]
     eye: u32,
-    /// Frames per second, of the host and of the client's display
+    /// Frame rate of the host and refresh rate of the client's display
     #[arg(long, default_value_t = 90.0)]
     rate: f64,
     /// Speed of the head, in degrees per second
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// How long each measurement takes
     #[arg(long = "duration", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Reprojection: software, gl, or software,gl for both; without a graphics card, gl is a software renderer, too
+    /// Reprojection: software, gl, or software,gl for both; without a graphics card, gl also renders in software
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
     with: Vec<String>,
     /// Write reprojection.json into this folder
@@ -92,7 +92,7 @@ struct Row {
 struct Reprojected {
     with: String,
     degrees: Option<Degrees>,
-    /// The client's report, which states the renderer.
+    /// The client's report of the cost, which names the renderer.
     cost: Option<String>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let ways = args.with.iter().map(|with| Some(with.as_str()));
         for with in std::iter::once(None).chain(ways) {
             eprintln!("bench reprojection: {round_trip_ms} ms, {}", name(with));
-            // A new display has no remains of the previous picture.
+            // Use a new display, which does not contain the previous picture.
             let display = VirtualDisplay::start(Size::new(args.eye * 2, args.eye))?;
             let dir = TemporaryDir::new()?;
             let setup = RunSetup {

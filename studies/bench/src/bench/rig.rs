@@ -1,6 +1,7 @@
-//! The base of every measurement from pixels: two virtual displays, an application on the first, and a reader of the second.
+//! The base of every measurement that reads pixels: two virtual displays, an application on the first, and a reader of
+//! the second.
 //!
-//! It does not select the comparison, and prints nothing.
+//! This module neither chooses the measurements to compare nor prints results.
 
 mod beside;
 mod browser;
@@ -58,7 +59,7 @@ use openuvr_clock as clock;
 const FIRST_FRAME: Duration = Duration::from_secs(60);
 /// Grace period for the last frame drawn during the measurement.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
-/// Seed of the emulated link's losses: the same in each run.
+/// Seed of the emulated link's losses, identical in each run.
 const SEED: u64 = 1;
 
 /// Parameters of a rig.
@@ -68,9 +69,9 @@ pub(super) struct Setup {
     /// Frames per second of the scene.
     pub(super) scene_fps: f64,
     pub(super) sched: Sched,
-    /// Warm-up of a case, in which caches, rate control and schedulers settle.
+    /// Warm-up time of a case. Caches, rate control and schedulers settle meanwhile.
     pub(super) warm_up: Duration,
-    /// Frames compared for the PSNR.
+    /// Number of frames compared for the PSNR.
     pub(super) compared: usize,
 }
 
@@ -78,50 +79,50 @@ pub(super) struct Setup {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamSetup<'a> {
     pub(super) source: Source,
-    /// Cable between host and client; `None`: the loopback device.
+    /// The cable between host and client, or `None` for the loopback device.
     pub(super) cable: Option<&'a Cable>,
-    /// Impairments of the emulated link between them, each way; `None`: no emulated link.
+    /// Impairments in each direction of the emulated link between host and client, or `None` for no emulated link.
     pub(super) impaired: Option<&'a Impairment>,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
     pub(super) seconds: f64,
-    /// Key presses; 0: none.
+    /// Number of key presses.
     pub(super) presses: u32,
-    /// Whether to compare pictures.
+    /// Whether to compare the displayed pictures with the drawn ones.
     pub(super) compare: bool,
-    /// Folder of keys, logs and the record.
+    /// The folder for keys, logs and the record.
     pub(super) dir: &'a Path,
     pub(super) csv: &'a Path,
-    /// The sound server of both; see [`pair::Options`].
+    /// The sound server of host and client; see [`pair::Options`].
     pub(super) sound: Option<&'a str>,
-    /// The folder of the client's pads; see [`pair::Options`].
+    /// The folder of the client's gamepads; see [`pair::Options`].
     pub(super) pads: Option<&'a Path>,
     pub(super) more_host: &'a [String],
     pub(super) more_client: &'a [String],
 }
 
-/// The displays and the scene, shared by floor and stream.
+/// The displays and the scene. Both the floor and the streams are measured with them.
 pub(super) struct Rig<'a> {
     setup: Setup,
     stop: &'a AtomicBool,
     scene: Option<Child>,
     /// File for the scene's frame times.
     times: Option<PathBuf>,
-    /// File for the scene's pad read times.
+    /// File for the times at which the scene reads the gamepad.
     pad_times: Option<PathBuf>,
     /// Traffic counters of the emulated link, if there is one.
     meter: Option<Meter>,
     /// The sound server and the sink for the scene's clicks.
     clicks: Option<(String, String)>,
-    /// Duration of the measurement of a still picture; `None`: none.
+    /// Duration of the measurement of a still picture, or `None` to skip that measurement.
     still: Option<Duration>,
-    /// The last stream's pictures by both their ends; `None`: only the first rows are read.
+    /// The pictures of the last stream, read at their first and last rows. `None` if only the first rows are read.
     both_ends: Option<Vec<BothEnds>>,
     /// Whether the host has started the scene.
     host_has_scene: bool,
-    /// The compositor with the scene, if that is no X11 program.
+    /// The compositor that shows the scene. `None` if the scene is an X11 program.
     session: Option<Sway>,
-    /// The compositor with the client's window, if that is not directly on the second display.
+    /// The compositor that shows the client's window. `None` if the window is directly on the second display.
     desktop: Option<Desktop>,
     near: VirtualDisplay,
     far: VirtualDisplay,
@@ -152,23 +153,23 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Makes the next scene write its frame times to this file, at its end.
+    /// Makes the next scene write its frame times to this file when it ends.
     pub(super) fn keep_times(&mut self, path: &Path) {
         self.times = Some(path.to_owned());
     }
 
-    /// Makes the next scene write its pad reads and their times to this file.
+    /// Makes the next scene write its gamepad reads and their times to this file.
     pub(super) fn keep_pad_times(&mut self, path: &Path) {
         self.pad_times = Some(path.to_owned());
     }
 
-    /// Makes the next scene flash by itself, and click at the same moment through this sink of the
-    /// sound server at `server`.
+    /// Makes the next scene flash without input. At each flash, the scene also clicks through this sink of the sound
+    /// server at `server`.
     pub(super) fn click(&mut self, server: &str, sink: &str) {
         self.clicks = Some((server.to_owned(), sink.to_owned()));
     }
 
-    /// The scene's arguments on its own display.
+    /// The arguments of a scene on its own display.
     fn scene_words(&self) -> Vec<String> {
         match self.session.as_ref().map(Sway::socket) {
             None => self.scene_words_on(&["--display", self.near.name()]),
@@ -176,7 +177,7 @@ impl<'a> Rig<'a> {
         }
     }
 
-    /// The scene's arguments on the display that these ones select.
+    /// The arguments of a scene on the display that the arguments `display` select.
     fn scene_words_on(&self, display: &[&str]) -> Vec<String> {
         let Setup {
             size, scene_fps, ..
@@ -191,7 +192,7 @@ impl<'a> Rig<'a> {
         words
     }
 
-    /// Starts the scene's process, unless it runs already.
+    /// Starts the scene's process unless it is already running.
     fn with_scene(&mut self) -> Result<()> {
         if self.scene.is_none() {
             let words = self.scene_words();
@@ -203,13 +204,13 @@ impl<'a> Rig<'a> {
         Ok(())
     }
 
-    /// Runs the scene alone, with `read_back` reading its pictures back and discarding them.
-    /// Returns the cores used by other processes.
+    /// Runs the scene without a stream. With `read_back`, the scene reads its pictures back and discards them. Returns
+    /// the cores used by other processes.
     pub(super) fn alone(&mut self, seconds: f64, read_back: bool) -> Result<f64> {
         let mut words = self.scene_words();
         words.extend(read_back.then(|| "--read-back".to_owned()));
         let mut scene = pair::scene(&words)?;
-        // On a busy machine it may not have started before its end.
+        // On a busy machine, the scene may take longer to start than the whole measurement lasts.
         let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
         self.first_frame(&reader, &mut || scene.check())?;
         drop(reader);
@@ -219,8 +220,8 @@ impl<'a> Rig<'a> {
         Ok(Load::now().since(&before).other_cores)
     }
 
-    /// The scene's own reaction time to a press, which is its wait for the next frame and the drawing of that frame. Nothing
-    /// streams meanwhile.
+    /// The scene's own reaction time to a press, without a stream. It consists of the wait for the next frame and the
+    /// drawing of that frame.
     pub(super) fn application_reaction(&mut self, presses: u32) -> Result<Vec<f64>> {
         self.with_scene()?;
         let reader = Reader::start_as(self.near.name(), self.setup.sched)?;
@@ -243,7 +244,7 @@ impl<'a> Rig<'a> {
 
     /// Measures a host and a client.
     pub(super) fn stream(&mut self, of: &StreamSetup<'_>) -> Result<Stream> {
-        // Lives until the stream has ended.
+        // Dropped only after the stream has ended.
         let mut link = None;
         self.stream_by(of, |options| {
             let pair = match (of.cable, of.impaired) {
@@ -282,7 +283,7 @@ impl<'a> Rig<'a> {
                 game.extend([program.display().to_string(), "scene".to_owned()]);
                 game.extend(match of.source {
                     Source::Virtual("wayland") => self.scene_words_on(&["--wayland"]),
-                    // On the display that the host names.
+                    // The scene draws on the display that the host starts.
                     Source::Virtual(_) => self.scene_words_on(&[]),
                     _ => self.scene_words(),
                 });
@@ -331,13 +332,13 @@ impl<'a> Rig<'a> {
         self.meter = meter;
         let reader = self.reader()?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
-        // Displayed slice by slice, the top of a picture is visible before the picture is submitted.
+        // If a picture is displayed slice by slice, its top is visible before the whole picture is submitted.
         let join: Join = match self.both_ends {
             Some(_) => journey::join_by_capture,
             None => journey::join,
         };
         let any_complete = &mut |seen: &[Sighting]| {
-            // Errors of the record are reported at the end.
+            // Errors in the record are reported at the end.
             let text = std::fs::read_to_string(of.csv).unwrap_or_default();
             let mut record = journey::parse(&text).unwrap_or_default();
             record.retain(journey::Row::belongs_to_session);
@@ -354,8 +355,8 @@ impl<'a> Rig<'a> {
         let still_cores = self.still_cores(pair.host.id(), &mut || pair.check())?;
         let mut pictures = Pictures::default();
         if of.compare {
-            // Last and separately: capturing whole pictures of both displays is a load in itself.
-            // The flashes of the key presses must have ended.
+            // The comparison is the last, separate step, because capturing whole pictures of both displays loads the
+            // machine. The flashes of the key presses must have ended.
             self.pass(self.setup.warm_up, &mut || pair.check())?;
             pictures = self.pictures(&reader)?;
         }
@@ -373,8 +374,9 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Measures the scene on the display `source` (`None`: on one that only the host can read) for `seconds`, then until
-    /// `enough` is satisfied, because a busy machine may show nothing for that long, and a run without a figure is useless.
+    /// Measures the scene on the display `source` for `seconds`. `source` is `None` if only the host can read the
+    /// scene's display. Then continues until `enough` is satisfied, because on a busy machine all of `seconds` can pass
+    /// without a displayed picture, and a run without a result is useless.
     fn measure(
         &self,
         source: Option<&str>,
@@ -471,7 +473,7 @@ impl<'a> Rig<'a> {
         pass(clock::now() + span, self.stop, check)
     }
 
-    /// Presses a key on `display` repeatedly, and waits for each effect there.
+    /// Presses a key on `display` repeatedly. Waits for the visible effect of each press on that display.
     fn reactions(&self, display: &str, reader: &Reader, presses: u32) -> Result<Vec<f64>> {
         let mut reactions = Vec::new();
         if presses == 0 {
@@ -490,7 +492,8 @@ impl<'a> Rig<'a> {
                 let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
                 reactions.push(ms);
             }
-            // After 150 ms the last press has settled; the remainder varies the phase against frames.
+            // The effect of a press has ended after 150 ms. The varying remainder shifts the next press relative to the
+            // frames.
             let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
             clock::sleep_until(pressed + apart);
             self.pass(Duration::ZERO, &mut || Ok(()))?;
@@ -510,8 +513,8 @@ impl<'a> Rig<'a> {
     }
 }
 
-/// Traffic offered to an emulated link in both directions, with the headers that the loopback
-/// device counts, too: Ethernet, IPv4, UDP.
+/// Traffic offered to an emulated link in both directions. Includes the Ethernet, IPv4 and UDP headers, as the counter
+/// of the loopback device does.
 fn carried_bytes(meter: &Meter) -> u64 {
     const HEADERS: u64 = 14 + 20 + 8;
     let ways = meter.read().into_iter();
@@ -519,10 +522,10 @@ fn carried_bytes(meter: &Meter) -> u64 {
         .sum()
 }
 
-/// Waits as long as `check` succeeds.
+/// Waits until the time `until`, and calls `check` at least every 200 ms.
 ///
 /// # Errors
-/// Returns the error of `check`, or an error if the user interrupts.
+/// Returns the error of `check`, or an error if the user interrupts the bench.
 pub(super) fn pass(
     until: Instant,
     stop: &AtomicBool,
@@ -541,7 +544,7 @@ pub(super) fn pass(
     }
 }
 
-/// Restores ordinary scheduling of the calling thread when dropped.
+/// Restores the calling thread's ordinary scheduling when dropped.
 pub(super) struct SchedGuard(pub(super) Sched);
 
 impl Drop for SchedGuard {
@@ -553,7 +556,7 @@ impl Drop for SchedGuard {
 /// Finds the row of the record for each sighting.
 type Join = for<'a> fn(&[Sighting], &'a [journey::Row]) -> Vec<Option<&'a journey::Row>>;
 
-/// Keeps only complete frames, and the record's rows in the time of these samples.
+/// Restricts the latencies to complete frames, and the record to the rows of the measured time.
 fn with_record(
     mut case: Case,
     record: &[journey::Row],

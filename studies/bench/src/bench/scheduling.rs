@@ -1,9 +1,9 @@
-//! `openuvr bench scheduling`: scheduling latency from one thread to the next, and the time to seal a frame. These are the
-//! parts of the path that do not depend on the codec.
+//! `openuvr bench scheduling`: the latency from a send in one thread to the receipt in another, and the time to seal a
+//! frame. These are the parts of the stream's latency that do not depend on the codec.
 //!
-//! The primitives are those of the runtime: a polled eventfd (which wakes capture and links) and a bounded channel of the
-//! standard library. One paced message is sent at a time, so that the receiver sleeps before each, as between frames. A
-//! closed loop would measure something else.
+//! The primitives are those of the runtime: a polled eventfd, which wakes capture and links, and a bounded channel of
+//! the standard library. The sender sends one message per period, so that the receiver sleeps before each message, as
+//! it does between frames. A closed loop would measure something else, because there the receiver hardly sleeps.
 
 mod idle;
 mod one;
@@ -32,12 +32,12 @@ use openuvr_clock as clock;
 
 /// Measure scheduling latency between threads, and the sealing of a frame.
 ///
-/// The figures: microseconds from the send in one thread to the receipt in another, for an eventfd
-/// and a channel, with ordinary and with real-time threads, on any cores and both on one core. And
-/// two ways to shorten it, with real-time threads: no core sleeps (/dev/cpu_dma_latency, for the
-/// whole machine), or the receiver, which knows when the next message is due, spins from 150 µs
-/// before. Then the cost of recording scheduling latency (--scheduling-trace of host and client), and
-/// microseconds to packetise and seal a frame of 42 kB, in one piece and in eight slices.
+/// The figures are the microseconds from the send in one thread to the receipt in another, for an eventfd and for a
+/// channel. The threads are ordinary or real-time threads, and run on any cores or both on one core. Two ways to
+/// shorten this latency are also measured, with real-time threads: no core of the machine sleeps
+/// (/dev/cpu_dma_latency), or the receiver spins from 150 µs before the next message is due. Further figures are the
+/// cost of recording scheduling latency (--scheduling-trace of host and client), and the microseconds to packetise and
+/// seal a frame of 42 kB, whole and in eight slices.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Messages per second
@@ -61,7 +61,7 @@ const TARGET_P999: f64 = 50.0;
 const ENOUGH: usize = 1000;
 /// Target of the median of sealing, µs per frame.
 const TARGET_SEAL: f64 = 10.0;
-/// A mean frame of a stream of 20 Mb/s at 60 frames per second, in bytes.
+/// The mean size of a frame at 20 Mb/s and 60 frames per second, in bytes.
 const FRAME: usize = 42_000;
 
 /// Microseconds.
@@ -99,7 +99,7 @@ struct Report {
     /// Conditions that this machine does not support, and why.
     left_out: Vec<String>,
     recording_ns: Cost,
-    /// A frame of 42 kB in one slice and in eight.
+    /// Time to seal a frame of 42 kB, first as one slice, then as eight slices.
     sealing_us: [Micros; 2],
 }
 

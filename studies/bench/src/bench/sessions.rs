@@ -1,9 +1,9 @@
 //! `openuvr bench sessions`: the number of portal sessions that a machine can run, and the cost of each.
 //!
-//! Sessions are started one after the other, each with its own display, application and host, as the portal's local launcher
-//! does, and each is played by an OpenUVR client. After each start, all of them are measured together. The bench ends when a
-//! session no longer gets its frames. The clients run on the same machine, decode all pictures and display none; their CPU
-//! use is reported separately, but is not available to sessions.
+//! Sessions are started one after the other. Each has its own display, application and host, as under the portal's
+//! local launcher, and is played by an OpenUVR client. After each start, all running sessions are measured together.
+//! The bench ends when a session falls below the required frame rate. The clients run on the same machine, decode all
+//! pictures and display none. Their CPU use is reported separately, but is not available to sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,11 +32,11 @@ use crate::machine::{Load, Machine, QUIET, memory_mib};
 
 /// Measure how many portal sessions this machine can run.
 ///
-/// Starts one session after the other, as `openuvr portal` does on one machine, plays each with a client that decodes
-/// pictures without displaying them, and measures all running sessions for some seconds: complete frames per second, latency
-/// from capture to decoded picture, and processor and memory use of sessions and clients. It ends when the first session
-/// falls below --enough, or when --most of them run. The application is our light 3D scene, unless another is named after
-/// `--`.
+/// Starts one session after the other, as `openuvr portal` does on one machine. Each session is played by a client that
+/// decodes pictures without displaying them. After each start, measures all running sessions for some seconds: complete
+/// frames per second, latency from capture to decoded picture, and processor and memory use of sessions and clients.
+/// Ends when a session falls below --enough, or when --most sessions run. The application is our light 3D scene, unless
+/// another application follows `--`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Capture method: screen, or run
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Complete frames per second required of each session
     #[arg(long, default_value_t = 59.0)]
     enough: f64,
-    /// Smoke test: one session, for a moment
+    /// Smoke test: measure one session briefly
     #[arg(long, conflicts_with_all = ["most", "seconds"])]
     quick: bool,
     /// Write sessions.json into this folder
@@ -68,20 +68,20 @@ pub(crate) struct Args {
     application: Vec<String>,
 }
 
-/// Validity of a ticket, which the client presents at once.
+/// Validity of a ticket. The client presents its ticket immediately.
 const TICKET_LIFE: Duration = Duration::from_secs(30);
 
-/// Warm-up, in which caches and estimates settle.
+/// Warm-up time. Caches and estimates settle meanwhile.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// Time until the record is complete, because the host writes it once a second.
+/// Time until the record contains all measured frames. The host writes the record once a second.
 const WRITTEN: Duration = Duration::from_millis(1500);
 
 /// Frames of one session during a measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct SessionFrames {
     complete_fps: f64,
-    /// From capture to decoded picture at its client.
+    /// Latency from capture to the decoded picture at the session's client.
     latency_ms: Option<Summary>,
 }
 
@@ -89,13 +89,13 @@ struct SessionFrames {
 #[derive(Debug, Serialize)]
 struct Step {
     sessions: usize,
-    /// One per session, in starting order.
+    /// The frames of each session, in starting order.
     played: Vec<SessionFrames>,
     /// Processor cores of one session: display, application, host.
     cores: Option<Range>,
     /// Processor cores of one client.
     client_cores: Option<Range>,
-    /// Memory of one session, resident, shared pages by their share (PSS), in MiB.
+    /// Resident memory of one session in MiB. Shared pages count in proportion (PSS).
     memory_mib: Option<Range>,
     /// Cores used by other processes.
     other_cores: f64,
@@ -117,7 +117,7 @@ struct Report {
     size: String,
     bitrate: String,
     enough: f64,
-    /// The largest number of sessions that all had their frames.
+    /// The largest number of sessions that all reached the required frame rate.
     carried: usize,
     steps: Vec<Step>,
 }
@@ -182,7 +182,7 @@ fn application(args: &Args) -> Result<Vec<String>> {
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// A session and its client. Dropped in this order.
+/// A session and its client. The fields are dropped in this order.
 struct Session {
     client: Child,
     host: Child,
@@ -190,7 +190,7 @@ struct Session {
 }
 
 impl Session {
-    /// Starts both and waits for the first frames.
+    /// Starts the session and its client, and waits for the first complete frame.
     fn start(args: &Args, application: &[String], folder: &Path) -> Result<Session> {
         std::fs::create_dir_all(folder)?;
         let signer = TicketSigner::generate().context("no random numbers from the system")?;
@@ -235,7 +235,7 @@ impl Session {
             let rows = journey::parse(&text).ok()?;
             rows.iter().any(Row::is_whole).then_some(())
         });
-        // An ended session is the cause, regardless of the client's message.
+        // If the session has ended, it is the cause of the failure, regardless of the client's message.
         host.check()?;
         shown?;
         Ok(Session {
@@ -250,7 +250,7 @@ impl Session {
         self.client.check()
     }
 
-    /// The played frames of those captured in that time.
+    /// Of the frames captured between `from` and `to`, those that the client has played.
     fn played(&self, from: Instant, to: Instant) -> Result<SessionFrames> {
         let text = std::fs::read_to_string(&self.record).context("the session has no record")?;
         let rows = journey::parse(&text)?;
@@ -273,12 +273,12 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.client.stop();
-        // The session stops its display and its application.
+        // On SIGTERM, the session also stops its display and its application.
         self.host.stop_by_itself();
     }
 }
 
-/// The portal link for a client, from the session's report.
+/// The portal link for a client, made from the address that the session has reported.
 fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<String> {
     let text = |name: &str| said[name].as_str().unwrap_or_default();
     let host = key_of(text("key")).context("the session's report has no key")?;
@@ -302,7 +302,7 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
     .to_string())
 }
 
-/// Measures all sessions together; `None` if interrupted.
+/// Measures all sessions together. Returns `None` if the user interrupts the bench.
 fn measure(all: &mut [Session], seconds: f64, stop: &AtomicBool) -> Result<Option<Step>> {
     clock::sleep_until(clock::now() + WARM_UP);
     let (before, from) = (Load::now(), clock::now());

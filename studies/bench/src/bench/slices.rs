@@ -1,8 +1,8 @@
-//! `openuvr bench slices`: pictures that are displayed slice by slice (`openuvr client --present-slices`) compared with
-//! whole ones.
+//! `openuvr bench slices`: compares pictures displayed slice by slice (`openuvr client --present-slices`) with pictures
+//! displayed as a whole.
 //!
-//! The scene has its bar code at both ends of the picture, and the reader reads both in the client's window in one request.
-//! A picture whose codes differ consists of two frames.
+//! The scene draws its bar code at the top and at the bottom of the picture. The reader reads both codes in the
+//! client's window with one request. If they differ, the window shows rows of two frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use super::turns::{ComparisonOptions, Turns};
 
 /// Measure when the first and the last rows of a picture become visible, in slices and as a whole.
 ///
-/// The figures, for the same scene: drawn to visible of the picture's first and of its last rows, of frames that were
-/// displayed completely; the time between both; the share of the time in which the window has rows of two frames, which is
-/// that of the refreshes of a display that catch such a picture; and cores of the client and of its display. Medians and
-/// ranges over interleaved repetitions.
+/// The figures are, for the same scene: the time from drawing to display of the picture's first rows and of its last
+/// rows, for frames that were displayed completely; the time between both; the share of the time in which the window
+/// shows rows of two frames, which equals the share of a display's refreshes that show such a picture; and cores of the
+/// client and of its display. All are medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("size", |arg| arg.default_value("1920x1080")))]
 #[command(mut_arg("bitrate", |arg| arg.default_value("20M")))]
@@ -41,10 +41,10 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// The host's limit of frames per second.
+/// The host's frame rate limit.
 const FPS: f64 = 60.0;
 
-/// The minimum time by which the first rows should be visible earlier, in milliseconds.
+/// The target: with slices, the first rows should be visible at least this much earlier, in milliseconds.
 const TARGET_MS: f64 = 2.0;
 
 /// The configurations: name, description, and options of the client.
@@ -63,14 +63,14 @@ struct Run {
     ends: EndTimes,
 }
 
-/// The times at which both ends of the frames became visible.
+/// The delays until both ends of the frames became visible.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct EndTimes {
-    /// Drawn to visible of the first rows, in milliseconds.
+    /// From drawing to visible first rows, in milliseconds.
     top_ms: Vec<f64>,
-    /// Drawn to visible of the last rows, in milliseconds.
+    /// From drawing to visible last rows, in milliseconds.
     bottom_ms: Vec<f64>,
-    /// Share of the time with rows of two frames; `None` without pictures.
+    /// Share of the time in which the window shows rows of two frames. `None` if no picture was read.
     mixed: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ struct Row {
     top_p99_ms: Option<Range>,
     bottom_p50_ms: Option<Range>,
     bottom_p99_ms: Option<Range>,
-    /// Share of the time with rows of two frames.
+    /// Share of the time in which the window shows rows of two frames.
     mixed: Option<Range>,
     /// Share of drawn frames displayed completely; the minimum of the repetitions.
     complete: Option<f64>,
@@ -149,7 +149,7 @@ fn ends(pictures: &[BothEnds], stream: &Stream) -> EndTimes {
     judge(pictures, stream.case.window.map(barcode::micros), &complete)
 }
 
-/// The times of these frames, and the share of mixed pictures in the window, in µs.
+/// The delays of the complete frames, and the share of mixed pictures from `from` to `to`, in µs.
 fn judge(pictures: &[BothEnds], [from, to]: [u64; 2], complete: &BTreeSet<u32>) -> EndTimes {
     let first_ms = |code: fn(&BothEnds) -> Stamp| {
         let mut seen = BTreeMap::new();

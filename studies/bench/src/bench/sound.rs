@@ -1,5 +1,5 @@
-//! `openuvr bench sound`: audio latency, also relative to the video, and its cost for the video and
-//! the processors.
+//! `openuvr bench sound`: the latency of audio, its offset from the video, and its cost in video latency and processor
+//! use.
 //!
 //! The scene clicks and flashes at the same moment. The click goes to a null sink of a private sound server, which the host
 //! captures; the client plays into another sink. The bench records both sinks, and reads the flash from the client's window,
@@ -25,13 +25,12 @@ use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 use rows::{LinkRow, Report, Row, Targets};
 
-/// Measure audio latency, absolute and relative to the video, and its cost.
+/// Measure the latency of audio, its offset from the video, and its cost.
 ///
-/// The figures: a click from the host's sink to the client's, and the same less the latency of the
-/// simultaneous flash; buffer and concealment, as the client reports them; drawn to visible, and
-/// cores of host and client, with and without sound. Medians and ranges over interleaved
-/// repetitions. Then the same over links that lose 1 % of the datagrams, and 2 % in bursts of 4.
-/// Needs PulseAudio.
+/// The figures are: the time of a click from the host's sink to the client's, and this time minus the latency of the
+/// simultaneous flash; buffer and concealment, as the client reports them; and drawn to visible, and cores of host and
+/// client, with and without sound. These are medians and ranges over interleaved repetitions. Then the audio is
+/// measured again over links that lose 1 % of the datagrams, and 2 % in bursts of 4. Needs PulseAudio.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("8s")))]
 pub(crate) struct Args {
@@ -54,7 +53,7 @@ type LossCase = (&'static str, fn() -> Impairment);
 /// The lossy links.
 const LINKS: [LossCase; 2] = [("1 % lost", single), ("2 % lost in bursts", bursts)];
 
-/// One-way delay, as in a local network with a radio.
+/// One-way delay, typical of a local wireless network.
 const DELAY: Duration = Duration::from_millis(2);
 
 fn single() -> Impairment {
@@ -65,7 +64,7 @@ fn single() -> Impairment {
     }
 }
 
-/// Bursts of four datagrams on average, of any stream.
+/// Loses bursts of four consecutive datagrams on average, regardless of the stream to which they belong.
 fn bursts() -> Impairment {
     Impairment {
         delay: DELAY,
@@ -81,7 +80,8 @@ fn bursts() -> Impairment {
 /// Measurements of a stream.
 struct Measured {
     stream: Stream,
-    /// Of its audio, if any: from the clicks, and as the client reports.
+    /// The audio's figures, measured from the clicks (`lateness`) and reported by the client (`figures`). `None`
+    /// without sound.
     lateness: Option<Lateness>,
     figures: Option<SoundFigures>,
 }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut links = Vec::new();
     for (name, impairment) in LINKS.iter().filter(|_| !args.no_loss) {
         eprintln!("bench sound: {name}");
-        // As long as all repetitions together, since losses are rare.
+        // This measurement lasts as long as all repetitions together, because losses are rare.
         let seconds = turns.seconds * f64::from(repetitions);
         let measured = bench.stream(true, seconds, Some(&impairment()))?;
         links.push(LinkRow::of(name, &measured));
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
         stop: &'a AtomicBool,
     ) -> Result<Bench<'a>> {
         let mut rig = Rig::start(turns.setup(args.options.size, args.options.scene_fps), stop)?;
-        // Started in both cases, so that only its use differs.
+        // The scene clicks with and without audio streaming, so that only the streaming differs.
         rig.click(server.address(), HOST_SINK);
         Ok(Bench {
             args,
@@ -175,7 +175,8 @@ impl<'a> Bench<'a> {
             false => (off.clone(), off),
         };
         let csv = self.dir.path().join("frames.csv");
-        // In both cases, too: a recorded sink works in smaller fragments.
+        // The sinks are recorded with and without audio streaming, because recording makes a sink work in smaller
+        // fragments.
         let ears = [
             ClickRecorder::start(self.server.address(), HOST_SINK)?,
             ClickRecorder::start(self.server.address(), CLIENT_SINK)?,

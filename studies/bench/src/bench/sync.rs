@@ -1,11 +1,11 @@
-//! `openuvr bench sync`: a host that encodes concurrently with the application, compared with an application that waits for
-//! the host (the paper's section V-E).
+//! `openuvr bench sync`: compares an application that continues to draw while the host encodes with an application that
+//! waits for the host (the paper's section V-E).
 //!
-//! There are three configurations of the same scene: captured from its display by another process; submitted in the host's
-//! own process while drawing continues; and submitted while waiting until the picture has been encoded and sent. The first
-//! two are "continuous", and the third is "synchronous". The second and the third differ only in the waiting, and the first
-//! and the second in the process boundary with the cost of capture. Not covered: a GPU encoder, a multi-threaded engine, and
-//! energy.
+//! There are three configurations of the same scene. In the first, another process captures the scene's display. In the
+//! second, the host's own process draws and submits the scene, and drawing continues meanwhile. In the third, it waits
+//! until each submitted picture has been encoded and sent. The first two are "continuous", and the third is
+//! "synchronous". The second and the third differ only in the waiting. The first and the second differ in the process
+//! boundary and the cost of capture. Not covered are a GPU encoder, a multi-threaded engine, and energy.
 
 use std::path::PathBuf;
 
@@ -19,12 +19,11 @@ use super::heading::{Heading, Report, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 
-/// Measure an application that waits for the host against one that does not.
+/// Compare an application that waits for the host with one that does not
 ///
-/// The figures: drawn to visible, the application's frame rate, the share of frames displayed
-/// completely, cores of all processes together, and luma PSNR, for the same scene captured from its
-/// display, submitted from within the host, and submitted with waiting. Medians and ranges over
-/// interleaved repetitions.
+/// The figures are drawn to visible, the application's frame rate, the share of frames displayed completely, cores of
+/// all processes together, and luma PSNR. They are measured for the same scene captured from its display, submitted by
+/// the host's own process, and submitted with waiting. All are medians and ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {
@@ -39,17 +38,17 @@ pub(crate) struct Args {
 const WAYS: [(&str, &str, Source); 3] = [
     (
         "captured",
-        "another process, by damage; the scene draws on",
+        "the host in another process captures on damage; the scene keeps drawing",
         Source::Screen,
     ),
     (
         "submitted",
-        "the host's process; the scene draws on",
+        "the scene in the host's process submits; it keeps drawing",
         Source::Submit("free"),
     ),
     (
         "lock-step",
-        "the host's process; the scene waits until it is sent",
+        "the scene in the host's process submits; it waits until each frame is sent",
         Source::Submit("lock-step"),
     ),
 ];
@@ -93,7 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 source: *source,
                 cable: None,
                 impaired: None,
-                // The cap admits 2 % more, and the rate control distributes the bitrate by it.
+                // The host's frame rate limit admits 2 % more than this. The rate control divides the bitrate by this
+                // value.
                 fps: args.options.scene_fps.floor().max(1.0),
                 bitrate: &args.options.bitrate,
                 seconds,

@@ -1,5 +1,5 @@
-//! Comparisons with interleaved runs (A B C A B C …), so that changes of the machine affect all
-//! configurations: the options of such benches, and their repetitions.
+//! Comparisons with interleaved runs (A B C A B C …), so that changes in the state of the machine affect all
+//! configurations equally. Contains the options and the repetitions of such benches.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::rig::Setup;
 use crate::durations;
 
-/// Their common options; a bench documents its own defaults.
+/// The common options of these benches. Each bench sets its own defaults.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ComparisonOptions {
     /// Size of the scene
@@ -40,12 +40,12 @@ pub(super) struct ComparisonOptions {
 pub(super) struct Turns {
     pub(super) repetitions: u32,
     pub(super) seconds: f64,
-    /// Whether it is a quick run.
+    /// Whether this is a smoke test (`--quick`).
     pub(super) quick: bool,
 }
 
 impl Turns {
-    /// From the options; a quick run has one repetition of `short` seconds.
+    /// Takes the repetitions from the options. With `--quick`, there is one repetition of `short` seconds.
     ///
     /// # Errors
     /// Returns an error if a number is out of range.

@@ -14,22 +14,22 @@ pub(super) struct Verdict {
     measured: Option<f64>,
     target: Target,
     at_least: bool,
-    /// Why it is not judged.
+    /// The reason why the target is not judged, or `None` if it is judged.
     withheld: Option<&'static str>,
 }
 
-/// The share of due frames that must be complete before anything is judged. A missing frame is later than every other, so
-/// with more than 1 % missing, there is no p99.
+/// The share of due frames that must be complete before anything is judged. A missing frame counts as later than every
+/// other, so the p99 does not exist if more than 1 % of the frames are missing.
 pub(super) const LEAST_COMPLETE: f64 = 0.99;
 
-/// Minimum number of presses. With fewer, their median is chance (a guess).
+/// Minimum number of presses (a guess). With fewer presses, their median is random.
 const FEWEST_PRESSES: usize = 10;
 
-/// The share of its frame rate that the scene must reach before figures per second are judged (a guess), because fewer
+/// The scene must reach this share of its frame rate (a guess) before rates and CPU use are judged, because fewer
 /// frames cost less of everything.
 const LEAST_DRAWN: f64 = 0.9;
 
-/// Minimum number of compared pictures. With fewer, their median is chance; the targets need this number.
+/// Minimum number of compared pictures. With fewer pictures, their median is random. The targets require this number.
 const FEWEST_COMPARED: usize = 10;
 
 impl Verdict {
@@ -53,7 +53,7 @@ impl Verdict {
         }
     }
 
-    /// With the measured value, and the reason if it is not judged.
+    /// Adds the measured value, and the reason if the target is not judged.
     pub(super) fn of(self, measured: Option<f64>, withheld: Option<&'static str>) -> Verdict {
         Verdict {
             measured,
@@ -95,7 +95,7 @@ impl Verdict {
 pub(super) struct JudgedReport<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// Share of the frames due that are complete.
+    /// Share of the due frames that are complete.
     complete_of_due: Option<f64>,
     /// (end to end - floor) / serial codec time.
     pipeline_ratio: Option<f64>,
@@ -113,7 +113,7 @@ impl JudgedReport<'_> {
     }
 }
 
-/// Why a target is not judged.
+/// The reasons why targets are not judged.
 struct Withheld {
     /// Other processes were busy.
     loud: Option<&'static str>,
@@ -135,7 +135,7 @@ impl Withheld {
         let slow = stream.case.drawn_fps() < wanted * LEAST_DRAWN;
         let reactions = [&stream.reaction_ms, &report.application_reaction_ms];
         let seen = reactions.map(Vec::len).into_iter().min().unwrap_or(0);
-        // Those without an effect are not in the median, and would be its slow half.
+        // Presses without a visible effect are missing from the median. They would be its slowest presses.
         let unseen = seen < FEWEST_PRESSES || seen * 10 < setting.presses as usize * 9;
         Withheld {
             loud: report.is_loud().then_some("not quiet"),
@@ -151,7 +151,7 @@ impl Withheld {
     }
 }
 
-/// One for each target that the case has.
+/// The verdict on each target that the case has.
 pub(super) fn verdicts(report: &Report) -> Vec<Verdict> {
     let Some(stream) = &report.stream else {
         return Vec::new();
@@ -283,8 +283,8 @@ mod tests {
         assert!(judged(withheld).ends_with("not judged: frames are missing"));
     }
 
-    /// A report of 10 s at 60 frames per second: `drawn` frames, `complete` of them complete, while other
-    /// processes used `other_cores`.
+    /// A report of 10 s at 60 frames per second. The scene drew `drawn` frames, and `complete` of them are complete.
+    /// Other processes used `other_cores`.
     fn report(drawn: usize, complete: usize, other_cores: f64) -> Report {
         let setting = Setting {
             name: "it".into(),
@@ -366,7 +366,7 @@ mod tests {
         ends(report(602, 602, 0.5), [loud, loud, "met"]);
         let nothing = Report::new(Machine::this(), report(1, 1, 0.0).setting);
         assert!(verdicts(&nothing).is_empty());
-        // What the host may not send is not due.
+        // Frames beyond the host's frame rate limit are not due.
         let mut fast = report(1200, 600, 0.0);
         fast.setting.scene_fps = 120.0;
         assert_eq!(fast.complete_of_due(), Some(1.0));

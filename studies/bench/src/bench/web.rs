@@ -1,10 +1,12 @@
-//! `openuvr bench web`: a browser and video players that receive our encode, and the overhead of observers for the player.
+//! `openuvr bench web`: measures a browser and video players that receive our encode, and the overhead that observers
+//! cause for the player.
 //!
-//! A real, headless Chromium plays the scene. Its page is observed from outside its script: the bar code in a picture's
-//! pixels identifies the picture handed to the compositor, and the browser's clock, which is this machine's, gives the time.
-//! Key presses are made in the browser and received by an X client on the host's display. Then the native player is measured
-//! by itself and with observers, by the reader that all benches share. All of them share one machine's processors, so a
-//! browser takes CPU time here that it would not take on another machine.
+//! A real, headless Chromium plays the scene. The bench observes its page from outside the page's script: the bar code
+//! in a picture's pixels identifies the picture handed to the compositor, and the browser's clock, which is this
+//! machine's clock, gives the time. The bench makes key presses in the browser, and an X client on the host's display
+//! receives them. Then the native player is measured, first alone and then with observers, by the reader that all
+//! benches share. All programs share the processors of one machine, so a browser takes CPU time from the host that it
+//! would not take on another machine.
 
 mod figures;
 mod goals;
@@ -36,15 +38,15 @@ use super::rig::{BrowserSetup, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 
-/// Measure a browser and video players that show our encode, and the overhead of observers.
+/// Measure a browser and video players that show our encode, and the overhead that observers cause for the player.
 ///
-/// Of a browser that plays: drawn to handed to the compositor, and that time by stage; frames per
-/// second decoded and handed over, and the longest freeze; from a press in the page to the
-/// application; sound against the picture (with PulseAudio). Directly, and over emulated links with
-/// a delay of 2 ms each way and a loss of 1 % and 5 % in each direction. Of our own client: drawn
-/// to visible alone, and with observers: a browser, one video player, several, or one that stopped
-/// reading; and the host's cost per observer. Of ffplay and GStreamer: drawn to visible. Needs
-/// Chromium and ffmpeg; without them it is skipped with a message.
+/// For a browser that plays, measures the time from drawing to the hand-over to the compositor, also by stage; frames
+/// per second decoded and handed over, and the longest freeze; the time from a press in the page to the application;
+/// and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated with a delay of 2 ms
+/// each way and a loss of 1 % or 5 % in each direction. For our own client, measures drawn to visible without observers
+/// and with a browser, one video player, several, or one that has stopped reading; and the host's cost per observer.
+/// For ffplay and GStreamer, measures drawn to visible. Needs Chromium and ffmpeg. If they are missing, the bench
+/// prints a message and measures nothing.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -78,7 +80,7 @@ enum Section {
     Players,
 }
 
-/// The link between host and browser: a name, and its loss in each direction.
+/// The link between host and browser: a name, and its loss in each direction, or `None` for no emulated link.
 type Link = (&'static str, Option<f64>);
 const LINKS: [Link; 3] = [
     ("direct", None),
@@ -86,7 +88,8 @@ const LINKS: [Link; 3] = [
     ("5 % lost", Some(0.05)),
 ];
 
-/// Delay as in the case `loss` of `bench peers` and `bench link`, which loses 1 %.
+/// A link with this loss. Its delay is that of the case `loss` in `bench peers` and `bench link`; the loss of that case
+/// is 1 %.
 fn losing(loss: f64) -> Impairment {
     Impairment {
         delay: Duration::from_millis(2),
@@ -103,9 +106,9 @@ struct Output {
     /// The browser's version.
     version: String,
     goals: Goals,
-    /// The browser, by link.
+    /// The browser's figures for each link.
     browsers: Vec<Browser>,
-    /// Our own client, by observers.
+    /// The figures of our own client for each set of observers.
     beside: Vec<Beside>,
     players: Vec<Player>,
     verdicts: Vec<Verdict>,
@@ -228,7 +231,7 @@ impl Bench<'_> {
     /// Measures a browser once.
     fn browse(&self, impaired: Option<Impairment>) -> Result<Run> {
         let dir = TemporaryDir::new()?;
-        // Without a sound server everything else is measured.
+        // Without a sound server, everything except the sound is measured.
         let server = SoundServer::start(dir.path()).inspect_err(|why| {
             eprintln!("bench web: without sound: {why:#}");
         });

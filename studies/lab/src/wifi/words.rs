@@ -153,7 +153,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "profile",
         value: "paper|vht-su|he-su|eht-su",
-        help: "durations [paper], or 802.11ac, ax, be with the standard's rules",
+        help: "durations of the paper [paper] or of 802.11ac, ax or be",
         set: |draft, value| {
             let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
             let profile = profile.ok_or("expected paper, vht-su, he-su or eht-su")?;
@@ -186,7 +186,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "width",
         value: "20|40|80|160|320",
-        help: "MHz of the channel [80]; 320 only with eht-su",
+        help: "channel width in MHz [80]; 320 only with eht-su",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.radio.width = n),
     },
     Word {
@@ -275,7 +275,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "edca",
         value: "uniform|standard",
-        help: "all categories equal, or the standard's [paper: uniform]",
+        help: "all categories equal, or as in the standard [paper: uniform]",
         set: |draft, value| {
             draft.scenario.setup.edca = match value {
                 "uniform" => Setup::paper().edca,
@@ -308,7 +308,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "rts",
         value: "on|off|BYTES",
-        help: "RTS/CTS before all, none, or PPDUs with more bytes [on]",
+        help: "RTS/CTS before all PPDUs, none, or those with more bytes [on]",
         set: |draft, value| {
             draft.scenario.setup.rts_above = match value {
                 "on" => Some(0),
@@ -390,7 +390,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "bitrate",
         value: "RATE",
-        help: "of each video [50M]",
+        help: "bitrate of each video [50M]",
         set: |draft, value| script::rate(value).map(|rate| draft.scenario.video.bitrate = rate.0),
     },
     Word {
@@ -408,7 +408,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "batches of a frame: random up to what fits or to N, or always N [fit]",
+        help: "batches of a frame: random up to those that fit or N, or always N [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),

@@ -37,7 +37,7 @@ impl Choice for Recovery {
 /// Quarter-pixel motion search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subpel {
-    /// If the picture is small enough.
+    /// On if the picture is small enough.
     Auto,
     /// Always.
     On,
@@ -46,7 +46,7 @@ pub(crate) enum Subpel {
 }
 
 impl Subpel {
-    /// The setting for the rendition; `None`: depends on the picture's size.
+    /// The setting for the rendition; `None` if it depends on the picture's size.
     pub(crate) fn requested(self) -> Option<bool> {
         match self {
             Subpel::Auto => None,
@@ -67,9 +67,9 @@ impl Choice for Subpel {
 /// The rate control in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RateMode {
-    /// That of the host.
+    /// The host's own rate control.
     Own,
-    /// That of the encoder.
+    /// The encoder's rate control.
     Cbr,
 }
 
@@ -180,9 +180,10 @@ impl Choice for InputKind {
 /// How game pads are emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// In a game's process, with one pad from its start; for other applications through uinput, if available.
+    /// In a game's process, where one pad is present from the start. For other applications, through uinput if
+    /// available.
     Auto,
-    /// A game has this number of pads from its start.
+    /// In a game's process, where this number of pads is present from the start.
     Seats(u8),
     /// Through the kernel's uinput.
     Uinput,
@@ -204,7 +205,7 @@ impl Choice for PadsKind {
 }
 
 impl PadsKind {
-    /// The number of pads that a game has from its start; `None` if there are no pads in its process.
+    /// The number of pads that are present when a game starts; `None` if there are no pads in its process.
     pub(crate) fn seats(self) -> Option<u8> {
         match self {
             PadsKind::Auto => Some(1),

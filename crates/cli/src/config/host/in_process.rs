@@ -2,7 +2,7 @@
 
 use super::{HostConfig, Setting, Settings as _};
 
-/// Settings that exist only for a host with its own process: its source, and output outside the application.
+/// Settings that make sense only for a host with its own process, such as its source.
 const OWN_PROCESS_ONLY: [&str; 13] = [
     "source",
     "display",

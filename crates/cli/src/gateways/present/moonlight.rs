@@ -19,12 +19,12 @@ use crate::config::HostConfig;
 use crate::config::kind::WindowName;
 use crate::launches::{LaunchDesk, Listed, StartRefused};
 
-/// The name of the application if the host streams a display. Moonlight's users know this name.
+/// The name of the application if the host streams a display. Moonlight's users expect this name.
 const DISPLAY: &str = "Desktop";
 
 /// The server for Moonlight clients, and its mDNS announcement.
 pub(super) struct Door {
-    // It is withdrawn before the server closes.
+    // The first field: the announcement must be withdrawn before the server closes.
     _announcement: Option<MoonlightAnnouncement>,
     moonlight: Moonlight,
 }
@@ -118,7 +118,7 @@ pub(super) fn pin_entry(door: &Door, config: &HostConfig) -> Arc<dyn PinEntry> {
 
 struct PagePins {
     desk: PinDesk,
-    /// The host's address for clients, if it is not that of the page.
+    /// The host's address for Moonlight clients; `None` if it is the page's address.
     address: Option<IpAddr>,
 }
 

@@ -39,7 +39,7 @@ pub(super) fn finish(subcommand: &str, config: &HostConfig, recorder: Option<Rec
         None => eprintln!(
             "openuvr {subcommand}: --record: can't write the end of {file}: the disk is too slow"
         ),
-        // This has already been reported.
+        // The failure has already been reported.
         Some(Summary { failed: true, .. }) => {}
         Some(summary) => eprintln!(
             "openuvr {subcommand}: {}",

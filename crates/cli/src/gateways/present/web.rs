@@ -52,7 +52,7 @@ pub(super) fn open(
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
 }
 
-/// How a portal that relays its browsers' signalling connects, if there is one.
+/// How the portal connects, if a portal relays the signalling of its browsers.
 fn portal_endpoint(config: &HostConfig) -> Option<PortalListener> {
     let socket = config.portal_socket.clone().map(PortalListener::Socket);
     socket.or_else(|| config.portal_only.then_some(PortalListener::Https))

@@ -8,7 +8,7 @@ use openuvr_wayland::display as wayland_display;
 use super::DisplayEndpoints;
 use crate::config::HostConfig;
 
-/// Whether the session's compositor allows no program to capture its screen, and the user has not selected a source.
+/// Whether the compositor lets no program capture its screen, and the user has not selected a source.
 pub(super) fn is_needed(config: &HostConfig) -> bool {
     if config.source.is_some() || config.window.is_some() || config.output.is_some() {
         return false;
@@ -18,7 +18,7 @@ pub(super) fn is_needed(config: &HostConfig) -> bool {
     listed.is_ok_and(|interfaces| !wayland_display::can_capture(&interfaces))
 }
 
-/// Opens a session of the portal. If the host is killed, the desktop itself releases its keys.
+/// Opens a session of the portal. If the host is killed, the desktop itself releases the pressed keys.
 #[cfg(feature = "desktop-portal")]
 pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     use std::sync::atomic::Ordering;
@@ -35,7 +35,8 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
 
     use super::Source;
 
-    /// Time after which the desktop is assumed to have asked its user (guess: a stored permission is granted sooner).
+    /// If the portal has not answered after this time, the desktop is assumed to be showing a permission dialog (guess:
+    /// a stored permission is granted sooner).
     const ASKED: Duration = Duration::from_secs(1);
 
     let display = config.wayland_display.clone();
@@ -74,7 +75,7 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
             input_sink::open("null")?
         }
     };
-    // This works if the compositor has a protocol for it, like that of KDE.
+    // The clipboard can be shared only if the compositor has a data control protocol, as KDE's has.
     let listed = wayland_display::connect(display.as_deref())
         .and_then(|connection| wayland_display::interfaces(&connection));
     let controls = [
@@ -106,7 +107,7 @@ pub(super) fn open(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndp
 #[cfg(not(feature = "desktop-portal"))]
 pub(super) fn open(_: &HostConfig, _: &AtomicBool) -> Result<DisplayEndpoints> {
     anyhow::bail!(
-        "this program was built without the desktop's portals: build it with its feature desktop-portal (./dev build \
-         does), or stream a single application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)"
+        "this program was built without support for desktop portals: build it with the feature desktop-portal (as \
+         ./dev build does), or stream a single application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)"
     )
 }

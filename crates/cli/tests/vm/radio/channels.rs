@@ -2,13 +2,13 @@
 
 use super::{COUNTRY, Radios};
 
-/// The configuration of a network of a stranger.
+/// The hostapd configuration of a foreign network.
 fn network(radio: usize, number: u32, wide: bool) -> String {
     let mode = if number > 14 { "a" } else { "g" };
     let mut lines = vec![
         format!("interface=wlan{radio}"),
         "driver=nl80211".to_owned(),
-        // With a name that is hostile to a terminal and to a parser.
+        // The name is hostile to terminals and parsers.
         "ssid2=1b5b324a0a42535320".to_owned(),
         format!("country_code={COUNTRY}"),
         format!("hw_mode={mode}"),
@@ -29,7 +29,7 @@ fn network(radio: usize, number: u32, wide: bool) -> String {
 }
 
 impl Radios {
-    /// Starts networks of strangers at the radios from 1 on.
+    /// Starts foreign networks, the first of them on radio 1.
     fn occupy(&mut self, numbers: &[(u32, bool)]) {
         self.at(0, &format!("iw reg set {COUNTRY}"));
         self.rig
@@ -46,7 +46,7 @@ impl Radios {
         }
     }
 
-    /// The channels in the order of a list.
+    /// The channels that `openuvr ap --list-channels` prints, in this order.
     fn listed(&mut self, options: &str) -> Vec<u32> {
         let text = self.at(0, &format!("openuvr ap --list-channels {options}"));
         let rows = text
@@ -63,12 +63,13 @@ fn the_block_without_networks_is_used() {
     let Some(mut radios) = Radios::start(4) else {
         return;
     };
-    // One wide network in the lower block, two narrow ones in the upper one.
+    // The lower block has one wide network, and the upper block has two narrow ones.
     radios.occupy(&[(36, true), (149, false), (161, false)]);
     let order = radios.listed("--width 80");
     assert_eq!(order.len(), 8, "{order:?}");
     assert!(order[..4].iter().all(|number| *number < 149), "{order:?}");
-    // The upper pair of the upper block is as busy as the lower one; the lower block's pairs are the wide network's.
+    // In the upper block, both pairs of channels are equally busy. In the lower block, the wide network uses all
+    // channels.
     let narrow = radios.listed("--width 20");
     assert!([153, 157, 165].contains(&narrow[0]), "{narrow:?}");
     radios.end("stranger1", "TERM");
@@ -79,7 +80,7 @@ fn the_block_without_networks_is_used() {
         log.contains("at channel 36 (5180 MHz, 80 MHz wide)"),
         "{log}"
     );
-    // The hostile name controls no terminal.
+    // The terminal gets no control sequence of the hostile name.
     assert!(!log.contains("\u{1b}[2J"), "{log:?}");
     radios.end("ap", "TERM");
 }
@@ -90,16 +91,16 @@ fn the_channel_of_2_4_ghz_between_networks_is_used() {
         return;
     };
     radios.occupy(&[(1, false), (3, false), (11, false)]);
-    // 3 disturbs 1 and 6; 11 is alone.
+    // The network on channel 3 disturbs channels 1 and 6. The network on channel 11 disturbs no other channel.
     let order = radios.listed("--band 2.4");
     assert_eq!((order.len(), order[2]), (3, 1), "{order:?}");
-    // hostapd's own survey of the permitted channels.
+    // hostapd itself surveys the permitted channels.
     radios.start_access_point("--band 2.4 --channel survey");
     radios.client_command();
     let log = radios.log("ap");
     assert!(log.contains("hostapd chooses among 3 channels"), "{log}");
     radios.end("ap", "TERM");
-    // A given channel is used as it is.
+    // A channel given by its number is used unchanged.
     radios.start_access_point("--band 2.4 --channel 9");
     radios.client_command();
     assert!(

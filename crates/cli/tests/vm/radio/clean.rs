@@ -1,9 +1,9 @@
-//! Bad input, and ends of all kinds: one line, and the network as before.
+//! Bad input, and ends of all kinds. Each error is one line, and the network is then as before.
 
 use super::{COUNTRY, Radios};
 
 impl Radios {
-    /// The only line of a command that fails beside a radio.
+    /// Runs a command that must fail in a radio's namespace, and returns its error message, the last line.
     fn refused(&mut self, radio: usize, command: &str) -> String {
         let command = format!("ip netns exec r{radio} {command}");
         let output = self.rig.machine.run(&command).unwrap();
@@ -35,7 +35,7 @@ fn a_killed_access_point_is_undone_by_the_next_start() {
     radios.expect_state(0, &before);
     let text = radios.at(0, "openuvr ap --clean-up 2>&1");
     assert!(text.contains("nothing to undo"), "{text}");
-    // The same by the next start, which then runs as usual.
+    // The next start also cleans up, and then runs as usual.
     radios.start_access_point(&format!("--country {COUNTRY}"));
     radios.client_command();
     radios.end("ap", "KILL");
@@ -94,7 +94,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     machine
         .succeed("mv /usr/sbin/hostapd.away /usr/sbin/hostapd")
         .unwrap();
-    // A user without privileges.
+    // The user is without privileges.
     machine
         .succeed("mkdir -m 700 /tmp/session && chown guest /tmp/session")
         .unwrap();
@@ -104,7 +104,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     let why = radios.refused(0, &user);
     assert!(why.contains("this requires root"), "{why}");
     radios.expect_state(0, &before);
-    // An interface that another program uses.
+    // Another program uses the interface.
     let network = "interface=wlan0\\ndriver=nl80211\\nssid=a\\nchannel=1\\nhw_mode=g\\n";
     let machine = &mut radios.rig.machine;
     machine
@@ -130,7 +130,7 @@ fn a_client_without_its_access_point_changes_nothing() {
     let why = radios.refused(1, &format!("{wrong} {options}"));
     assert!(why.contains("key"), "{why}");
     radios.expect_state(1, &before);
-    // There is no host behind it.
+    // There is no host behind the access point.
     let why = radios.refused(1, &format!("{right} {options}"));
     assert!(why.contains("no host found at the access point"), "{why}");
     radios.expect_state(1, &before);
@@ -138,7 +138,7 @@ fn a_client_without_its_access_point_changes_nothing() {
     let why = radios.refused(1, &format!("{right} {options}"));
     assert!(why.contains("was not found"), "{why}");
     radios.expect_state(1, &before);
-    // Killed while it is connected, and undone by its next start.
+    // The client is killed while it is connected. Its next start undoes its changes.
     radios.start_access_point("--band 2.4");
     radios.client_command();
     radios.spawn(1, "client", &format!("{right} {options}"));

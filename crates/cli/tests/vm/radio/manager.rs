@@ -3,7 +3,7 @@
 use super::{COUNTRY, Radios, VGA};
 
 impl Radios {
-    /// Starts NetworkManager beside a radio, for that one alone: with a bus and a wpa_supplicant of its own.
+    /// Starts NetworkManager in a radio's namespace, with its own bus and its own wpa_supplicant.
     fn start_manager(&mut self, radio: usize) {
         let folder = format!("/tmp/manager{radio}");
         let bus = format!(
@@ -13,7 +13,8 @@ impl Radios {
         );
         let config = "[main]\nplugins=keyfile\nauth-polkit=false\ndhcp=internal\n\
                       [keyfile]\nunmanaged-devices=except:type:wifi\n[device]\nwifi.scan-rand-mac-address=no\n";
-        // udev is not there: with /sys read-only NetworkManager does without. Its state is that of this radio alone.
+        // There is no udev. NetworkManager runs without udev if /sys is read-only. The mounts separate its state from
+        // that of other radios.
         let script = format!(
             "mkdir -p {folder}/run {folder}/lib {folder}/etc /run/NetworkManager /var/lib/NetworkManager /etc/NetworkManager\n\
              mount --bind {folder}/run /run/NetworkManager\n\
@@ -44,7 +45,7 @@ impl Radios {
     }
 }
 
-/// The environment in which programs find the bus of a radio.
+/// The prefix of commands that use the bus of a radio.
 fn bus_of(radio: usize) -> String {
     format!("env DBUS_SYSTEM_BUS_ADDRESS=unix:path=/tmp/manager{radio}/bus")
 }

@@ -1,10 +1,10 @@
-//! The display's keyboard. It presses the player's keys, and types characters that the layout has on other keys or not at
-//! all.
+//! The display's keyboard. It presses the player's keys. It also types characters that the layout has on another key or
+//! lacks.
 //!
-//! As with X11 ([`openuvr_media::input_sink::xtest`]), a key is pressed as the physical key unless it carries a character
-//! that the layout does not map to that key. In that case, the character is typed with another key, with modifiers changed
-//! while it is held, or with an unused key code that is bound to it in a new keymap. Applications get the keymap before the
-//! key, in order.
+//! As with X11 ([`openuvr_media::input_sink::xtest`]), a key is pressed as the physical key unless it carries a
+//! character that the layout does not map to that key. In that case, the character is typed with another key, with
+//! changed modifiers while that key is held, or with an unused key code to which a new keymap binds the character.
+//! Applications get the new keymap before the key event.
 
 mod table;
 
@@ -23,7 +23,8 @@ use crate::error::DisplayError;
 use crate::state::State;
 use crate::state::frames::milliseconds;
 
-/// Time until a held key repeats, in ms, and its repetitions per second. Most compositors (wlroots) use these values.
+/// The delay before a held key repeats, in ms, and the repetitions per second. Most compositors, such as those based on
+/// wlroots, use these values.
 const REPEAT_DELAY: i32 = 600;
 const REPEAT_RATE: i32 = 25;
 
@@ -37,7 +38,7 @@ const EVDEV: u32 = 8;
 pub(crate) struct Typist {
     /// The layout's keymap, as text.
     base: String,
-    /// The same keymap with the bindings.
+    /// The same keymap as a table, with the bindings.
     map: Keymap,
     names: BTreeMap<u8, String>,
     bindings: VecDeque<(u8, char)>,
@@ -49,7 +50,8 @@ pub(crate) struct Typist {
 }
 
 impl Typist {
-    /// Adds a keyboard to the seat. The layout is that of the environment (`XKB_DEFAULT_LAYOUT`), or English (US).
+    /// Adds a keyboard to the seat. The environment (`XKB_DEFAULT_LAYOUT`) sets its layout; the default is English
+    /// (US).
     ///
     /// # Errors
     /// Returns an error if there is no such layout.
@@ -85,8 +87,8 @@ impl Typist {
         Ok((typist, handle))
     }
 
-    /// Binds a character to an unused key code, or replaces the oldest binding that is not held. Returns the key code
-    /// and the new keymap.
+    /// Binds a character to an unused key code. If there is none, replaces the oldest binding whose key is not held.
+    /// Returns the key code and the new keymap.
     fn bind(&mut self, wanted: char, held: &BTreeSet<u8>) -> Option<(u8, String)> {
         let named = |code: &u8| self.names.contains_key(code) && !held.contains(code);
         let code = match self.map.unused().find(named) {
@@ -146,14 +148,15 @@ impl State {
             return;
         };
         if self.typist.held.values().any(|held| *held == keycode) {
-            // Two of the player's keys map to the same key here, so it is pressed again.
+            // Another held key of the player already presses this key code, which is therefore released and pressed
+            // again.
             self.send_key(keycode, KeyState::Released);
         }
         self.send_key(keycode, KeyState::Pressed);
         self.typist.held.insert(code, keycode);
     }
 
-    /// The key code that types `ch` now, with changed modifiers or a new binding.
+    /// The key code that types `ch`, after this call has changed modifiers or added a binding if necessary.
     fn key_for(&mut self, ch: char, physical: Option<u32>) -> Option<u8> {
         let mods = self.keyboard.modifier_state().serialized;
         let held = self.typist.held_codes();
@@ -163,7 +166,7 @@ impl State {
             mods: bits,
             group: mods.layout_effective.to_le_bytes()[0],
             held: &held,
-            // AltGr is held to type a character, whatever that key is here.
+            // A held AltGr serves to type a character, even if that key has another meaning in this layout.
             command: bits & COMMAND != 0 && !self.typist.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, physical.and_then(|code| u8::try_from(code).ok()));
@@ -195,8 +198,8 @@ impl State {
         }
     }
 
-    /// Ends the temporary modifiers of a character's key. It is called at the next key event, so that a held key repeats its
-    /// character, and no other key is affected by these modifiers.
+    /// Ends the temporary modifiers of a character's key. It is called at the next key event. Until then, a held key
+    /// repeats its character; other keys are not affected by these modifiers.
     fn restore_modifiers(&mut self) {
         for modifier in std::mem::take(&mut self.typist.pressed) {
             self.send_key(u32::from(modifier), KeyState::Released);
@@ -218,7 +221,7 @@ impl State {
         }
     }
 
-    /// Sets whether held keys repeat. Applications repeat them themselves.
+    /// Sets whether held keys repeat. The applications themselves generate the repetitions.
     pub(crate) fn allow_repeat(&mut self, may: bool) {
         let rate = if may { REPEAT_RATE } else { 0 };
         self.keyboard.change_repeat_info(rate, REPEAT_DELAY);

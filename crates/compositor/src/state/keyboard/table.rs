@@ -1,14 +1,14 @@
-//! A keymap of libxkbcommon as a table, from which the keys that type a character are chosen.
+//! Converts a keymap of libxkbcommon to a table, in which the keys that type a character are looked up.
 
 use std::collections::BTreeMap;
 
 use openuvr_media::keyboard::keymap::{Key, KeyType, Keymap};
 use smithay::input::keyboard::{Keycode, xkb};
 
-/// The table of a keymap's key codes up to 255, which X11 applications support, too.
+/// The table of a keymap's key codes up to 255. X11 applications support the same range.
 pub(super) fn of(keymap: &xkb::Keymap) -> Keymap {
     let mut table = Keymap::default();
-    // With each combination of the real modifiers, which have the lowest bits.
+    // One state for each combination of the real modifiers, which are the lowest eight bits.
     let mut states: Vec<xkb::State> = Vec::new();
     for mods in 0..=u8::MAX {
         let mut state = xkb::State::new(keymap);
@@ -77,7 +77,7 @@ fn codes(keymap: &xkb::Keymap) -> impl Iterator<Item = u8> {
     limited(first)..=limited(last)
 }
 
-/// How modifiers select a level of a key. A modifier is relevant if it changes the level of any combination.
+/// How modifiers select a level of a key. A modifier is relevant if it changes the level in at least one combination.
 fn key_type(states: &[xkb::State], key: Keycode, layout: u32) -> KeyType {
     let level = |mods: usize| {
         states

@@ -49,7 +49,7 @@ impl CompositorHandler for State {
     fn commit(&mut self, surface: &WlSurface) {
         self.popups.commit(surface);
         if is_sync_subsurface(surface) {
-            // Its state is applied with that of its parent.
+            // The state of a synchronised subsurface is applied with that of its parent.
             return;
         }
         let mut applied = Vec::new();
@@ -110,7 +110,7 @@ impl State {
 }
 
 impl BufferHandler for State {
-    /// Does nothing: a buffer that is shown stays readable, because its memory is mapped until it is replaced.
+    /// Does nothing: the memory of a shown buffer stays mapped, and thus readable, until the buffer is replaced.
     fn buffer_destroyed(&mut self, _: &WlBuffer) {}
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Globals {
 
 impl Globals {
     pub(crate) fn new(handle: &DisplayHandle) -> Globals {
-        // These have no state that is needed later.
+        // The state of these protocols is not needed later.
         XdgDecorationState::new::<State>(handle);
         ViewporterState::new::<State>(handle);
         FractionalScaleManagerState::new::<State>(handle);

@@ -33,7 +33,8 @@ impl PointerConstraintsHandler for State {
 }
 
 impl State {
-    /// Activates the constraint of the surface under the pointer, if it has one and the keyboard focus.
+    /// Activates the constraint of the surface under the pointer, if the surface has a constraint and the keyboard
+    /// focus.
     pub(crate) fn apply_constraint(&mut self) {
         let focus = self.pointer.current_focus();
         if let Some(surface) = &focus {
@@ -49,7 +50,7 @@ impl State {
     }
 }
 
-/// Tools of tablets are not forwarded, but the cursor-shape protocol refers to them.
+/// Tablet tools are not forwarded, but the cursor-shape protocol refers to them.
 impl TabletSeatHandler for State {}
 
 smithay::delegate_relative_pointer!(State);

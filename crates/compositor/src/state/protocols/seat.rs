@@ -25,7 +25,7 @@ impl SeatHandler for State {
     }
 
     fn cursor_image(&mut self, _: &Seat<State>, image: CursorImageStatus) {
-        // This is called while smithay holds the pointer's lock. The rest follows with the next turn.
+        // smithay holds the pointer's lock during this call, so the image is sent later, in the event loop.
         self.cursor.set(image);
     }
 }

@@ -1,4 +1,4 @@
-//! Windows and popups: xdg_shell, xdg_decoration (the display's side draws none), xdg_activation.
+//! Windows and popups: xdg_shell, xdg_decoration (the compositor draws no decorations), xdg_activation.
 
 use smithay::desktop::{PopupKind, find_popup_root_surface, get_popup_toplevel_coords};
 use smithay::desktop::{PopupKeyboardGrab, PopupPointerGrab};
@@ -36,7 +36,7 @@ impl State {
                 if let Some(PopupKind::Xdg(popup)) = popup
                     && !popup.is_initial_configure_sent()
                 {
-                    // It fails only for a popup that may not be configured again.
+                    // This fails only for a popup that must not be configured again.
                     let _ = popup.send_configure();
                 }
             }
@@ -135,7 +135,7 @@ impl XdgShellHandler for State {
         });
         self.constrain(&surface);
         self.prefer_scale(surface.wl_surface());
-        // It fails only if the parent is gone.
+        // This fails only if the parent is gone.
         let _ = self.popups.track_popup(PopupKind::Xdg(surface));
     }
 
@@ -221,7 +221,7 @@ impl XdgDecorationHandler for State {
     }
 }
 
-/// Makes the window draw no title bar. Nothing else draws one, either.
+/// Asks the window to draw no title bar. The compositor draws none, either.
 fn undecorated(toplevel: &ToplevelSurface) {
     toplevel.with_pending_state(|state| state.decoration_mode = Some(Mode::ServerSide));
     if toplevel.is_initial_configure_sent() {
@@ -235,7 +235,7 @@ impl XdgActivationHandler for State {
     }
 
     fn token_created(&mut self, _: XdgActivationToken, _: XdgActivationTokenData) -> bool {
-        // Old tokens are worthless, and their number is bounded.
+        // Old tokens are removed, and the number of tokens is limited.
         self.globals
             .activation
             .retain_tokens(|_, data| data.timestamp.elapsed().as_secs() < 10);
@@ -255,7 +255,7 @@ impl XdgActivationHandler for State {
 }
 
 impl State {
-    /// Makes a window follow the pointer until its button is released.
+    /// Makes a window follow the pointer until the pointer button is released.
     pub(crate) fn drag(&mut self, surface: &WlSurface) {
         let pointer = self.pointer.clone();
         let Some(start) = pointer.grab_start_data() else {

@@ -1,5 +1,5 @@
-//! wl_shm, with limits. Each pool holds a descriptor and a mapping of this process as long as one of its buffers exists or
-//! is shown.
+//! wl_shm, with limits. Each pool takes a file descriptor and a memory mapping of this process as long as one of the
+//! pool's buffers exists or is shown.
 
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
@@ -21,15 +21,15 @@ const MAX_OBJECTS: usize = 4096;
 /// Number of descriptors of this process that applications do not get (guess: a host uses some dozens).
 const RESERVED: u64 = 256;
 
-/// The number below which a descriptor from an application must be. The kernel assigns the lowest free number, so the number
-/// indicates how many are open.
+/// The limit of descriptor numbers: a descriptor from an application must have a lower number. The kernel assigns the
+/// lowest free number, so the number indicates how many descriptors are open.
 pub(crate) fn descriptor_limit() -> RawFd {
     let all = getrlimit(Limited::Nofile).current.unwrap_or(u64::MAX);
     let limit = all - RESERVED.min(all / 2);
     RawFd::try_from(limit).unwrap_or(RawFd::MAX)
 }
 
-/// Counts a new object. Returns whether the client may have it. If not, the client is disconnected.
+/// Counts a new object. Returns whether the client may have the object. If not, the client is disconnected.
 fn count(client: &Client, handle: &DisplayHandle) -> bool {
     let data = client.get_data::<ClientState>();
     let before = data.map_or(0, |data| data.shm_objects.fetch_add(1, Ordering::Relaxed));

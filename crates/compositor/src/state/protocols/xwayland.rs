@@ -1,5 +1,5 @@
-//! xwayland_shell, which is visible only to Xwayland, and the windows of X11 applications: the reports of their window
-//! manager, and the handling of these windows.
+//! xwayland_shell, which is visible only to Xwayland, and the windows of X11 applications: handles the reports of the
+//! X11 window manager.
 
 use smithay::reexports::wayland_protocols::xwayland::shell::v1::server::xwayland_shell_v1::{
     self, XwaylandShellV1,
@@ -18,14 +18,14 @@ use crate::state::{ClientState, State};
 use crate::windows::{OverrideWindow, Role, X11Window};
 use crate::xwayland::wire::{About, Report, SurfaceName, WindowId};
 
-/// The role of a surface with an X11 window's pixels. Before Xwayland 23.1, it has none.
+/// The role of a surface with an X11 window's pixels. Before Xwayland 23.1, such a surface has no role.
 pub(crate) const XWAYLAND_ROLE: &str = "xwayland_surface";
 
 impl State {
     /// Handles a report of the window manager.
     pub(crate) fn reported(&mut self, report: Report) {
         if self.x11.is_none() {
-            // The server has ended meanwhile.
+            // The server has ended in the meantime.
             return;
         }
         match report {
@@ -123,8 +123,8 @@ impl State {
         self.dirty = true;
     }
 
-    /// Assigns X11 windows their surfaces, if both are known. It must not be called while a request is handled, because an
-    /// object that the request creates is known before it is complete.
+    /// Assigns surfaces to X11 windows, where both are known. It must not be called while a request is handled: an
+    /// object that the request creates can already be found before it is complete.
     pub(crate) fn pair_surfaces(&mut self) {
         let Some(x11) = self.x11.as_mut().filter(|x11| !x11.unpaired.is_empty()) else {
             return;
@@ -172,7 +172,7 @@ impl State {
         }
     }
 
-    /// Handles the destruction of a surface, which may be that of an X11 window.
+    /// Handles the destruction of a surface, which may belong to an X11 window.
     pub(super) fn x11_surface_destroyed(&mut self, surface: &WlSurface) {
         if let Some(x11) = &mut self.x11 {
             x11.serials.retain(|_, other| other != surface);
@@ -231,7 +231,10 @@ impl Dispatch<XwaylandShellV1, ()> for State {
     ) {
         if let xwayland_shell_v1::Request::GetXwaylandSurface { id, surface } = request {
             if give_role(&surface, XWAYLAND_ROLE).is_err() {
-                shell.post_error(xwayland_shell_v1::Error::Role, "the surface has a role");
+                shell.post_error(
+                    xwayland_shell_v1::Error::Role,
+                    "the surface already has a role",
+                );
             }
             init.init(id, surface);
         }
@@ -255,7 +258,7 @@ impl Dispatch<XwaylandSurfaceV1, WlSurface> for State {
         {
             let serial = u64::from(serial_lo) | u64::from(serial_hi) << 32;
             if let Some(x11) = &mut state.x11 {
-                // There is one per surface, and the number of surfaces is limited.
+                // A surface has one serial number, and the number of surfaces is limited.
                 x11.serials.retain(|_, other| other != surface);
                 x11.serials.insert(serial, surface.clone());
             }

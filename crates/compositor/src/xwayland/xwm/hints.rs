@@ -1,4 +1,4 @@
-//! The properties of a window that it states itself.
+//! The properties that a window sets on itself.
 
 use smithay::utils::Size;
 use x11rb::errors::ReplyError;
@@ -9,7 +9,7 @@ use x11rb::rust_connection::RustConnection;
 use super::Atoms;
 use crate::xwayland::wire::{About, Limits, WindowId};
 
-/// The maximum number of values that are read of a list. Window types and states have a few.
+/// The maximum number of values that are read from a list. Window types and states have a few.
 const MAX_VALUES: u32 = 32;
 
 /// The maximum side of a window. X11 coordinates are signed 16-bit.
@@ -59,7 +59,7 @@ pub(super) fn query(
     })
 }
 
-/// Whether the first known type is that of a window that accompanies another one.
+/// Whether the first known type in the list describes a window that accompanies another one.
 fn is_dialog(atoms: &Atoms, types: &[Atom]) -> bool {
     let dialogs = [
         atoms._NET_WM_WINDOW_TYPE_DIALOG,

@@ -1,7 +1,8 @@
-//! The window manager of the X server, a thread that uses X11. It maps windows at the positions that the compositor assigns,
-//! passes on their requests, sets the keyboard focus, and copies between X11 and Wayland.
+//! The window manager of the X server: a thread that speaks X11. It maps windows at the positions that the compositor
+//! assigns, passes on the requests of windows, sets the keyboard focus, and transfers copied data between X11 and
+//! Wayland.
 //!
-//! It may wait for the server for any time. The compositor waits for neither of them.
+//! The thread may wait for the server for any length of time. The compositor waits for neither of them.
 //!
 //! Specs: ICCCM 2.0, sections 2 (selections) and 4 (windows); Extended Window Manager Hints 1.5; `WL_SURFACE_ID` and
 //! `WL_SURFACE_SERIAL` as Xwayland's `hw/xwayland/xwayland-window.c` sends them.
@@ -54,7 +55,7 @@ x11rb::atom_manager! {
         _NET_WM_WINDOW_TYPE_SPLASH,
         _NET_WM_WINDOW_TYPE_TOOLBAR,
         _NET_WM_WINDOW_TYPE_UTILITY,
-        // Our own property, for copied data.
+        // A private property, which receives copied data.
         _OPENUVR_COPIED,
     }
 }
@@ -66,7 +67,7 @@ pub(crate) struct WindowManager {
 }
 
 impl WindowManager {
-    /// Starts it on a connection to a server that is ready. It reports its end.
+    /// Starts the thread on a connection to a server that is ready. If the thread fails, it sends a `Report::Ended`.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
@@ -89,7 +90,7 @@ impl WindowManager {
                 Ok(()) => return,
                 Err(why) => why.to_string(),
             };
-            // It fails only if the compositor has ended.
+            // Sending fails only if the compositor has ended.
             let _ = outbox.send(Report::Ended(why));
         })?;
         Ok(WindowManager {
@@ -116,8 +117,8 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Sends a report. Waits while too many reports are waiting for the compositor, unless the compositor requests the end
-    /// of this thread.
+    /// Sends a report. Waits while the queue to the compositor is full, unless the compositor requests the end of this
+    /// thread.
     fn send(&self, report: Report) -> Result<(), XwmError> {
         use std::sync::mpsc::TrySendError;
 

@@ -1,4 +1,4 @@
-//! Invisible windows of the window manager, which receive properties.
+//! Invisible windows that the window manager creates to receive properties.
 
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{

@@ -1,7 +1,7 @@
 //! Copied data between X11 and Wayland: the selection CLIPBOARD.
 //!
-//! What an X11 application has copied is fetched when it is pasted, and vice versa. Data passes through memory, at most
-//! [`MOST`] bytes for each of a few transfers. A transfer without progress is ended.
+//! Copied data is fetched from its application only when another application pastes it. Data passes through memory: at
+//! most [`MOST`] bytes per transfer, and only a few transfers at a time. A transfer without progress is ended.
 //!
 //! Spec: ICCCM 2.0, section 2; XFixes 5, "Selection tracking".
 
@@ -63,7 +63,7 @@ struct Paste {
     data: Vec<u8>,
     ended: bool,
     in_parts: bool,
-    /// Whether the application has taken the last part.
+    /// Whether the application has taken the previous part.
     taken: bool,
     over: bool,
     until: Instant,
@@ -71,7 +71,7 @@ struct Paste {
 
 /// The selection, and its transfers.
 pub(super) struct Selection {
-    /// The window that owns the selection for Wayland.
+    /// The window that owns the X11 selection on behalf of Wayland.
     window: WindowId,
     root: WindowId,
     /// The types offered to X11.
@@ -103,7 +103,7 @@ impl Selection {
         })
     }
 
-    /// The window that owns the selection for Wayland.
+    /// The window that owns the X11 selection on behalf of Wayland.
     pub(super) fn window(&self) -> WindowId {
         self.window
     }
@@ -125,7 +125,7 @@ impl Selection {
         Ok(())
     }
 
-    /// Fetches what an X11 application has copied.
+    /// Requests data that an X11 application has copied, to write it to `target`.
     pub(super) fn fetch(
         &mut self,
         conn: &RustConnection,
@@ -227,7 +227,7 @@ impl Selection {
         Ok(())
     }
 
-    /// The types in which an X11 application has copied. Text is also listed under its Wayland names.
+    /// The types in which an X11 application offers its copied data. Text is also listed under its Wayland names.
     fn types(&self, conn: &RustConnection, atoms: &Atoms) -> Result<Vec<String>, XwmError> {
         let (window, name) = (self.window, atoms._OPENUVR_COPIED);
         let reply = conn
@@ -265,7 +265,8 @@ impl Selection {
         report: &dyn Fn(Report) -> Result<(), XwmError>,
     ) -> Result<(), XwmError> {
         if request.property == x11rb::NONE {
-            // Old programs (ICCCM 2.0, section 2.2).
+            // Old programs send no property. Their data goes to the property named like the target (ICCCM 2.0, section
+            // 2.2).
             request.property = request.target;
         }
         if request.target == atoms.TARGETS {
@@ -312,7 +313,7 @@ impl Selection {
             over: false,
             until: clock::now() + PATIENCE,
         });
-        // The writing end waits for as long as its application does.
+        // Writes to this end of the pipe must block, because another application performs them.
         let _ = fcntl_setfl(&target, OFlags::empty());
         report(Report::Paste(kind, target))
     }
@@ -342,7 +343,8 @@ impl Selection {
         failed
     }
 
-    /// Adds the descriptors that the transfers wait for to `fds`. Returns the time at which the first transfer is overdue.
+    /// Adds to `fds` the descriptors for which the transfers wait. Returns the time at which the first transfer is
+    /// overdue.
     pub(super) fn waits<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> Option<Instant> {
         for fetch in self.fetches.iter().filter(|of| !of.data.is_empty()) {
             fds.push(PollFd::from_borrowed_fd(
@@ -462,7 +464,7 @@ impl Paste {
             let part: Vec<u8> = self.data.drain(..count).collect();
             conn.change_property8(PropMode::REPLACE, window, name, request.target, &part)?;
             self.until = now + PATIENCE;
-            // The last part is empty.
+            // An empty part ends the transfer.
             self.over = part.is_empty();
         }
         Ok(())

@@ -36,7 +36,7 @@ const NORMAL: u32 = 1;
 /// `_NET_WM_MOVERESIZE_MOVE`.
 const MOVE: u32 = 8;
 
-/// Our name in `_NET_WM_NAME`.
+/// The window manager's name in `_NET_WM_NAME`.
 const NAME: &[u8] = b"OpenUVR";
 
 /// A top-level window of an application.
@@ -262,7 +262,7 @@ impl Windows {
     fn wants_configuration(&mut self, e: &ConfigureRequestEvent) -> Result<(), XwmError> {
         let managed = self.known.get_mut(&e.window).filter(|known| known.shown);
         let Some(about) = managed.and_then(|known| known.about.as_mut()) else {
-            // It is not shown yet.
+            // A window that is not shown yet may configure itself.
             let granted = ConfigureWindowAux::from_configure_request(e);
             self.conn.configure_window(e.window, &granted)?;
             return Ok(());
@@ -275,8 +275,8 @@ impl Windows {
             about.size.h = e.height.into();
         }
         let size = about.size;
-        // Toolkits with their own frames move a window while a button is pressed; applications position themselves without a
-        // pressed button.
+        // Toolkits that draw their own frames request a new position while a button is pressed. Without a pressed
+        // button, the application is choosing its position itself, which is not granted.
         let dragged = asks(ConfigWindow::X | ConfigWindow::Y)
             && self
                 .conn
@@ -347,7 +347,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Handles a window's request for the full-screen or the maximized state, or for its end.
+    /// Handles a window's request to enter or leave the full-screen or the maximized state.
     fn state_requested(&mut self, window: WindowId, data: [u32; 5]) -> Result<(), XwmError> {
         let Some(before) = self.known.get(&window).and_then(|known| known.about) else {
             return Ok(());
@@ -374,14 +374,14 @@ impl Windows {
         self.changed(window, about)
     }
 
-    /// Assigns windows their positions, and maps new ones.
+    /// Assigns positions to windows, and maps new windows.
     fn place(&mut self, places: BTreeMap<WindowId, Placement>) -> Result<(), XwmError> {
         for (window, place) in places {
             let Some(known) = self.known.get_mut(&window).filter(|known| known.shown) else {
                 continue;
             };
             if known.place == Some(place) {
-                // A request without effect is answered with the window's own position (ICCCM 2.0, section 4.1.5).
+                // A request without effect is answered with the window's current position (ICCCM 2.0, section 4.1.5).
                 tolerated(self.notify(window, place.at))?;
                 continue;
             }
@@ -442,7 +442,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Sets the keyboard focus, and raises its window.
+    /// Gives a window the keyboard focus, and raises it.
     fn focus(&mut self, window: Option<WindowId>) -> Result<(), XwmError> {
         let (mode, name) = (PropMode::REPLACE, self.atoms._NET_ACTIVE_WINDOW);
         let named = [window.unwrap_or(x11rb::NONE)];
@@ -486,7 +486,7 @@ impl Windows {
     }
 }
 
-/// Announces that there is a window manager, and what it supports.
+/// Announces the window manager and the features that it supports.
 fn announce(
     conn: &RustConnection,
     atoms: &Atoms,

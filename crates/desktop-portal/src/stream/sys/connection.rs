@@ -11,26 +11,27 @@ use super::functions::{self, Hook, PipeWire, PwBuffer, StreamEvents, ThreadLoop}
 use super::memory::Mapping;
 use crate::stream::pod::{self, Pod};
 
-/// The maximum number of metadata of one buffer that is read. This stream requests four.
+/// The maximum number of metadata blocks that are read from one buffer. This stream requests four.
 const MOST_METAS: usize = 16;
 
-/// The maximum length of metadata that is read, in bytes: a pointer's image of 1024 × 1024 pixels, and as much again.
+/// The maximum length of a metadata block that is read, in bytes: twice the size of a pointer image of 1024 × 1024
+/// pixels.
 const LONGEST_META: usize = 8 << 20;
 
 /// The state of the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::stream) enum Progress {
-    /// It is negotiating, or the other side is paused.
+    /// The stream is being negotiated, or the compositor has paused it.
     Waiting,
     /// Pictures may arrive.
     Streaming,
-    /// The other side has ended the stream, without a reason.
+    /// The compositor has ended the stream, without a reason.
     Closed,
-    /// The server has ended, or has refused the stream, with the server's own message.
+    /// The server has ended, or has refused the stream. The text is the server's own message.
     Ended(String),
 }
 
-/// `struct spa_chunk`: the position of the picture in its buffer. It has not been checked.
+/// `struct spa_chunk`: the position of the picture in its buffer. The values have not been checked.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::stream) struct Chunk {
     pub(in crate::stream) offset: u32,
@@ -43,7 +44,7 @@ pub(in crate::stream) struct Chunk {
 pub(in crate::stream) struct Arrival<'a> {
     /// Its number.
     pub(in crate::stream) number: u64,
-    /// Its picture; `None` if it has no memory.
+    /// The position of its picture; `None` if the buffer has no memory.
     pub(in crate::stream) chunk: Option<Chunk>,
     /// Its metadata: kind and bytes.
     pub(in crate::stream) metas: Vec<(u32, &'a [u8])>,
@@ -53,15 +54,16 @@ pub(in crate::stream) struct Arrival<'a> {
 pub(in crate::stream) trait Listener: Send + Sync {
     /// The state has changed.
     fn state(&self, progress: Progress);
-    /// Handles an agreed format. Returns the buffers to request; `None` if the format cannot be used, in which case the
-    /// stream gets no buffers.
+    /// Handles a negotiated format. Returns the buffers to request. `None` if the format cannot be used; the stream
+    /// then gets no buffers.
     fn format(&self, pod: &[u8]) -> Option<Vec<Pod>>;
-    /// Handles a buffer that has been added under this number, or that cannot be read for a short reason.
+    /// Handles a buffer that has been added under this number. `memory` is its memory, or a short reason for which it
+    /// cannot be read.
     fn added(&self, number: u64, memory: Result<Mapping, String>);
     /// Handles the removal of the buffer with this number.
     fn removed(&self, number: u64);
-    /// Handles a buffer that has arrived. Returns the number of a buffer to return to the compositor, which is this one or
-    /// another.
+    /// Handles a buffer that has arrived. Returns the number of a buffer that the compositor gets back: this buffer,
+    /// another one, or none.
     fn arrived(&self, arrival: &Arrival<'_>) -> Option<u64>;
 }
 
@@ -76,7 +78,7 @@ struct Shared {
     library: PipeWire,
     stream: Cell<*mut functions::Stream>,
     listener: Arc<dyn Listener>,
-    /// It is locked only within the lock of the loop.
+    /// This mutex is locked only while the lock of the loop is held.
     buffers: Mutex<Buffers>,
 }
 
@@ -89,7 +91,8 @@ pub(in crate::stream) struct Connection {
     core: *mut functions::Core,
 }
 
-// SAFETY: the library's objects may be used from any thread within the lock of their loop, which every method takes.
+// SAFETY: the library's objects may be used from any thread that holds the lock of their loop, and every method takes
+// this lock.
 unsafe impl Send for Connection {}
 // SAFETY: as above.
 unsafe impl Sync for Connection {}
@@ -109,7 +112,7 @@ const EVENTS: StreamEvents = StreamEvents {
 static STREAM_EVENTS: StreamEvents = EVENTS;
 
 impl Connection {
-    /// Connects to the server behind `remote`, and to its node with this number, whose pictures are requested in the
+    /// Connects to the server behind `remote`, and to the node with this number. Requests the node's pictures in the
     /// `offered` formats.
     ///
     /// # Errors
@@ -132,7 +135,7 @@ impl Connection {
         if thread.is_null() {
             return Err(failed("making a thread"));
         }
-        // From here on, its drop frees the objects that have been created so far.
+        // From here on, dropping `connection` frees the objects that have been created so far.
         let mut connection = Connection {
             shared: Box::new(Shared {
                 library,
@@ -150,8 +153,9 @@ impl Connection {
         };
         let shared: *const Shared = &raw const *connection.shared;
         let library = &connection.shared.library;
-        // SAFETY: each object is made from one that exists, before the thread of the loop starts; the library takes
-        // ownership of properties and descriptor. Hook and shared state are boxed, and outlive the stream.
+        // SAFETY: each object is made from an existing object, before the thread of the loop starts. The library takes
+        // ownership of the properties and the descriptor. The hook and the shared state are boxed, and outlive the
+        // stream.
         unsafe {
             let looping = (library.loop_get)(thread);
             connection.context = (library.context_new)(looping, std::ptr::null_mut(), 0);
@@ -214,8 +218,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let (library, stream) = (&self.shared.library, self.shared.stream.get());
-        // SAFETY: no callback runs once the thread has stopped. The objects are freed in the order of their dependence, and
-        // are not used again.
+        // SAFETY: no callback runs once the thread has stopped. Each object is freed before the object from which it
+        // was made, and is not used again.
         unsafe {
             (library.loop_stop)(self.thread);
             if !stream.is_null() {
@@ -237,11 +241,11 @@ impl Shared {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the buffer within the lock of the loop.
+    /// Returns the buffer to the compositor. The caller holds the lock of the loop.
     fn give_back(&self, number: u64) {
         let buffer = self.buffers().all.get(&number).copied();
         if let Some(buffer) = buffer {
-            // SAFETY: a listed buffer is not removed yet, and was dequeued.
+            // SAFETY: a listed buffer has not been removed yet, and was dequeued.
             let _ = unsafe { (self.library.stream_queue)(self.stream.get(), buffer.as_ptr()) };
         }
     }
@@ -250,16 +254,16 @@ impl Shared {
 /// The shared state of a callback.
 ///
 /// # Safety
-/// `data` must be that of [`Connection::open`].
+/// `data` must be the pointer that [`Connection::open`] has registered.
 unsafe fn shared<'a>(data: *mut c_void) -> &'a Shared {
-    // SAFETY: the shared state outlives the stream, whose callbacks get it.
+    // SAFETY: the shared state outlives the stream, and only the stream's callbacks get this pointer.
     unsafe { &*data.cast::<Shared>() }
 }
 
 unsafe extern "C" fn on_state(data: *mut c_void, old: c_int, new: c_int, error: *const c_char) {
-    // SAFETY: libpipewire calls it with the data of the listener.
+    // SAFETY: libpipewire calls this function with the data of the listener.
     let shared = unsafe { shared(data) };
-    // SAFETY: a text that ends with zero, valid during the call.
+    // SAFETY: `error` is a text that ends with zero, and is valid during the call.
     let words = (!error.is_null()).then(|| unsafe { CStr::from_ptr(error) });
     let words = words.map(|words| words.to_string_lossy().into_owned());
     let was_connected = old > functions::STATE_CONNECTING;
@@ -276,9 +280,10 @@ unsafe extern "C" fn on_param(data: *mut c_void, id: u32, param: *const u64) {
     if id != pod::PARAM_FORMAT || param.is_null() {
         return;
     }
-    // SAFETY: libpipewire calls it with the data of the listener.
+    // SAFETY: libpipewire calls this function with the data of the listener.
     let shared = unsafe { shared(data) };
-    // SAFETY: an object begins with the length of its body, which follows the eight bytes of its head.
+    // SAFETY: an object begins with a head of eight bytes, whose first word is the length of the body. The body follows
+    // the head.
     let bytes = unsafe {
         let length = usize::try_from(*param.cast::<u32>()).unwrap_or(0);
         std::slice::from_raw_parts(param.cast::<u8>(), length.saturating_add(8))
@@ -293,7 +298,7 @@ unsafe extern "C" fn on_param(data: *mut c_void, id: u32, param: *const u64) {
 }
 
 unsafe extern "C" fn on_add(data: *mut c_void, buffer: *mut PwBuffer) {
-    // SAFETY: libpipewire calls it with the data of the listener and a buffer of its own.
+    // SAFETY: libpipewire calls this function with the data of the listener and a buffer of its own.
     let (shared, Some(buffer)) = (unsafe { shared(data) }, NonNull::new(buffer)) else {
         return;
     };
@@ -322,7 +327,7 @@ unsafe fn map(buffer: *const functions::SpaBuffer) -> Result<Mapping, String> {
     // SAFETY: the caller upholds the requirements.
     let data = unsafe {
         match (*buffer).datas {
-            0 => return Err("its buffer has no memory".to_owned()),
+            0 => return Err("a buffer has no memory".to_owned()),
             _ => &*(*buffer).data,
         }
     };
@@ -330,7 +335,7 @@ unsafe fn map(buffer: *const functions::SpaBuffer) -> Result<Mapping, String> {
     let file = file.filter(|_| data.kind == pod::DATA_MEM_FD);
     let file = file.ok_or_else(|| {
         format!(
-            "its memory has SPA's type {}, which can't be read: only MemFd can",
+            "a buffer has memory of the SPA type {}; only MemFd is supported",
             data.kind
         )
     })?;
@@ -340,7 +345,7 @@ unsafe fn map(buffer: *const functions::SpaBuffer) -> Result<Mapping, String> {
 }
 
 unsafe extern "C" fn on_remove(data: *mut c_void, buffer: *mut PwBuffer) {
-    // SAFETY: libpipewire calls it with the data of the listener and a buffer of its own.
+    // SAFETY: libpipewire calls this function with the data of the listener and a buffer of its own.
     let (shared, number) = unsafe { (shared(data), number_of(buffer)) };
     shared.buffers().all.remove(&number);
     shared.listener.removed(number);
@@ -356,7 +361,7 @@ unsafe fn number_of(buffer: *const PwBuffer) -> u64 {
 }
 
 unsafe extern "C" fn on_process(data: *mut c_void) {
-    // SAFETY: libpipewire calls it with the data of the listener.
+    // SAFETY: libpipewire calls this function with the data of the listener.
     let shared = unsafe { shared(data) };
     loop {
         // SAFETY: the stream exists during its callbacks.
@@ -364,7 +369,8 @@ unsafe extern "C" fn on_process(data: *mut c_void) {
         if buffer.is_null() {
             return;
         }
-        // SAFETY: a dequeued buffer and its structures are valid until it is removed, which happens in this thread.
+        // SAFETY: a dequeued buffer and its structures are valid until the buffer is removed, which happens in this
+        // thread.
         let arrival = unsafe { read(buffer) };
         if let Some(free) = shared.listener.arrived(&arrival) {
             shared.give_back(free);
@@ -378,7 +384,8 @@ unsafe extern "C" fn on_process(data: *mut c_void) {
 /// The buffer must be valid for `'a`.
 unsafe fn read<'a>(buffer: *const PwBuffer) -> Arrival<'a> {
     // SAFETY: the caller upholds the requirements; the library has checked that metadata lies within its memory. The
-    // compositor can change it meanwhile, but it consists of plain words, each of which is checked when it is used.
+    // compositor can change metadata at any time, but metadata consists of plain words, each of which is checked when
+    // it is used.
     unsafe {
         let spa = &*(*buffer).buffer;
         let count = usize::try_from(spa.metas).unwrap_or(0).min(MOST_METAS);

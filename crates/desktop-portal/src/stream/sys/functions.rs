@@ -28,7 +28,7 @@ pub(super) const STATE_UNCONNECTED: c_int = 0;
 pub(super) const STATE_CONNECTING: c_int = 1;
 pub(super) const STATE_STREAMING: c_int = 3;
 
-/// `struct spa_hook`, which belongs to the library once it has been passed to it.
+/// `struct spa_hook`. It belongs to the library after it has been passed to a function of the library.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Hook([usize; 6]);
@@ -146,7 +146,7 @@ impl PipeWire {
     /// Opens the library.
     ///
     /// # Errors
-    /// Returns a one-line error if it is not installed.
+    /// Returns a one-line error if the library is not installed.
     pub(in crate::stream) fn open() -> Result<PipeWire, String> {
         const NAME: &str = "libpipewire-0.3.so.0";
         let missing = |cause: libloading::Error| {
@@ -155,7 +155,7 @@ impl PipeWire {
                  passes its picture"
             )
         };
-        // SAFETY: its initialisers have no requirements.
+        // SAFETY: the library's initialisers have no requirements.
         let library = unsafe { libloading::Library::new(NAME) }.map_err(missing)?;
         let functions = PipeWire::load(&library).map_err(missing)?;
         std::mem::forget(library);

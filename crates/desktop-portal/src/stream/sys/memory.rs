@@ -12,14 +12,14 @@ const LARGEST: usize = Size::MAX_SIDE as usize * Size::MAX_SIDE as usize * 8;
 
 /// A mapping of a buffer for reading.
 ///
-/// It stays valid after the compositor or libpipewire has released the buffer. A compositor can shrink a file that it has
-/// not sealed, and then a signal ends this process. However, the compositor must be trusted with the picture of its screen
+/// It stays valid after the compositor or libpipewire has released the buffer. If a compositor shrinks a file that it
+/// has not sealed, a signal ends this process. However, the compositor must be trusted with the picture of its screen
 /// anyway.
 #[derive(Debug)]
 pub(in crate::stream) struct Mapping {
     start: NonNull<u8>,
     length: usize,
-    /// Where the buffer begins.
+    /// The buffer's offset in the mapping.
     offset: usize,
 }
 
@@ -35,23 +35,23 @@ impl Mapping {
     /// Returns a short reason if the file is shorter or cannot be mapped.
     pub(super) fn new(file: BorrowedFd<'_>, offset: u32, size: u32) -> Result<Mapping, String> {
         let (offset, size) = (offset as usize, size as usize);
-        // From its beginning: `mmap` takes whole pages.
+        // The file is mapped from its beginning, because `mmap` requires a page-aligned offset.
         let length = offset.checked_add(size).filter(|length| *length <= LARGEST);
         let length = length.filter(|_| size > 0);
         let length =
-            length.ok_or_else(|| format!("its buffer of {size} bytes has no valid size"))?;
-        let info = fstat(file).map_err(|cause| format!("its buffer is not a file: {cause}"))?;
+            length.ok_or_else(|| format!("a buffer has the invalid size of {size} bytes"))?;
+        let info = fstat(file).map_err(|cause| format!("a buffer is not a file: {cause}"))?;
         if u64::try_from(info.st_size).unwrap_or(0) < length as u64 {
             return Err(format!(
-                "its buffer is announced with {length} bytes, but has {}",
+                "a buffer was announced with {length} bytes, but has {}",
                 info.st_size
             ));
         }
         let null = std::ptr::null_mut();
         // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing.
         let start = unsafe { mmap(null, length, ProtFlags::READ, MapFlags::SHARED, file, 0) };
-        let start = start.map_err(|cause| format!("its buffer can't be mapped: {cause}"))?;
-        let start = NonNull::new(start.cast::<u8>()).ok_or("its buffer was mapped to page zero")?;
+        let start = start.map_err(|cause| format!("a buffer can't be mapped: {cause}"))?;
+        let start = NonNull::new(start.cast::<u8>()).ok_or("a buffer was mapped to page zero")?;
         Ok(Mapping {
             start,
             length,
@@ -59,8 +59,8 @@ impl Mapping {
         })
     }
 
-    /// The bytes of the buffer. The compositor writes to them only while it owns the buffer. A faulty compositor changes
-    /// pixels that are being read, which has no other effect.
+    /// The bytes of the buffer. The compositor writes to them only while it owns the buffer. A faulty compositor may
+    /// change pixels that are being read, which has no other effect.
     pub(in crate::stream) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `length` bytes until drop.
         let all = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) };
@@ -70,8 +70,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly what `mmap` returned, and no reference outlives `self`.
-        // It can't fail for such a range.
+        // SAFETY: the range is exactly the range that `mmap` returned, and no reference outlives `self`. The call can't
+        // fail for such a range.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -34,7 +34,7 @@ function held(pad: Gamepad | undefined): Omit<Controller, "grip" | "aim"> {
   let buttons = 0;
   for (const [at, bit] of PRESSED) if (button(at)?.pressed) buttons |= bit;
   for (const [at, bit] of TOUCHED) if (button(at)?.touched) buttons |= bit;
-  // The first two axes belong to a touchpad; positive is down.
+  // The first two axes belong to a touchpad. On the thumbstick's vertical axis, positive is down.
   const [x, y] = [pad?.axes[2] ?? 0, -(pad?.axes[3] ?? 0)];
   return { buttons, trigger: button(TRIGGER)?.value ?? 0, squeeze: button(SQUEEZE)?.value ?? 0, thumbstick: [x, y] };
 }
@@ -47,6 +47,6 @@ export function feel(sources: XRInputSource[], { hand, amplitude, lasts }: Hapti
   const source = sources.find(({ handedness }) => handedness === (hand === 0 ? "left" : "right"));
   const motor = source?.gamepad?.hapticActuators?.[0] as { pulse?(value: number, ms: number): Promise<boolean> } | undefined;
   const duration = amplitude > 0 ? Math.max(SHORTEST, lasts) : 0;
-  // The controller was put away meanwhile.
+  // The controller was put away in the meantime.
   void motor?.pulse?.(amplitude, duration)?.catch(() => undefined);
 }

@@ -83,11 +83,11 @@ export class Immersive {
   private async start() {
     const painter = this.painter();
     if (!painter || !navigator.xr) throw new Error("this browser has no WebGL 2");
-    // First, while the user activation is valid.
+    // This is the first step, because the user activation expires.
     const session = await navigator.xr.requestSession("immersive-vr");
     session.addEventListener("end", () => this.ended(session));
     session.addEventListener("visibilitychange", () => {
-      // The headset's menu has the controllers, or nothing is visible.
+      // The headset's menu uses the controllers, or the session is hidden.
       if (session.visibilityState !== "visible") this.scene.held([], null, null);
     });
     try {
@@ -121,7 +121,7 @@ export class Immersive {
     const visible = session.visibilityState === "visible";
     this.scene.held(visible ? [...session.inputSources] : [], frame, this.space);
     if (!pose) return;
-    // An emulated position is better than none: the browser draws with it, too.
+    // An emulated position is used, too, because the browser draws with it.
     const head: Head = { ...where(pose.transform), linear: vector(pose.linearVelocity), angular: vector(pose.angularVelocity) };
     this.scene.posed(head, frame.predictedDisplayTime ?? performance.now());
     this.scene.sees(displayOf(session, frame, pose));

@@ -50,7 +50,7 @@ export class Look {
         if (locked || event.buttons & 1) this.turn(event.movementX, event.movementY);
         break;
       case "click":
-        // Only with a mouse: touch has no pointer lock.
+        // Only a mouse can lock the pointer; touch cannot.
         if (this.moved < CLICK && event.pointerType === "mouse") this.lock(locked);
     }
   }
@@ -62,7 +62,7 @@ export class Look {
 
   private turn(x: number, y: number) {
     this.moved += Math.abs(x) + Math.abs(y);
-    // Dragging moves the picture; with a locked pointer the movement is the viewing direction.
+    // Dragging moves the picture. With a locked pointer, the movement turns the viewing direction instead.
     const sign = document.pointerLockElement === this.area ? -1 : 1;
     this.yaw += sign * x * TURN;
     this.pitch = Math.max(-STEEP, Math.min(STEEP, this.pitch + sign * y * TURN));

@@ -1,8 +1,8 @@
 // Rotations and homographies: maps a picture that was drawn for one orientation to another.
 //
 // Axes are those of OpenXR and WebXR: x to the right, y up, -z ahead. Matrices are 3x3 and column-major, as in WebGL.
-// Positions on the display range from -1 to 1 with y up, as in WebGL; positions in a picture from 0 to 1 with v down,
-// as its rows.
+// Positions on the display range from -1 to 1, with y up, as in WebGL. Positions in a picture range from 0 to 1, with v
+// down, in the order of the picture's rows.
 
 export type Vector = [number, number, number];
 /** x, y, z, w. */

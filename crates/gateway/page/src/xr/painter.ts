@@ -1,5 +1,5 @@
-// Draws pictures of the video with WebGL 2: a homography maps display positions to picture positions. Outside of the
-// picture is black.
+// Draws pictures of the video with WebGL 2. A homography maps display positions to picture positions. Display positions
+// outside of the picture are black.
 
 import type { Matrix } from "./math";
 

@@ -1,4 +1,5 @@
-// Head poses for the host. Each has a number, which frames refer to and which identifies the sampling time.
+// Head poses for the host. Each pose has a number, to which frames refer. The number also identifies the pose's
+// sampling time.
 
 import { pose } from "../wire";
 import { exponential, inverse, logarithm, times, type Quaternion, type Vector } from "./math";

@@ -111,7 +111,7 @@ export class Reality {
     const before = this.isReal();
     this.unknown = drawn ? 0 : Math.min(FLAT, this.unknown + 1);
     if (before !== this.isReal()) this.changed();
-    // If its views were lost, its position is unknown: keep the previous picture.
+    // If the message with this frame's views was lost, the frame's pose is unknown, and the previous picture is kept.
     if (!drawn && this.isReal()) return;
     if (!this.isPainted() && !this.immersive.isOn()) return;
     this.painter()?.take(this.video);
@@ -238,7 +238,7 @@ export class Reality {
     return {
       newest: () => {
         const { width, height, drawn } = this.newest;
-        // For an observer, the player's head turns the view.
+        // An observer sees the player's view, so no pose is applied to the picture.
         return { width, height, parts: drawn?.views.length ?? 1, drawn: this.page.plays() ? drawn : null };
       },
       posed: (head, at) => {

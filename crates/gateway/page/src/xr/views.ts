@@ -1,5 +1,5 @@
-// Poses and fields of view of the eyes that the application drew each frame with, found by the RTP timestamp of the
-// picture. Written by crates/gateway/src/views.rs.
+// The eyes' poses and fields of view with which the application drew each frame. The RTP timestamp of a picture
+// identifies its frame. crates/gateway/src/views.rs writes these messages.
 
 import type { Quaternion, Tangents, Vector } from "./math";
 
@@ -38,7 +38,7 @@ export class Views {
       if (count < 1 || count > 2 || at + count * VIEW > d.byteLength) return;
       const views = Array.from({ length: count }, (_, eye) => view(d, at + eye * VIEW));
       at += count * VIEW;
-      // Re-inserted, so that it becomes the newest.
+      // The frame is inserted again, so that it becomes the newest.
       this.frames.delete(rtpTime);
       this.frames.set(rtpTime, { pose, views });
     }

@@ -34,8 +34,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for payloads of nearly constant length (CBR, so that a stream's rate is known),
-    /// or of variable bitrate.
+    /// An encoder with variable or nearly constant bitrate. With constant bitrate (CBR), the rate of a stream is known.
     ///
     /// # Errors
     /// [`AudioError`] if libopus is not installed (the text names the package), or if it refuses
@@ -98,7 +97,7 @@ impl Decoder {
     /// A decoder in its initial state.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not installed (the text names the package), or if it refuses.
+    /// [`AudioError`] if libopus is not installed (the text names the package), or if it creates no decoder.
     pub fn open() -> Result<Decoder, AudioError> {
         let library = sys::Library::open(std::env::var_os("OPENUVR_OPUS"))?;
         tracing::debug!(version = library.version(), "opened the Opus decoder");
@@ -111,8 +110,7 @@ impl Decoder {
     /// Decodes a payload to sample frames times [`CHANNELS`].
     ///
     /// # Errors
-    /// [`AudioError`] if it is not an Opus packet; the decoder stays usable, and the payload counts
-    /// as lost.
+    /// [`AudioError`] if the payload is not an Opus packet. The decoder stays usable, and the payload counts as lost.
     pub fn decode(&mut self, payload: &[u8]) -> Result<&[f32], AudioError> {
         if payload.is_empty() {
             return Err(AudioError("empty Opus payload".into()));
@@ -137,7 +135,7 @@ impl Decoder {
 /// The version of libopus in use.
 ///
 /// # Errors
-/// [`AudioError`] if it is not installed; the text names the package.
+/// [`AudioError`] if libopus is not installed; the text names the package.
 pub fn version() -> Result<String, AudioError> {
     Ok(sys::Library::open(std::env::var_os("OPENUVR_OPUS"))?.version())
 }

@@ -46,7 +46,7 @@ struct Functions {
     decoder_destroy: unsafe extern "C" fn(*mut OpusDecoder),
     error: unsafe extern "C" fn(c_int) -> *const c_char,
     version: unsafe extern "C" fn() -> *const c_char,
-    /// Declared after the functions, which must not outlive it.
+    /// Declared after the functions, which must not outlive the library.
     _library: libloading::Library,
 }
 

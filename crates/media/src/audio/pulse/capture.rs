@@ -42,8 +42,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Records from the monitor of the sink [`Settings::device`], or from the source of that name,
-    /// on `server` (`None`: `$PULSE_SERVER`, or the session's server).
+    /// Records from the monitor of the sink [`Settings::device`], or from the source with that name. `server` is the
+    /// server; `None` means `$PULSE_SERVER`, or the session's server.
     ///
     /// # Errors
     /// [`AudioError`] if libpulse, the server or the device is missing.
@@ -98,7 +98,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Takes samples from the server. `waited` tells whether they woke this thread.
+    /// Takes samples from the server. `waited` states whether the samples woke this thread.
     fn take(&mut self, waited: bool) -> Result<(), AudioError> {
         let (blocks, pending, now) = (&mut self.blocks, &mut self.pending, clock::now());
         let mut pieces = 0;
@@ -131,14 +131,14 @@ fn default_device(settings: &Settings) -> Option<&'static str> {
 
 /// Starts recording.
 fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioError> {
-    // Half a payload, with which the server delays samples by a quarter of a payload on average.
-    // With ADJUST_LATENCY the sink uses periods of this length, too.
+    // Half a payload. With fragments of this length, the server delays samples by a quarter of a payload on average.
+    // With ADJUST_LATENCY, the sink also uses periods of this length.
     let attributes = BufferAttributes {
         fragment: bytes(frames_in(settings.frame / 2)),
         ..BufferAttributes::DEFAULT
     };
     let record = |device: &str| {
-        // The server must not move the stream: we move it, so that the change can be reported.
+        // The server must not move the stream. This capture moves it instead, so that the change can be reported.
         let flags = sys::ADJUST_LATENCY | sys::DONT_MOVE;
         Stream::record(Connection::open(server, NAME)?, device, &attributes, flags)
     };
@@ -157,8 +157,7 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
     Ok(stream)
 }
 
-/// Passes on all samples that arrived together as one chunk. Those that waited for this thread are
-/// not late.
+/// Passes on all samples that arrived together as one chunk. Samples that had to wait for this thread are not late.
 fn arrived(blocks: &mut Blocks, pending: &mut Vec<f32>, now: Instant) {
     if !pending.is_empty() {
         blocks.arrived(now, pending.len() / CHANNELS, Some(pending.drain(..)));
@@ -192,7 +191,7 @@ impl AudioCapture for Capture {
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             let full = self.rhythm.full_at(self.blocks.lacking(block));
             waited = match full.filter(|full| *full > clock::now()) {
-                // Earlier chunks need no wake-up.
+                // Chunks that arrive earlier need not wake this thread.
                 Some(full) => {
                     std::thread::sleep(full.min(until).since(clock::now()));
                     self.stream.connection.catch_up()?;

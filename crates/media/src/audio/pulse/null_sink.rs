@@ -45,9 +45,9 @@ impl NullSink {
             "sink_name={name} format=float32le rate={RATE} channels=2 \
              sink_properties=device.description={NAME}"
         );
-        // Without rewinding, the sink renders at most 50 ms ahead, not 2 s, until a client requests
-        // less. Samples rendered ahead are missing in its monitor at the start of a stream.
-        // Available since PulseAudio 15.
+        // Without rewinding, the sink renders at most 50 ms ahead instead of 2 s, until a client requests less. Samples
+        // rendered ahead are missing in its monitor at the start of a stream. `norewinds` is available since PulseAudio
+        // 15.
         let prompt = format!("{argument} norewinds=1");
         let module = (connection.load_module(MODULE, &prompt))
             .or_else(|_| connection.load_module(MODULE, &argument))?;
@@ -107,7 +107,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether the process may exist. Processes of other namespaces are unknown, so they may.
+    /// Whether the process may exist. Processes of other namespaces are unknown, so they count as existing.
     fn lives(self) -> bool {
         self.namespace != namespace() || Path::new(&format!("/proc/{}", self.process)).exists()
     }

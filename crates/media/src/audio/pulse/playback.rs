@@ -17,8 +17,8 @@ pub const PLAYBACK: PlaybackBackend = PlaybackBackend {
     open: |settings| Ok(Box::new(Playback::open(None, settings)?)),
 };
 
-/// Payloads that the server requests in advance. The stream's fill level is visible only below
-/// this, and up to two device periods and two payloads are written (`JitterBuffer::next`).
+/// Payloads that the server requests in advance. The stream's fill level is known only while it is below this amount.
+/// Up to two device periods and two payloads are queued (`JitterBuffer::next`).
 const AHEAD: u32 = 4;
 
 /// Plays to one device.
@@ -36,9 +36,8 @@ impl Playback {
     /// # Errors
     /// [`AudioError`] if libpulse, the server or the sink is missing.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Playback, AudioError> {
-        // With EARLY_REQUESTS, the sink's period is the minimum request. The period determines the
-        // sink's latency, and the queue in front of the sink is under our control. Playback starts
-        // with the first sample.
+        // With EARLY_REQUESTS, the sink's period is the minimum request. That period determines the sink's latency. The
+        // queue in front of the sink is under our control. Playback starts with the first sample.
         let attributes = BufferAttributes {
             maximum: bytes(RATE as usize),
             target: bytes(frames_in(settings.frame * AHEAD)),
@@ -89,8 +88,8 @@ impl AudioPlayback for Playback {
         self.process_events()
     }
 
-    /// Leaves the server's messages in the socket until the fill level is queried. The server sends one message for each
-    /// period, which is two per payload, and each would wake this thread unnecessarily.
+    /// Leaves the server's messages in the socket until the fill level is queried. The server sends one message per
+    /// period, thus two per payload. Each would wake this thread unnecessarily.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, AudioError> {
         let give_up = timeout.map(|timeout| clock::now() + timeout);
         wait::until(give_up, self.stream.connection.waker())

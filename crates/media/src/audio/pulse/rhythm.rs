@@ -7,12 +7,12 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::{duration_of, frames_in};
 
-/// Margin after the expected time after which most chunks have arrived: the jitter of the server's
-/// threads (guess). Waking up later adds to the latency.
+/// Margin added to the expected arrival time. It covers the jitter of the server's threads for most chunks (guess). A
+/// larger margin adds latency.
 const GRACE: Duration = Duration::from_micros(250);
 
-/// Correction towards earlier times whenever the arrival of a chunk was not observed. It
-/// accumulates until a reader waits for a chunk and observes its arrival, about each tenth time.
+/// The prediction moves this much earlier whenever the arrival of a chunk was not observed. These corrections
+/// accumulate until a reader has to wait for a chunk and observes its arrival: about every tenth time.
 const EARLIER: Duration = Duration::from_micros(25);
 
 /// The timing of a server's chunks.
@@ -25,8 +25,8 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Records that this many chunks were available at `now`, with `frames` sample frames in total.
-    /// `waited` tells whether a reader waited for them.
+    /// Records that `pieces` chunks with `frames` sample frames in total were available at `now`. `waited` is whether a
+    /// reader waited for them.
     pub(super) fn arrived(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
         let Some(each) = usize::try_from(pieces)
             .ok()
@@ -38,15 +38,15 @@ impl Rhythm {
         // When the last of these chunks was expected.
         let expected = self.next.map(|next| next + self.piece * (pieces - 1));
         let unseen = expected.filter(|at| {
-            // Otherwise the timing has changed.
+            // If not, the arrival was observed, or the timing has changed.
             !waited && *at <= now && now.since(*at) < self.piece
         });
         let last = unseen.map_or(now, |at| at - EARLIER);
         self.next = Some(last + self.piece);
     }
 
-    /// When enough chunks for `lacking` sample frames should be available. `None` if one is enough,
-    /// or the timing is unknown.
+    /// The time when enough chunks for `lacking` sample frames should be available. `None` if one chunk is enough, or
+    /// the timing is unknown.
     pub(super) fn full_at(&self, lacking: usize) -> Option<Instant> {
         let each = frames_in(self.piece);
         let pieces = u32::try_from(lacking.checked_div(each)?).ok()?;
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_prediction_follows_clock_drift() {
-        // For a server with a clock 200 ppm slower or faster.
+        // The server's clock is 200 ppm faster or slower than ours.
         for period in [2_499_500, 2_500_500] {
             let period = Duration::from_nanos(period);
             let mut rhythm = Rhythm::default();
@@ -91,7 +91,7 @@ mod tests {
                 let late = at.since(there);
                 assert!(late <= GRACE + EARLIER, "{late:?}");
                 if at < there {
-                    // One is available; the reader waits for the other.
+                    // One chunk is available; the reader waits for the other.
                     rhythm.arrived(at, 1, 120, false);
                     woken += 1;
                     rhythm.arrived(there, 1, 120, true);

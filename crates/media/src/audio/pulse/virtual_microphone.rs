@@ -5,8 +5,8 @@ use crate::audio::{AudioError, RATE};
 
 const MODULE: &str = "module-remap-source";
 
-/// A microphone that exists as long as this value. An application records from it if started with
-/// the environment variable `PULSE_SOURCE` set to the microphone's name.
+/// A microphone that exists as long as this value. An application records from the microphone if its environment
+/// variable `PULSE_SOURCE` contains the microphone's name.
 pub struct VirtualMicrophone {
     sink: NullSink,
     source: String,
@@ -21,7 +21,7 @@ impl VirtualMicrophone {
     pub fn create(server: Option<&str>) -> Result<VirtualMicrophone, AudioError> {
         let mut sink = NullSink::create(server)?;
         let monitor = format!("{}.monitor", sink.name());
-        // Many programs do not list monitors, to avoid feedback.
+        // To avoid feedback, many programs do not list monitor sources, so another source is made from the monitor.
         let source = format!("{}_microphone", sink.name());
         let argument = format!(
             "master={monitor} source_name={source} format=float32le rate={RATE} channels=2 \
@@ -56,7 +56,7 @@ impl VirtualMicrophone {
 
 impl Drop for VirtualMicrophone {
     fn drop(&mut self) {
-        // Unloaded before its master, which is removed with the sink.
+        // The microphone's module is unloaded before its master source, which is removed with the sink.
         if let Some(module) = self.module
             && let Err(error) = self.sink.connection().unload_module(module)
         {

@@ -1,10 +1,9 @@
 //! Whether a client of an X display hides its pointer (XFIXES 4, `HideCursor`).
 //!
-//! The server does not report it: `GetCursorImage` returns the hidden pointer's image, and no
-//! `CursorNotify` is sent (X.Org 21.1, `xfixes/cursor.c`). Therefore, this module records the
-//! clients' requests to hide and show the pointer, and counts them as the server does: for each
-//! client, until it has shown the pointer as often as it has hidden it, or ends. Nothing else is
-//! recorded. Earlier requests are unknown.
+//! The server does not report it: `GetCursorImage` returns the hidden pointer's image, and no `CursorNotify` is sent
+//! (X.Org 21.1, `xfixes/cursor.c`). Therefore, this module records the clients' requests to hide and show the pointer,
+//! and counts them for each client as the server does. A client hides the pointer until it has shown it as often as it
+//! has hidden it, or disconnects. Nothing else is recorded. Requests from before the recording are unknown.
 //!
 //! The server sends recorded requests when it next writes to any client.
 //!
@@ -33,30 +32,30 @@ const FROM_CLIENT: u8 = 1;
 const CLIENT_DIED: u8 = 3;
 const END_OF_DATA: u8 = 5;
 
-/// The first byte of an error and of a reply; other packets are events, of this length (X11
+/// The first byte of an error packet and of a reply, and the length of an event. All other packets are events (X11
 /// protocol, chapter 1).
 const ERROR: u8 = 0;
 const REPLY: u8 = 1;
 const EVENT: usize = 32;
 
-/// Bytes per read; the next read gets the rest (guess: hundreds of requests).
+/// Bytes per read: hundreds of requests (guess). The next read gets the rest.
 const CHUNK: usize = 4096;
 
 /// Tracks which clients hide the pointer of a screen.
 pub(super) struct HiddenPointer {
     /// The server writes recorded requests to this connection; after setup it is only read.
     records: Display,
-    /// Received bytes of an incomplete message: the longest is a reply, as long as the largest
-    /// request that the server accepts (16 MiB, X.Org's `-maxbigreqsize`).
+    /// Received bytes of an incomplete message. The longest message is a reply as long as the largest request that the
+    /// server accepts (16 MiB, X.Org's `-maxbigreqsize`).
     bytes: Vec<u8>,
-    /// Hide requests minus show requests of each client that hides it, by the base of the client's
-    /// resource IDs.
+    /// For each client that hides the pointer: the number of its hide requests minus its show requests. The key is the
+    /// base of the client's resource IDs.
     hides: BTreeMap<u32, u32>,
 }
 
 impl HiddenPointer {
-    /// Starts recording for the screen of `watch`, a connection to `display` that must stay open,
-    /// because recording ends with it.
+    /// Starts recording for the screen of `watch`, a connection to `display`. `watch` must stay open, because recording
+    /// ends when it is closed.
     ///
     /// # Errors
     /// [`CaptureError`] if the server lacks RECORD or refuses it.
@@ -169,7 +168,7 @@ impl HiddenPointer {
 
     fn update_count(&mut self, watch: &Display, client: u32, hides: bool, window: Window) {
         let root = watch.root();
-        // The request was recorded before the server checked it.
+        // The request was recorded before the server checked it, so the window may not exist.
         let of = (window == root).then_some(root).or_else(|| {
             let requested = watch.conn.get_geometry(window).ok()?;
             Some(requested.reply().ok()?.root)
@@ -193,8 +192,8 @@ impl HiddenPointer {
 /// Whether a request hides (`true`) or shows the pointer, and the request's window; `None` for other requests.
 type Request = Option<(bool, Window)>;
 
-/// Parses the first recorded request; `swapped` if the client has the other byte order. Returns the request (also `None` if
-/// the server refuses its size), and the remaining data.
+/// Parses the first recorded request; `swapped` if the client has the other byte order. Returns the request and the
+/// remaining data. The request is also `None` if its size is wrong and the server will refuse it.
 fn first_request(data: &[u8], swapped: bool) -> Option<(Request, &[u8])> {
     let word = |at: usize| {
         let word = u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?);
@@ -250,7 +249,7 @@ mod tests {
         let wrong = [0x8a, 29, 3, 0, 0x0d, 5, 0, 0, 0, 0, 0, 0];
         let show = Some((false, 0x50d));
         assert_eq!(all(&[&wrong[..], &SHOW].concat(), false), [None, show]);
-        // None of these is complete, and none has a trailing part.
+        // None of these requests is complete, and an incomplete request is not returned.
         for cut in 0..HIDE.len() {
             assert!(all(&HIDE[..cut], false).is_empty());
         }

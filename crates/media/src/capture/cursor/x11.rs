@@ -34,7 +34,7 @@ pub struct X11Cursor {
     display: Display,
     viewport: Viewport,
     waker: Waker,
-    /// `None`: whether a client hides the pointer is unknown.
+    /// `None` if hidden pointers can't be detected.
     hidden: Option<HiddenPointer>,
     cursor: Cursor,
     /// An event may have moved the pointer or changed its shape.
@@ -57,8 +57,8 @@ impl X11Cursor {
             conn.xfixes_select_cursor_input(root, CursorNotifyMask::DISPLAY_CURSOR)?
                 .check()?;
             conn.xinput_xi_query_version(2, 2)?.reply()?;
-            // Raw motion events arrive regardless of which client gets the event. Motion events on
-            // the root window also report warps, unless a window in between has selected them.
+            // Raw motion events arrive regardless of which client gets the event. Motion events on the root window also
+            // report warps, unless a window between the pointer and the root window has selected motion events.
             let masks = [EventMask {
                 deviceid: Device::ALL_MASTER.into(),
                 mask: vec![XIEventMask::RAW_MOTION | XIEventMask::MOTION],
@@ -67,7 +67,7 @@ impl X11Cursor {
         };
         subscribe()
             .map_err(|e| CaptureError(format!("{}: can't watch its pointer: {e}", display.name)))?;
-        // Without it, a pointer hidden by a client is shown.
+        // If this fails, a pointer hidden by a client is shown.
         let hidden = HiddenPointer::open(named, &display)
             .inspect_err(|why| tracing::debug!("hidden pointers are not detected: {why}"));
         Ok(X11Cursor {
@@ -116,7 +116,7 @@ impl X11Cursor {
         let image = || self.display.conn.xfixes_get_cursor_image()?.reply();
         let shape = match image() {
             Ok(image) => bounded(&image),
-            // No cursor: the server returns an X error.
+            // Without a cursor, the server returns an X error.
             Err(ReplyError::X11Error(_)) => CursorShape::default(),
             Err(e) => return Err(self.display.broke(e)),
         };
@@ -152,16 +152,15 @@ impl CursorWatch for X11Cursor {
         self.waker.clone()
     }
 
-    /// On timeout, the position is queried once more, since a program can warp the pointer without
-    /// an event for us.
+    /// On timeout, the position is queried once more, since a program can warp the pointer without causing an event
+    /// here.
     fn next(&mut self, timeout: Option<Duration>) -> Result<CursorEvent, CaptureError> {
         let until = timeout.map(|span| clock::now() + span);
         loop {
             if self.waker.lower() {
                 return Ok(CursorEvent::Woken);
             }
-            // This may query the server, and the reply may carry events, so it runs before the
-            // events are drained.
+            // This may query the server, and events may arrive with the reply. Therefore, it precedes `drain_events`.
             self.update_hidden();
             self.drain_events()?;
             if std::mem::take(&mut self.shaped) {
@@ -181,7 +180,7 @@ impl CursorWatch for X11Cursor {
                 if late {
                     return Ok(CursorEvent::TimedOut);
                 }
-                // The reply may have carried events.
+                // Events may have arrived with the reply.
                 continue;
             }
             let hiding = self.hidden.as_ref().map(HiddenPointer::fd);

@@ -2,11 +2,10 @@
 //! GPU writes into a ring of pixel buffers while the application continues, and the buffers are
 //! passed on ([`Frame`]) without a copy.
 //!
-//! The application's state, errors and timing stay as they are. It never waits for a picture. The
-//! GPU's fence is checked once, which is enough with a software renderer. Otherwise, a thread with
-//! its own context, which shares the application's buffers, waits for the fence. If no such thread
-//! is possible, the next [`ReadBack::read`] or [`ReadBack::poll`] finds the picture, which is then
-//! up to a frame late.
+//! The application's state, errors and timing stay as they are. The application never waits for a picture. The GPU's
+//! fence is checked once, which is enough with a software renderer. If the fence is not signalled yet, a thread waits
+//! for it in its own context, which shares the application's buffers. If no such thread is possible, the next
+//! [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, which is then up to a frame late.
 //!
 //! | context | method |
 //! |---|---|
@@ -55,7 +54,7 @@ pub enum Sharing {
     },
     /// Through EGL.
     Egl,
-    /// By other means, or no second context is needed.
+    /// By other means, or no second context is necessary.
     None,
 }
 

@@ -111,7 +111,7 @@ fn a_static_picture_is_requested_once() {
         let _ = app.submit(picture(&pool, 4), RenderInfo::default());
     }
     let still = app.missing_still(at(6200)).expect("the refused one");
-    // The application draws again before the old picture was found.
+    // The application draws again before the old picture is submitted.
     assert!(app.wants(at(6200)));
     let _ = app.submit(picture(&pool, 5), RenderInfo::default());
     app.submit_still(still, picture(&pool, 6));
@@ -155,7 +155,7 @@ fn demand_follows_the_viewers_frame_rate() {
     assert_eq!(wanted(0, 3000), 3, "no viewer");
     assert_eq!(app.demand(at(2999)), FrameDemand::Unwatched);
     host.set_watched(true);
-    // With the tolerance of 5 %, and one saved token.
+    // The limits include the tolerance of 5 % and one saved token.
     assert!((188..=191).contains(&wanted(3000, 6000)));
     assert_eq!(app.demand(at(6000)), FrameDemand::TooSoon);
 }
@@ -170,7 +170,7 @@ fn overlaid_pictures_replace_submitted_ones() {
     assert_eq!(app.wants_still(at(0)), None, "no window covers them");
     app.overlaid(at(0), true);
     assert!(!app.wants(at(0)));
-    // This picture was pending when the window appeared.
+    // This picture was pending when the covering window appeared.
     let _ = app.submit(picture(&pool, 1), RenderInfo::default());
     assert_eq!(host.next(zero).unwrap(), CaptureEvent::TimedOut);
     let still = app.wants_still(at(1)).expect("the first");

@@ -14,9 +14,9 @@ pub enum Pixels {
     Bgra8,
     /// Red first.
     Rgba8,
-    /// Ten bits per colour in a word, red in the highest.
+    /// Ten bits per colour in a word, red in the highest bits.
     Rgb10,
-    /// Ten bits per colour in a word, blue in the highest.
+    /// Ten bits per colour in a word, blue in the highest bits.
     Bgr10,
 }
 

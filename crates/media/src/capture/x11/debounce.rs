@@ -1,8 +1,8 @@
 //! Decides when a burst of damage is a complete picture: at once for a swap, or after a short
 //! silence for a painter that needs several requests.
 //!
-//! It decides only the time of capture. Later drawing is not lost, because the server reports new
-//! damage, and the next frame contains it.
+//! This module decides only the time of capture. Later drawing is not lost, because the server reports new damage, and
+//! the next frame contains it.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Area {
         }
     }
 
-    /// The bounding rectangle of both.
+    /// The bounding rectangle of both areas.
     pub(super) fn around(self, other: Area) -> Area {
         if self.is_empty() {
             return other;
@@ -91,16 +91,16 @@ impl Area {
 /// unchanged.
 const WHOLE_PERCENT: i64 = 90;
 
-/// Silence after which partial damage is captured: a guess between the pauses of a painter that
-/// flushes several times and the frame interval.
+/// Silence after which partial damage is captured. The value (guess) lies between the pauses of a painter that flushes
+/// several times and the frame interval.
 const QUIET: Duration = Duration::from_micros(500);
 
 /// The longest delay of partial damage: a guess, an eighth of a frame at 60 Hz.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// Number of bursts that are debounced even if they look complete, after a burst that looked
-/// complete was soon followed by a part of it (a painter that clears its window first). A guess:
-/// one second at 60 Hz.
+/// Number of bursts that are debounced even if they look complete. This starts when a burst that looked complete is
+/// soon followed by a smaller burst in the same area, from a painter that clears its window first. A guess: one second
+/// at 60 Hz.
 const DEBOUNCED_BURSTS: u32 = 60;
 
 /// The debouncer's state. It has no clock; `now` is an argument.
@@ -108,8 +108,8 @@ const DEBOUNCED_BURSTS: u32 = 60;
 pub(super) struct DamageDebounce {
     target: Area,
     burst: Option<Burst>,
-    /// The last burst's rectangle. The same rectangle again is complete at once, so that an
-    /// animated window in a large display is not delayed in each frame.
+    /// The last burst's rectangle. If the next burst has the same rectangle, it counts as complete at once, so that an
+    /// animated window on a large display is not delayed in each frame.
     last: Area,
     /// When a burst was last released at once.
     released_at_once: Option<Instant>,
@@ -135,8 +135,8 @@ impl DamageDebounce {
         }
     }
 
-    /// Records that the application has drawn in `area`. An empty area starts a burst without
-    /// covering anything (the target was resized or mapped, and will be painted).
+    /// Records that the application has drawn in `area`. An empty area starts a burst that covers nothing: the target
+    /// was resized or mapped, and will be painted.
     pub(super) fn damaged(&mut self, now: Instant, area: Area) {
         let whole = self.is_whole(area);
         match &mut self.burst {
@@ -148,7 +148,7 @@ impl DamageDebounce {
                 let soon = self
                     .released_at_once
                     .is_some_and(|at| now.since(at) <= LONGEST);
-                // Other applications draw next to it, such as a clock.
+                // Damage outside the last rectangle comes from other applications, such as a clock.
                 let there = !area.within(self.last).is_empty();
                 if !whole && soon && there {
                     self.debounced_bursts = DEBOUNCED_BURSTS;
@@ -171,7 +171,7 @@ impl DamageDebounce {
         Some((burst.latest + QUIET).min(burst.begun + LONGEST))
     }
 
-    /// Records that the burst was captured at `now`. The next damage starts another one.
+    /// Records that the burst was captured at `now`. The next damage starts another burst.
     pub(super) fn release(&mut self, now: Instant) {
         let Some(burst) = self.burst.take() else {
             return;
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(s.due(), Some(Instant(MS / 2)));
         s.damaged(Instant(MS / 4), area(0, 100, 100, 200));
         assert_eq!(s.due(), Some(Instant(MS / 4 + MS / 2)));
-        // Its last request completes the picture.
+        // The painter's last request completes the picture.
         s.damaged(Instant(MS / 3), area(900, 900, 1000, 1000));
         assert_eq!(s.due(), Some(Instant(0)));
     }
@@ -278,10 +278,10 @@ mod tests {
             s.damaged(Instant(n * 16 * MS), game);
             s.release(Instant(n * 16 * MS));
         }
-        // A clock on the same display, a millisecond after the second swap.
+        // A clock on the same display is drawn a millisecond after the second swap.
         s.damaged(Instant(17 * MS), area(900, 0, 1000, 20));
         s.release(Instant(18 * MS));
-        // One swap differs from the last rectangle; those after it match again.
+        // The next swap differs from the last rectangle, which is the clock. Later swaps match again.
         s.damaged(Instant(32 * MS), game);
         s.release(Instant(33 * MS));
         s.damaged(Instant(48 * MS), game);

@@ -1,4 +1,4 @@
-//! A connection to an X display with its required extensions, and waits on it.
+//! A connection to an X display that has the required extensions, and waits for data on this connection.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -21,8 +21,8 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Connects to `display` (`None`: the environment variable DISPLAY) and checks that the server
-    /// has `extensions`. Server grabs by other clients do not block it.
+    /// Connects to `display` (`None`: the environment variable DISPLAY) and checks that the server has `extensions`.
+    /// Server grabs by other clients do not block this connection.
     pub(crate) fn open(
         display: Option<&str>,
         extensions: &[&'static str],

@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of window-tree levels to search. Window managers add one to three around a client.
 const DEPTH: u8 = 4;
 
-/// Maximum number of windows visited in one search, and of bytes read of a title.
+/// Maximum number of windows that one search visits, and maximum number of bytes read from a title.
 const WINDOWS: usize = 4096;
 const TITLE: u32 = 1024;
 
@@ -95,7 +95,7 @@ fn search(display: &Display, text: &str) -> Result<Option<Window>, ReplyError> {
     Ok(best.map(|(_, window)| window))
 }
 
-/// Calls `visit` for each viewable window below the root with its area, title and class.
+/// Calls `visit` with each viewable window below the root, and with its area, title and class.
 fn walk(
     display: &Display,
     mut visit: impl FnMut(Window, u32, [String; 2]),
@@ -154,7 +154,8 @@ fn is_viewable(display: &Display, window: Window) -> Result<bool, ReplyError> {
         .is_ok_and(|a| a.map_state == MapState::VIEWABLE && a.class == WindowClass::INPUT_OUTPUT))
 }
 
-/// An X error only means that the window is gone. A broken connection is an error.
+/// Separates the two kinds of error. An X error only means that the window is gone (`Ok(Err(()))`). A broken connection
+/// is an error.
 fn known<T>(reply: Result<T, ReplyError>) -> Result<Result<T, ()>, ReplyError> {
     match reply {
         Ok(value) => Ok(Ok(value)),

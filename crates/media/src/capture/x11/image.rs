@@ -1,5 +1,5 @@
-//! The persistent picture: the server copies changed areas into shared memory. Pixels in other
-//! layouts are converted when they are copied from there.
+//! The persistent picture: the server copies changed areas into shared memory. Pixels in layouts other than the
+//! picture's are converted when they are copied from the shared memory.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
@@ -17,8 +17,8 @@ use crate::sys::memory::SharedMemory;
 /// Bytes per pixel of the picture; no layout has more.
 const PIXEL: usize = 4;
 
-/// The picture in a MIT-SHM segment, and a second segment for parts. The server writes rows without
-/// padding, so a part can't be written in place.
+/// The picture in a MIT-SHM segment, and a second segment for parts. The server writes rows without padding, so a part
+/// that is narrower than the picture can't be written in place.
 #[derive(Debug)]
 pub(super) struct Image {
     size: Size,
@@ -75,16 +75,16 @@ impl Image {
         })
     }
 
-    /// Detaches the segment from the server; the memory is freed with `self`.
+    /// Detaches the segments from the server; the memory is freed with `self`.
     pub(super) fn release(self, display: &Display) {
-        // If the connection is broken, the server has already detached it.
+        // If the connection is broken, the server has already detached them.
         let _ = display.conn.shm_detach(self.picture.id);
         let _ = display.conn.shm_detach(self.part.id);
     }
 
-    /// Copies `block`, a part of the picture, from `drawable`, where the picture starts at `origin`
-    /// and pixels may be cells of `colormap`. Returns the request's sequence number; the picture
-    /// includes earlier drawing.
+    /// Copies `block`, a part of the picture, from `drawable`. In the drawable, the picture starts at `origin`. Pixels
+    /// may be indices into `colormap`. Returns the request's sequence number; the picture includes drawing before this
+    /// request.
     pub(super) fn fetch(
         &mut self,
         display: &Display,
@@ -111,7 +111,7 @@ impl Image {
             !0,
             ImageFormat::Z_PIXMAP.into(),
             segment,
-            // Size::is_valid bounds it to 1 GiB.
+            // `Size::is_valid` limits the offset to 1 GiB.
             u32::try_from(offset).unwrap_or(u32::MAX),
         )?;
         let sequence = cookie.sequence_number();
@@ -135,7 +135,7 @@ impl Image {
         }
     }
 
-    /// Writes `pixels` of this layout to `area`.
+    /// Writes `pixels`, which have the layout `form`, to `area`.
     pub(super) fn write_area(
         &mut self,
         area: Area,

@@ -1,17 +1,15 @@
-//! Capture from an X display: all of it, a region, or one window, even while other windows cover
-//! it.
+//! Captures an X display, a region of it, or one window, even while other windows cover that window.
 //!
-//! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's
-//! pixels separate from those that cover it. This is not a periodic screen grabber: without
-//! drawing, nothing happens. The picture does not include the pointer; see
-//! [`cursor`](super::cursor).
+//! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's pixels separate from
+//! those of windows in front. This is not a periodic screen grabber: without drawing, nothing happens. The picture does
+//! not include the pointer; see [`cursor`](super::cursor).
 //!
-//! The damage level is *bounding box*, and each report is subtracted. Raw rectangles would arrive
-//! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the
-//! encoder works). *Non-empty* reports no rectangle, so a swap would look like a part. With a
-//! bounding box, a swap is one event with its rectangle. Then the server is silent until the box
-//! grows, which the subtraction compensates. Only a region uses *delta rectangles*, because a box
-//! around drawing on both sides of the region would include the region, too.
+//! The damage level is *bounding box*, and the damage is subtracted after each report. *Raw rectangles* would arrive
+//! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the encoder works).
+//! *Non-empty* reports no rectangle, so a swap would look like partial drawing. With a bounding box, a swap is one
+//! event with its rectangle. After that event, the server reports nothing until the box grows, so the damage must be
+//! subtracted. Only a region uses *delta rectangles*, because a box around drawing on both sides of the region would
+//! include the region, too.
 //!
 //! Protocols: X11 core, DAMAGE 1.1, Composite 0.4, MIT-SHM 1.2 (`AttachFd`), all of them from
 //! `xorgproto`.
@@ -93,7 +91,7 @@ pub struct WindowQuery {
 pub enum WindowName {
     /// The window's X id, as reported by `xwininfo`.
     Id(u32),
-    /// A part of the window's title or class, ignoring case. If several windows match, the largest.
+    /// A part of the window's title or class, ignoring case. If several windows match, the largest is captured.
     Text(String),
 }
 
@@ -120,8 +118,7 @@ pub struct X11Capture {
     watched: bool,
     /// Damage not yet in the picture.
     dirty: Area,
-    /// Whether damage has been reported since the last subtraction. Once it has been, the server is
-    /// silent.
+    /// Whether damage has been reported since the last subtraction. After a report, the server is silent.
     reported: bool,
     /// Where the last picture differs from the previous one; `None` if unknown.
     changed: Option<Block>,
@@ -147,11 +144,11 @@ pub fn open(target: &Target) -> Result<X11Capture, CaptureError> {
     open_while(target, &mut || true)
 }
 
-/// Like [`open`], but cancellable. While waiting for a window, `goes_on` is called every few
-/// milliseconds, for the first time if the window was not found at once.
+/// Like [`open`], but cancellable. After each unsuccessful search for a window, `goes_on` is called. The searches are
+/// 50 ms or less apart.
 ///
 /// # Errors
-/// As [`open`]; also if the window does not exist when `goes_on` returns false.
+/// As [`open`]. Also if the window has not been found when `goes_on` returns false.
 pub fn open_while(
     target: &Target,
     goes_on: &mut dyn FnMut() -> bool,
@@ -310,7 +307,7 @@ impl X11Capture {
         Ok(resized.then_some(CaptureEvent::Resized(size)))
     }
 
-    /// Finds menus and dialogs in front of the window after changes there.
+    /// Finds menus and dialogs in front of the window again, if windows have appeared, disappeared or moved.
     fn update_transients(&mut self) -> Result<(), CaptureError> {
         let (Some(place), Some(size)) = (self.surface.position(), self.surface.size()) else {
             return Ok(());
@@ -328,7 +325,7 @@ impl X11Capture {
         Ok(())
     }
 
-    /// Follows the window that replaces the destroyed one, or ends.
+    /// Switches to the window that replaces the destroyed one, or ends the capture if there is none.
     fn follow_successor(&mut self) -> Result<Option<CaptureEvent>, CaptureError> {
         let Some(successor) = &mut self.successor else {
             return Ok(Some(CaptureEvent::Ended("window destroyed")));
@@ -358,7 +355,7 @@ impl X11Capture {
         }
     }
 
-    /// Discards the picture, which now has this size.
+    /// Discards the picture. The next picture has this size.
     fn forget_all(&mut self, size: Size) {
         self.dirty = Area::whole(size);
         self.fetched = None;
@@ -411,21 +408,21 @@ impl X11Capture {
         }
     }
 
-    /// Paints menus and dialogs into the rows just fetched.
+    /// Paints menus and dialogs into the area just fetched.
     fn paint_transients(&mut self, covered: Area) -> Result<(), CaptureError> {
         let (Some(transients), Some(place)) = (&mut self.transients, self.surface.position())
         else {
             return Ok(());
         };
         match transients.paint(&self.display, place, covered, &mut self.image) {
-            // The display has been resized in the meantime, so transients are searched again.
+            // The display has been resized in the meantime, so the transients must be found again.
             Err(ReplyError::X11Error(_)) => transients.forget(),
             painted => painted.map_err(|e| self.display.broke(e))?,
         }
         Ok(())
     }
 
-    /// Makes the server report the next damage, whatever it covers.
+    /// Makes the server report the next damage, regardless of its area.
     fn subtract(&mut self) -> Result<(), CaptureError> {
         if std::mem::take(&mut self.reported) {
             self.display
@@ -461,8 +458,7 @@ impl X11Capture {
             self.debounce.release(now);
             self.pace.offer(now);
         }
-        // If a waiting frame becomes due while the next one is being painted, it waits for that
-        // one.
+        // A waiting frame that becomes due while the next frame is being painted waits for the next frame.
         if has_come(self.pace.due()) && self.debounce.due().is_none() {
             if !self.fetch()? {
                 return Ok(Step::Again);
@@ -517,7 +513,7 @@ impl Capture for X11Capture {
             }
             self.drain_events()?;
             if self.watched {
-                // This is sent together with the next request for pixels, ahead of it.
+                // This request is sent together with the next request for pixels, and before it.
                 self.subtract()?;
             }
             if std::mem::take(&mut self.back) {
@@ -530,7 +526,7 @@ impl Capture for X11Capture {
                     return Ok(event);
                 }
                 if !self.destroyed {
-                    // The replies may have carried events, which do not make the socket readable.
+                    // Events may have arrived with the replies. Such events do not make the socket readable.
                     continue;
                 }
             }
@@ -561,8 +557,8 @@ impl Capture for X11Capture {
         self.waker.clone()
     }
 
-    /// The default is watched. A new viewer gets the current contents: an older picture is
-    /// discarded, and [`Capture::next`] returns a new one even if nothing is drawn.
+    /// A source counts as watched by default. A new viewer gets the current contents: an older picture is discarded,
+    /// and [`Capture::next`] returns a new one even if nothing is drawn.
     fn set_watched(&mut self, watched: bool) {
         let begins = watched && !self.watched;
         self.watched = watched;

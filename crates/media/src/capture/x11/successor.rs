@@ -31,10 +31,10 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of remembered windows: more than any application opens in a second.
 const MAX_WINDOWS: usize = 64;
 
-/// The search for the successor of a destroyed window.
+/// The result of a search for the successor of a destroyed window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SuccessorState {
-    /// This window replaced it.
+    /// This window is the successor.
     Window(Window),
     /// A successor may still appear.
     Pending,
@@ -42,7 +42,7 @@ pub(super) enum SuccessorState {
     Absent,
 }
 
-/// The application of the captured window, and windows that have appeared since.
+/// The application of the captured window, and recently mapped windows.
 pub(super) struct Successor {
     atoms: Atoms,
     process: Option<u32>,
@@ -56,7 +56,7 @@ pub(super) struct Successor {
 }
 
 impl Successor {
-    /// Creates the search for `window`, which must exist.
+    /// Creates the search for the successor of `window`, which must still exist.
     pub(super) fn of(display: &Display, window: Window) -> Result<Successor, CaptureError> {
         let conn = &display.conn;
         let ask = || -> Result<_, ReplyError> {
@@ -97,8 +97,8 @@ impl Successor {
         }
     }
 
-    /// Searches for the successor of the destroyed window. To be called when the window is
-    /// destroyed, then every [`POLL_INTERVAL`].
+    /// Searches for the successor of the destroyed window. Call this when the window is destroyed, then every
+    /// [`POLL_INTERVAL`].
     pub(super) fn search(&mut self, display: &Display) -> Result<SuccessorState, CaptureError> {
         let now = clock::now();
         let gone = *self.gone.get_or_insert(now);

@@ -39,12 +39,12 @@ enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct SurfaceGeometry {
     drawable: Drawable,
-    /// The picture's first pixel in the drawable.
+    /// The position of the picture's first pixel in the drawable.
     origin: (i16, i16),
-    /// The picture's first pixel on the display.
+    /// The position of the picture's first pixel on the display.
     place: (i32, i32),
     size: Size,
-    /// The visual and colour map of its pixels.
+    /// The visual and colour map of the surface's pixels.
     visual: Visualid,
     colormap: Colormap,
 }
@@ -54,7 +54,8 @@ struct SurfaceGeometry {
 pub(super) enum SurfaceChange {
     /// Only the surface's position on the display has changed.
     Moved,
-    /// The surface's pixels have moved, or it was mapped or unmapped. Requires [`Surface::renew`].
+    /// The location or size of the surface's pixels has changed, or the surface was mapped or unmapped. Requires
+    /// [`Surface::renew`].
     Remade,
     /// The surface was destroyed.
     Destroyed,
@@ -95,7 +96,7 @@ impl Surface {
             .map_err(|e| surface.cannot(display, &e))?;
         surface.renew(display)?;
         if surface.shown.is_none() {
-            return Err(surface.cannot(display, &"no part of it is visible"));
+            return Err(surface.cannot(display, &"no part of the captured area is visible"));
         }
         Ok(surface)
     }
@@ -124,7 +125,8 @@ impl Surface {
             // RandR reports the root's new size as a core event, too.
             Kind::Root { .. } => select(display.root(), EventMask::STRUCTURE_NOTIFY),
             Kind::Window { id, .. } => {
-                // The root's children: a window manager moves and unmaps its frame, not the window.
+                // Selects events of the root's children, because a window manager moves and unmaps its frame, not the
+                // window.
                 select(display.root(), EventMask::SUBSTRUCTURE_NOTIFY)?;
                 select(id, EventMask::STRUCTURE_NOTIFY)?;
                 conn.composite_query_version(0, 4)?.reply()?;
@@ -134,7 +136,7 @@ impl Surface {
         }
     }
 
-    /// The window with the watched damage.
+    /// The window whose damage is watched.
     pub(super) fn watched(&self, display: &Display) -> Window {
         match self.kind {
             Kind::Root { .. } => display.root(),
@@ -142,7 +144,7 @@ impl Surface {
         }
     }
 
-    /// The window, if the surface is one.
+    /// The window, if the target is a window.
     pub(super) fn window(&self) -> Option<Window> {
         match self.kind {
             Kind::Root { .. } => None,
@@ -150,8 +152,8 @@ impl Surface {
         }
     }
 
-    /// Switches to another window, which must then be queried; the old one is destroyed. `false` if
-    /// the new one is destroyed, too.
+    /// Switches to another window after the old one was destroyed. [`Surface::renew`] must then be called. Returns
+    /// `false` if the new window is destroyed, too.
     pub(super) fn becomes(
         &mut self,
         display: &Display,
@@ -219,7 +221,7 @@ impl Surface {
                 .is_some_and(|s| Area::whole(s.size) == at_origin(part))
     }
 
-    /// Queries the location of its pixels, after [`SurfaceChange::Remade`].
+    /// Queries the location of the surface's pixels, after [`SurfaceChange::Remade`].
     pub(super) fn renew(&mut self, display: &Display) -> Result<(), CaptureError> {
         let looked = match &mut self.kind {
             Kind::Root { part } => query_root(display, *part),
@@ -240,7 +242,7 @@ impl Surface {
         Ok(())
     }
 
-    /// Queries its position on the display, after [`SurfaceChange::Moved`].
+    /// Queries the surface's position on the display, after [`SurfaceChange::Moved`].
     pub(super) fn query_position(&mut self, display: &Display) -> Result<(), CaptureError> {
         if let (Kind::Window { id, .. }, Some(shown)) = (&self.kind, &mut self.shown) {
             match position_of(display, *id) {
@@ -262,12 +264,12 @@ impl Surface {
         self.shown.map(|s| (s.drawable, s.origin))
     }
 
-    /// The visual and colour map of its pixels.
+    /// The visual and colour map of the surface's pixels.
     pub(super) fn visual(&self) -> Option<(Visualid, Colormap)> {
         self.shown.map(|s| (s.visual, s.colormap))
     }
 
-    /// The picture's first pixel on the display.
+    /// The position of the picture's first pixel on the display.
     pub(super) fn position(&self) -> Option<(i32, i32)> {
         self.shown.map(|s| s.place)
     }
@@ -277,7 +279,7 @@ impl Surface {
         let Some(shown) = self.shown else {
             return Area::EMPTY;
         };
-        // Damage is relative to the watched window, which is the picture if the target is a window.
+        // Damage is relative to the watched window. If the target is a window, its picture has the same origin.
         let (x, y) = match self.kind {
             Kind::Root { .. } => shown.place,
             Kind::Window { .. } => (0, 0),
@@ -317,7 +319,7 @@ fn query_root(
     // A program may have installed its own colour map.
     let installed = display.conn.list_installed_colormaps(root)?.reply()?;
     let colormap = installed.cmaps.first().copied();
-    // The root's sides fit in 16 bits, and so does the corner.
+    // The root's sides fit in 16 bits, so the corner's coordinates do, too.
     let corner = |n| i16::try_from(n).unwrap_or(i16::MAX);
     Ok(Some(SurfaceGeometry {
         drawable: root,
@@ -350,7 +352,7 @@ fn query_window(
     conn.composite_name_window_pixmap(id, named)?.check()?;
     *pixmap = Some(named);
     let border = conn.get_geometry(id)?.reply()?.border_width;
-    // The pixmap's size, not the window's, which may have changed. It includes the border.
+    // The pixmap's size is queried, because the window's size may have changed. The pixmap includes the border.
     let now = conn.get_geometry(named)?.reply()?;
     let inner = |side: u16| u32::from(side.saturating_sub(2 * border));
     let border = i16::try_from(border).unwrap_or(0);

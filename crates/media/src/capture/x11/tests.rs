@@ -1,5 +1,5 @@
-//! Tests that need internals: the requests sent, and the handling of sequence numbers. The others
-//! are in `tests/capture_x11.rs`.
+//! Tests that need internals: the requests sent, and the handling of sequence numbers. All other tests are in
+//! `tests/capture_x11.rs`.
 
 use openuvr_xserver::{Xvfb, fixture};
 use x11rb::protocol::xproto::ConnectionExt as _;
@@ -41,7 +41,7 @@ fn late_damage_is_reported() {
     let id = painter.shown(0, 0, 64, 64, RED);
     let mut capture = open(&server, CaptureArea::Display);
     drain(&mut capture);
-    // The requests that damage outside a region causes within minutes.
+    // As many requests as damage outside a region causes within minutes.
     for _ in 0..40_000 {
         capture.display.conn.no_operation().unwrap();
     }
@@ -89,10 +89,10 @@ fn nothing_is_captured_without_viewers() {
 
         capture.set_watched(true);
         assert!(capture.picture().is_none(), "the old one is outdated");
-        // At once, and without new drawing.
+        // The frame arrives at once, and without new drawing.
         assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::Frame);
         assert_eq!(corner(&capture), GREEN);
-        // Repeating it changes nothing; damage is reported as before.
+        // A repeated call changes nothing; damage is reported as before.
         capture.set_watched(true);
         drain(&mut capture);
         painter.fill(id, 0, 0, 64, 64, RED);
@@ -131,7 +131,7 @@ fn a_new_viewer_gets_changes_made_while_unwatched() {
     painter.conn.unmap_window(id).unwrap();
     painter.sync();
     assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Hidden);
-    // The window is not viewable, so the last picture is better than none.
+    // The window is not viewable, so the last picture is kept.
     capture.set_watched(true);
     assert_eq!(capture.next(NOW).unwrap(), CaptureEvent::TimedOut);
     assert_eq!(corner(&capture), GREEN);

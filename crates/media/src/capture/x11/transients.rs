@@ -1,8 +1,8 @@
-//! Windows of the same application in front of the captured window: menus, tooltips and dialogs.
-//! Their pixels are read from the display, where no other application covers them.
+//! Windows of the same application in front of the captured window: menus, tooltips and dialogs. Their pixels are read
+//! from the display, in areas that no other application covers.
 //!
-//! They are not redirected like the window itself, because a server may break a window's grab when
-//! it changes the storage, which would close an open menu.
+//! These windows are not redirected like the captured window. When a server changes a window's storage, it may break
+//! the window's grab, which would close an open menu.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,14 +28,14 @@ const MAX_AREAS: usize = 64;
 /// The windows in front of the captured one.
 pub(super) struct Transients {
     atoms: Atoms,
-    /// Whether each window in front belongs to the application; discarded when it is mapped or
-    /// unmapped.
+    /// Whether each window in front belongs to the application. The entry of a window is removed when the window is
+    /// mapped or unmapped.
     known: HashMap<Window, bool>,
     /// Whether a window has appeared, disappeared or moved.
     stale: bool,
     /// Watches the display while there are transients.
     damage: Option<Damage>,
-    /// Their disjoint areas in the picture.
+    /// The disjoint areas of the transients in the picture.
     parts: Vec<Area>,
     /// The pixel layout of the display.
     form: PixelLayout,
@@ -73,7 +73,7 @@ impl Transients {
         self.stale = true;
     }
 
-    /// Discards the state after the window itself has moved or was replaced.
+    /// Marks the areas as outdated, because the captured window has moved or was replaced.
     pub(super) fn forget(&mut self) {
         self.stale = true;
     }
@@ -83,7 +83,7 @@ impl Transients {
         self.stale
     }
 
-    /// Finds the transients' areas in the picture of `window`, which lies at `place`. Returns the
+    /// Finds the transients' areas in the picture of `window`. The picture is at `place` on the display. Returns the
     /// changed part of the picture.
     pub(super) fn renew(
         &mut self,
@@ -109,7 +109,7 @@ impl Transients {
         Ok(changed)
     }
 
-    /// Selects damage reports of the display as long as they are needed.
+    /// Makes the server report damage of the display while there are transients.
     fn watch(&mut self, display: &Display) -> Result<(), CaptureError> {
         let conn = &display.conn;
         let done = match (self.damage, self.parts.is_empty()) {
@@ -128,8 +128,7 @@ impl Transients {
         done.map(drop).map_err(|e| display.broke(e))
     }
 
-    /// The part of the picture touched by a report of [`Transients::watch`]; `None` if the event is
-    /// not one.
+    /// The part of the picture touched by a report of [`Transients::watch`]; `None` for other events.
     pub(super) fn touched(
         &self,
         display: &Display,
@@ -156,7 +155,7 @@ impl Transients {
         Some(parts.fold(Area::EMPTY, Area::around))
     }
 
-    /// Paints the transients into the rows just fetched.
+    /// Paints the transients into the area just fetched.
     pub(super) fn paint(
         &self,
         display: &Display,
@@ -231,7 +230,8 @@ impl Transients {
         Ok(parts)
     }
 
-    /// The windows in front of the captured one, lowest first. On return, their owners are known.
+    /// The windows in front of the captured one, lowest first. Also determines whether each of them belongs to the
+    /// application.
     fn in_front(&mut self, display: &Display, window: Window) -> Result<Vec<Window>, ReplyError> {
         let conn = &display.conn;
         let application = Application::of(

@@ -17,7 +17,7 @@ pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
             ESCAPE => {
                 // The character set that follows, and the length of its escape sequence.
                 let (set, length) = match rest {
-                    // The left half: ASCII.
+                    // Selects ASCII for the left half, which is always ASCII here.
                     [b'(', b'B', ..] => (right, 2),
                     [b'-', b'A', ..] => (Right::Latin1, 2),
                     [b'-', b'b', ..] => (Right::Latin9, 2),

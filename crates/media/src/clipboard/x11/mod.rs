@@ -44,7 +44,7 @@ x11rb::atom_manager! {
         TIMESTAMP,
         UTF8_STRING,
         UTF8_MIME: b"text/plain;charset=utf-8",
-        // The name that Java uses.
+        // The spelling that Java uses.
         UTF8_MIME_UPPER: b"text/plain;charset=UTF-8",
         // Without a charset: UTF-8 or Latin-1.
         PLAIN_MIME: b"text/plain",
@@ -167,7 +167,8 @@ impl X11Clipboard {
             Event::SelectionRequest(e) if e.selection == atoms.CLIPBOARD => {
                 self.offers.answer(conn, atoms, e)?;
             }
-            // Most likely, a window of another program was destroyed. Its transfer times out.
+            // This is most likely an error because a window of another program was destroyed. The transfer to that
+            // window times out.
             _ => {}
         }
         Ok(ReadProgress::Pending)
@@ -226,8 +227,8 @@ impl Clipboard for X11Clipboard {
 
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         self.offers.set(text);
-        // The server's current time is correct, because the newest copy wins, wherever it was made.
-        // The notification contains the time.
+        // `CURRENT_TIME` is correct here, because the newest copy wins, regardless of the program that made it. The
+        // notification contains the actual time.
         let owns = |conn: &RustConnection| {
             conn.set_selection_owner(self.window, self.atoms.CLIPBOARD, x11rb::CURRENT_TIME)?;
             conn.flush()
@@ -263,7 +264,7 @@ impl Clipboard for X11Clipboard {
     }
 }
 
-/// A hidden window with watched properties.
+/// A hidden window whose property changes are reported.
 fn invisible(conn: &RustConnection, root: Window) -> Result<Window, ReplyError> {
     let window = conn.generate_id().map_err(|_| {
         ReplyError::ConnectionError(x11rb::errors::ConnectionError::InsufficientMemory)

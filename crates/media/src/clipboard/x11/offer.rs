@@ -62,7 +62,7 @@ impl Offers {
         self.text = None;
     }
 
-    /// Whether `text` is the last offer, because a clipboard manager may offer it as its own.
+    /// Whether `text` equals the last offer. A clipboard manager may offer that text as its own.
     pub(super) fn is_latest(&self, text: &str) -> bool {
         self.text.as_deref() == Some(text)
     }
@@ -74,7 +74,7 @@ impl Offers {
         atoms: &Atoms,
         request: &SelectionRequestEvent,
     ) -> Result<(), ReplyError> {
-        // Programs older than ICCCM specify none.
+        // Programs older than ICCCM specify no property.
         let property = match request.property {
             x11rb::NONE => request.target,
             property => property,
@@ -96,8 +96,8 @@ impl Offers {
         Ok(())
     }
 
-    /// Stores each target's content in the property named with it (ICCCM, section 2.6.2), and marks
-    /// the failed ones. Returns whether the request was readable.
+    /// Stores each target's content in the property that is paired with the target (ICCCM, section 2.6.2), and marks
+    /// the failed targets. Returns whether the request was readable.
     fn store_multiple(
         &mut self,
         conn: &RustConnection,
@@ -195,7 +195,7 @@ impl Offers {
         Ok(true)
     }
 
-    /// Stores the next part after a program has taken one, or an empty part as the end.
+    /// Stores the next part after a program has taken the previous one. An empty part marks the end.
     pub(super) fn taken(
         &mut self,
         conn: &RustConnection,

@@ -49,7 +49,7 @@ pub(super) struct TextRequest {
 }
 
 impl TextRequest {
-    /// Requests the owner's targets. `copied` is the time at which it became the owner.
+    /// Requests the targets of the clipboard's owner. `copied` is the time at which the owner became the owner.
     pub(super) fn start(
         conn: &RustConnection,
         atoms: &Atoms,
@@ -89,7 +89,7 @@ impl TextRequest {
         let none = property == x11rb::NONE;
         match self.step {
             Step::Targets => {
-                // The best target is requested from an owner without TARGETS.
+                // If the owner does not support TARGETS, the best target is requested.
                 let target = match none {
                     true => Some(atoms.UTF8_STRING),
                     false => self.choose(conn, atoms)?,
@@ -195,8 +195,9 @@ impl TextRequest {
     }
 }
 
-/// Decodes `bytes` of a type. STRING is Latin-1, and unknown types are accepted if they are ASCII. `text/plain` has no
-/// charset, so bytes that are not UTF-8 are taken as Latin-1. In Latin-1 any bytes are valid, so control bytes are rejected.
+/// Decodes `bytes` of a type. STRING is Latin-1. `text/plain` has no charset: bytes that are not UTF-8 are taken as
+/// Latin-1, but are rejected if they contain a zero byte. Unknown types are accepted if they are ASCII without escape
+/// characters.
 fn decoded(atoms: &Atoms, kind: Atom, bytes: Vec<u8>, most: usize) -> Result<String, ReadFailure> {
     let utf8 = [atoms.UTF8_STRING, atoms.UTF8_MIME, atoms.UTF8_MIME_UPPER];
     let text = if utf8.contains(&kind) {

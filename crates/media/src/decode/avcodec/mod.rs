@@ -1,9 +1,9 @@
 //! H.264 with libavcodec, loaded at run time and fed slice by slice. When the last slice arrives, the others are already
 //! decoded.
 //!
-//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If it can't be filled (a key frame's slice), the frame
-//! is dropped, the codec is reopened, and a key frame is awaited. Every picture gets a last slice, because libavcodec would
-//! otherwise delay the next ones.
+//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If the gap can't be filled (in a key frame), the
+//! frame is dropped, the codec is reopened, and a key frame is awaited. Every picture gets a last slice, because
+//! libavcodec would otherwise delay the next pictures.
 //!
 //! On a surface that lends its memory, each slice is painted while the next one is decoded, because libavcodec reports the
 //! rows that are final.
@@ -45,7 +45,7 @@ pub const BACKEND: Backend = Backend {
 };
 
 /// Hardware that takes pictures from main memory and returns them there. It gets a picture only when the picture is
-/// complete, so it finishes later than the CPU, which has decoded most of the picture by then.
+/// complete, so it finishes later than the CPU, which has then already decoded most of the picture.
 pub const HARDWARE: [Backend; 3] = [
     Backend {
         name: "h264_cuvid",
@@ -95,7 +95,7 @@ struct Avcodec {
     current: Option<Current>,
     /// Whether there is no reference picture.
     needs_key_frame: bool,
-    /// The failed frame, whose other chunks are refused.
+    /// The failed frame. Its remaining chunks are refused.
     refused: FrameId,
     synthesised: Vec<u8>,
     painted: Painted,
@@ -141,7 +141,7 @@ impl Avcodec {
     /// Feeds a chunk. Returns whether the library now holds this frame's picture. An error resets the decoder.
     fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, DecodeError> {
         let outcome = if self.refused == chunk.frame && !chunk.first {
-            Err("a part of it could not be decoded".to_owned())
+            Err("a part of the frame could not be decoded".to_owned())
         } else {
             self.try_step(chunk).inspect_err(|_| {
                 self.reset();
@@ -155,7 +155,8 @@ impl Avcodec {
         let mut current = match self.current.take() {
             Some(current) if current.frame == chunk.frame => current,
             abandoned => {
-                // The frame is too late, but the library must not wait for its remaining slices.
+                // The unfinished frame is too late, but it is completed, because the library would otherwise wait for
+                // its remaining slices.
                 if !self.library.is_whole()
                     && let Some(Err(what)) = abandoned.map(|current| self.close(current))
                 {
@@ -200,8 +201,8 @@ impl Avcodec {
         self.drain(chunk.frame)
     }
 
-    /// Feeds a slice after filling a gap before it. Returns how many of its macroblocks, from the
-    /// first on, equal those of the reference picture.
+    /// Feeds a slice after filling a gap before it. Returns the number of macroblocks at the start of the slice that
+    /// equal those of the reference picture.
     fn slice(&mut self, bytes: &[u8], current: &mut Current, first_mb: u32) -> Result<u32, String> {
         let seen = self.pskip.observe(bytes).map_err(|e| e.to_string())?;
         if seen.first_mb != first_mb {
@@ -211,7 +212,7 @@ impl Avcodec {
             ));
         }
         if self.needs_key_frame && !seen.key_frame {
-            return Err("its reference was lost".into());
+            return Err("its reference frame was lost".into());
         }
         self.needs_key_frame = false;
         self.skip_to(current, first_mb)?;
@@ -225,7 +226,7 @@ impl Avcodec {
             return Ok(());
         }
         if self.needs_key_frame {
-            return Err("its reference was lost".into());
+            return Err("its reference frame was lost".into());
         }
         let mut slice = std::mem::take(&mut self.synthesised);
         let written = (self.pskip).write(current.next_mb, end - current.next_mb, &mut slice);
@@ -234,7 +235,7 @@ impl Avcodec {
             Err(error) => Err(error.to_string()),
         };
         self.synthesised = slice;
-        // It is uncertain which picture is repeated.
+        // It is uncertain which picture is repeated, so the macroblocks count as changed.
         self.changed.push(current.next_mb..end);
         current.next_mb = end;
         sent
@@ -261,7 +262,7 @@ impl Avcodec {
         // a damaged slice extended to the end of the picture, so later slices would be taken for a different picture.
         while let Some(early) = self.library.receive()? {
             if early == pts {
-                return Err("it ended before its last slice".into());
+                return Err("the picture ended before its last slice".into());
             }
         }
         if self.library.send(bytes, pts)? {
@@ -287,7 +288,7 @@ impl Avcodec {
                 None if self.library.is_whole() && begin.elapsed() < PICTURE_TIMEOUT => {
                     std::thread::sleep(POLL_INTERVAL);
                 }
-                None => return Err("libavcodec did not return its picture in time".into()),
+                None => return Err("libavcodec did not return the picture in time".into()),
             }
         }
     }
@@ -347,9 +348,9 @@ fn rows_of(mbs: &Range<u32>, columns: u32) -> Range<u32> {
     mbs.start / columns * MACROBLOCK..end
 }
 
-/// Paints those of the first `rows` rows of a picture that are not yet `painted` and lie in ranges
-/// that have `changed`, which are ordered from top to bottom and may overlap. With 4:2:0, a chroma
-/// row covers two rows, so the last of an odd number waits for the next one.
+/// Paints rows of a picture that are among its first `rows` rows, are not yet `painted`, and lie in a `changed` range.
+/// These ranges are ordered from top to bottom and may overlap. With 4:2:0, a chroma row covers two rows, so the last
+/// row of an odd number waits for the next row.
 fn paint(
     picture: &Picture<'_>,
     rows: u32,

@@ -1,5 +1,5 @@
-//! An H.264 decoder of libavcodec with its packet and its picture, including incomplete ones. The
-//! parent module orders slices.
+//! An H.264 decoder of libavcodec with its packet and its pictures, including incomplete ones. The parent module orders
+//! slices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -25,7 +25,8 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Names and values.
     pub(super) options: &'static [(&'static str, &'static str)],
-    /// Whether it takes only complete pictures, and returns them at any time, as hardware does.
+    /// Whether the decoder takes only complete pictures. Such a decoder, for example hardware, may return a picture at
+    /// any later time.
     pub(super) whole: bool,
 }
 
@@ -85,8 +86,8 @@ impl Context {
 
     /// Makes the decoder report finished rows to `progress`.
     fn watch(&mut self, functions: &Functions, progress: NonNull<Progress>) {
-        // SAFETY: the context was allocated by this library and is ours; `note` expects the value
-        // that is stored in it here.
+        // SAFETY: the context was allocated by this library and is ours; `note` expects the value that is stored in the
+        // context here.
         unsafe {
             self.0.as_mut().opaque = progress.as_ptr().cast();
             if !functions.report_rows(self.0.as_ptr(), note) {
@@ -105,7 +106,7 @@ impl Context {
 /// The decoder's progress with the incomplete picture.
 struct Progress {
     functions: Arc<Functions>,
-    /// A reference to that picture, which keeps its memory valid whatever the decoder does.
+    /// A reference to that picture. It keeps the picture's memory valid, regardless of the decoder.
     frame: NonNull<AvFrame>,
     /// Final rows from the top; 0 without a picture.
     rows: u32,
@@ -122,7 +123,7 @@ impl Progress {
         // SAFETY: the frame is ours.
         if unsafe { self.frame.as_ref() }.data[0] != frame.data[0] {
             self.start_picture();
-            // SAFETY: our frame has no picture now; the library's frame has the one in progress.
+            // SAFETY: our frame has no picture now; the library's frame references the picture in progress.
             if unsafe { (self.functions.frame_ref)(self.frame.as_ptr(), frame) } < 0 {
                 return;
             }
@@ -139,7 +140,7 @@ impl Drop for Progress {
     }
 }
 
-/// Called by the library, on the thread that called it.
+/// Called by the library, on the thread that has called the library.
 unsafe extern "C" fn note(
     context: *mut AvCodecContext,
     frame: *const AvFrame,
@@ -148,8 +149,8 @@ unsafe extern "C" fn note(
     _: c_int,
     rows: c_int,
 ) {
-    // SAFETY: the library passes the context and the picture in progress; `watch` stored the
-    // progress in the context, and it has no other user while the library works.
+    // SAFETY: the library passes the context and the picture in progress. `watch` stored the progress in the context.
+    // The progress has no other user while the library works.
     let noted = unsafe { ((*context).opaque.cast::<Progress>().as_mut()).zip(frame.as_ref()) };
     if let Some((progress, frame)) = noted {
         progress.note(frame, u32::try_from(first.saturating_add(rows)).ok());
@@ -164,7 +165,7 @@ fn no_memory() -> DecodeError {
 pub(super) struct Decoder {
     functions: Arc<Functions>,
     kind: &'static Kind,
-    /// `None` only if it could not be reopened.
+    /// `None` only if the codec could not be reopened.
     context: Option<Context>,
     /// Whether the context has received no data yet.
     fresh: bool,
@@ -276,7 +277,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether it takes only complete pictures.
+    /// Whether the decoder takes only complete pictures.
     pub(super) fn is_whole(&self) -> bool {
         self.kind.whole
     }
@@ -321,7 +322,7 @@ impl Decoder {
         Some((self.read(frame).ok()?, progress.rows))
     }
 
-    /// The picture in a frame that references it.
+    /// The picture that `frame` references.
     fn read<'a>(&'a self, frame: &'a AvFrame) -> Result<Picture<'a>, String> {
         let Some((_, format)) = (self.formats.iter()).find(|(number, _)| *number == frame.format)
         else {
@@ -405,7 +406,7 @@ impl Drop for Decoder {
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
         }
-        // SAFETY: it was a `Box`, and the context that pointed to it is freed.
+        // SAFETY: the progress was a `Box`, and the context that pointed to it has been freed.
         drop(unsafe { Box::from_raw(self.progress.as_ptr()) });
     }
 }

@@ -1,9 +1,9 @@
-//! H.264 with the encoders of libavcodec, which are loaded at run time and selected by name:
-//! hardware, and libx264 for comparison. They return complete pictures, which are sent as one
-//! slice, so nothing is sent or decoded while a picture is being encoded.
+//! H.264 with the encoders of libavcodec, which are loaded at run time and selected by name: hardware, and libx264 for
+//! comparison. They return complete pictures, each of which is sent as one slice. Therefore, nothing is sent or decoded
+//! while a picture is being encoded.
 //!
-//! The library controls the rate ([`Rate::Cbr`]), because it has no quantiser per picture. Only
-//! `libx264` has been tested; the hardware options follow the drivers' documentation.
+//! The library controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` has been
+//! tested; the hardware options follow the drivers' documentation.
 
 mod sys;
 
@@ -62,13 +62,13 @@ const COMMON: Backend = Backend {
     open: |settings| open(&LIBX264, settings),
 };
 
-/// An encoder of libavcodec, and its options in addition to the common ones, which are minimal
-/// delay, no B frames, CAVLC (for concealment of lost pictures), key frames on request.
+/// An encoder of libavcodec, and its options in addition to the common ones. Together, the options select minimal
+/// delay, no B frames, CAVLC (for concealment of lost pictures), and key frames on request.
 struct Kind {
     name: &'static str,
-    /// Names and values of FFmpeg's documentation of the codec.
+    /// Names and values from FFmpeg's documentation of the codec.
     options: &'static [(&'static str, &'static str)],
-    /// Whether its pictures must lie in GPU memory.
+    /// Whether the encoder's pictures must lie in GPU memory.
     uploads: bool,
 }
 
@@ -126,7 +126,7 @@ const LIBX264: Kind = Kind {
     uploads: false,
 };
 
-/// Timeout of a hardware picture: 30 frames at 60 Hz; the first picture starts a driver (guess).
+/// Timeout of a hardware picture: 30 frames at 60 Hz, because the first picture starts a driver (guess).
 const PICTURE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Poll interval while waiting for a hardware picture.
@@ -176,7 +176,7 @@ fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, En
     }))
 }
 
-/// The options, in this order.
+/// The options, in the order in which they are set.
 fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
     let word = |(name, value): (&'static str, &str)| (name, value.to_owned());
     let mut all: Vec<(&str, String)> = vec![
@@ -233,13 +233,15 @@ impl Avcodec {
         ask: &FrameRequest<'_>,
         key_frame: bool,
     ) -> Result<(), String> {
-        // Pictures of failed frames would be mistaken for this one.
+        // Pictures of failed frames are discarded, because they would be mistaken for this one.
         while self.library.receive()? {}
         self.library.send(picture, ask.frame.0.into(), key_frame)?;
         self.receive()?;
         match self.library.packet() {
-            (pts, _) if pts != i64::from(ask.frame.0) => Err("it is one picture late".into()),
-            (_, []) => Err("it returned an empty picture".into()),
+            (pts, _) if pts != i64::from(ask.frame.0) => {
+                Err("the encoder is one picture late".into())
+            }
+            (_, []) => Err("the encoder returned an empty picture".into()),
             _ => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use openuvr_proto::units::Size;
 use crate::picture::{Picture, RowOrder};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
-/// `AV_PICTURE_TYPE_I`, and the encoder's choice.
+/// `AV_PICTURE_TYPE_I`, and the type that leaves the choice to the encoder.
 const PICTURE_I: c_int = 1;
 const PICTURE_ANY: c_int = 0;
 
@@ -51,7 +51,7 @@ impl Encoder {
         let (codec, context, frame, packet) = unsafe {
             let codec = (functions.find_encoder)(text.as_ptr());
             if codec.is_null() {
-                return Err("this libavcodec was built without it".into());
+                return Err("this libavcodec was built without the encoder".into());
             }
             (
                 codec,
@@ -76,7 +76,9 @@ impl Encoder {
         };
         for (name, value) in options {
             match encoder.set(name, value) {
-                Err(why) if OPTIONAL.contains(name) => tracing::debug!(%why, "left as it is"),
+                Err(why) if OPTIONAL.contains(name) => {
+                    tracing::debug!(%why, "optional setting left unchanged")
+                }
                 done => done?,
             }
         }
@@ -131,7 +133,7 @@ impl Encoder {
         let kind = if key_frame { PICTURE_I } else { PICTURE_ANY };
         // libavutil 60 has no `key_frame` field before the picture's type.
         let place = usize::from(self.functions.avutil < 60);
-        // SAFETY: the frame has memory; the library copies it if an earlier picture is still in use.
+        // SAFETY: the frame has memory, which the library copies if an earlier picture is still in use.
         let code = unsafe { (self.functions.frame_writable)(self.frame.as_ptr()) };
         if code < 0 {
             return Err(self.functions.error("write a picture", code));
@@ -139,9 +141,9 @@ impl Encoder {
         let size = picture.size;
         let rows = [size.height as usize, size.height as usize / 2];
         for (i, (plane, rows)) in picture.planes.iter().zip(rows).enumerate() {
-            // SAFETY: the frame has an NV12 picture of the encoder's size: two planes with `width`
-            // bytes in each of these rows, `linesize` apart, writable by now. So has `picture`, as
-            // the caller checked; slicing checks the bounds again.
+            // SAFETY: the frame has an NV12 picture of the encoder's size: two planes with `width` bytes in each of
+            // these rows. Its rows are `linesize` apart, and are writable now. `picture` has such planes, too, as the
+            // caller has checked; slicing checks the bounds again.
             unsafe {
                 let frame = self.frame.as_ref();
                 let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
@@ -173,7 +175,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Receives a coded picture, if one is ready, which [`Encoder::packet`] then returns.
+    /// Receives a coded picture, if one is ready. [`Encoder::packet`] then returns this picture.
     pub(super) fn receive(&mut self) -> Result<bool, String> {
         self.full = false;
         // SAFETY: context and packet are valid; the library releases the packet's old data.

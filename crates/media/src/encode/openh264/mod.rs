@@ -1,6 +1,5 @@
-//! H.264 with Cisco's libopenh264, loaded at run time, for use where libx264's licence (GPL) is
-//! unsuitable. It takes about twice libx264's time, and returns a picture's slices only when all
-//! are done.
+//! H.264 with Cisco's libopenh264, loaded at run time, for use where libx264's licence (GPL) is unsuitable. libopenh264
+//! takes about twice libx264's time, and returns a picture's slices only when all of them are coded.
 //!
 //! The library's rate control is not used: the quantiser of each picture is in its
 //! [`FrameRequest`]. The profile is Baseline, so that a lost slice can be concealed

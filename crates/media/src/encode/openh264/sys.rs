@@ -150,12 +150,12 @@ struct LayerInfo {
     bytes: *const c_uchar,
 }
 
-/// Size of an output layer up to version 2.5, and from 2.6 on.
+/// Sizes of an output layer in bytes: up to version 2.5, and from version 2.6 on.
 const LAYER_INFO: usize = size_of::<LayerInfo>();
 const LAYER_INFO_2_6: usize = 56;
 const _: () = assert!(LAYER_INFO == 40);
 
-/// Space for the output of any version: number of layers, layers, and later fields.
+/// Length of the output of any version, in 8-byte words: the number of layers, the layers, and later fields.
 const ANSWER: usize = 1 + LAYERS * LAYER_INFO_2_6 / 8 + 8;
 type Answer = [u64; ANSWER];
 
@@ -168,8 +168,8 @@ struct Table {
     uninitialise: unsafe extern "C" fn(Handle) -> c_int,
     encode: unsafe extern "C" fn(Handle, *const SourcePicture, *mut Answer) -> c_int,
     _parameter_sets: unsafe extern "C" fn(),
-    /// The C header omits the last argument, which the C++ implementation reads: the layer, or −1
-    /// for all.
+    /// The last argument is the layer, or −1 for all layers. The C++ implementation reads it, but the C header omits
+    /// it.
     key_frame: unsafe extern "C" fn(Handle, bool, c_int) -> c_int,
     set_option: unsafe extern "C" fn(Handle, c_int, *mut c_void) -> c_int,
 }
@@ -259,7 +259,7 @@ impl Functions {
         let layer_info = match (found[0], found[1]) {
             (2, 1..=5) => LAYER_INFO,
             (2, 6) => LAYER_INFO_2_6,
-            (major, minor) => return Err(format!("it is version {major}.{minor}")),
+            (major, minor) => return Err(format!("its version is {major}.{minor}")),
         };
         Ok(Functions {
             create,
@@ -276,7 +276,7 @@ pub(super) struct Encoder {
     handle: NonNull<*const Table>,
     parameters: Box<Parameters>,
     answer: Box<Answer>,
-    /// Whether it must be closed.
+    /// Whether the encoder is initialised, and must be uninitialised on drop.
     open: bool,
 }
 
@@ -351,16 +351,15 @@ impl Encoder {
             (self.table().defaults)(handle, &raw mut *self.parameters)
         };
         let p = &mut *self.parameters;
-        // The filled fields show whether the library's structure matches.
+        // These defaults show whether the library's structure has the expected layout.
         if failed != 0 || (p.spatial_layers, p.max_qp, p.key_frame_percent) != (1, 51, 400) {
             return Err(EncodeError(
-                "this libopenh264 has unknown structures: install the \
-                 distribution's own"
+                "this libopenh264 has unknown structures: install the distribution's libopenh264"
                     .into(),
             ));
         }
         p.fill(settings);
-        // SAFETY: they are the library's own, modified; it copies them.
+        // SAFETY: the parameters are the library's defaults with changed values; the library copies them.
         let failed = unsafe { (self.table().initialise)(handle, &raw const *self.parameters) };
         if failed != 0 {
             return Err(EncodeError(format!(
@@ -373,8 +372,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Encodes a picture (I420, of the encoder's size; the caller must have checked that it is
-    /// complete). Returns its NAL units with start codes, which are valid until the next call.
+    /// Encodes an I420 picture of the encoder's size. The caller must have checked that the picture is complete.
+    /// Returns its NAL units with start codes, which are valid until the next call.
     pub(super) fn encode(
         &mut self,
         picture: &Picture<'_>,
@@ -438,9 +437,9 @@ impl Encoder {
         let layers = usize::try_from(layers).unwrap_or(0).min(LAYERS);
         let mut units = Vec::new();
         for layer in 0..layers {
-            // SAFETY: the layers follow the number, aligned to 8 and this many bytes each; each
-            // lists the lengths of its units, and their contiguous bytes. They belong to the
-            // encoder and stay valid until its next call, which needs `&mut self`.
+            // SAFETY: the layers follow the number of layers, 8 bytes from the start, and each has the size
+            // `layer_info`. Each layer points to the lengths of its units and to their contiguous bytes. The encoder
+            // owns both, and they stay valid until its next call, which needs `&mut self`.
             unsafe {
                 let layer = answer.add(8 + layer * self.library.0.layer_info);
                 let layer = &*layer.cast::<LayerInfo>();
@@ -463,7 +462,7 @@ impl Encoder {
 impl Drop for Encoder {
     fn drop(&mut self) {
         let handle = self.handle.as_ptr();
-        // SAFETY: created by this library, no longer used.
+        // SAFETY: this library created the encoder, and nothing uses it afterwards.
         unsafe {
             if self.open {
                 (self.table().uninitialise)(handle);

@@ -35,15 +35,15 @@ const QP_MAX: u8 = 51;
 /// IEC 61966-2-1 in ITU-T H.264 table E-4.
 const SRGB: i32 = 13;
 
-/// Size of the decoded picture buffer, so that after a loss an older picture can be the reference.
-/// It covers 7 frames of feedback delay, and costs only memory.
+/// Size of the decoded picture buffer. It lets an older picture be the reference after a loss. It covers 7 frames of
+/// feedback delay, and costs only memory.
 const DPB: u8 = 8;
 
 /// libx264 gives each sliced thread at least this many rows of macroblocks, and reduces the number
 /// of threads accordingly.
 const MIN_ROWS_PER_THREAD: u16 = 4;
 
-/// Initial size of a slice's buffer: ordinary slices have 1 to 10 kB, those of key frames 20 kB.
+/// Initial size of a slice's buffer. Ordinary slices have 1 to 10 kB, and slices of key frames have 20 kB.
 const SLICE_CAPACITY: usize = 64 * 1024;
 
 struct X264 {
@@ -59,7 +59,7 @@ struct X264 {
     /// two cores with both endpoints: see `docs/adr/0003-encoder-defaults.md`.
     first_part: u32,
     pool: Pool,
-    /// The source picture if only a part of the picture is encoded.
+    /// Memory of the composed picture, for a frame in which only a part of the picture is encoded.
     mixed: CompositePicture,
     /// The newest frame.
     newest: FrameId,
@@ -121,7 +121,7 @@ impl Encoder for X264 {
     }
 
     fn supports_partial(&self) -> bool {
-        // An intra refresh would also code other macroblocks.
+        // An intra refresh would also code macroblocks outside of the part.
         self.input != PixelFormat::Bgrx
             && self.settings.rate == Rate::Own
             && self.settings.refresh.is_none()
@@ -202,7 +202,7 @@ impl Encoder for X264 {
 struct SliceLayout {
     threads: u8,
     slices: u8,
-    /// Macroblocks of the largest slice. If 0, the picture is cut into `slices` by rows.
+    /// Maximum number of macroblocks of a slice. If 0, the picture is divided into `slices` by rows.
     max_mbs: u32,
 }
 
@@ -237,8 +237,8 @@ impl SliceLayout {
 fn hand_over(nal: sys::Nal<'_>, order: &SliceOrder<'_>) {
     let mut bytes = order.buffer();
     if !(nal.is_slice() || nal.is_parameter_set()) {
-        // Two units are not sent: the banner with the library's version (700 bytes of the first
-        // frame), and the end of a refresh, which our header contains.
+        // Two kinds of units are not sent: the banner with the library's version (700 bytes of the first frame), and
+        // the message with the end of a refresh, which [`Slice::clean_after`] carries instead.
         nal.encode(&mut bytes);
         if let Some(frames) = h264_sei::clean_after(&bytes) {
             order.clean_after(frames);
@@ -296,7 +296,7 @@ fn parameters(
     }
     p.i_bframe = 0;
     p.i_frame_reference = 1;
-    // With intra refresh, libx264 keeps one picture, and refuses to discard it.
+    // With intra refresh, libx264 keeps a single reference picture, and refuses to discard it.
     p.i_dpb_size = match settings.refresh {
         None => i32::from(DPB),
         Some(_) => 1,

@@ -1,8 +1,8 @@
 //! A picture in which only a part is updated. All other macroblocks are the encoder's
 //! reconstruction of the previous frame, so that the encoder finds no difference and skips them.
 //!
-//! libx264 has a flag for unchanged macroblocks, but ignores it if the quantiser is finer than that
-//! of their last coding, which is the case for a refinement.
+//! libx264 has a flag for unchanged macroblocks. It ignores the flag if the quantiser is finer than when they were last
+//! coded, as in a refinement.
 
 use crate::encode::MacroblockRange;
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
@@ -17,15 +17,15 @@ pub(super) struct CompositePicture {
 }
 
 impl CompositePicture {
-    /// Composes `part` of `picture` with the rest of `known`, which has its top row first. `None`
-    /// for a format that libx264 stores differently from its input.
+    /// Composes a picture from `part` of `picture`, and from `known` elsewhere. The planes of `known` have their top
+    /// row first. `None` for a format that libx264 stores differently from its input.
     pub(super) fn of<'a>(
         &'a mut self,
         picture: &Picture<'_>,
         known: &[Plane<'_>; 3],
         part: MacroblockRange,
     ) -> Option<Picture<'a>> {
-        // Rows of pixels per row of each plane; each plane has a byte per column.
+        // For each plane, the number of pixel rows per row of the plane. Every plane has one byte per pixel column.
         let downs: &[usize] = match picture.format {
             PixelFormat::Nv12 => &[1, 2],
             PixelFormat::I444 => &[1; 3],
@@ -41,7 +41,7 @@ impl CompositePicture {
             to.resize(row * rows, 0);
             for (y, to) in to.chunks_exact_mut(row).enumerate() {
                 to.copy_from_slice(known[n].data.get(y * known[n].stride..)?.get(..row)?);
-                // This row's macroblocks within the part.
+                // The macroblocks of this row that belong to the part.
                 let begin = y * down / SIDE * columns;
                 let span = first.clamp(begin, begin + columns) - begin
                     ..end.clamp(begin, begin + columns) - begin;

@@ -77,8 +77,8 @@ impl Library {
     /// [`EncodeError`] with the required build, the builds found, and what to do.
     pub(super) fn open(path: Option<OsString>) -> Result<Library, EncodeError> {
         let file = path.unwrap_or_else(|| format!("libx264.so.{X264_BUILD}").into());
-        // SAFETY: libx264 has no initialiser with preconditions. A path set by the user is trusted,
-        // like a program that they run.
+        // SAFETY: libx264 has no initialiser with preconditions. A path set by the user is trusted, like any program
+        // that the user runs.
         let library = unsafe { libloading::Library::new(&file) };
         (library.and_then(Functions::load))
             .map(|functions| Library(Arc::new(functions)))
@@ -117,8 +117,7 @@ impl Library {
                 flags: Vec::new(),
             }),
             None => Err(EncodeError(format!(
-                "libx264 refused to encode {}x{} with {} threads: try a smaller picture or less \
-                 threads",
+                "libx264 refused to encode {}x{} with {} threads: try a smaller picture or fewer threads",
                 own.i_width, own.i_height, own.i_threads
             ))),
         }
@@ -199,8 +198,8 @@ pub(super) struct Input<'a> {
     /// `None` if the library controls the rate.
     pub(super) qp: Option<u8>,
     pub(super) pts: i64,
-    /// For each macroblock, in raster order, whether its source equals that of the previous frame;
-    /// the caller must have checked the length.
+    /// For each macroblock, in raster order, whether its source equals its source in the previous frame. The caller
+    /// must have checked the length.
     pub(super) unchanged: Option<&'a [bool]>,
 }
 
@@ -255,9 +254,9 @@ impl Encoder {
         picture.opaque = (&raw const call).cast_mut().cast();
         self.newest = None;
         let (mut nals, mut count) = (std::ptr::null_mut(), 0);
-        // SAFETY: the planes hold the complete picture (the caller checked) and the library only
-        // reads them, during this call; the same applies to the flags, one per macroblock. `call`
-        // outlives it and all callbacks: the library waits for the threads that make them.
+        // SAFETY: the planes hold the complete picture (the caller checked), and there is one flag per macroblock. The
+        // library only reads both, and only during this call. `call` outlives this call and all callbacks, because the
+        // library waits for the threads that make the callbacks.
         let size = unsafe {
             (functions.encode)(
                 self.handle.as_ptr(),
@@ -330,7 +329,7 @@ fn describe(
     Ok(())
 }
 
-/// The library's reconstructed picture; `None` if it does not provide it.
+/// The library's reconstructed picture; `None` if the library does not provide one.
 fn decoded_planes(out: &x264_picture_t) -> Option<[(NonNull<u8>, usize); 3]> {
     let planes: [_; 3] = std::array::from_fn(|i| {
         let stride = usize::try_from(out.img.i_stride[i]).unwrap_or(0);
@@ -366,9 +365,10 @@ impl Encoder {
                 return None;
             }
             let bytes = stride * (rows - 1) + width;
-            // SAFETY: the library has reported that its reconstruction of the newest frame, with at least `rows` rows,
-            // `stride` bytes apart, starts at `data`. The library keeps the data unchanged until the next frame is encoded
-            // or the encoder is closed, and both take `self` mutably or by value, which the borrow excludes.
+            // SAFETY: the library has reported that its reconstruction of the newest frame starts at `data`, with at
+            // least `rows` rows, `stride` bytes apart. The library keeps the data unchanged until the next frame is
+            // encoded or the encoder is closed. Both take `self` mutably or by value, which is impossible during this
+            // borrow.
             let data = unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) };
             *plane = Plane { data, stride };
         }
@@ -456,8 +456,8 @@ impl Nal<'_> {
     pub(super) fn encode(self, bytes: &mut Vec<u8>) {
         let payload = usize::try_from(self.read().i_payload).unwrap_or(0);
         bytes.clear();
-        // The header requires: one and a half times the payload, 5 for the start code, 64 for
-        // vector writes.
+        // `x264.h` requires this space: 1.5 times the payload, 5 bytes for the start code, and 64 bytes for vector
+        // writes.
         bytes.reserve(payload * 3 / 2 + 5 + 64);
         // SAFETY: the buffer has the required space. Afterwards it contains the unit's payload,
         // initialised, from its start.
@@ -470,8 +470,8 @@ impl Nal<'_> {
 }
 
 unsafe extern "C" fn on_nal(handle: *mut x264_t, nal: *mut x264_nal_t, opaque: *mut c_void) {
-    // SAFETY: `opaque` belongs to the picture, set in `Encoder::encode` to a `Call` that outlives
-    // the callback; it is only shared.
+    // SAFETY: `Encoder::encode` has set the picture's `opaque` to a `Call` that outlives the callback and is only
+    // borrowed as shared.
     let call = unsafe { &*opaque.cast::<Call<'_>>() };
     let nal = Nal {
         handle,

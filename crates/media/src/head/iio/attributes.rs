@@ -43,7 +43,9 @@ pub(super) fn parsed<T: FromStr>(path: &Path, form: &str) -> Result<Option<T>, H
 /// The error for an attribute that can't be read.
 pub(super) fn unreadable(path: &Path, cause: &io::Error) -> HeadPoseError {
     let remedy = match cause.kind() {
-        io::ErrorKind::PermissionDenied => "allow it with a udev rule, or start the client as root",
+        io::ErrorKind::PermissionDenied => {
+            "allow access with a udev rule, or start the client as root"
+        }
         io::ErrorKind::ResourceBusy => {
             "another program uses the sensor: stop it (systemctl stop iio-sensor-proxy)"
         }
@@ -74,7 +76,9 @@ impl Drop for Changes {
         for (path, before) in self.0.drain(..).rev() {
             if let Err(cause) = write(&path, &before) {
                 let path = path.display();
-                tracing::warn!("can't restore {path} to {before:?}: {cause}; write it by hand");
+                tracing::warn!(
+                    "can't restore {path} to {before:?}: {cause}; write this value by hand"
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The buffer of an IIO device: its set-up in sysfs, and the scans of its character device.
 //!
-//! The scans come from `/dev/NAME`, where `NAME` is the name of the device's folder
-//! (`iio:device0`). In a recording, they come from the file or FIFO `samples` in the folder, which
-//! does not exist in sysfs. A recording in a regular file is read at the sensor's rate.
+//! The scans come from `/dev/NAME`, where `NAME` is the name of the device's folder (`iio:device0`). In a recording,
+//! they come from a file or FIFO named `samples` in that folder; a sysfs folder has no such file. A recording in a
+//! regular file is read at the sensor's rate.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -229,7 +229,8 @@ fn enable_channels(device: &Path, kinds: &[Kind], changes: &mut Changes) -> Resu
     Layout::new(channels).ok_or_else(|| format!("the scans of {} are too large", device.display()))
 }
 
-/// The device's own trigger, if it needs one and has none: `NAME-devN`, as drivers name it.
+/// The name of the device's own trigger (`NAME-devN`, as drivers name it), if the device needs a trigger and none is
+/// set.
 fn missing_trigger(device: &Path) -> Option<String> {
     let current = attributes::read(&device.join("trigger/current_trigger")).ok()?;
     if !current.trim().is_empty() {
@@ -259,7 +260,7 @@ fn node(device: &Path) -> PathBuf {
 fn open_node(path: &Path) -> io::Result<(File, bool)> {
     let kind = std::fs::metadata(path)?.file_type();
     let mut options = OpenOptions::new();
-    // If this process may also write to a FIFO, the FIFO does not end when its writer closes it.
+    // A FIFO that is also open for writing in this process does not end when its writer closes it.
     options.read(true).write(kind.is_fifo());
     let flags = rustix::fs::OFlags::NONBLOCK.bits();
     options.custom_flags(flags.cast_signed());

@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The file of an axis with its current value.
+    /// The file with the current value of an axis.
     pub(super) fn raw(self, device: &Path, axis: &str) -> PathBuf {
         device.join(format!("{}_{axis}_raw", self.prefix()))
     }
@@ -80,8 +80,7 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
             })?;
             let one = |kind: Kind| devices.iter().find(|device| kind.is_in(device)).cloned();
             let gyroscope = one(Kind::Gyroscope);
-            // The accelerometer is the other half of the same chip, below the same device of the
-            // bus.
+            // Prefers the accelerometer of the same chip: the same IIO device, or one with the same parent device.
             let accelerometer = gyroscope.as_deref().and_then(|gyroscope| {
                 let chip = parent_of(gyroscope);
                 let near = |device: &&PathBuf| parent_of(device) == chip;
@@ -96,7 +95,8 @@ pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
     };
     let missing = |kind: Kind| {
         HeadPoseError(format!(
-            "no {} in {}: no device has {}_x_raw, _y_raw and _z_raw; load its driver (modprobe inv_mpu6050_i2c, \
+            "no {} in {}: no device has {}_x_raw, _y_raw and _z_raw; load the sensor's driver (modprobe \
+             inv_mpu6050_i2c, \
              st_lsm6dsx_i2c or similar), or specify its folder: --head-pose iio:FOLDER",
             kind.name(),
             folder.display(),
@@ -196,10 +196,11 @@ impl Conversion {
 pub(super) struct MountMatrix([[f64; 3]; 3]);
 
 impl MountMatrix {
-    /// Sensor axes are the head's.
+    /// The sensor's axes are the head's axes.
     const IDENTITY: MountMatrix = MountMatrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
 
-    /// Tolerance for its determinant, which should be 1. Values in device trees have few decimals.
+    /// Tolerance for the matrix's determinant and squared row lengths, which should be 1. Values in device trees have
+    /// few decimals.
     const TOLERANCE: f64 = 0.05;
 
     /// The determinant.
@@ -216,8 +217,7 @@ pub(super) struct NotARotation;
 impl FromStr for MountMatrix {
     type Err = NotARotation;
 
-    /// Parses `1, 0, 0; 0, 1, 0; 0, 0, 1`. A mirrored frame is refused, because a gyroscope can't
-    /// have one.
+    /// Parses `1, 0, 0; 0, 1, 0; 0, 0, 1`. Refuses a mirrored (left-handed) frame, because a gyroscope can't have one.
     fn from_str(text: &str) -> Result<MountMatrix, NotARotation> {
         let row = |text: &str| -> Option<[f64; 3]> {
             let numbers: Result<Vec<f64>, _> = text
@@ -254,7 +254,7 @@ pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> O
         && let Err(cause) = changes.set(path.clone(), &rate)
     {
         let path = path.display();
-        tracing::info!("the rate of the sensor stays: can't write {path}: {cause}");
+        tracing::info!("the rate of the sensor is unchanged: can't write {path}: {cause}");
     }
     let rate = attributes::read(&path).ok()?.trim().parse::<f64>().ok()?;
     // A rate outside of this range is an error of the driver.

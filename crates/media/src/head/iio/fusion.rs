@@ -17,8 +17,8 @@ use vqf_rs::VQF;
 use super::super::recentre::{AHEAD, heading};
 use super::rest::{RestDetector, Window};
 
-/// A residual offset above this, in radians per second around one axis, is taken from [`RestDetector`]. It is half of VQF's
-/// limit of 2°.
+/// A residual offset above this limit, in radians per second around one axis, is taken from [`RestDetector`]. The limit
+/// is half of VQF's limit of 2°.
 const LARGE_OFFSET: f64 = std::f64::consts::PI / 180.0;
 
 /// Uncertainty of an offset measured at rest, in radians per second: 0.03°, the value that VQF uses for a rest.
@@ -79,8 +79,8 @@ impl Fusion {
         }
     }
 
-    /// Uses the offset of a window of rest if the filter can't find it itself. The head did not turn in that window, so the
-    /// heading is the one at its start.
+    /// Uses the offset of a window of rest if the filter can't find it itself. The head did not turn in that window, so
+    /// the heading at the start of the window is restored.
     fn adopt(&mut self, offset: [f64; 3]) {
         let far = |axis: usize| (offset[axis] - self.offset[axis]).abs() > LARGE_OFFSET;
         if self.measured && !(0..3).any(far) {

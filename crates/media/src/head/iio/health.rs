@@ -1,4 +1,4 @@
-//! Supervision of a sensor: detects one that is silent, repeats one value, or sends too much.
+//! Supervision of a sensor: detects a sensor that is silent, repeats a value, or sends too many samples.
 //!
 //! This module has no clock; the time is an argument.
 
@@ -20,7 +20,7 @@ const MAX_RATE: u32 = 10_000;
 /// The state of a gyroscope's samples.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    /// The last value, the time since which it has not changed, and its number of samples.
+    /// The last value, the time of its first sample, and the number of consecutive samples with this value.
     value: Option<([i64; 3], Instant, u32)>,
     /// Time of the last sample, or of the start.
     heard: Instant,
@@ -49,7 +49,7 @@ pub(super) enum Change {
 
 /// The sensor sends more than [`MAX_RATE`] samples per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("it sends more than {MAX_RATE} samples a second")]
+#[error("more than {MAX_RATE} samples a second")]
 pub(super) struct Flood;
 
 impl Health {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_flood_is_an_error() {
         let mut health = Health::new(ms(0));
-        // This is the limit in each second, followed by more.
+        // Each of the first three seconds has exactly the maximum number of samples.
         for n in 0..30_000_i64 {
             let at = Instant(n * 100_000);
             assert!(health.sample([n, 0, 0], at).is_ok(), "{n}");

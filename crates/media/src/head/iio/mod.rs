@@ -79,8 +79,8 @@ pub struct Iio {
     input: Input,
     tracker: Tracker,
     schedule: Schedule,
-    /// Changes that are restored when the files are closed, in this order: those of the buffers, then those of the rates.
-    /// Drivers refuse to change the rate while a buffer is enabled.
+    /// Changes to the attributes, undone on drop after the files are closed: first those of the buffers, then those of
+    /// the rates. Drivers refuse to change the rate while a buffer is enabled.
     _changes: [Changes; 2],
 }
 
@@ -210,7 +210,7 @@ impl HeadPoseSource for Iio {
     }
 }
 
-/// Sets up the buffers of both sensors, or a single one if both belong to one device.
+/// Sets up a buffer for each sensor, or a single buffer if both sensors belong to one device.
 fn open_buffers(
     sensors: &[Sensor; 2],
     periods: [Option<f64>; 2],
@@ -245,12 +245,12 @@ fn wait_for_one(streams: &[Stream], until: Instant) {
         .filter_map(Result::ok)
         .map(|file| PollFd::new(file, PollFlags::IN))
         .collect();
-    // If interrupted, the caller reads anyway.
+    // If `poll` is interrupted, the caller reads anyway.
     let left = Timespec::try_from(until.since(clock::now())).ok();
     let _ = poll(&mut fds, left.as_ref());
 }
 
-/// The poses of scans. It has no clock.
+/// Converts scans to poses. It has no clock.
 struct Tracker {
     fusion: Fusion,
     health: Health,
@@ -285,7 +285,7 @@ impl Tracker {
                 "the sensor {device} has sent nothing for 2 s: check its cable and its driver (dmesg)"
             ),
             Some(Change::Failed(Symptom::Stuck(value))) => tracing::warn!(
-                "the sensor {device} repeats the value {value:?}: it hangs; unload and load its driver"
+                "the sensor {device} repeats the value {value:?} and hangs: unload and load its driver"
             ),
             Some(Change::Recovered) => tracing::info!("the sensor {device} works again"),
             None => {}

@@ -1,9 +1,9 @@
 //! The offset of a gyroscope, measured while it rests. A cheap gyroscope reports up to 20° per
 //! second without motion.
 //!
-//! Samples are summed in windows of a second. If both sensors vary by no more than their noise in a
-//! window, it is a window of rest, and its mean is the offset. A constant rotation that is as
-//! smooth as a rest counts as one; the next real rest corrects that.
+//! Samples are summed in windows of a second. If both sensors vary by no more than their noise in a window, it is a
+//! window of rest, and the gyroscope's mean is the offset. A constant rotation that is as smooth as a rest counts as a
+//! rest; the next real rest corrects the offset.
 //!
 //! This module has no clock; the duration of each sample is an argument.
 
@@ -102,7 +102,8 @@ pub(super) enum Window {
 mod tests {
     use super::*;
 
-    /// The windows of two seconds at 100 Hz with an alternating deviation in radians a second.
+    /// The windows of two seconds at 100 Hz, in which the rate alternates around `offset` by `deviation`, in radians
+    /// per second.
     fn windows(offset: f64, deviation: f64, shake: f64) -> Vec<Window> {
         let mut detector = RestDetector::default();
         let sample = |n: u32| {

@@ -1,9 +1,9 @@
 //! The samples of an IIO buffer: their type, their position in a scan, and their value.
 //!
-//! A scan holds one sample of each enabled channel, in the order of `scan_elements/*_index`. Each
-//! sample is aligned to its own size and the scan to the largest one, as in
-//! `iio_compute_scan_bytes` (`drivers/iio/industrialio-buffer.c`). The syntax of `*_type` is
-//! specified in `Documentation/ABI/testing/sysfs-bus-iio`.
+//! A scan holds one sample of each enabled channel, in the order of `scan_elements/*_index`. Each sample is aligned to
+//! its own size, and the size of the scan to the size of its largest sample, as in `iio_compute_scan_bytes`
+//! (`drivers/iio/industrialio-buffer.c`). The syntax of `*_type` is specified in
+//! `Documentation/ABI/testing/sysfs-bus-iio`.
 
 use std::str::FromStr;
 
@@ -27,7 +27,7 @@ pub struct SampleType {
 
 /// The text is not a sample type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("it is not a type such as le:s16/16>>0")]
+#[error("not a sample type such as le:s16/16>>0")]
 pub struct InvalidType;
 
 impl FromStr for SampleType {
@@ -74,7 +74,7 @@ fn parse(text: &str) -> Option<SampleType> {
     })
 }
 
-/// A number of up to three digits: `FromStr` also accepts a sign.
+/// Parses up to three digits without a sign. `FromStr` alone would accept a sign.
 fn digits(text: &str) -> Option<usize> {
     let plain = text.len() <= 3 && text.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| text.parse().ok())?
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn types_of_real_drivers_are_parsed() {
-        // inv_mpu6050, st_lsm6dsx, bmi160, kxcjk-1013, bno055's quaternion, the timestamp.
+        // The sample types of inv_mpu6050, st_lsm6dsx, bmi160, kxcjk-1013, bno055's quaternion, and the timestamp.
         assert_eq!(kind("be:s16/16>>0\n").decode(&[0xff, 0xfe]), Some(-2));
         assert_eq!(kind("le:s16/16>>0").decode(&[0xfe, 0xff]), Some(-2));
         assert_eq!(kind("le:s12/16>>4").decode(&[0x1f, 0x80]), Some(-2047));

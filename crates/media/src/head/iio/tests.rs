@@ -42,7 +42,7 @@ impl Tree {
         text.trim().to_owned()
     }
 
-    /// The attributes of a sensor at rest, with its channels from this index on.
+    /// Writes the attributes of a sensor at rest. The indices of its channels start at `first`.
     fn sensor(&self, number: u32, kind: Kind, first: usize) {
         let (prefix, scale, rest) = match kind {
             Kind::Gyroscope => ("in_anglvel", GYROSCOPE_SCALE, [0, 0, 0]),
@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// The buffer's attributes, with a temperature that was enabled before.
+    /// Writes the buffer's attributes. The temperature channel is already enabled.
     fn buffer(&self, number: u32) {
         self.write(number, "name", "recorded");
         self.write(number, "sampling_frequency", "50");
@@ -190,8 +190,8 @@ fn a_recorded_turn_turns_the_head() {
     let mut pose = None;
     for n in 1..=200 * 20_i64 {
         let (rate, acceleration) = sensor.digits();
-        // These are the times of a recording. The steps count, not the difference between these
-        // times and this clock.
+        // The timestamps are those of a recording. Only the steps between them count, not their offset from the current
+        // clock.
         fifo.write_all(&scan(rate, acceleration, n * 5_000_000))
             .expect("room");
         pose = head.next(LONG).expect("it works");
@@ -435,7 +435,7 @@ fn a_recorded_sensor_moves_the_mouse_of_a_game() {
             events += 1;
         }
     }
-    // The head looks where the view points, within a degree.
+    // The pointer has turned the view by the head's yaw, within a degree.
     let [x, _, z] = sensor.orientation().turn([0.0, 0.0, -1.0]);
     let yaw = f64::from((-x).atan2(-z).to_degrees());
     assert!(yaw.abs() > 20.0, "{yaw}: the head has turned");

@@ -16,7 +16,7 @@ use crate::waker::Waker;
 
 /// Presents pads. The host's control thread owns it.
 pub trait PadSink: Send {
-    /// Adds a pad, with nothing held. It must not exist yet.
+    /// Adds a pad, with nothing held. The pad must not exist yet.
     ///
     /// # Errors
     /// [`InputError`] if it can't be created.

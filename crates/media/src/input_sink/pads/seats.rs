@@ -151,7 +151,7 @@ mod tests {
         assert!(folder.join("dev/event242").exists());
         first.sink.held(pad, &rest, &held).unwrap();
         assert_eq!(read(&mut reader), [(EV_KEY, BTN_SOUTH, 1), (EV_SYN, 0, 0)]);
-        // The player is gone, but the seat stays for another one.
+        // The player is gone, but the seat stays for the next player.
         first.sink.held(pad, &held, &rest).unwrap();
         first.sink.unplug(pad);
         first.sink.plug(pad, &identity).unwrap();

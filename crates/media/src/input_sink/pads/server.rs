@@ -4,8 +4,8 @@
 //! A slow reader gets `SYN_DROPPED`, as from the kernel, and then reads the device's current state
 //! from the file.
 //!
-//! Devices that existed before ([`seats`](super::seats)) are also served to processes that have
-//! already opened them, and stay when they are no longer served.
+//! Devices that existed before the server ([`seats`](super::seats)) are also served to processes that have already
+//! opened them. These devices remain after the server has ended.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -46,7 +46,7 @@ const MAX_READERS: usize = 32;
 /// device to check it, closes it, and opens it again.
 const WAITING_READERS: i32 = 128;
 
-/// Maximum number of pending requests, and size of their buffer: far more than motors can follow.
+/// Maximum number of pending requests: far more than motors can follow.
 const MAX_PENDING: usize = 256;
 
 /// Maximum number of unread bytes per reader, as counted by the kernel: about 50 reports, the same
@@ -81,7 +81,7 @@ struct Device {
     file: File,
     listener: Arc<OwnedFd>,
     readers: Vec<Reader>,
-    /// Whether the device existed before, so that this server does not remove it.
+    /// Whether the device existed before this server, which then does not remove it.
     seat: bool,
     /// Whether the last reader could not be admitted for lack of file descriptors.
     lacks_descriptors: bool,
@@ -111,7 +111,7 @@ impl PadServer {
     /// socket and description. Nothing is held on them.
     ///
     /// # Errors
-    /// As [`PadServer::open`]; also if such a device is missing.
+    /// Returns an error as [`PadServer::open`] does, and if an existing device is missing in the folder.
     pub fn with_seats(
         folder: &Path,
         seats: Vec<(Arc<OwnedFd>, Description)>,
@@ -137,7 +137,7 @@ impl PadServer {
         })
     }
 
-    /// Whether this device existed before, so that it stays.
+    /// Whether this device existed before this server, and therefore remains after it.
     #[must_use]
     pub fn is_seat(&self, number: u32) -> bool {
         let state = self.lock();
@@ -230,7 +230,7 @@ impl PadServer {
             .chain([PollFd::new(&self.waker.0, PollFlags::IN)])
             .collect();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        // If interrupted, the descriptors are checked anyway.
+        // If `poll` is interrupted, the descriptors are checked anyway.
         let _ = poll(&mut polled, timeout.as_ref());
         self.waker.lower();
         self.receive()
@@ -277,11 +277,11 @@ impl PadServer {
             return;
         };
         for place in [DEVICES, SOCKETS].iter().filter(|_| !device.seat) {
-            // It is no error if a previous removal did the same.
+            // A missing file is no error.
             let _ = fs::remove_file(self.folder.join(place).join(name(number)));
         }
         for reader in &device.readers {
-            // This works even if a forked child has the descriptor. A missing file is not an error.
+            // This ends the connection even if a forked child has the descriptor.
             let _ = shutdown(&*reader.fd, Shutdown::Both);
         }
         let left = |reader: &Reader| (number, reader.number, ReaderEvent::Closed);
@@ -369,7 +369,7 @@ impl Reader {
     /// Receives the reader's requests. Returns whether it still has the device open.
     fn receive(&mut self, number: u32, pending: &mut VecDeque<(u32, u64, ReaderEvent)>) -> bool {
         let mut buffer = [0; 16 * LENGTH];
-        // Other requests stay in the socket.
+        // Further requests stay in the socket.
         while pending.len() < MAX_PENDING {
             let read = match recv(&*self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return false,
@@ -431,8 +431,7 @@ fn name(number: u32) -> String {
     format!("event{}", FIRST_EVENT + number)
 }
 
-/// Creates the folders, accessible only to this user, and removes leftovers after the first `kept`
-/// devices.
+/// Creates the folders, accessible only to this user. Removes leftover devices, except for the first `kept` devices.
 pub(super) fn clear(folder: &Path, kept: usize) -> io::Result<()> {
     for place in [DEVICES, SOCKETS] {
         let place = folder.join(place);
@@ -441,7 +440,7 @@ pub(super) fn clear(folder: &Path, kept: usize) -> io::Result<()> {
             .mode(0o700)
             .create(&place)?;
         for number in (0..MAX_DEVICES).skip(kept) {
-            // Usually there is none.
+            // Usually there is no such file.
             let _ = fs::remove_file(place.join(name(number)));
         }
     }
@@ -465,14 +464,14 @@ pub(super) fn show(folder: &Path, number: u32, description: &Description) -> io:
     let _ = fs::remove_file(&new);
     let file = File::options().write(true).create_new(true).open(&new)?;
     file.write_all_at(description.bytes(), 0)?;
-    // It is created by a link, so that watchers get the same event as for device nodes. A rename
-    // would be a different event.
+    // The device is created by a link, so that watchers get the same event as for device nodes. A rename would be a
+    // different event.
     let shown = folder.join(DEVICES).join(name(number));
     fs::hard_link(&new, &shown).and_then(|()| fs::remove_file(&new))?;
     Ok(file)
 }
 
-/// Resets the description of an existing device, with nothing held. Returns its file.
+/// Resets the description and the state of an existing device, so that nothing is held. Returns the device's file.
 pub(super) fn reset(folder: &Path, number: u32, description: &Description) -> io::Result<File> {
     let shown = folder.join(DEVICES).join(name(number));
     let file = File::options().write(true).open(shown)?;
@@ -555,7 +554,7 @@ mod tests {
         assert!(!folder.path().join("dev/event240").exists());
     }
 
-    /// Runs in a separate process, because the limit applies to all of its threads.
+    /// The test runs in a separate process, because the limit on file descriptors applies to all threads of a process.
     #[test]
     fn a_reader_without_a_descriptor_is_admitted_later() {
         const ALONE: &str = "OPENUVR_TEST_ALONE";
@@ -592,7 +591,7 @@ mod tests {
         setrlimit(Resource::Nofile, none).unwrap();
         served.write(0, &press(1)).unwrap();
         assert_eq!(served.readers(0), 0);
-        // The device's listener stays readable, and is not polled.
+        // The device's listener stays readable, but is not polled.
         assert_eq!(waits(), (0, Some(ADMIT_RETRY)));
         setrlimit(Resource::Nofile, before).unwrap();
         served.write(0, &press(0)).unwrap();

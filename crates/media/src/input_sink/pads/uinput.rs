@@ -31,7 +31,7 @@ const PATH: &str = "/dev/uinput";
 /// # Errors
 /// [`InputError`] if the permission is missing or the kernel lacks uinput.
 pub fn open() -> Result<Pads, InputError> {
-    // Each pad opens it again; this open only checks access.
+    // Each pad opens `/dev/uinput` again; this open only checks access.
     device().map_err(|e| {
         InputError(format!(
             "game pads are not available: can't open {PATH}: {e}; run `modprobe uinput` and grant this user write access"
@@ -59,7 +59,7 @@ fn device() -> io::Result<File> {
         .open(PATH)
 }
 
-/// The devices, shared by the thread that writes to them and the one that reads from them.
+/// The devices, shared by the writing thread and the reading thread.
 struct Shared {
     pads: Mutex<BTreeMap<PadId, Arc<File>>>,
     waker: Waker,
@@ -136,7 +136,7 @@ struct Forces {
     felt: BTreeMap<PadId, Felt>,
 }
 
-/// uinput has one client for all programs, because the kernel keeps their effects apart.
+/// The kernel keeps the programs' effects apart, so all requests from uinput count as those of one program.
 const PROGRAM: u64 = 0;
 
 impl Forces {
@@ -198,7 +198,7 @@ impl RumbleSource for Forces {
             .map(|file| PollFd::new(&**file, PollFlags::IN));
         let waker = PollFd::new(&self.shared.waker.0, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = files.chain([waker]).collect();
-        // If interrupted, the devices are checked anyway.
+        // If `poll` is interrupted, the devices are checked anyway.
         let _ = poll(&mut fds, wait.as_ref());
         drop(fds);
         self.shared.waker.lower();

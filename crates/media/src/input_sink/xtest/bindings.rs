@@ -1,8 +1,7 @@
 //! Unused key codes bound to characters that no key of the layout types.
 //!
-//! Clients read the map when notified of a change, some only when the key arrives. Therefore, a
-//! binding is kept as long as possible: key codes are used in rotation, and bindings are removed
-//! only at the end.
+//! Some clients read the map when they are notified of a change, others only when the key arrives. Therefore, a binding
+//! is kept as long as possible: key codes are used in rotation, and bindings are removed only at the end.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,8 +16,8 @@ use crate::keyboard::keymap::{Keymap, symbol_of};
 pub(super) struct Bindings(VecDeque<(u8, char)>);
 
 impl Bindings {
-    /// Binds `wanted` to an unused key code or, if all are used, replaces the oldest binding that
-    /// is not `held`. `None` if there is no such key code.
+    /// Binds `wanted` to an unused key code or, if all are used, replaces the oldest binding that is not `held`. `None`
+    /// if neither is possible.
     pub(super) fn bind(
         &mut self,
         conn: &RustConnection,

@@ -13,9 +13,9 @@ use x11rb::rust_connection::RustConnection;
 use crate::display;
 use crate::input_sink::InputError;
 
-/// Releases every key and button that XTEST holds down on `display` (`None`: the environment
-/// variable DISPLAY). Returns their number. To be used after the end of the program that pressed
-/// them, because keys held there by other programs are released, too.
+/// Releases every key and button that XTEST holds down on `display` (`None`: the environment variable DISPLAY). Returns
+/// their number. Call this only after the program that pressed them has ended, because keys that other programs hold
+/// through XTEST are released, too.
 ///
 /// # Errors
 /// [`InputError`] if the display can't be reached or lacks XInput 2 or XTEST.

@@ -189,7 +189,7 @@ impl Xtest {
             })?,
         };
         if self.held.values().any(|held| *held == keycode) {
-            // Two of the user's keys map to the same key here, so it is pressed again.
+            // Another of the user's keys maps to this key and holds it down, so it is released and pressed again.
             self.key(keycode, false)?;
         }
         self.key(keycode, true)?;
@@ -241,7 +241,7 @@ impl Xtest {
                 self.display
             ))
         })?;
-        // All clients are notified of the new map before the key arrives, and so is this one.
+        // All clients, including this one, are notified of the new map before the key arrives.
         x11rb::wrapper::ConnectionExt::sync(&self.conn).map_err(|cause| self.gone(&cause))?;
         self.follow()?;
         Ok(keycode)
@@ -282,10 +282,10 @@ impl Xtest {
         self.go_to(along(left, x, size.width), along(top, y, size.height))
     }
 
-    /// Moves the pointer to a position by a relative motion. A game that reads raw motion
-    /// interprets every value as a distance, but for XTEST's absolute motion the server reports the
-    /// position, so the view would jump by hundreds of pixels. XTEST's relative motion is not
-    /// accelerated, so both end on the same pixel.
+    /// Moves the pointer to a position by a relative motion. For XTEST's absolute motion, the server would report the
+    /// position as the raw motion. A game that reads raw motion would interpret the position as a distance, and its
+    /// view would jump by hundreds of pixels. XTEST's relative motion is not accelerated, so the pointer ends on the
+    /// same pixel.
     fn go_to(&self, x: i16, y: i16) -> Result<(), InputError> {
         let from = self.conn.query_pointer(self.root);
         let from = from.map_err(|cause| self.gone(&cause))?.reply();

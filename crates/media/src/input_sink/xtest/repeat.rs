@@ -1,10 +1,10 @@
 //! The server's auto-repeat of the newest key. It is stopped while the client sends nothing, and
 //! then restarted.
 //!
-//! A server repeats one key, the one pressed last. The repeat stops when that key is removed from
-//! the set of repeating keys, and stays stopped when the key is added again at once. So no other
-//! keyboard state changes, and no state remains if the host is killed. Pressing a key that is down
-//! sends no event to clients, but restarts the server's repeat delay.
+//! A server repeats only the key that was pressed last. The repeat stops when that key is removed from the set of
+//! repeating keys, and stays stopped when the key is added again at once. Therefore, no other keyboard state changes,
+//! and no state remains if the host is killed. Pressing a key that is already down sends no event to clients, but
+//! restarts the server's repeat delay.
 //!
 //! Spec: XKB protocol, section 10.2 (`PerKeyRepeat`). The start and stop behaviour is that of
 //! X.Org's server (`ProcXkbSetControls`, `AccessXFilterPressEvent`).

@@ -1,9 +1,9 @@
 //! The window that receives input, and whether a key or click would reach it now. XTEST events go
 //! to the focus window or to the window under the pointer.
 //!
-//! If they would go elsewhere, the window is raised once and checked again. Pointer motion and releases are always allowed.
-//! It can't be detected from outside whether an application holds a grab and therefore receives the events, wherever the
-//! pointer and focus are.
+//! If they would go elsewhere, the window is raised once and checked again. Pointer motion and releases are always
+//! allowed. If an application holds a grab, it receives the events regardless of pointer and focus. This can't be
+//! detected from outside.
 //!
 //! Spec: Extended Window Manager Hints 1.5 (_NET_ACTIVE_WINDOW, _NET_SUPPORTING_WM_CHECK).
 
@@ -49,7 +49,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Restricts input to this window and those of its program; `None` means no restriction.
+    /// Restricts input to this window and the windows of its program; `None` means no restriction.
     pub(super) fn set(&mut self, window: Option<(Window, WindowScope)>) {
         if self.window != window {
             self.window = window;
@@ -63,7 +63,7 @@ impl Target {
         self.suppressed
     }
 
-    /// Whether a press now reaches the window, which lies at `viewport`. Raises the window if not.
+    /// Whether a press now reaches the window at `viewport`. If not, raises the window.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.
@@ -150,7 +150,7 @@ fn has_keyboard(
     if focus == x11rb::NONE {
         return Ok(false);
     }
-    // In this case, keys go to the window under the pointer.
+    // With one of these focus values, keys go to the window under the pointer.
     if focus == u32::from(InputFocus::POINTER_ROOT) || focus == root {
         let at = conn.query_pointer(root)?.reply()?;
         return is_over(conn, application, &at);
@@ -161,9 +161,8 @@ fn has_keyboard(
     }
 }
 
-/// Whether a click now reaches the window. If a game has left the pointer outside, the pointer is
-/// first moved to the nearest position in the picture. Games that read raw motion do not notice
-/// this.
+/// Whether a click now reaches the window. If a game has left the pointer outside, the pointer is first moved to the
+/// nearest position in the picture. Games that read raw motion do not notice this move.
 fn has_pointer(
     conn: &RustConnection,
     root: Window,
@@ -209,7 +208,7 @@ fn bring_to_front(
         .get_property(false, root, check, AtomEnum::WINDOW, 0, 1)?
         .reply()?;
     let manager = managed.value32().and_then(|mut ids| ids.next());
-    // A window manager that has ended may have left its name.
+    // A window manager that has ended may have left this property on the root window.
     let lives = match manager {
         Some(manager) => {
             let named = conn.get_property(false, manager, check, AtomEnum::WINDOW, 0, 1)?;

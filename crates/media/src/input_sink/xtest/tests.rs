@@ -9,8 +9,8 @@ use super::*;
 use crate::input_source::script::Script;
 use crate::input_source::{InputSource, SourceEvent};
 
-/// A window with the focus that records events. It interprets keys by the core protocol's table,
-/// not by our XKB code.
+/// A focused window that records events. It interprets keys by the core protocol's table, independently of the XKB code
+/// under test.
 struct Listener {
     conn: RustConnection,
     root: xproto::Window,
@@ -193,7 +193,7 @@ fn a_key_that_types_right_is_pressed_as_it_is_and_held() {
     let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
         return;
     };
-    // KEY_A, then KEY_Y with the text of a German board, both held; released in that order.
+    // Presses KEY_A, then KEY_Y with the text of a German keyboard, and releases them in the same order.
     for event in [
         key(30, Some('a'), true),
         key(21, Some('z'), true),
@@ -219,8 +219,8 @@ fn a_character_comes_from_a_key_that_keyboards_have() {
     let Some((_xvfb, listener, mut sink)) = setup(&["us"]) else {
         return;
     };
-    // KEY_5 of a French keyboard. Linux also has a separate key for the parenthesis, and the layout
-    // knows it: a program that reads keys by position does not.
+    // KEY_5 of a French keyboard. Linux also has a separate key for the parenthesis, and the layout maps it, but
+    // programs that read keys by position do not know it.
     for event in [key(6, Some('('), true), key(6, None, false)] {
         sink.apply(&event).unwrap();
     }
@@ -239,7 +239,7 @@ fn the_third_level_is_reached_by_the_key_that_keyboards_have() {
     let Some((_xvfb, listener, mut sink)) = setup(&["de"]) else {
         return;
     };
-    // KEY_2 of an American keyboard, with Shift there.
+    // KEY_2 with Shift on an American keyboard.
     for event in [key(3, Some('@'), true), key(3, None, false)] {
         sink.apply(&event).unwrap();
     }
@@ -303,10 +303,11 @@ fn a_command_goes_to_the_key_that_has_its_letter() {
         seen.iter().filter_map(of_key).collect::<Vec<_>>()
     };
     let (control, held) = ((37, 0), 4);
-    // Ctrl+A of a French keyboard, where others have Q; otherwise it would be Ctrl+Q, which quits.
+    // Ctrl+A of a French keyboard, whose A is at the position of Q on other keyboards. Sent by position, it would be
+    // Ctrl+Q, which quits.
     assert_eq!(pressed(&mut sink, 16, 'a'), [control, (38, held)]);
     assert_eq!(pressed(&mut sink, 16, 'A').last(), Some(&(38, held | 1)));
-    // A letter that no key has here keeps its position.
+    // A letter that no key of this layout has is sent as the physical key.
     assert_eq!(pressed(&mut sink, 46, '\u{441}'), [control, (54, held)]);
     // Caps Lock of the host does not change the command.
     run(&mut sink, "key KEY_CAPSLOCK".to_owned());
@@ -501,7 +502,7 @@ fn a_grabbing_window_manager_sees_the_button_go_up() {
         pressed,
     };
     sink.apply(&drag(true)).unwrap();
-    // The server delays a request that waits at the moment of the grab.
+    // The server delays requests that are pending when the grab starts, so they are processed first.
     x11rb::wrapper::ConnectionExt::sync(&sink.conn).unwrap();
     listener.conn.grab_server().unwrap();
     x11rb::wrapper::ConnectionExt::sync(&listener.conn).unwrap();

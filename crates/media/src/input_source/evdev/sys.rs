@@ -33,7 +33,7 @@ pub(super) fn stamp_by_monotonic_clock(fd: impl AsFd) -> Result<(), Errno> {
 
 /// The keys and buttons that are down.
 pub(super) fn pressed(fd: impl AsFd) -> Result<Vec<u16>, Errno> {
-    // SAFETY: EVIOCGKEY writes as many bytes as its number encodes: those of the array.
+    // SAFETY: EVIOCGKEY writes as many bytes as its request number encodes, which is the length of the array.
     let bits = unsafe { ioctl(fd, Getter::<EVIOCGKEY, [u8; KEYS]>::new()) }?;
     let is_down = |code: &u16| bits[usize::from(code / 8)] >> (code % 8) & 1 == 1;
     Ok((0..0x300).filter(is_down).collect())

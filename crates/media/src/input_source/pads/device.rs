@@ -23,7 +23,8 @@ pub(super) enum DeviceKind {
     Pad(Box<Pad>),
     /// A pad or a similar device with unknown mapping, with its name.
     Unmapped(String),
-    /// Not a pad to read: a keyboard, a mouse, not an event device, or a pad presented by a host.
+    /// A device that is not read: a keyboard, a mouse, a pad presented by a host, or a file that is not an event
+    /// device.
     Other,
 }
 
@@ -52,7 +53,7 @@ impl Pad {
     /// Returns an error if the device is not readable, or is already gone.
     pub(super) fn open(path: &Path, database: &Database) -> io::Result<DeviceKind> {
         let (file, writable) = sys::open(path)?;
-        // Only event devices have such a number.
+        // Only event devices answer this request.
         let Ok(id) = sys::id(&file) else {
             return Ok(DeviceKind::Other);
         };
@@ -190,7 +191,7 @@ impl Pad {
         };
         let (was, runs) = (self.felt != Rumble::OFF, rumble != Rumble::OFF);
         self.felt = rumble;
-        // An upload changes a playing effect.
+        // The upload has already changed an effect that is playing.
         if was != runs {
             let play = Event {
                 time: Duration::ZERO,

@@ -27,7 +27,7 @@ pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Gui
         guid[8..10].copy_from_slice(&product.to_le_bytes());
         guid[12..14].copy_from_slice(&version.to_le_bytes());
     } else {
-        // This contains as much of the name as fits before a zero.
+        // As much of the name as fits before a terminating zero.
         for (to, byte) in guid[4..15].iter_mut().zip(name.bytes()) {
             *to = byte;
         }
@@ -39,7 +39,7 @@ pub(super) fn guid([bus, vendor, product, version]: [u16; 4], name: &str) -> Gui
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
     Button(PadButton),
-    /// The index in [`PadState::sticks`], and the half that it moves.
+    /// The index in [`PadState::sticks`], and the half of that axis that the control moves.
     Stick(usize, Half),
     Trigger(usize),
 }
@@ -128,7 +128,7 @@ fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
         let shown: String = number.chars().take(40).collect();
         format!("'{shown}' is not a device: expected 32 hexadecimal digits")
     })?;
-    // This is a checksum of the name, which older databases lack.
+    // These bytes are a checksum of the name. Older databases lack it.
     guid[2..4].fill(0);
     fields.next().ok_or("the name is missing")?;
     let mut entry = Vec::new();
@@ -140,7 +140,7 @@ fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
         if key == "platform" && value != "Linux" {
             return Ok(None);
         }
-        // Paddles, touch pads, hints and other additions of newer versions.
+        // Paddles, touch pads, hints and other additions of newer versions are skipped.
         let Some(target) = target(key) else {
             continue;
         };
@@ -151,7 +151,7 @@ fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
         entry.push((target, source));
     }
     match entry.is_empty() {
-        true => Err("it maps no button or stick".to_owned()),
+        true => Err("the line maps no button or stick".to_owned()),
         false => Ok(Some((guid, Entry(entry)))),
     }
 }
@@ -311,20 +311,20 @@ impl Mapping {
                 Target::Stick(n, half) => {
                     sticks[n] += match (half, whole) {
                         (Half::Both, true) => value,
-                        // A button moves a stick fully, to the lower right.
+                        // A button deflects a stick fully, to the right or downwards.
                         (Half::Both | Half::Upper, _) => value.max(0),
                         (Half::Lower, _) => -value.max(0),
                     };
                 }
             }
         }
-        // 65 536 stick positions for our 131 071.
+        // Maps 131 071 positions to the 65 536 positions of a stick.
         state.sticks = sticks.map(|at| {
             let at = at.clamp(-FULL, FULL);
             i16::try_from((at + FULL) / 2 + i32::from(i16::MIN)).unwrap_or(i16::MAX)
         });
         for (stick, at) in state.sticks.iter_mut().zip(sticks) {
-            // The centre belongs to neither half.
+            // The centre is exactly 0; the division above gives -1.
             if at == 0 {
                 *stick = 0;
             }
@@ -351,7 +351,7 @@ fn scaled(axis: &Axis, value: i32) -> i32 {
     i32::try_from(at).unwrap_or(0)
 }
 
-/// The controls of a database entry, which counts them as SDL does.
+/// The controls of a database entry. The entry numbers a device's controls as SDL does.
 fn by_entry(entry: &Entry, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Control)> {
     let (low, high): (Vec<u16>, Vec<u16>) = keys.iter().partition(|code| **code < BTN_JOYSTICK);
     let buttons: Vec<u16> = high.into_iter().chain(low).collect();
@@ -399,7 +399,8 @@ fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Con
             controls.push((Target::Button(button), Control::Key(code)));
         }
     };
-    // Most drivers do the same as xpad: X and Y have these codes, regardless of their position.
+    // Most drivers report X and Y by their labels, as xpad does: `BTN_NORTH` is also `BTN_X`, and `BTN_WEST` is also
+    // `BTN_Y`.
     let (west, north) = match BY_PLACE.contains(&vendor) {
         true => (BTN_WEST, BTN_NORTH),
         false => (BTN_NORTH, BTN_WEST),
@@ -438,8 +439,7 @@ fn by_rules(vendor: u16, keys: &[u16], axes: &[(u16, Axis)]) -> Vec<(Target, Con
     ] {
         axis(Target::Button(button), code, half);
     }
-    // The right stick is RX and RY, and the triggers are Z and RZ; without RX, the stick is Z and
-    // RZ.
+    // The right stick is RX and RY, and the triggers are Z and RZ. Without RX and RY, the right stick is Z and RZ.
     let (right, rest) = match has(ABS_RX) && has(ABS_RY) {
         true => ([ABS_RX, ABS_RY], [ABS_Z, ABS_RZ]),
         false => ([ABS_Z, ABS_RZ], [ABS_CNT_NONE; 2]),

@@ -31,8 +31,7 @@ const FOLDER: &str = "/dev/input";
 /// Poll interval of the folder if the kernel does not report changes.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Retry delay for an unreadable device. Its permissions are set slightly after its creation
-/// (guess).
+/// Retry delay for an unreadable device. A device's permissions are set slightly after its creation (guess).
 const PERMISSION_DELAY: Duration = Duration::from_secs(1);
 
 /// An event of the pads.
@@ -46,7 +45,7 @@ pub enum PadEvent {
     Idle,
 }
 
-/// Each pad's rumble, and its duration unless it is changed before.
+/// Each pad's requested rumble, with its maximum duration.
 type RumbleRequests = BTreeMap<PadId, (Rumble, Duration)>;
 
 /// Sets the pads' rumble from any thread, and wakes their reader.
@@ -112,7 +111,7 @@ pub struct PadReader {
 }
 
 impl PadReader {
-    /// Reads the pads of this machine, with the rumble of `rumbler`.
+    /// A reader of this machine's pads that runs their motors as `rumbler` requests.
     #[must_use]
     pub fn new(database: Database, rumbler: Rumbler) -> PadReader {
         PadReader {
@@ -158,7 +157,7 @@ impl PadReader {
         let others = fds.len();
         let pads = self.plugged.values();
         fds.extend(pads.map(|plugged| PollFd::new(plugged.pad.fd(), PollFlags::IN)));
-        // If interrupted, the devices are checked anyway.
+        // If `poll` is interrupted, the devices are checked anyway.
         let _ = poll(&mut fds, left.as_ref());
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -282,11 +281,11 @@ impl PadReader {
         self.plugged.insert(number, plugged);
     }
 
-    /// Handles a device that can't be opened. Its permissions may change. If they do not, the user
-    /// is warned once if it is a pad.
+    /// Handles a device that can't be opened. Its permissions may still change. If they do not and the device is a pad,
+    /// the user is warned once.
     fn refuse(&mut self, path: PathBuf, why: &io::Error) {
         if why.kind() != io::ErrorKind::PermissionDenied {
-            // It was removed in the meantime, or is not a device.
+            // The device was removed in the meantime, or the file is not a device.
             return;
         }
         let now = Instant::now();
@@ -296,8 +295,8 @@ impl PadReader {
             self.look_at = Some(self.look_at.map_or(again, |at| at.min(again)));
         } else if !std::mem::replace(told, true) && is_pad(&path) {
             self.warn(format!(
-                "no permission to read the game pad {}: add this user (`usermod -aG input NAME`, then log in again), or \
-                 --pads off",
+                "no permission to read the game pad {}: add this user to the group input (`usermod -aG input NAME`, \
+                 then log in again), or use --pads=false",
                 path.display()
             ));
         }

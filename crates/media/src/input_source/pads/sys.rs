@@ -38,11 +38,10 @@ const fn request(direction: c_ulong, number: c_ulong, bytes: usize) -> c_ulong {
 const READ: c_ulong = 2;
 const WRITE: c_ulong = 1;
 
-/// Makes an event device fill `bytes`. Returns the number of bytes filled, or the device's other
-/// result.
+/// Makes an event device fill `bytes`. Returns the number of bytes filled, or another result of the request.
 fn query(file: &File, number: c_ulong, bytes: &mut [u8]) -> io::Result<usize> {
     let request = request(READ, number, bytes.len());
-    // SAFETY: the request's number encodes the maximum number of bytes written: those of the slice.
+    // SAFETY: the request's number encodes the maximum number of bytes written, which is the length of the slice.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, bytes.as_mut_ptr()) };
     usize::try_from(answer).map_err(|_| Error::last_os_error())
 }
@@ -53,9 +52,9 @@ pub(super) fn open(path: &Path) -> io::Result<(File, bool)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let open = |mode| {
         let flags = mode | libc::O_NONBLOCK | libc::O_CLOEXEC;
-        // SAFETY: a string that outlives the call.
+        // SAFETY: the argument is a string that outlives the call.
         let fd = unsafe { libc::open(path.as_ptr(), flags) };
-        // SAFETY: it was opened just now and has no other owner.
+        // SAFETY: the descriptor was opened just now and has no other owner.
         (fd >= 0).then(|| unsafe { File::from_raw_fd(fd) })
     };
     if let Some(file) = open(libc::O_RDWR) {
@@ -148,12 +147,12 @@ pub(super) fn stamp_by_monotonic_clock(file: &File) -> bool {
     let clock: c_int = libc::CLOCK_MONOTONIC;
     // EVIOCSCLOCKID
     let request = request(WRITE, 0xa0, size_of::<c_int>());
-    // SAFETY: it reads an int, which outlives the call.
+    // SAFETY: the request reads an int, which outlives the call.
     unsafe { libc::ioctl(file.as_raw_fd(), request, &raw const clock) == 0 }
 }
 
-/// Uploads a rumble without a time limit, replacing the effect with this number, if any. Returns
-/// its number.
+/// Uploads a rumble without a time limit. If `id` is given, the rumble replaces that effect. Returns the effect's
+/// number.
 pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io::Result<i16> {
     let mut effect = FfEffect {
         kind: crate::pad::codes::FF_RUMBLE,
@@ -168,8 +167,7 @@ pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io
     };
     // EVIOCSFF
     let request = request(WRITE, 0x80, size_of::<FfEffect>());
-    // SAFETY: it reads an effect of this length and writes its number; the effect outlives the
-    // call.
+    // SAFETY: the request reads an effect of this length and writes its number; the effect outlives the call.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut effect) };
     match answer {
         0.. => Ok(effect.id),
@@ -180,16 +178,16 @@ pub(super) fn upload(file: &File, id: Option<i16>, strong: u16, weak: u16) -> io
 /// Watches a folder for added and removed files; `None` if the kernel does not support it.
 pub(super) fn watch(folder: &Path) -> Option<OwnedFd> {
     let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: the only argument is flags.
+    // SAFETY: the only argument is a set of flags.
     let fd = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
     if fd < 0 {
         return None;
     }
-    // SAFETY: it was opened just now and has no other owner.
+    // SAFETY: the descriptor was opened just now and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // A device exists before its permissions are set.
+    // Attribute changes are watched because a device exists before its permissions are set.
     let what = libc::IN_CREATE | libc::IN_ATTRIB | libc::IN_DELETE | libc::IN_MOVED_TO;
-    // SAFETY: a string that outlives the call.
+    // SAFETY: the argument is a string that outlives the call.
     let watch = unsafe { libc::inotify_add_watch(fd.as_raw_fd(), path.as_ptr(), what) };
     (watch >= 0).then_some(fd)
 }

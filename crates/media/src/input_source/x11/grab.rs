@@ -177,8 +177,8 @@ impl Grab {
         Ok(conn.flush()?)
     }
 
-    /// The number of whole pixels to which raw events add up, without the server's acceleration.
-    /// `None` if less than one.
+    /// The number of whole pixels to which raw events add up, without the server's acceleration. `None` if the sum is
+    /// less than one pixel.
     pub(super) fn motion(
         &mut self,
         conn: &RustConnection,

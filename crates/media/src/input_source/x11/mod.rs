@@ -1,8 +1,7 @@
 //! The input thread's part of the client's window: keyboard, pointer, and window events.
 //!
-//! It translates X events to protocol events. It also handles resizes, exposures and the close
-//! button, repaints the picture, and executes the shortcuts of [`SHORTCUTS`](super::SHORTCUTS), which are not sent to
-//! the host.
+//! It translates X events to protocol events, handles resizes, exposures and the close button, and repaints the
+//! picture. It also executes the shortcuts of [`SHORTCUTS`](super::SHORTCUTS), which are not sent to the host.
 //!
 //! Keys are sent by position while the mouse is grabbed, or if the user or the host's application chooses so. Otherwise,
 //! they are sent with the character that they type. For a dead key or a compose sequence, only the resulting character is
@@ -176,8 +175,8 @@ impl X11InputSource {
             Event::MappingNotify(_) | Event::XkbMapNotify(_) | Event::XkbNewKeyboardNotify(_) => {
                 self.keyboard = XkbKeyboard::read(&self.conn).map_err(|cause| self.gone(&cause))?;
             }
-            // A repaint may use a picture that the presenter has just replaced, and the replacement has repainted the
-            // window.
+            // The server refuses a repaint with a picture that the presenter has just replaced. This is harmless,
+            // because the presenter has repainted the window with the new picture.
             Event::Error(error) => tracing::debug!(?error, "the X server refused a request"),
             _ => {}
         }
@@ -289,9 +288,9 @@ impl X11InputSource {
     /// window and back.
     fn focus_out(&mut self, mode: xproto::NotifyMode) -> Result<(), SourceError> {
         match mode {
-            // This is our own grab, because no other client can have one in the meantime.
+            // This is the window's own grab: while it holds the keyboard, no other client can grab it.
             xproto::NotifyMode::GRAB if self.grab.holds_keyboard() => Ok(()),
-            // While the focus is elsewhere, key releases are not received.
+            // The focus must be queried, because key releases are not received while it is elsewhere.
             xproto::NotifyMode::UNGRAB if self.keys.is_idle() || self.has_focus()? => Ok(()),
             _ => self.focus_lost(),
         }
@@ -456,7 +455,7 @@ const REPAIRS: usize = 12;
 /// One notch of the wheel in units of `REL_WHEEL_HI_RES`.
 const NOTCH: i16 = 120;
 
-/// The X key codes in the bits of a `KeymapNotify`, which lack the first eight.
+/// The X key codes in the bits of a `KeymapNotify`. The event lacks the first eight key codes.
 fn keys_down(bits: &[u8; 31]) -> impl Iterator<Item = u8> {
     (8..=u8::MAX).filter(|keycode| {
         let byte = usize::from(keycode / 8) - 1;
@@ -464,8 +463,8 @@ fn keys_down(bits: &[u8; 31]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// Whether a `FocusOut` removes the keyboard focus: not when the focus moves into the window itself
-/// or only follows the pointer.
+/// Whether a `FocusOut` removes the keyboard focus. It does not if the focus moves to a child window or only follows
+/// the pointer.
 fn loses_keys(detail: xproto::NotifyDetail) -> bool {
     detail != xproto::NotifyDetail::INFERIOR && detail != xproto::NotifyDetail::POINTER
 }

@@ -54,7 +54,8 @@ fn fixture_with(keyboard: &[&str], config: WindowConfig) -> Option<Fixture> {
         root,
         xvfb,
     };
-    // The pointer starts in the centre of the screen. It is moved in, and the events are dropped.
+    // The pointer starts in the centre of the screen. It is moved into the window, and the events of this move are
+    // dropped.
     fake(&it.person, MOVE, 0, 50, 50);
     it.seen();
     Some(it)
@@ -158,7 +159,7 @@ fn layouts_give_text_after_a_change() {
     let expected = [
         key(21, Some('z'), true),
         key(21, None, false),
-        // AltGr only chooses the level of the other key, and is a different key elsewhere.
+        // AltGr is not sent: it only chooses the level of the other key, and may be a different key at the host.
         key(16, Some('@'), true),
         key(16, None, false),
     ];
@@ -170,7 +171,8 @@ fn dead_keys_and_compose_carry_the_typed_text() {
     let Some(mut it) = fixture(&["de", "-option", "compose:rwin"]) else {
         return;
     };
-    // This needs Xlib's tables. Without them, a dead key types its own symbol.
+    // The test has its own table, because Xlib's tables may be missing. Without a table, a dead key types its own
+    // symbol.
     it.source.keys.composer = Composer::from_text(
         "<dead_circumflex> <a> : \"\u{e2}\"\n<dead_circumflex> <space> : \"^\"\n\
          <Multi_key> <o> <o> : \"\u{b0}o\"\n",
@@ -193,7 +195,7 @@ fn dead_keys_and_compose_carry_the_typed_text() {
     }
     let both = [click(24, Some('\u{b0}')), click(24, Some('o'))];
     assert_eq!(it.inputs(), both.concat());
-    // An incomplete sequence is dropped with the focus.
+    // An incomplete sequence is dropped when the focus is lost.
     it.keys(PRESS, &[circumflex]);
     it.keys(RELEASE, &[circumflex]);
     assert_eq!(it.inputs(), []);
@@ -233,7 +235,7 @@ fn keys_by_position_carry_no_text_despite_locks() {
     it.keys(RELEASE, &[66]);
     it.inputs();
     assert_eq!(places(&mut it), bare, "Caps Lock");
-    // A dead key is sent like others.
+    // A dead key is sent like other keys.
     it.keys(PRESS, &[34]);
     it.keys(RELEASE, &[34]);
     assert_eq!(it.inputs(), [key(26, None, true), key(26, None, false)]);
@@ -266,7 +268,7 @@ fn user_then_grab_then_host_choose_the_key_mode() {
     toggle(&mut it, 42);
     assert!(it.grabbed());
     assert_eq!(places(&mut it), bare);
-    // An application that handles both separately still gets both.
+    // An application that handles positions and characters separately still gets both.
     it.source.follow(Keys::Both);
     assert_eq!(places(&mut it), symbols);
     it.source.follow(Keys::Symbol);
@@ -359,7 +361,7 @@ fn a_pressed_key_is_released_after_a_layout_change() {
     let Some(mut it) = fixture(&["us"]) else {
         return;
     };
-    // The up arrow in this set of key codes, Print in the older one.
+    // Key code 111 is the up arrow in this set of key codes, and Print in the older set.
     it.keys(PRESS, &[111]);
     assert_eq!(it.inputs(), [key(103, None, true)]);
     if !it
@@ -487,7 +489,7 @@ fn focus_loss_releases_everything_and_ends_the_grab() {
     assert_eq!(it.inputs(), []);
 }
 
-/// A letter arrives after all earlier requests.
+/// Types a letter and waits for its events. All earlier requests are processed before them.
 fn settle(it: &mut Fixture) {
     it.keys(PRESS, &[38]);
     it.keys(RELEASE, &[38]);
@@ -516,7 +518,7 @@ fn the_hosts_relative_motion_request_is_followed() {
     assert!(it.grabbed());
     fake(&it.person, MOVE, 1, 7, -3);
     assert_eq!(it.inputs(), [InputEvent::PointerRelative { dx: 7, dy: -3 }]);
-    // The grab ends with the focus, and returns with it.
+    // The grab ends when the focus is lost, and starts again when the focus returns.
     focus(&it, x11rb::NONE);
     it.seen();
     assert!(!it.grabbed());
@@ -524,7 +526,7 @@ fn the_hosts_relative_motion_request_is_followed() {
     focus(&it, window);
     it.seen();
     assert!(it.grabbed());
-    // The user releases the grab, even across a loss of focus, until it is requested again.
+    // After the user has released the grab, it stays released across a loss of focus, until the host requests it again.
     grab_by_hand(&mut it);
     assert!(!it.grabbed());
     focus(&it, x11rb::NONE);
@@ -538,7 +540,7 @@ fn the_hosts_relative_motion_request_is_followed() {
     it.presenter.relative_mouse(false).expect("alive");
     settle(&mut it);
     assert!(!it.grabbed());
-    // The host does not release a grab of the user.
+    // The host does not release a grab that the user has started.
     grab_by_hand(&mut it);
     it.presenter.relative_mouse(true).expect("alive");
     it.presenter.relative_mouse(false).expect("alive");
@@ -700,7 +702,7 @@ fn a_modifier_that_was_down_before_counts_from_the_next_key() {
         key(42, None, false),
     ];
     assert_eq!(it.inputs(), expected);
-    // A held letter is not pressed, and locks hold no keys.
+    // Neither a letter nor a lock key that was already held is pressed at the host.
     focus(&it, x11rb::NONE);
     it.keys(PRESS, &[38, 66]);
     it.seen();

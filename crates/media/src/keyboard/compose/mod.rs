@@ -1,7 +1,7 @@
 //! Dead keys and compose sequences: maps sequences of key symbols to text.
 //!
-//! It consists of a table and a position in it, without I/O; module `file` finds the locale's
-//! table. It is not an input method: incomplete sequences are not displayed.
+//! A composer consists of a table and a position in the table, without I/O; module `file` finds the locale's table. A
+//! composer is not an input method: incomplete sequences are not displayed.
 //!
 //! Spec: Compose(5); unknown sequences are discarded, as in Xlib.
 
@@ -124,8 +124,8 @@ impl Composer {
     }
 }
 
-/// `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`, `XK_ISO_Lock` to
-/// `XK_ISO_Last_Group_Lock` of `keysymdef.h`, which are ignored within sequences.
+/// Whether a symbol is ignored within sequences: `XK_Shift_L` to `XK_Hyper_R`, `XK_Mode_switch`, `XK_Num_Lock`,
+/// `XK_ISO_Lock` to `XK_ISO_Last_Group_Lock` of `keysymdef.h`.
 fn is_modifier(symbol: u32) -> bool {
     matches!(symbol, 0xffe1..=0xffee | 0xff7e | 0xff7f | 0xfe01..=0xfe13)
 }
@@ -166,7 +166,7 @@ mod tests {
             typed(&mut it, &[CIRCUMFLEX, 0x61]),
             [ComposeStep::Waiting, text("â")]
         );
-        // Shift between the two is ignored.
+        // Shift between the symbols of a sequence is ignored.
         let shifted = [CIRCUMFLEX, 0xffe1, 0x20, 0x61];
         let steps = [
             ComposeStep::Waiting,

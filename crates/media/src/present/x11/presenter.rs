@@ -34,17 +34,15 @@ use crate::window::toplevel;
 /// continues.
 const STALLED: Duration = Duration::from_millis(100);
 
-/// Maximum number of requests for rows of a picture that the server has not read (a guess; a
-/// picture has eight slices). With more, the socket to a hanging server would fill up while frames
-/// fail half-way.
+/// Maximum number of requests for rows of a picture that the server has not read (a guess; a picture has eight slices).
+/// Without this limit, frames that fail half-way could fill the socket to a hanging server.
 const PUT_AHEAD: u32 = 32;
 
 /// Displays pictures in an X11 window through MIT-SHM, immediately and without waiting for a
 /// refresh.
 ///
-/// It only draws; the [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same
-/// window tracks the window's size and repaints the window, so its events must be polled
-/// continuously.
+/// It only draws. The [`X11InputSource`](crate::input_source::x11::X11InputSource) of the same window tracks the
+/// window's size and repaints the window, so the events of this source must be polled continuously.
 pub struct X11Presenter {
     pub(super) conn: RustConnection,
     pub(super) stage: Arc<SharedWindow>,
@@ -269,8 +267,7 @@ impl X11Presenter {
         Ok(say().map_err(|cause: ReplyError| self.stage.gone(&cause))?)
     }
 
-    /// Sets the window's cursor to the shape of the host's, so that the server moves it without
-    /// latency.
+    /// Sets the window's cursor to the shape of the host's cursor, so that the server moves it without latency.
     fn define_cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         let visible = cursor.at.is_some() && cursor.shape.width > 0 && cursor.shape.height > 0;
@@ -358,8 +355,8 @@ impl Presenter for X11Presenter {
         self.wake_input()
     }
 
-    /// Sets the cursor: a player's cursor has the host's shape. An observer keeps the desktop's
-    /// cursor, and the host's is drawn at the player's position.
+    /// Sets the cursor. A player's cursor has the shape of the host's cursor. An observer keeps the desktop's cursor,
+    /// and the host's cursor is drawn at the player's position.
     fn set_observer(&mut self, observer: bool, title: &str) -> Result<(), PresentError> {
         let stage = Arc::clone(&self.stage);
         toplevel::set_title(&self.conn, stage.window, title).map_err(|e| stage.gone(&e))?;
@@ -374,7 +371,7 @@ impl Presenter for X11Presenter {
                         .map_err(|cause| stage.gone(&cause))?;
                 }
             }
-            // The overlay on the picture changes.
+            // Whether the pointer is drawn over the picture depends on whether the user is an observer.
             let scene = stage.scene();
             let reads = self
                 .painter
@@ -399,7 +396,7 @@ impl Presenter for X11Presenter {
         let before = scene.panel_area();
         scene.panel = panel;
         let after = scene.panel_area();
-        // Drawn once even if it has not moved, because the picture is visible through it.
+        // If the box has not moved, it is drawn only once, because it is translucent.
         let areas = [before, after.filter(|area| before != Some(*area))];
         for area in areas.into_iter().flatten() {
             let reads = self.painter.picture(&self.conn, &scene, area, true)?;

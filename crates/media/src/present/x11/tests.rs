@@ -256,8 +256,7 @@ fn other_sizes_are_scaled_with_bars_and_follow_the_window() {
         );
     }
 
-    // Without a new picture, only the source repaints it, first unscaled, then larger with side
-    // bars.
+    // Without a new picture, only the input source repaints the window, first unscaled, then larger with side bars.
     it.resize(SIZE);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
     it.resize(Size::new(148, 96));
@@ -298,7 +297,7 @@ fn an_uncovered_part_is_repaired_without_a_frame() {
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), rgb(&data));
 }
 
-/// The picture below a panel's background: three tenths of it.
+/// Whether `shown` is the picture's `pixel` below a panel's background, at three tenths of its brightness.
 fn shines_through(pixel: [u8; 3], shown: [u8; 3]) -> bool {
     near(shown, pixel.map(|v| byte(usize::from(v) * 3 / 10)), 2)
 }
@@ -329,7 +328,7 @@ fn text_covers_the_picture_until_removed() {
         assert!((40..300).contains(&ink), "{ink} pixels of text");
     };
     check(&rgb(&it.read((0, 0), (128, 96))));
-    // Neither a picture nor a repaint by the other part of the window covers it.
+    // Neither a new picture nor a repaint by the input source covers the text.
     it.present(size, &data);
     check(&rgb(&it.read((0, 0), (128, 96))));
     it.source.repaint().expect("alive");
@@ -419,7 +418,7 @@ fn an_observer_sees_the_pointer_move_without_a_frame() {
             "at {x},{y}"
         );
     }
-    // A frame keeps the pointer, and hiding it restores the picture.
+    // The pointer stays over a new frame, and hiding the pointer restores the picture.
     it.present(SIZE, &data);
     assert_eq!(rgb(&it.read((0, 0), (64, 48))), with_dot(49, 39));
     it.presenter
@@ -458,7 +457,7 @@ fn a_player_has_the_hosts_pointer_as_the_windows_own() {
     );
     assert!(image.cursor_image.iter().all(|pixel| *pixel == 0xff00_00ff));
 
-    // The local pointer leaves. Only the source draws the host's pointer at its position.
+    // The local pointer leaves the window. Only the input source then draws the host's pointer at its position.
     fake(&it.conn, xproto::MOTION_NOTIFY_EVENT, 0, 300, 200);
     it.settle();
     let image = rgb(&it.read((0, 0), (64, 48)));
@@ -491,7 +490,7 @@ fn full_screen_is_requested_from_a_window_manager() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
         return;
     };
-    // The window manager's role for our window, played by this test.
+    // This test plays the role of the window manager.
     let root = it.presenter.stage.root;
     let atom = |name: &[u8]| {
         it.conn
@@ -564,7 +563,7 @@ fn a_stalled_server_costs_pictures_and_then_shows_the_newest() {
     for shade in 0..5 {
         it.offer(SIZE, &vec![shade; SIZE.pixels() * 4]);
     }
-    // One is on the screen, two are in the other buffers.
+    // One picture is on the screen, and up to two wait in the other buffers.
     assert!(
         (2..=3).contains(&it.presenter.skipped()),
         "{}",
@@ -609,8 +608,8 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
     None
 }
 
-/// Random rows, and pictures without painting. The window has the newest state of each row,
-/// regardless of its buffer.
+/// Paints random rows, and sometimes presents a whole picture. The window has the newest state of each row, in every
+/// buffer.
 #[test]
 fn rows_that_are_not_painted_stay_in_each_buffer() {
     let Some(mut it) = fixture(window_of(SIZE)) else {
@@ -626,7 +625,7 @@ fn rows_that_are_not_painted_stay_in_each_buffer() {
     for frame in 1..=120u32 {
         let shade = byte(frame as usize);
         if frame == 1 || frame % 17 == 5 {
-            // In between, a decoder that returns pictures.
+            // Some frames come from a decoder that returns whole pictures.
             it.present(SIZE, &vec![shade; SIZE.pixels() * 4]);
             expected.fill(shade);
             continue;
@@ -679,8 +678,8 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
             }
         }
         if shade % 7 == 3 {
-            // A later frame is already complete, so this one is not displayed, but is the basis of
-            // the next.
+            // A later frame is already complete. Therefore, this frame is not displayed, but it is the basis of the
+            // next frame.
             continue;
         }
         let canvas = it.presenter.canvas().expect("lent");
@@ -691,7 +690,7 @@ fn bands_are_painted_in_place_and_a_lost_one_keeps_its_rows() {
         }
     }
     assert_eq!(it.presenter.skipped(), 0);
-    // A decoder that returns pictures takes over, and then the first one again.
+    // A decoder that returns whole pictures takes over, and then the first decoder again.
     let data = bgrx(SIZE);
     it.present(SIZE, &data);
     assert_eq!(paint(&mut it, &mut *decoder, 41, &[0, 1, 2, 3]), Some(SIZE));
@@ -787,7 +786,7 @@ fn a_display_of_another_depth_shows_the_same_colours() {
         let tree = conn.query_tree(root).unwrap().reply().unwrap();
         let window = *tree.children.last().unwrap();
         let map = conn.setup().roots[0].default_colormap;
-        // Unscaled, a partial repaint, and scaled.
+        // An unscaled picture, a partial repaint, and a scaled picture.
         for (size, colour) in [
             (SIZE, [0, 0, 255, 0]),
             (SIZE, [0, 255, 0, 0]),

@@ -21,9 +21,9 @@ use crate::window::placement::{Placement, Rect};
 use crate::window::scene::{DisplayedPicture, SharedWindow};
 use sys::{Canvas, Layer, Patch};
 
-/// Software renderers of Mesa and Google. Our own code is faster than these: the shader computes
-/// each pixel, but our code only each 16th. In addition, these renderers copy the picture twice,
-/// into a texture and into the window.
+/// Software renderers of Mesa and Google. The software renderer of this crate is faster: it computes only each 16th
+/// pixel exactly, but a shader computes each pixel. In addition, these renderers copy the picture twice, into a texture
+/// and into the window.
 const SOFTWARE: [&str; 4] = ["llvmpipe", "softpipe", "swrast", "swiftshader"];
 
 /// The window, drawn with OpenGL.
@@ -37,7 +37,7 @@ struct Gl {
     pointer: Option<Arc<CursorShape>>,
 }
 
-/// Opens the renderer on a surface's window, if there is one.
+/// Opens the renderer on a surface's window, if the surface has one.
 pub(super) fn open(on: &mut dyn Presenter) -> Result<Box<dyn Reprojector>, String> {
     let window = on.window().ok_or("the surface is not a window")?;
     let stage = window.0;

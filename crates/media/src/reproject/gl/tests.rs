@@ -1,5 +1,5 @@
-//! OpenGL (here Mesa's llvmpipe) in the client's window on a real X server: the window's pixels
-//! equal those of the software renderer, which also replaces a missing OpenGL.
+//! OpenGL (here Mesa's llvmpipe) in the client's window on a real X server. The window's pixels equal those of the
+//! software renderer. That renderer also replaces a missing OpenGL.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl Rig {
     }
 }
 
-/// Smooth everywhere, with different colours for each eye.
+/// A picture that is smooth everywhere, with different colours for each eye.
 #[allow(clippy::cast_possible_truncation, reason = "it is clamped")]
 fn picture() -> Vec<u8> {
     let level = |v: f64| (127.5 + 100.0 * v).round().clamp(0.0, 255.0) as u8;
@@ -126,8 +126,7 @@ fn picture() -> Vec<u8> {
         .collect()
 }
 
-/// The transform for a view of a right angle with this margin at each side, and a head that has
-/// turned.
+/// The transform for a field of view of 90° with this margin at each side, and a head that has turned.
 fn aim(turned: [f32; 3], overscan: f32) -> Homography {
     let quarter = std::f32::consts::FRAC_PI_4;
     let view = FieldOfView::new(-quarter, quarter, quarter, -quarter).expect("a view");
@@ -151,9 +150,8 @@ fn aimed(view: EyeView, how: Homography) -> (Size, Vec<AimedRegion>) {
     )
 }
 
-/// Percentage of pixels with a channel that differs by more than `within`. At the picture's edge,
-/// which the software renderer interpolates between each 16th pixel, a pixel may be black in one of
-/// the two.
+/// Percentage of pixels with a channel that differs by more than `within`. The software renderer interpolates between
+/// each 16th pixel. At the picture's edge, a pixel may therefore be black in only one of the pictures.
 fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     let apart = |(a, b): (&[u8], &[u8])| (0..3).any(|i| a[i].abs_diff(b[i]) > within);
     let pairs = a.chunks_exact(4).zip(b.chunks_exact(4));
@@ -203,7 +201,7 @@ fn opengl_matches_the_software_renderer() {
                 };
                 let mut ours = vec![0; size.pixels() * 4];
                 draw(&source, &parts, filter, size, &mut ours);
-                // The next pixel differs by up to 7 levels in this picture.
+                // Neighbouring pixels of this picture differ by up to 7 levels.
                 let within = if filter == Filter::Bilinear { 4 } else { 8 };
                 let what = format!("{view:?} {turned:?} {overscan} {filter:?}");
                 rig.until(&mut opened, &params, &what, |seen, pixels| {
@@ -259,12 +257,12 @@ fn text_and_pointer_and_another_window_are_drawn_with_it() {
         let pixel = |x: u32, y: u32| &seen[(y * size.width + x) as usize * 4..][..3];
         let pointer = pixel(EYE + 2, EYE * 3 / 4 + 2);
         let corner = pixel(9, 9);
-        // Three tenths of the picture below the text.
+        // The text box shows three tenths of the picture's brightness.
         is(pointer, [0, 0, 255])
             && (20..=35).contains(&corner[0])
             && is(pixel(0, 0), [90, 120, 150])
     });
-    // Twice as wide as the picture, and 2.5 times as high: bars above and below.
+    // The window is twice as wide as the picture, and 3 times as high, so there are bars above and below.
     let aux = xproto::ConfigureWindowAux::new()
         .width(EYE * 4)
         .height(EYE * 3);

@@ -12,13 +12,13 @@ use crate::{Link, LinkError, PathId, TransportKind};
 /// Bytes of a datagram in these tests: the maximum.
 const SEGMENT: usize = crate::MAX_DATAGRAM;
 
-/// Datagrams that consist of their repeated number.
+/// Datagrams that each consist of their own number, repeated.
 fn numbered(numbers: Range<u32>) -> Vec<u8> {
     let one = |number: u32| number.to_le_bytes().repeat(SEGMENT / 4);
     numbers.flat_map(one).collect()
 }
 
-/// The numbers of datagrams. Panics on a corrupt one.
+/// The numbers of these datagrams. Panics on a corrupt datagram.
 fn numbers(datagrams: &[Vec<u8>]) -> Vec<u32> {
     let number = |bytes: &Vec<u8>| {
         let number = u32::from_le_bytes(bytes[..4].try_into().unwrap());
@@ -28,7 +28,7 @@ fn numbers(datagrams: &[Vec<u8>]) -> Vec<u32> {
     datagrams.iter().map(number).collect()
 }
 
-/// The numbers received up to this one.
+/// Receives until the datagram with the number `last` arrives. Returns all numbers.
 fn collect_until(link: &TransportSelector, last: u32) -> Vec<u32> {
     let (mut batch, mut all) = (RecvBatch::default(), Vec::new());
     while all.last() != Some(&last) {
@@ -59,7 +59,7 @@ fn rings_wrap_around_intact_and_in_order() {
     in_veth_namespace("mapped rings", "", || {
         for kinds in PAIRS {
             let (host, client, to) = pair(kinds);
-            // Both rings wrap around several times, each time at another slot, because 97 is prime.
+            // Both rings wrap around several times. Because 97 is prime, they wrap around at another slot each time.
             let (most, step) = (2 * RX_SLOTS + TX_SLOTS, 97);
             for first in (0..u32::try_from(most).unwrap()).step_by(step) {
                 let batch = first..first + u32::try_from(step).unwrap();
@@ -96,7 +96,7 @@ fn a_full_ring_drops_datagrams_and_recovers() {
                 got.extend(batch.iter().map(|(_, bytes)| bytes.to_vec()));
             }
             let got = numbers(&got);
-            // Some may have arrived during the reads.
+            // Some datagrams may have arrived during the reads.
             assert!(
                 !got.is_empty() && got.len() < 2 * RX_SLOTS,
                 "none was dropped"
@@ -118,7 +118,7 @@ fn unsent_datagrams_are_dropped_and_never_sent_later() {
             next = next.end..next.end + count;
             next.clone()
         };
-        // A queue that holds the whole ring, and one that refuses most of it.
+        // The first queue holds the whole ring, the second refuses most of it.
         for limit in ["10mb", "20kb"] {
             sh(&format!(
                 "tc qdisc add dev here root tbf rate 8kbit burst 2kb limit {limit}"
@@ -128,13 +128,13 @@ fn unsent_datagrams_are_dropped_and_never_sent_later() {
             assert!(matches!(full, Err(LinkError::Full)), "{limit}: {full:?}");
             let full = client.send(to, &numbered(some(1)), SEGMENT);
             assert!(matches!(full, Err(LinkError::Full)), "{limit}: {full:?}");
-            // Queued frames are dropped with it.
+            // Deleting the queue drops its frames.
             sh("tc qdisc del dev here root");
             for _ in 0..3 * TX_SLOTS / 64 {
                 let batch = some(64);
                 client.send(to, &numbered(batch.clone()), SEGMENT).unwrap();
                 let mut got = collect_until(&host, batch.end - 1);
-                // The first one may have been sent before the queue was full.
+                // The first two datagrams may have been sent before the queue was full.
                 got.retain(|number| !stuck.contains(number) || *number > stuck.start + 1);
                 assert!(got == batch.collect::<Vec<_>>(), "{limit}: {got:?}");
             }

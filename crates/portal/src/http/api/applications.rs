@@ -23,14 +23,14 @@ pub(crate) struct ApplicationView {
     /// Display name.
     title: String,
     description: String,
-    /// URL of its picture.
+    /// URL of the application's picture.
     picture: Option<String>,
     capture: CaptureMethod,
     /// Size in pixels, such as `1280x720`.
     size: Option<String>,
-    /// Number of GPUs that it needs.
+    /// Number of GPUs that the application needs.
     gpus: u32,
-    /// Whether it stores saves for each user.
+    /// Whether the application stores saves for each user.
     saves: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::http::caller::{Caller, ClientAddress, cookie, cookie_name, same_origi
 use crate::http::refusal::{Problem, Refusal};
 use crate::store::{MAX_NAME, User};
 
-/// Lifetime of the cookie in seconds: the maximum lifetime of a log-in.
+/// Lifetime of the log-in cookie in seconds: the maximum lifetime of a log-in.
 const COOKIE_LIFETIME: u32 = 90 * 24 * 3600;
 
 #[derive(Deserialize, ToSchema)]
@@ -40,14 +40,14 @@ pub(crate) struct NewPassword {
 /// Log-in methods other than name and password.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LoginMethods {
-    /// Name of the OpenID Connect provider; null: there is none.
+    /// Name of the OpenID Connect provider; null if none is configured.
     provider: Option<String>,
 }
 
-/// Where the browser continues.
+/// The page at the provider where the browser continues.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ProviderRedirect {
-    /// A URL at the provider.
+    /// URL of the page.
     pub(super) url: String,
 }
 
@@ -55,11 +55,11 @@ pub(crate) struct ProviderRedirect {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Me {
     name: String,
-    /// Whether it may see and stop the sessions of all users.
+    /// Whether the user may see and stop the sessions of all users.
     operator: bool,
-    /// Whether the account has a password that it can change.
+    /// Whether the account has a password, which the user can change.
     password: bool,
-    /// Value of the header `x-openuvr-csrf` for all requests except GET.
+    /// Value of the header `x-openuvr-csrf`, which all requests except GET must carry.
     csrf: String,
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn ways(State(app): State<Arc<App>>) -> Json<LoginMethods> {
 
 /// Logs in and sets the cookie.
 ///
-/// The response does not distinguish a wrong password, a missing account and an exceeded limit.
+/// For a wrong password and for a missing account, the response is the same.
 #[utoipa::path(
     post, path = "/api/login", request_body = LogIn,
     responses(
@@ -102,7 +102,7 @@ pub(crate) async fn log_in(
         network: from.into(),
         device: app.devices.read(device.as_deref(), &name),
     };
-    // This runs in its own task: a started attempt is counted even if the browser disconnects.
+    // The check runs in its own task, so that a started attempt is counted even if the browser disconnects.
     let checked = tokio::spawn(check(Arc::clone(&app), source, name, password));
     let failed = |why: JoinError| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string());
     let user = checked.await.map_err(failed)?.inspect_err(|why| {
@@ -113,7 +113,7 @@ pub(crate) async fn log_in(
     Ok((AppendHeaders(cookies), Json(me)).into_response())
 }
 
-/// The account, if the password is correct.
+/// Returns the account if the password is correct.
 async fn check(
     app: Arc<App>,
     source: AttemptSource,
@@ -132,7 +132,7 @@ async fn check(
     })
 }
 
-/// The response if a log-in may not be attempted now.
+/// The response if the portal refuses a log-in attempt for now.
 fn too_many(app: &App, why: AttemptRefused) -> Refusal {
     app.counts.login_limited();
     match why {
@@ -148,8 +148,8 @@ fn too_many(app: &App, why: AttemptRefused) -> Refusal {
     }
 }
 
-/// Creates a log-in of this account. Returns its cookies, of which the first is that of the log-in, and the response for the
-/// page. `until` is the log-in's end in seconds since 1970; `device` is the browser's device cookie from earlier log-ins.
+/// Creates a log-in of this account. Returns the log-in cookie, the device cookie, and the response for the page.
+/// `until` is the log-in's end in seconds since 1970. `device` is the browser's device cookie from earlier log-ins.
 pub(super) async fn enter(
     app: &App,
     user: User,
@@ -179,7 +179,7 @@ pub(super) async fn enter(
     Ok((cookies, me))
 }
 
-/// The name of the device cookie, which a browser has after an earlier log-in.
+/// The name of the device cookie. A browser keeps this cookie after a log-in.
 pub(super) fn device_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-device",
@@ -187,8 +187,8 @@ pub(super) fn device_name(secure: bool) -> &'static str {
     }
 }
 
-/// Logs out. If the provider has a log-out page, the response contains its URL, because the next person at the browser would
-/// otherwise still be logged in at the provider.
+/// Logs out. After a log-in through a provider that has a log-out page, the response contains the URL of that page.
+/// Otherwise, the next person at the browser would still be logged in at the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(
@@ -249,7 +249,7 @@ pub(crate) async fn change_password(
     let source = AttemptSource {
         name: name.clone(),
         network: from.into(),
-        // A logged-in browser counts as known.
+        // A logged-in browser counts as a known device.
         device: Some(caller.token),
     };
     let attempt = app.attempts.start(source).await;
@@ -269,7 +269,7 @@ pub(crate) async fn change_password(
 
 pub(super) type Cookie = (header::HeaderName, HeaderValue);
 
-/// The header that sets a cookie, or removes it with `kept` of 0.
+/// The header that sets a cookie for `kept` seconds; a `kept` of 0 removes the cookie.
 pub(super) fn set_cookie(
     name: &str,
     value: &str,
@@ -277,8 +277,8 @@ pub(super) fn set_cookie(
     secure: bool,
 ) -> Result<Cookie, Refusal> {
     let secure = if secure { "; Secure" } else { "" };
-    // Lax, because the log-in must survive links from other sites to the portal, and redirects from a provider. GET changes
-    // nothing except for the browser's own OpenID Connect response.
+    // `SameSite` is Lax, because the browser must send the cookie after links from other sites and after redirects from
+    // a provider. A GET request changes nothing, except for the callback of the browser's own OpenID Connect log-in.
     let text = format!("{name}={value}; Path=/; Max-Age={kept}; HttpOnly; SameSite=Lax{secure}");
     let value = HeaderValue::from_str(&text)
         .map_err(|why| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()))?;

@@ -1,8 +1,8 @@
 //! Log-in with an OpenID Connect provider.
 //!
-//! An account is identified only by issuer and subject. A name or e-mail address from the provider never selects an existing
-//! account, because a user who can choose them at the provider could take over another account. The operator links an
-//! existing account (`openuvr portal user link`).
+//! An account is identified only by issuer and subject. A name or e-mail address from the provider never selects an
+//! existing account: at many providers, users can choose these, and could then take over other accounts. The operator
+//! links an existing account (`openuvr portal user link`).
 
 use std::sync::Arc;
 
@@ -23,13 +23,14 @@ use crate::http::refusal::{Problem, Refusal};
 use crate::oidc::{Identity, OidcError, Provider};
 use crate::store::{StoreError, User, now};
 
-/// Lifetime of the cookie that binds a log-in to a browser, in seconds: the maximum duration of a log-in.
+/// Lifetime in seconds of the cookie that binds a started log-in to a browser: the maximum time that a user takes to
+/// log in at the provider.
 const COOKIE_LIFETIME: u32 = 600;
 
-/// Maximum length of a state in bytes. The portal's states have 22.
+/// Maximum length of a state in bytes. The states that the portal creates have 22 bytes.
 const MAX_STATE: usize = 64;
 
-/// Query of the redirect from a provider.
+/// Query of the redirect from the provider.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ProviderResponse {
@@ -39,16 +40,16 @@ pub(crate) struct ProviderResponse {
     state: Option<String>,
     /// The issuer (RFC 9207).
     iss: Option<String>,
-    /// Why there is no code (RFC 6749, section 4.1.2.1).
+    /// Why the response contains no code (RFC 6749, section 4.1.2.1).
     error: Option<String>,
 }
 
 /// Why a log-in failed. The page has a message for each value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LoginFailure {
-    /// The log-in was not started in this browser, has expired, or has been used.
+    /// The log-in was not started in this browser, has expired, or has already been completed.
     State,
-    /// The user or the provider denied it.
+    /// The user or the provider denied the log-in.
     Denied,
     /// The provider does not respond.
     Provider,
@@ -56,9 +57,9 @@ enum LoginFailure {
     Token,
     /// The user is not in any group with access.
     Group,
-    /// There is no account, and none is created.
+    /// The user has no account, and the configuration does not allow creating one.
     Account,
-    /// The name is in use or not valid for an account.
+    /// The user's name is in use, or is not valid for an account.
     Name,
     /// The database does not respond.
     Database,
@@ -104,7 +105,7 @@ impl std::convert::From<OidcError> for LoginFailure {
     }
 }
 
-/// Starts a log-in with the provider: sets a cookie that binds it to this browser, and returns the URL to open.
+/// Starts a log-in with the provider. Sets a cookie that binds the log-in to this browser, and returns the URL to open.
 #[utoipa::path(
     post, path = "/api/oidc/login", operation_id = "begin",
     responses(
@@ -159,8 +160,8 @@ pub(crate) async fn start(
         .into_response())
 }
 
-/// The redirect target of the provider: logs in and redirects to the page. On failure, the reason follows `#login=` in
-/// the page's URL.
+/// The URL to which the provider redirects the browser. Logs in and redirects the browser to the page. On failure, the
+/// reason follows `#login=` in the page's URL.
 #[utoipa::path(
     get, path = "/api/oidc/callback", params(ProviderResponse),
     responses((status = 303, description = "redirect to the page"), (status = 404, body = Problem)),
@@ -239,7 +240,7 @@ async fn account(app: &App, provider: &Provider, identity: Identity) -> Result<U
         return Ok(user);
     }
     if !provider.section().create {
-        // The operator needs the subject to create the account.
+        // The log contains the subject, because the operator needs it to create the account.
         info!(subject = identity.subject, "no account for this subject");
         return Err(LoginFailure::Account);
     }

@@ -24,9 +24,9 @@ pub(crate) struct Load {
     /// The engine.
     launcher: String,
     servers: Vec<ServerView>,
-    /// Why the engine does not respond; null: it does.
+    /// Why the engine does not respond; null if it responds.
     trouble: Option<String>,
-    /// The skipped applications, with reasons.
+    /// The skipped catalogue entries, with reasons.
     problems: Vec<String>,
     /// Whether new sessions are refused.
     draining: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Load {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ServerView {
     name: String,
-    /// Why it accepts no sessions; null: it does.
+    /// Why the server accepts no sessions; null if it accepts sessions.
     trouble: Option<String>,
     sessions: u32,
     /// Maximum number of concurrent sessions.
@@ -53,9 +53,9 @@ pub(crate) struct ServerView {
 pub(crate) struct UserView {
     name: String,
     operator: bool,
-    /// Maximum number of concurrent sessions; null: the configured default.
+    /// Maximum number of concurrent sessions; null for the configured default.
     sessions: Option<u32>,
-    /// Log-in is not possible, and its sessions are stopped.
+    /// Whether log-in is disabled. The sessions of a disabled account are stopped.
     disabled: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct NewUser {
     sessions: Option<u32>,
 }
 
-/// The password of a new account, shown once.
+/// A new account with its password, which is shown only once.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MadeUser {
     name: String,
@@ -90,7 +90,7 @@ pub(crate) struct Drain {
     draining: bool,
 }
 
-/// The sessions of all users, newest first, with statistics of their players and observers.
+/// The sessions of all users, newest first, with statistics of their subscribers.
 #[utoipa::path(
     get, path = "/api/operator/sessions", operation_id = "operator_sessions", security(("cookie" = [])),
     responses(
@@ -146,7 +146,7 @@ pub(crate) async fn servers(
     }))
 }
 
-/// Refuses or accepts new sessions. Running sessions continue.
+/// Sets whether the portal refuses new sessions. Running sessions continue.
 #[utoipa::path(
     put, path = "/api/operator/draining", request_body = Drain, security(("cookie" = [])),
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem)),

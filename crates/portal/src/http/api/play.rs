@@ -19,7 +19,7 @@ use crate::turn::IceServer;
 pub(crate) struct PlayView {
     /// Display name of the application.
     title: String,
-    /// The user may only watch.
+    /// Whether the user may only watch.
     watches: bool,
     /// ICE servers for the browser. Their credentials are valid for a day.
     ice_servers: Vec<IceServer>,

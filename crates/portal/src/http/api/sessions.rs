@@ -22,10 +22,10 @@ use crate::http::refusal::{Problem, Refusal};
 use crate::http::view::{PastView, SessionView};
 use crate::launch::SessionId;
 
-/// Maximum number of entries of the history.
+/// Maximum number of entries in the history.
 const HISTORY: u32 = 100;
 
-/// Maximum length of a key's text in characters. A key of 32 bytes has 43.
+/// Maximum length of a key's text in characters. The text of a 32-byte key has 43.
 const MAX_KEY: usize = 64;
 
 #[derive(Deserialize, ToSchema)]
@@ -36,17 +36,17 @@ pub(crate) struct StartRequest {
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct ShareRequest {
-    /// Whether all users may watch it.
+    /// Whether all users may watch the session.
     shared: bool,
 }
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct TicketRequest {
-    /// Observe only. This is implied unless the user owns the session.
+    /// Whether the client only observes. Clients of users other than the owner always only observe.
     #[serde(default)]
     watch: bool,
-    /// Public key of the client in base64url: the ticket is valid for this client only. Without one, it is valid for
-    /// the first client that presents it.
+    /// Public key of the client in base64url. The ticket is then valid for this client only. A ticket without a key is
+    /// valid for the first client that presents it.
     #[serde(default)]
     key: Option<String>,
 }
@@ -54,15 +54,15 @@ pub(crate) struct TicketRequest {
 /// Grants one native client access to one session, once. Browsers play at `/play/{id}/` without a ticket.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TicketView {
-    /// Link that opens the native client; null: the session does not accept native clients.
+    /// Link that opens the native client; null if the session does not accept native clients.
     native: Option<String>,
-    /// The ticket by itself.
+    /// The ticket without the link.
     ticket: String,
     /// Expiry, in seconds since 1970.
     not_after: u64,
 }
 
-/// The user's sessions and those that others share, newest first.
+/// The user's own sessions and the sessions that other users share, newest first.
 #[utoipa::path(
     get, path = "/api/sessions", security(("cookie" = [])),
     responses((status = 200, body = [SessionView]), (status = 401, body = Problem)),
@@ -100,9 +100,9 @@ pub(crate) async fn session(
     Ok(Json(SessionView::of(&state, &applications, &caller.user)))
 }
 
-/// Starts an application as the session with this id, a random UUID chosen by the caller.
+/// Starts an application as the session with this id. The caller chooses the id, a random UUID.
 ///
-/// This is idempotent: after a lost response, the caller repeats the request with the same id.
+/// The request is idempotent: if a response is lost, the caller repeats the request with the same id.
 #[utoipa::path(
     put, path = "/api/sessions/{id}", request_body = StartRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
@@ -137,7 +137,8 @@ pub(crate) async fn start(
     Ok((StatusCode::ACCEPTED, Json(view)))
 }
 
-/// Ends a session: one's own or, as an operator, any. Removes an ended session from the list.
+/// Ends a session. Users can end their own sessions; operators can end any session. A session that has already ended is
+/// removed from the list.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", security(("cookie" = [], "csrf" = [])), params(("id" = String, Path)),
     responses(
@@ -161,7 +162,7 @@ pub(crate) async fn stop(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Permits or forbids watching of one's session by all users.
+/// Sets whether all users may watch the caller's session.
 #[utoipa::path(
     put, path = "/api/sessions/{id}/shared", request_body = ShareRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
@@ -188,7 +189,7 @@ pub(crate) async fn share(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A ticket for one client: as player for one's own session, otherwise as observer.
+/// Creates a ticket for one client. Owners get the role of a player, other users the role of an observer.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/ticket", request_body = TicketRequest, security(("cookie" = [], "csrf" = [])),
     params(("id" = String, Path)),
@@ -237,7 +238,7 @@ pub(crate) async fn ticket(
     }))
 }
 
-/// The client with this key.
+/// The holder of this client key; `None` if the key is invalid.
 fn holder(text: &str) -> Option<Holder> {
     let bytes = (text.len() <= MAX_KEY).then(|| URL_SAFE_NO_PAD.decode(text).ok());
     let key = PublicKey(bytes??.try_into().ok()?);
@@ -247,11 +248,13 @@ fn holder(text: &str) -> Option<Holder> {
 /// The end of a session's log.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LogView {
-    /// The newest lines that its programs have written to standard error, at most 16 KiB. Empty if its engine keeps no log.
+    /// The newest lines that the session's programs have written to standard error, at most 16 KiB. Empty if the engine
+    /// keeps no log.
     text: String,
 }
 
-/// The end of a session's log, even after the session's end: of one's own session or, as an operator, of any.
+/// The end of a session's log, which stays available after the session's end. Users can read the logs of their own
+/// sessions; operators can read any log.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/log", security(("cookie" = [])), params(("id" = String, Path)),
     responses(

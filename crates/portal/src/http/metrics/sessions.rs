@@ -1,4 +1,5 @@
-//! Statistics of running sessions' subscribers for Prometheus: a sample for each session, kind and role.
+//! Statistics of the subscribers of running sessions, for Prometheus. There is one sample for each session, kind of
+//! subscriber and role.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use openuvr_proto::host::figures::{GroupFigures, LatencyFigures};
 use super::write_family;
 use crate::sessions::SessionState;
 
-/// A value and its additional labels.
+/// Labels in addition to those of the group, and a value.
 type Sample = (&'static str, f64);
 
 pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
@@ -40,7 +41,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "frames_per_second",
-        "Complete frames displayed per second (minimum).",
+        "Complete frames displayed per second, minimum of the subscribers.",
         |group| {
             group
                 .frames_per_second
@@ -51,7 +52,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "latency_seconds",
-        "Latency from capture to display (maximum).",
+        "Latency from capture to display, maximum of the subscribers.",
         |group| {
             let quantiles = |of: LatencyFigures| {
                 let [p50, p99] = [of.p50, of.p99].map(|span| span.as_secs_f64());
@@ -62,7 +63,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, which compares two clocks.",
+        "Maximum error of the latency, which is measured between two clocks.",
         |group| {
             let bound = group
                 .latency

@@ -1,4 +1,5 @@
-//! Endpoints of sessions. They are read from the sessions' logs once, and stored in an annotation of their Pods.
+//! Endpoints of sessions. The portal reads each endpoint from the session's log once, and stores it in an annotation of
+//! the session's Pod.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +15,19 @@ use tokio::time::sleep;
 use super::pod;
 use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
-/// Initial delay between two reads; it doubles up to [`MAX_DELAY`].
+/// Initial delay between two reads of a log. The delay doubles up to [`MAX_DELAY`].
 const MIN_DELAY: Duration = Duration::from_millis(100);
-/// Maximum delay. Programs that print nothing are read rarely.
+/// Maximum delay. It limits the load from programs that print nothing.
 const MAX_DELAY: Duration = Duration::from_secs(10);
-/// Number of logs that are read concurrently; a guess, so that many simultaneous starts leave capacity of the API server for
-/// other clients.
+/// Maximum number of concurrent log reads; a guess. When many sessions start at the same time, the API server must keep
+/// capacity for other clients.
 const CONCURRENCY: usize = 16;
 
-/// Length of the inspected beginning of a log in bytes; a guess: drivers and display servers print warnings before the
-/// line.
+/// The endpoint line must be within this many bytes from the start of a log; a guess. Drivers and display servers print
+/// warnings before the line.
 const MAX_LOG_BYTES: usize = 64 * 1024;
 
-/// Sessions without an endpoint.
+/// The sessions whose endpoint is not known yet.
 pub(super) struct Endpoints {
     waiting: Mutex<BTreeSet<SessionId>>,
     places: Semaphore,
@@ -50,8 +51,8 @@ enum ReadOutcome {
 }
 
 impl Endpoints {
-    /// Reads the log of a starting session in the background until it contains the endpoint, unless it is already being
-    /// read.
+    /// Reads the log of a starting session in the background until the log contains the endpoint. Does nothing if the
+    /// log is already being read.
     pub(super) fn watch_log(self: &Arc<Self>, pods: &Api<Pod>, pod: &Pod, observed: &Observed) {
         let runs = pod
             .status
@@ -115,11 +116,11 @@ impl Endpoints {
     }
 }
 
-/// Finds the endpoint's line in the beginning of a log; `None` if it is not there yet. A log mixes standard output and
-/// standard error, so the line is the first one that looks like JSON.
+/// Finds the endpoint line at the beginning of a log; `None` if the log does not contain it yet. A log mixes standard
+/// output and standard error, so the first line that starts with `{` counts.
 ///
 /// # Errors
-/// Returns an error if the line is invalid, or has not appeared within `MAX_LOG_BYTES` bytes.
+/// Returns an error if the line is invalid, or if it is not within the first `MAX_LOG_BYTES` bytes.
 pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     let mut lines = log.split_inclusive('\n');
     let line = lines.find(|line| line.starts_with('{'));
@@ -131,7 +132,7 @@ pub(crate) fn line(log: &str) -> Result<Option<&str>, LineError> {
     }
 }
 
-/// The patch that ends a Pod by setting its deadline to one second, and stores the reason in an annotation.
+/// The patch that ends a Pod: it sets the Pod's deadline to one second, and stores the reason in an annotation.
 fn refuse(why: &str) -> serde_json::Value {
     json!({
         "metadata": {"annotations": {pod::REFUSED: why}},
@@ -151,7 +152,7 @@ mod tests {
             line(&format!("{before}{output}more\n")).unwrap(),
             Some(output)
         );
-        // Not yet, or incomplete.
+        // The line is missing or incomplete.
         assert_eq!(line(&before).unwrap(), None);
         assert_eq!(
             line(&format!("{before}{}", output.trim_end())).unwrap(),

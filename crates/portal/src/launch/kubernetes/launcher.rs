@@ -18,23 +18,23 @@ use super::endpoints::Endpoints;
 use super::{KubernetesConfig, NAME, phase, pod};
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId, log};
 
-/// Pods per page of a list; the API server's own clients use some hundred.
+/// Number of Pods per page of a list. The API server's own clients use some hundred.
 const PAGE: u32 = 500;
 
-/// Number of requested log lines; [`log::MAX_TAIL`] fits as many short ones.
+/// Number of log lines to request. If they are short, all of them fit into [`log::MAX_TAIL`].
 const LOG_LINES: i64 = 500;
 
 /// The Kubernetes launcher.
 #[derive(Clone)]
 pub struct Kubernetes {
     config: Arc<KubernetesConfig>,
-    /// Created on first use, because it needs credentials.
+    /// The client is created on first use, because it needs credentials.
     client: Arc<OnceCell<Client>>,
     endpoints: Arc<Endpoints>,
 }
 
 impl Kubernetes {
-    /// A launcher for this cluster. It does not connect yet.
+    /// Creates a launcher for this cluster, without connecting to it.
     #[must_use]
     pub fn new(config: KubernetesConfig) -> Kubernetes {
         Kubernetes {
@@ -99,7 +99,8 @@ impl Launcher for Kubernetes {
         let Some(found) = pods.get_opt(&name).await.map_err(unavailable)? else {
             return Ok(());
         };
-        // No event will report the end of a lost session. Its node ends it when the node is back.
+        // A lost session is deleted without a grace period, because its unreachable node would never confirm the end.
+        // The node ends the session's program when the node is back.
         let grace = match phase::of(&found).is_final() {
             true => 0,
             false => u32::try_from(grace.as_secs()).unwrap_or(u32::MAX).max(1),
@@ -122,7 +123,7 @@ impl Launcher for Kubernetes {
     fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
         let launcher = self.clone();
         let begun = stream::once(async move {
-            // Until the cluster is reachable.
+            // Retries until the cluster is reachable.
             let pods = launcher.pods().await;
             match pods {
                 Ok(pods) => follow(launcher, pods),
@@ -147,14 +148,14 @@ impl Launcher for Kubernetes {
         match self.pods().await?.logs(&pod::name(session), &wanted).await {
             Ok(said) => Ok(Some(log::tail(said.as_bytes()))),
             Err(kube::Error::Api(why)) if why.is_not_found() => Ok(None),
-            // Its container has not been created.
+            // Kubernetes has not created the session's container yet.
             Err(kube::Error::Api(why)) if why.code == 400 => Ok(None),
             Err(why) => Err(unavailable(why)),
         }
     }
 
     async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
-        // The portal has no permission to list nodes, but it knows the nodes of its sessions.
+        // The portal has no permission to list nodes, so the list contains only the nodes of its sessions.
         let mut all: BTreeMap<String, Server> = BTreeMap::new();
         for pod in self.all().await? {
             let Some(observed) = phase::observed(&pod).filter(|of| !of.phase.is_final()) else {
@@ -190,7 +191,7 @@ fn follow(
         .labels(pod::SELECTOR)
         .page_size(PAGE);
     let events = watch_pods(pods.clone(), wanted).default_backoff();
-    // Sessions that were known before a list restarted. Those missing in the new list are gone.
+    // `known` contains the sessions before the watcher restarts its list. Those missing in the new list are gone.
     let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let changes = events.map(move |event| {
@@ -234,7 +235,7 @@ fn follow(
     changes.flatten().boxed()
 }
 
-/// The state of a session whose Pod is gone.
+/// The final state of a session whose Pod is gone.
 fn gone_by(last: Observed) -> Observed {
     match last.phase {
         Phase::Ended { .. } => last,

@@ -1,9 +1,9 @@
-//! Sessions as Pods of Kubernetes, one Pod for each, through its API.
+//! Sessions as Kubernetes Pods, one Pod per session, through the Kubernetes API.
 //!
-//! A Pod is named `ouvr-SESSION`, so that the API server itself rejects duplicates. It belongs to no Job or Deployment,
-//! because no controller may restart a session. The Pod's annotations contain the portal's data about the session. The
-//! endpoint is the first line of the log. It is read once and stored in an annotation, so that one list contains everything
-//! that a restarted portal needs.
+//! A Pod is named `ouvr-SESSION`, so that the API server itself rejects duplicates. The Pod belongs to no Job or
+//! Deployment, because no controller may restart a session. The Pod's annotations contain the portal's data about the
+//! session. The program prints the endpoint as one line to the log. The portal reads this line once and stores it in an
+//! annotation. Therefore, the list of Pods contains everything that a restarted portal needs.
 //!
 //! The portal's permissions are in `crates/portal/deploy/kubernetes.yaml`.
 

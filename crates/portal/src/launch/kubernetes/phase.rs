@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use super::pod;
 use crate::launch::{Endpoint, Observed, Phase};
 
-/// The session of a Pod; `None` for other Pods.
+/// The session that a Pod runs; `None` if it is not a Pod of the portal.
 pub(crate) fn observed(pod: &Pod) -> Option<Observed> {
     let annotation = |name| pod.annotations().get(name).cloned().unwrap_or_default();
     let spec = pod.spec.as_ref();
@@ -27,7 +27,7 @@ pub(crate) fn observed(pod: &Pod) -> Option<Observed> {
     })
 }
 
-/// The state of a Pod.
+/// The state of a Pod's session.
 pub(super) fn of(pod: &Pod) -> Phase {
     let status = pod.status.as_ref();
     let state = container(pod);
@@ -111,7 +111,7 @@ fn condition<'a>(pod: &'a Pod, name: &str) -> Option<&'a PodCondition> {
     all.iter().find(|of| of.type_ == name)
 }
 
-/// Whether it is being deleted because its node does not respond.
+/// Whether the Pod is being deleted because its node does not respond.
 fn is_node_lost(condition: &&PodCondition) -> bool {
     condition.status == "True" && condition.reason.as_deref() == Some("DeletionByTaintManager")
 }

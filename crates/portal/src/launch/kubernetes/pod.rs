@@ -17,21 +17,21 @@ use crate::launch::{LaunchSpec, SessionId};
 
 /// Name prefix of the portal's Pods.
 pub(super) const PREFIX: &str = "ouvr-";
-/// The common label of the portal's Pods.
+/// The label of all Pods of the portal.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "openuvr-portal");
-/// Selects the portal's Pods.
+/// The label selector for the portal's Pods.
 pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=openuvr-portal";
 
-/// The owner of a session. It is an annotation, because labels cannot contain every name.
+/// Annotation: the owner of a session. It is not a label, because labels cannot contain every account name.
 pub(super) const USER: &str = "openuvr/user";
 /// The application.
 pub(super) const APPLICATION: &str = "openuvr/application";
-/// The endpoint line of its program.
+/// Annotation: the endpoint line of the session's program.
 pub(super) const ENDPOINT: &str = "openuvr/endpoint";
-/// The reason if the portal has ended it on its own.
+/// Annotation: the reason why the portal has ended the session, if it did so without a request.
 pub(super) const REFUSED: &str = "openuvr/refused";
 
-/// Default grace period; a guess, enough to save.
+/// Default grace period in seconds; a guess, enough to save.
 const GRACE: i64 = 10;
 
 /// Name of a session's Pod.
@@ -39,7 +39,7 @@ pub(crate) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
 
-/// The session of one of the portal's Pods.
+/// The session of a Pod; `None` if it is not a Pod of the portal.
 pub(super) fn session(pod: &Pod) -> Option<SessionId> {
     pod.name_any().strip_prefix(PREFIX)?.parse().ok()
 }
@@ -86,7 +86,7 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
     }
 }
 
-/// Number of GPUs of a Pod.
+/// Number of GPUs assigned to a Pod.
 pub(crate) fn gpus(pod: &Pod, resource: &str) -> u32 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let limits = containers.filter_map(|of| of.resources.as_ref()?.limits.as_ref()?.get(resource));
@@ -94,7 +94,7 @@ pub(crate) fn gpus(pod: &Pod, resource: &str) -> u32 {
     numbers.fold(0, u32::saturating_add)
 }
 
-/// Requirements of the Pod Security Standard "restricted" for a Pod (Kubernetes, "Pod Security Standards").
+/// The settings that the Pod Security Standard "restricted" requires of a Pod (Kubernetes, "Pod Security Standards").
 fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
@@ -104,15 +104,15 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
             type_: "RuntimeDefault".to_owned(),
             localhost_profile: None,
         }),
-        // Kubernetes creates folders of the volume with its group and permissions.
+        // Kubernetes creates folders on the volume with this group and its permissions.
         fs_group: saves.map(|of| of.group),
-        // This avoids that comparing the owners of all saved files delays the start.
+        // Without this policy, Kubernetes would check the owner of every saved file, which would delay the start.
         fs_group_change_policy: saves.map(|_| "OnRootMismatch".to_owned()),
         ..PodSecurityContext::default()
     }
 }
 
-/// Requirements of the same standard for a container.
+/// The settings that the same standard requires of a container.
 fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
@@ -146,7 +146,7 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: None,
-                // Address of the portal and the media relay.
+                // The address at which the portal and the media relay reach the session.
                 field_path: match config.network {
                     Network::Pod => "status.podIP",
                     Network::Host => "status.hostIP",
@@ -193,7 +193,7 @@ fn shared_memory(config: &KubernetesConfig) -> Volume {
 /// Name of the saves volume in a Pod.
 const SAVES: &str = "saves";
 
-/// The volume and mount for the folder in the session's arguments, and for no other folder.
+/// The saves volume, and the mount of the single folder that the session's arguments name (`--save=FOLDER`).
 fn saves<'a>(
     config: &'a KubernetesConfig,
     spec: &LaunchSpec,
@@ -230,7 +230,7 @@ fn variable(name: &str, value: &str) -> EnvVar {
     }
 }
 
-/// Escapes `$(NAME)`, which Kubernetes would expand.
+/// Escapes `$(NAME)`, because Kubernetes would expand it.
 fn literal(word: &str) -> String {
     word.replace("$(", "$$(")
 }
@@ -256,8 +256,9 @@ fn resources(config: &KubernetesConfig, spec: &LaunchSpec) -> ResourceRequiremen
     }
 }
 
-/// Sessions on unresponsive nodes end sooner than by default. By convention of device plugins, nodes with GPUs are tainted
-/// with the resource's name, so that only Pods that need GPUs are placed there.
+/// The tolerations of a Pod. Sessions on unresponsive nodes end sooner than by Kubernetes' default. Nodes with GPUs
+/// have a taint with the name of the GPU resource, by convention of device plugins. Only Pods that need GPUs tolerate
+/// this taint.
 fn tolerations(config: &KubernetesConfig, spec: &LaunchSpec) -> Vec<Toleration> {
     let mut all: Vec<Toleration> = [
         "node.kubernetes.io/not-ready",
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(mounts[1].name, volume.name);
         assert_eq!(mounts[1].mount_path, "/data/saves/ada/game");
         assert_eq!(mounts[1].sub_path.as_deref(), Some("ada/game"));
-        // An application without saves, and with arguments of its own.
+        // This application has no saves. The `--save` after `--` is an argument of the application itself.
         let without = ["--", "game", "--save=/data/saves/eve/game"];
         assert_eq!(volumes(&config, &without), [SHM]);
     }
@@ -370,7 +371,7 @@ mod tests {
             (dropped.add, dropped.drop),
             (None, Some(vec!["ALL".to_owned()]))
         );
-        // The volume types must be those that this standard allows: no path of the node.
+        // This standard does not allow volumes from a path of the node.
         let volumes = pod.volumes.unwrap();
         assert!(volumes.iter().all(|of| of.host_path.is_none()));
     }
@@ -428,7 +429,7 @@ mod tests {
             memory: 3 << 30,
             ..spec(&[])
         };
-        // Processors are not limited, because throttling would interrupt a stream.
+        // Processor time has no limit, because throttling would interrupt a stream.
         let needed = [
             "asks for cpu 1500m",
             "asks for memory 3221225472",

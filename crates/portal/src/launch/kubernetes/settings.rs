@@ -1,43 +1,46 @@
-//! Settings of the Kubernetes launcher. A portal without this launcher reads them, too, and reports that it is missing.
+//! Settings of the Kubernetes launcher. A portal built without this launcher reads the settings, too, and reports that
+//! the launcher is missing.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Size of `/dev/shm` in bytes. Browsers and games place images there, and the default of a container is 64 MiB. A guess,
-/// for a few buffers of 3840x2160 pixels.
+/// Size of `/dev/shm` in bytes. Browsers and games store images there, and the default of 64 MiB for a container is too
+/// small. A guess: a few buffers of 3840x2160 pixels.
 pub const SHARED_MEMORY: u64 = 256 << 20;
 
 /// Configuration of the Kubernetes launcher.
 #[derive(Clone, Debug)]
 pub struct KubernetesConfig {
-    /// kubeconfig file; by default as for kubectl, or as for a Pod of the cluster itself.
+    /// kubeconfig file. If it is `None`, the launcher uses the file that kubectl would use, or the service account of
+    /// the portal's own Pod.
     pub kubeconfig: Option<PathBuf>,
     /// Namespace of the Pods.
     pub namespace: String,
     /// Image with the session program.
     pub image: String,
-    /// The program and its first arguments, which replace the image's command; empty: the image's command.
+    /// The session program and its first arguments. They replace the image's command. If the list is empty, the image's
+    /// command runs.
     pub program: Vec<String>,
-    /// Resource name of GPUs.
+    /// Name of the GPU resource.
     pub gpu: String,
-    /// Node label by which [`LaunchSpec::zone`](crate::launch::LaunchSpec::zone) selects.
+    /// The node label whose value must equal [`LaunchSpec::zone`](crate::launch::LaunchSpec::zone).
     pub zone: String,
-    /// How long a node may be unreachable before its sessions are lost. The default of Kubernetes, 5 minutes, is too long
-    /// for a player.
+    /// How long a node may be unreachable before its sessions count as lost. Kubernetes' default of 5 minutes is too
+    /// long for a player.
     pub unreachable: Duration,
-    /// Volume for saves. Without it, they are deleted with the Pod.
+    /// Volume for saves. Without a volume, saves are deleted with the Pod.
     pub saves: Option<SavesVolume>,
     /// Network of the Pods.
     pub network: Network,
-    /// UID and GID of the program, which must not be root (Pod Security Standards, "restricted").
+    /// UID and GID of the program. Root is not allowed (Pod Security Standards, "restricted").
     pub user: i64,
     /// Image pull secrets (`imagePullSecrets`).
     pub pull_secrets: Vec<String>,
-    /// Runtime class of the containers (`runtimeClassName`), if not the cluster's default.
+    /// Runtime class of the containers (`runtimeClassName`); `None` for the cluster's default.
     pub runtime_class: Option<String>,
-    /// Size of `/dev/shm` in bytes; counts as memory of the Pod.
+    /// Size of `/dev/shm` in bytes. Its content counts as memory of the Pod.
     pub shared_memory: u64,
 }
 
@@ -45,8 +48,8 @@ pub struct KubernetesConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// The Pod network. The portal connects to it; media needs a relay (TURN) that can reach it; and native clients cannot
-    /// connect unless Pod addresses are routed to them.
+    /// The Pod network. The portal connects to Pod addresses. Media needs a relay (TURN) that can reach these
+    /// addresses. Native clients cannot connect unless Pod addresses are routed to them.
     #[default]
     Pod,
     /// The node's network (`hostNetwork`). Media flows directly to browsers and native clients. The namespace must be exempt
@@ -54,14 +57,15 @@ pub enum Network {
     Host,
 }
 
-/// A volume shared by all nodes, with the saves of all users.
+/// A volume with the saves of all users. All nodes share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavesVolume {
-    /// Its claim (PersistentVolumeClaim), in the namespace of the Pods.
+    /// The volume's claim (PersistentVolumeClaim), in the namespace of the Pods.
     pub claim: String,
-    /// Its root in the arguments of a session: `--save=ROOT/USER/APPLICATION`. A Pod mounts only its own folder there.
+    /// The path of the volume's root in a session's arguments: `--save=ROOT/USER/APPLICATION`. A Pod mounts only this
+    /// one folder of the volume.
     pub root: PathBuf,
-    /// Its group, which is a supplementary group of the program.
+    /// The volume's group. It is a supplementary group of the program.
     pub group: i64,
 }
 

@@ -1,5 +1,5 @@
-//! Environment of a session: an allow list, because the portal's environment may contain passwords, tokens and internal
-//! addresses.
+//! Selects the environment variables that a session inherits. It is an allow list, because the portal's environment may
+//! contain passwords, tokens and internal addresses.
 
 use std::ffi::OsString;
 
@@ -34,7 +34,7 @@ const NAMES: [&str; 26] = [
     "XDG_STATE_HOME",
 ];
 
-/// Prefixes of additional variables.
+/// Name prefixes of further variables that programs need.
 const PREFIXES: [&str; 15] = [
     "ALSA_",
     "GALLIUM_",
@@ -56,7 +56,7 @@ const PREFIXES: [&str; 15] = [
 /// The prefix of the portal's own variables, which are excluded.
 const PORTAL: &str = "OPENUVR_PORTAL_";
 
-/// The variables of a session; the operator configures `more`.
+/// The variables that a session inherits. `more` contains additional names that the operator configures.
 pub(super) fn allowed(
     all: impl Iterator<Item = (OsString, OsString)>,
     more: &[String],

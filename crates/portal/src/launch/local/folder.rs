@@ -1,4 +1,4 @@
-//! On-disk state of a session, which lets a restarted portal resume after a crash at any point.
+//! On-disk state of a session. With it, a restarted portal resumes after a crash at any point.
 //!
 //! ```text
 //! FOLDER/lock                 locked by the running portal
@@ -26,10 +26,10 @@ use super::process::{self, Process};
 use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchSpec, MAX_LINE, SessionId};
 
-/// Maximum length of these files in bytes: the specification is the longest.
+/// Maximum length of a JSON file in bytes. The specification is the longest of these files.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// How long to wait for another portal's lock, and the retry interval.
+/// How long to wait until another portal releases the lock, and the retry interval.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -46,7 +46,7 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// All sessions under `root`, and the problems of unreadable ones. Removes incomplete folders that have not been renamed.
+/// All sessions under `root`. Removes incomplete folders, which have not been renamed.
 pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root)? {
@@ -62,10 +62,10 @@ pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     Ok(found)
 }
 
-/// Creates the portal's folder and locks it for this process.
+/// Creates the folder of all sessions and locks it for this process.
 ///
 /// # Errors
-/// Returns an error if it cannot be created, or if another portal uses it ([`ErrorKind::WouldBlock`]).
+/// Returns an error if the folder cannot be created, or if another portal uses it ([`ErrorKind::WouldBlock`]).
 pub(super) fn take(root: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -121,7 +121,8 @@ impl Folder {
             .ok()
     }
 
-    /// Marks the session as started, before its program starts. Returns an error if it has been marked before.
+    /// Marks the session as started. Called before its program starts. Returns an error if the session is already
+    /// marked.
     pub(super) fn mark_started(&self) -> io::Result<()> {
         let file = OpenOptions::new()
             .write(true)
@@ -142,7 +143,8 @@ impl Folder {
         self.path.join("stop").exists()
     }
 
-    /// The files for the program's standard input, output and error. The first is locked while a process has it open.
+    /// The files for the program's standard input, output and error. The file for standard input stays locked as long
+    /// as a process has it open.
     pub(super) fn files(&self) -> io::Result<[File; 3]> {
         let held = open(&self.path.join("held"))?;
         held.try_lock()?;
@@ -158,14 +160,15 @@ impl Folder {
         self.write("process.json", process)
     }
 
-    /// The program's process, if it is running. This works even if the portal was killed before it could store the process.
+    /// The program's process; `None` if it is not running. Finds the process even if the portal was killed before it
+    /// stored the process's number.
     pub(super) fn process(&self) -> Option<Process> {
         let written: Option<Process> = self.read("process.json").ok().flatten();
         match written {
             Some(process) => process.is_alive().then_some(process),
             None => {
                 let held = self.path.join("held");
-                // If there is no lock, no process has it as its standard input.
+                // If the file is not locked, no process has it as standard input.
                 let free = File::open(&held).is_ok_and(|file| file.try_lock_shared().is_ok());
                 if free {
                     return None;
@@ -184,18 +187,19 @@ impl Folder {
         said
     }
 
-    /// The reason in the program's last output line, `{"why": …}`.
+    /// The end reason in the program's last output line, `{"why": …}`.
     pub(super) fn last_reason(&self) -> Option<String> {
         let end: serde_json::Value = serde_json::from_str(&self.last_line("said")?).ok()?;
         Some(end.get("why")?.as_str()?.to_owned())
     }
 
-    /// The last line that its programs have written to standard error, if any, as printable text.
+    /// The last line that the session's programs have written to standard error, as printable text; `None` if there is
+    /// no line.
     pub(super) fn last_words(&self) -> Option<String> {
         self.last_line("log")
     }
 
-    /// The end of what its programs have written to standard error.
+    /// The end of the standard error of the session's programs.
     pub(super) fn log(&self) -> io::Result<Option<String>> {
         tail_of_file(&self.path.join("log"))
     }
@@ -221,7 +225,7 @@ impl Folder {
         )
     }
 
-    /// Truncates outputs that have grown too long, but keeps the endpoint.
+    /// Truncates output files that have grown too long, but keeps the endpoint line.
     pub(super) fn trim(&self) {
         let long = |name| {
             let path = self.path.join(name);
@@ -231,7 +235,7 @@ impl Folder {
         if let Some(path) = long("log")
             && let Ok(file) = OpenOptions::new().write(true).open(path)
         {
-            // Writers have it open for appending, and continue at its new end.
+            // Writers opened the file for appending, so they continue at its new end.
             let _ = file.set_len(0);
         }
         if let Some(path) = long("said")
@@ -273,7 +277,7 @@ impl Folder {
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
 
-    /// Writes atomically, even if the power fails.
+    /// Writes a file atomically, even if the power fails.
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let new = self.path.join(format!(".{name}"));
         let mut file = open(&new)?;

@@ -1,4 +1,4 @@
-//! Follows one session to its end, from its start or from when a restarted portal has found it.
+//! Follows one session to its end, either from its start, or from the moment when a restarted portal finds it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::process::{self, Process};
 use super::{Folder, Shared};
 use crate::launch::{Endpoint, SessionId};
 
-/// Poll interval for the endpoint. Imperceptible for users.
+/// Poll interval for the endpoint. Users do not notice such a delay.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Interval for checking the length of its outputs.
+/// Interval at which the length of the session's output files is checked.
 const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Grace period for a program that printed no endpoint or reached its time limit: a guess, enough to end an application
@@ -67,7 +67,7 @@ pub(super) fn follow(
                 () = time::sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => {
                     process.kill();
                     process::sweep(&session.to_string());
-                    // This is repeated, in case a process is blocked in the kernel.
+                    // The kill is repeated every second, in case a process is blocked in the kernel.
                     kill_at = Some(Instant::now() + Duration::from_secs(1));
                 }
                 _ = look.tick() => {
@@ -99,12 +99,13 @@ pub(super) fn follow(
         let code = code.ok().flatten();
         if let Err(why) = tokio::task::spawn_blocking(move || shared.over(session, code, why)).await
         {
-            warn!(%session, "cannot report its end: {why}");
+            warn!(%session, "cannot report the session's end: {why}");
         }
     });
 }
 
-/// The result of a process: the exit code of a child, or the signal that ended it. Unknown for other processes.
+/// Waits for the end of a process. Returns the exit code of a child, or the signal that ended it as an error. For a
+/// process that is not a child, the exit code is unknown (`None`).
 async fn end(process: &Process, child: Option<Child>) -> Result<Option<i32>, i32> {
     use std::os::unix::process::ExitStatusExt as _;
     match child {

@@ -1,12 +1,12 @@
-//! Sessions as processes of this machine, without a daemon.
+//! Sessions as processes on this machine, without a daemon.
 //!
-//! Each session has a folder (`folder`) and a process group. The program's output goes to files there, not to pipes, so
-//! sessions survive the portal. A restarted portal finds them by their folders and compares them with the running processes.
-//! A program that has been started is never started again: if its process has disappeared without a recorded end, the
-//! session is [`Phase::Lost`].
+//! Each session has a folder (`folder`) and a process group. The program's output goes to files in the folder, not to
+//! pipes, so sessions survive the portal. A restarted portal finds the folders and compares them with the running
+//! processes. A program that has been started is never started again. If its process has disappeared without a recorded
+//! end, the session is [`Phase::Lost`].
 //!
-//! Sessions are not isolated from each other: applications run as the portal's user, or as the user to which the
-//! configured program switches.
+//! Sessions are not isolated from each other. Applications run as the portal's user, or as another user if the
+//! configured session program switches to one.
 
 mod environment;
 mod folder;
@@ -37,28 +37,29 @@ use crate::descriptors;
 /// Name in the configuration.
 pub const NAME: &str = "local";
 
-/// Number of changes by which a watcher may lag before it gets a full list; a guess, for a thousand sessions that change at
-/// the same time.
+/// Number of changes that a watcher may miss before it gets a full list; a guess, for a thousand sessions that change
+/// at the same time.
 const WATCH_BACKLOG: usize = 4096;
 
 /// Configuration of the local launcher.
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
-    /// Folder of the sessions' folders; created if missing. Its file system must support locks.
+    /// The folder that contains the folders of all sessions. It is created if it is missing. Its file system must
+    /// support locks.
     pub folder: PathBuf,
     /// The session program and its first arguments, such as `openuvr session`.
     pub program: Vec<OsString>,
     /// Maximum number of concurrent sessions.
     pub places: u32,
-    /// GPUs for all sessions.
+    /// Number of GPUs that all sessions share.
     pub gpus: u32,
-    /// Maximum number of queued sessions. If there are more, [`LaunchError::Full`] is returned.
+    /// Maximum number of queued sessions. A launch beyond this number returns [`LaunchError::Full`].
     pub queue: u32,
-    /// Environment variables of the portal that sessions get in addition to the defaults.
+    /// Names of the portal's environment variables that sessions inherit in addition to the default ones.
     pub environment: Vec<String>,
 }
 
-/// The launcher. Clones share it.
+/// The launcher. Clones share one state.
 #[derive(Clone)]
 pub struct Local {
     shared: Arc<Shared>,
@@ -70,7 +71,7 @@ struct Shared {
     name: String,
     sessions: Mutex<BTreeMap<SessionId, Entry>>,
     changes: broadcast::Sender<Observed>,
-    /// Lock of the folder.
+    /// The lock of the folder of all sessions.
     _lock: File,
 }
 
@@ -81,7 +82,7 @@ struct Entry {
     launched: Option<SystemTime>,
     process: Option<Process>,
     stop: Option<Stop>,
-    /// Wakes the follower when `stop` has been set.
+    /// Wakes the session's follower after `stop` has been set.
     ordered: Arc<Notify>,
 }
 
@@ -92,7 +93,7 @@ struct Stop {
 }
 
 impl Local {
-    /// Opens the folder and finds its running sessions. Needs a tokio runtime.
+    /// Opens the folder of all sessions and finds the running ones. Needs a tokio runtime.
     ///
     /// # Errors
     /// Returns an error if the folder is not usable, or if another portal uses it.
@@ -108,7 +109,7 @@ impl Local {
             io::Error::new(why.kind(), text)
         })?;
         let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        // In the form of /proc.
+        // /proc contains canonical paths, and the folder's paths are compared with them.
         let folder = config.folder.canonicalize()?;
         let shared = Arc::new(Shared {
             config: LocalConfig { folder, ..config },
@@ -131,7 +132,7 @@ impl Launcher for Local {
 
     async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError> {
         let (shared, spec) = (Arc::clone(&self.shared), spec.clone());
-        // File access may block.
+        // Runs in a blocking task, because file access may block.
         let launched = tokio::task::spawn_blocking(move || shared.launch(&spec)).await;
         launched.unwrap_or_else(|why| Err(LaunchError::Unavailable(why.to_string())))
     }
@@ -204,14 +205,15 @@ impl Shared {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares folders and running processes once, when the launcher is opened.
+    /// Adopts the sessions of an earlier portal: compares the folders with the running processes. Called once, when the
+    /// launcher is opened.
     fn adopt(self: &Arc<Shared>) -> io::Result<()> {
         for (session, folder) in folder::all(&self.config.folder)? {
             let spec = match folder.spec() {
                 Ok(spec) if spec.session == session => spec,
                 Ok(_) => continue,
                 Err(why) => {
-                    warn!(%session, "cannot read its folder, which is ignored: {why}");
+                    warn!(%session, "cannot read the session's folder, and ignores it: {why}");
                     continue;
                 }
             };
@@ -223,10 +225,10 @@ impl Shared {
                 (None, None) if !folder.has_started() => self.queued(),
                 (None, None) => {
                     let left = process::sweep(&session.to_string());
-                    warn!(%session, left, "its program had disappeared when the portal started");
+                    warn!(%session, left, "the session's program had disappeared when the portal started");
                     let since = SystemTime::now();
                     if let Err(why) = folder.write_end(&End::Lost { since }) {
-                        warn!(%session, "cannot record that it is lost: {why}");
+                        warn!(%session, "cannot record that the session is lost: {why}");
                     }
                     Phase::Lost { since }
                 }
@@ -336,7 +338,7 @@ impl Shared {
         let [program, first @ ..] = self.config.program.as_slice() else {
             return Err("the portal's configuration has no session program".to_owned());
         };
-        let kept = |why: io::Error| format!("cannot write its folder: {why}");
+        let kept = |why: io::Error| format!("cannot write the session's folder: {why}");
         entry.folder.mark_started().map_err(kept)?;
         let [held, said, log] = entry.folder.files().map_err(kept)?;
         let mut command = Command::new(program);
@@ -361,12 +363,13 @@ impl Shared {
         if let Some(pid) = pid.and_then(Pid::from_raw) {
             descriptors::give(pid);
         }
-        // A child that has exited keeps its process number until it is waited for, but its start time is unknown.
+        // A child that has exited stays a zombie until this process waits for it. `Process::of` would not find a
+        // zombie.
         let process = pid.and_then(Process::of_any);
-        let process = process.ok_or("its program exited immediately")?;
+        let process = process.ok_or("the session program exited immediately")?;
         if let Err(why) = entry.folder.write_process(&process) {
-            // Its standard input identifies it.
-            warn!(session = %spec.session, "cannot record its process: {why}");
+            // A restarted portal can still identify the process by its standard input.
+            warn!(session = %spec.session, "cannot record the session's process: {why}");
         }
         Ok((child, process))
     }
@@ -382,7 +385,7 @@ impl Shared {
                 why: why.clone(),
             };
             if let Err(failed) = entry.folder.write_end(&end) {
-                warn!(%session, "cannot record its end: {failed}");
+                warn!(%session, "cannot record the session's end: {failed}");
             }
             entry.phase = Phase::Ended { code, why };
             entry.process = None;
@@ -404,7 +407,7 @@ impl Shared {
             self.forget(&mut sessions, session);
             return;
         }
-        // This is effective even if the portal ends before the session does.
+        // The file keeps the order effective even if the portal ends before the session does.
         entry.folder.order_stop();
         let waits = is_queued(&entry.phase);
         entry.stop = Some(stop);
@@ -420,7 +423,7 @@ impl Shared {
         if let Some(entry) = sessions.remove(&session)
             && let Err(why) = entry.folder.remove()
         {
-            warn!(%session, "cannot remove its folder: {why}");
+            warn!(%session, "cannot remove the session's folder: {why}");
         }
     }
 
@@ -479,7 +482,7 @@ fn is_queued(phase: &Phase) -> bool {
     matches!(phase, Phase::Queued { .. })
 }
 
-/// Session slots and GPUs in use.
+/// The numbers of session slots and GPUs in use.
 fn in_use(sessions: &BTreeMap<SessionId, Entry>) -> (u32, u32) {
     let with = sessions
         .values()

@@ -1,7 +1,7 @@
-//! A process that need not be a child: its identification, waiting for its end, and its termination.
+//! Identifies a process that need not be a child, waits for its end, and terminates it.
 //!
-//! The system reuses process numbers, so a process is identified by its number, its start time (proc(5), field 22 of
-//! `stat`) and the machine's boot.
+//! The system reuses process numbers. Therefore, a process is identified by its number, its start time (proc(5), field
+//! 22 of `stat`) and the machine's boot id.
 
 use std::fs;
 use std::io::Read as _;
@@ -14,32 +14,32 @@ use serde::{Deserialize, Serialize};
 /// Environment variable that all processes of a session inherit.
 pub(super) const VARIABLE: &str = "OPENUVR_SESSION";
 
-/// Number of bytes that are read of a process's environment. The default limit of Linux is 2 MiB; the variable is at the
+/// How many bytes of a process's environment are read. By default, Linux allows 2 MiB, but the variable is at the
 /// beginning.
 const MAX_ENVIRONMENT: u64 = 256 * 1024;
 
-/// Poll interval for the end of a process that is not a child. A poll takes 10 µs, and the interval is imperceptible for
-/// users.
+/// Interval at which a process that is not a child is polled for its end. A poll takes 10 µs. Users do not notice such
+/// a delay.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The unique identification of a process.
+/// Identifies a process uniquely.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Process {
     pid: i32,
-    /// In clock ticks since boot.
+    /// Start time in clock ticks since boot.
     began: u64,
     boot: String,
 }
 
 impl Process {
-    /// The running process with this number; `None` if there is none, or it is a zombie.
+    /// The running process with this number; `None` if there is no such process or if it is a zombie.
     pub(super) fn of(pid: i32) -> Option<Process> {
         let (state, began) = stat(pid)?;
         let boot = boot();
         (!matches!(state, 'Z' | 'X')).then_some(Process { pid, began, boot })
     }
 
-    /// Like [`Process::of`], for a child, which may be a zombie.
+    /// Like [`Process::of`], but also finds a zombie, which a child may be.
     pub(super) fn of_any(pid: i32) -> Option<Process> {
         let (_, began) = stat(pid)?;
         let boot = boot();
@@ -54,7 +54,7 @@ impl Process {
         Process::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Returns when it has ended. It polls, because race-free notifications of an end work only for children.
+    /// Returns when the process has ended. Polls, because the system reports an end without races only for children.
     pub(super) async fn ended(&self) {
         let mut look = tokio::time::interval(POLL_INTERVAL);
         while self.is_alive() {
@@ -62,25 +62,25 @@ impl Process {
         }
     }
 
-    /// Sends SIGTERM to it and its process group.
+    /// Sends SIGTERM to the process and its process group.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Sends SIGKILL to it and its process group.
+    /// Sends SIGKILL to the process and its process group.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // Fails only if it has just ended.
+            // This fails only if the process has just ended.
             let _ = kill_process_group(pid, signal);
         }
     }
 }
 
-/// Kills all processes with [`VARIABLE`] of this value, in any process group. Returns their number.
+/// Kills all processes in whose environment [`VARIABLE`] has this value, in any process group. Returns their number.
 pub(super) fn sweep(session: &str) -> usize {
     let wanted = format!("{VARIABLE}={session}");
     let mut ended = 0;
@@ -102,7 +102,7 @@ pub(super) fn sweep(session: &str) -> usize {
     ended
 }
 
-/// The leader of a process group with this file as standard input.
+/// Finds the process-group leader that has this file as standard input.
 pub(super) fn reads(file: &Path) -> Option<Process> {
     let leads = |pid: i32| group(pid) == Some(pid);
     let input = |pid: &i32| fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|of| of == file);
@@ -115,11 +115,11 @@ fn all() -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// State and start time.
+/// The state and the start time of a process.
 fn stat(pid: i32) -> Option<(char, u64)> {
     let fields = fields(pid)?;
     let state = fields.first()?.chars().next()?;
-    // proc(5) counts from 1, and the third field is the first here.
+    // The field numbers in proc(5) start from 1, and `fields` starts with the third field.
     Some((state, fields.get(22 - 3)?.parse().ok()?))
 }
 
@@ -127,7 +127,7 @@ fn group(pid: i32) -> Option<i32> {
     fields(pid)?.get(5 - 3)?.parse().ok()
 }
 
-/// The fields after the program's name, which may contain blanks and parentheses.
+/// The fields of `/proc/PID/stat` after the program's name. The name may contain blanks and parentheses.
 fn fields(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind) = text.rsplit_once(')')?;

@@ -12,10 +12,10 @@ use super::comment::Comment;
 use super::jobs::JOB_FORMAT;
 use crate::launch::LaunchError;
 
-/// Timeout of a command. Slurm's own timeout for a controller is 10 s (`MessageTimeout`).
+/// Timeout of a command. Slurm's own timeout for a response of the controller is 10 s (`MessageTimeout`).
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Messages that mean that the controller is unavailable.
+/// Error messages of an unavailable controller.
 const UNREACHABLE: [&str; 5] = [
     "Unable to contact slurm controller",
     "Connection refused",
@@ -24,7 +24,7 @@ const UNREACHABLE: [&str; 5] = [
     "Zero Bytes were transmitted or received",
 ];
 
-/// Messages that mean that the cluster can never run the job.
+/// Error messages for a job that the cluster can never run.
 const IMPOSSIBLE: [&str; 8] = [
     "Requested node configuration is not available",
     "Invalid generic resource",
@@ -42,13 +42,13 @@ pub(super) struct Commands {
 
 impl Commands {
     pub(super) fn new(mut environment: BTreeMap<String, String>) -> Commands {
-        // The output is parsed, so the locale is fixed, and times are in seconds since 1970.
+        // The portal parses the output. Therefore, the locale is fixed, and times are in seconds since 1970.
         environment.insert("LC_ALL".to_owned(), "C".to_owned());
         environment.insert("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned());
         Commands { environment }
     }
 
-    /// Queues a job, under this system account if one is specified.
+    /// Queues a job; as the system account `account`, if it is specified.
     pub(super) async fn submit(
         &self,
         account: Option<&str>,
@@ -69,7 +69,7 @@ impl Commands {
         self.run(program, &words, script).await.map(|_| ())
     }
 
-    /// The jobs of this user, or of all users, one per line, in [`JOB_FORMAT`].
+    /// The jobs of the portal's own account, or of all accounts with `of_all`. One line per job, in [`JOB_FORMAT`].
     pub(super) async fn jobs(&self, of_all: bool) -> Result<String, LaunchError> {
         let mut words = vec!["--noheader", "--states=all", "--format", JOB_FORMAT];
         if !of_all {
@@ -105,7 +105,7 @@ impl Commands {
         self.run("scontrol", &words, "").await.map(|_| ())
     }
 
-    /// Ends a job. Does nothing if it has ended.
+    /// Ends a job. Does nothing if the job has already ended.
     pub(super) async fn cancel(&self, number: u32) -> Result<(), LaunchError> {
         self.run("scancel", &["--quiet", &number.to_string()], "")
             .await
@@ -128,7 +128,7 @@ impl Commands {
             .spawn()
             .map_err(|why| unavailable(why.to_string()))?;
         if let Some(mut to) = child.stdin.take() {
-            // If a command does not read its input, the command itself reports the reason.
+            // The write fails if the command does not read its input. The command then reports the reason itself.
             let _ = to.write_all(input.as_bytes()).await;
         }
         let done = match timeout(LIMIT, child.wait_with_output()).await {

@@ -1,5 +1,5 @@
-//! Session data in a job's comment: four parts separated by dots. Arbitrary texts are in base64 (RFC 4648, section 5), so
-//! that nothing has a special meaning to a shell or to Slurm.
+//! Session data in a job's comment: four parts separated by dots. Parts with arbitrary text are in base64 (RFC 4648,
+//! section 5), so that no character has a special meaning to a shell or to Slurm.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use crate::launch::LaunchSpec;
 pub(crate) struct Comment {
     /// Owner and application.
     pub(crate) about: SessionLabels,
-    /// The endpoint line of its program.
+    /// The endpoint line of the session's program.
     pub(super) said: Option<String>,
-    /// The reason if the portal has ended it on its own.
+    /// The reason for the session's end, if the portal or the job's script has stored one.
     pub(super) why: Option<String>,
-    /// Whether the session has ended and is forgotten.
+    /// Whether the session is forgotten once it has ended.
     pub(super) forgotten: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct SessionLabels {
     pub(super) application: String,
 }
 
-/// Last part of the comment of a forgotten session.
+/// The last part of a forgotten session's comment.
 const FORGOTTEN: &str = "forgotten";
 
 impl Comment {
@@ -44,15 +44,15 @@ impl Comment {
         }
     }
 
-    /// Parses a comment. Invalid parts count as missing.
+    /// Parses a comment. Invalid parts are ignored.
     pub(crate) fn read(text: &str) -> Comment {
         let mut parts = text.split('.');
         let mut part = || parts.next().filter(|of| !of.is_empty());
         let decode = |part: &str| {
-            // The shell's base64 uses the standard alphabet.
+            // The base64 command in the job's script uses the standard alphabet.
             let part = part.replace('+', "-").replace('/', "_");
             let bytes = BASE64.decode(part.trim_end_matches('=')).ok()?;
-            // An empty part is missing, in either encoding of an empty text.
+            // A part that decodes to an empty text counts as missing.
             String::from_utf8(bytes).ok().filter(|of| !of.is_empty())
         };
         let about = part().and_then(decode);

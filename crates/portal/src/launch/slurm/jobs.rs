@@ -6,8 +6,8 @@ use super::comment::Comment;
 use super::reason;
 use crate::launch::{Endpoint, Observed, Phase, Server, SessionId};
 
-/// Number, account, state, node, reason, submission time, end time, name, comment, as for `squeue --format`. Only the
-/// reason can contain blanks or bars.
+/// Format for `squeue --format`: number, account, state, node, reason, submission time, end time, name, comment. Only
+/// the reason can contain blanks or bars.
 pub(super) const JOB_FORMAT: &str = "%i|%u|%T|%N|%r|%V|%e|%j|%k";
 
 /// Name prefix of the portal's jobs.
@@ -33,7 +33,7 @@ pub(super) fn name(session: SessionId) -> String {
     format!("{PREFIX}{session}")
 }
 
-/// The portal's jobs in the output of `squeue`. Others are skipped.
+/// The portal's jobs in the output of `squeue`. Other jobs are skipped.
 pub(crate) fn read(printed: &str) -> Vec<Job> {
     printed.lines().filter_map(job).collect()
 }
@@ -72,7 +72,7 @@ fn job(line: &str) -> Option<Job> {
 }
 
 impl Job {
-    /// Whether its processes may run.
+    /// Whether processes of the job may be running.
     pub(crate) fn is_active(&self) -> bool {
         matches!(
             self.state.as_str(),
@@ -86,17 +86,17 @@ impl Job {
         )
     }
 
-    /// Whether it has ended, as far as Slurm reports.
+    /// Whether the job has ended, as far as Slurm reports.
     pub(crate) fn has_ended(&self) -> bool {
         self.observed(None).phase.is_final() && !self.is_active()
     }
 
-    /// Whether its exit code is meaningful.
+    /// Whether the job's exit code is meaningful.
     pub(super) fn has_exit_code(&self) -> bool {
         self.state == "FAILED"
     }
 
-    /// Whether the submitting account belongs to the user in the job's comment.
+    /// Whether the account that submitted the job belongs to the user in the job's comment.
     pub(crate) fn is_of_its_person(&self) -> bool {
         self.account == self.comment.about.user
     }
@@ -134,7 +134,7 @@ impl Job {
                 Some(Err(why)) => ended(None, &why.to_string()),
             },
             "COMPLETED" => ended(Some(0), "the application exited"),
-            // The script stores the reason in the comment for a time limit and a missing program.
+            // After a time limit, or if the program is missing, the script has stored the reason in the comment.
             "FAILED" => match code {
                 Some(number) => ended(code, &format!("failed with exit code {number}")),
                 None => ended(None, "failed"),
@@ -144,7 +144,7 @@ impl Job {
             "OUT_OF_MEMORY" => ended(None, "memory limit exceeded"),
             "REVOKED" => ended(None, "moved to another cluster of the federation"),
             "PREEMPTED" => ended(None, "preempted by another job"),
-            // NODE_FAIL, BOOT_FAIL, and states of later versions: it is unknown whether it runs.
+            // NODE_FAIL, BOOT_FAIL, and states of later Slurm versions: it is unknown whether the job is running.
             _ => Phase::Lost {
                 since: self.ended.unwrap_or(SystemTime::UNIX_EPOCH),
             },
@@ -152,7 +152,8 @@ impl Job {
     }
 }
 
-/// The exit code in the output of `scontrol show job` (`ExitCode=3:0`: code and signal).
+/// The exit code in the output of `scontrol show job`, where `ExitCode=3:0` means code 3 and signal 0. `None` after a
+/// signal.
 pub(crate) fn exit_code(printed: &str) -> Option<i32> {
     let field = printed
         .split_whitespace()
@@ -161,7 +162,7 @@ pub(crate) fn exit_code(printed: &str) -> Option<i32> {
     (signal == "0").then(|| code.parse().ok()).flatten()
 }
 
-/// The nodes in the output of `sinfo`, with the sessions on each.
+/// The nodes in the output of `sinfo`, with the number of sessions on each node.
 pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
     let mut all: Vec<Server> = Vec::new();
     for line in printed.lines() {
@@ -169,7 +170,7 @@ pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
         let [name, state, processors, load, gpus, used] = words[..] else {
             continue;
         };
-        // A node is listed once for each of its partitions.
+        // `sinfo` lists a node once for each of its partitions.
         if all.iter().any(|of| of.name == name) {
             continue;
         }
@@ -194,7 +195,8 @@ pub(crate) fn servers(printed: &str, sessions: &[Observed]) -> Vec<Server> {
     all
 }
 
-/// GPUs in a list of generic resources: `gpu:2`, `gpu:a100:2(S:0-1)`, `gpu:1(IDX:0)`, separated by commas.
+/// The number of GPUs in a comma-separated list of generic resources. Examples of entries: `gpu:2`,
+/// `gpu:a100:2(S:0-1)`, `gpu:1(IDX:0)`.
 fn count_gpus(listed: &str) -> u32 {
     let of_gpus = listed.split(',').filter(|of| of.starts_with("gpu"));
     let number = |of: &str| {

@@ -1,4 +1,5 @@
-//! Logs of jobs, in a folder that portal and nodes share. The script of a job appends its standard error to a file there.
+//! Logs of jobs, in a folder that the portal and the nodes share. The script of a job appends its standard error to a
+//! file in this folder.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use tracing::warn;
 use crate::launch::log::{MAX_LOG, tail_of_file};
 use crate::launch::{LaunchError, SessionId};
 
-/// Interval for checking the length of logs. Each check costs one request to the file server per session.
+/// Interval at which the length of logs is checked. For each session, a check sends one request to the file server.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The folder of logs.
@@ -49,7 +50,8 @@ impl Logs {
         }
     }
 
-    /// Truncates those logs of these sessions that have grown too long, once per [`INTERVAL`].
+    /// Truncates logs of these sessions that have grown too long. Does nothing if the last check was less than
+    /// [`INTERVAL`] ago.
     pub(super) fn trim(&self, sessions: impl Iterator<Item = SessionId>) {
         let now = Instant::now();
         let Ok(mut trimmed) = self.trimmed.lock() else {
@@ -63,7 +65,7 @@ impl Logs {
         for path in sessions.map(|session| self.path(session)) {
             let long = fs::metadata(&path).is_ok_and(|of| of.len() > MAX_LOG);
             if long && let Ok(file) = OpenOptions::new().write(true).open(&path) {
-                // The job has it open for appending, and continues at its new end.
+                // The job opened the file for appending, so it continues at the file's new end.
                 let _ = file.set_len(0);
             }
         }

@@ -1,10 +1,10 @@
-//! Sessions as jobs of Slurm, through its commands: `sbatch`, `squeue`, `scontrol`, `scancel`, `sinfo`.
+//! Sessions as Slurm jobs, through Slurm's commands: `sbatch`, `squeue`, `scontrol`, `scancel`, `sinfo`.
 //!
-//! A job is identified by its name, `ouvr-SESSION`, not by its number, because a controller that is killed may lose a job
-//! that it accepted seconds ago, and reuse the number. The job's comment, which the controller stores, contains the portal's
-//! data about the session and its endpoint, so that a restarted portal finds everything there.
+//! A job is identified by its name, `ouvr-SESSION`, and not by its number: a killed controller may lose a job that it
+//! accepted seconds before, and then reuse the number. The job's comment contains the portal's data about the session
+//! and the session's endpoint. The controller stores the comment, so a restarted portal finds everything there.
 //!
-//! The time for shutting down a job is set by the cluster (`KillWait` in `slurm.conf`).
+//! The cluster's configuration sets how long a job may take to shut down (`KillWait` in `slurm.conf`).
 
 mod commands;
 pub(crate) mod comment;
@@ -33,7 +33,7 @@ use super::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionI
 /// Name in the configuration.
 pub const NAME: &str = "slurm";
 
-/// Poll interval. One query returns all jobs, and a change is visible after half of the interval on average.
+/// Poll interval. One query returns all jobs. On average, a change becomes visible after half the interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Configuration of the Slurm launcher.
@@ -41,18 +41,18 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct SlurmConfig {
     /// The session program and its first arguments, on the cluster's nodes.
     pub program: Vec<String>,
-    /// Additional `sbatch` options, such as an account, a quality of service, or a licence.
+    /// Additional `sbatch` options, for example for an account, a quality of service, or a licence.
     pub options: Vec<String>,
     /// Partition for sessions that specify none ([`LaunchSpec::zone`]).
     pub partition: Option<String>,
-    /// Additional `sbatch` options by application name, which follow `options`.
+    /// Additional `sbatch` options by application name. They follow `options`.
     pub application_options: BTreeMap<String, Vec<String>>,
-    /// Additional `sbatch` options by account name, which follow those of the application.
+    /// Additional `sbatch` options by account name. They follow the options of the application.
     pub user_options: BTreeMap<String, Vec<String>>,
-    /// Whether jobs are submitted as the user's own cluster account, which has the same name as the portal account. The
-    /// portal must run as root for this.
+    /// Whether jobs are submitted under the cluster account with the same name as the user's portal account. This
+    /// requires that the portal runs as root.
     pub as_user: bool,
-    /// Folder shared by portal and nodes for the standard error of each job. Without it, there are no logs.
+    /// Folder for the standard error of each job, which the portal and the nodes share. `None` if no logs are kept.
     pub logs: Option<PathBuf>,
     /// Environment variables of Slurm's commands, such as `SLURM_CONF`.
     pub environment: BTreeMap<String, String>,
@@ -68,16 +68,17 @@ struct Shared {
     config: SlurmConfig,
     commands: Commands,
     logs: Option<Arc<Logs>>,
-    /// Held from the check for a job's name until the job has been submitted, because Slurm allows duplicate names.
+    /// Locked from the check whether a job name exists until the job is submitted, because Slurm allows duplicate
+    /// names.
     launching: Mutex<()>,
-    /// Exit codes of ended jobs by their numbers, because the list of jobs does not contain them.
+    /// Exit codes of ended jobs by job number. The list of jobs does not contain exit codes.
     codes: Mutex<BTreeMap<u32, Option<i32>>>,
-    /// Forgotten jobs, which Slurm lists for some minutes (`MinJobAge`).
+    /// Numbers of forgotten jobs. Slurm still lists ended jobs for some minutes (`MinJobAge`).
     forgotten: Mutex<BTreeMap<u32, ()>>,
 }
 
 impl Slurm {
-    /// A launcher for the cluster that Slurm's commands use.
+    /// Creates a launcher for the cluster that Slurm's commands use.
     #[must_use]
     pub fn new(config: SlurmConfig) -> Slurm {
         let commands = Commands::new(config.environment.clone());
@@ -128,7 +129,7 @@ impl Launcher for Slurm {
                 let logs = Arc::clone(logs);
                 tokio::task::spawn_blocking(move || logs.remove(session));
             }
-            // The comment of an ended job cannot be changed.
+            // The portal remembers this itself, because the comment of an ended job cannot be changed.
             self.shared
                 .remember(&self.shared.forgotten, job.number, ())
                 .await;
@@ -164,7 +165,7 @@ impl Launcher for Slurm {
         let Some(logs) = self.shared.logs.clone() else {
             return Ok(None);
         };
-        // The file server may block.
+        // Runs in a blocking task, because the file server may block.
         let read = tokio::task::spawn_blocking(move || logs.tail(session)).await;
         read.unwrap_or_else(|why| Err(LaunchError::Unavailable(why.to_string())))
     }
@@ -181,7 +182,7 @@ impl Shared {
         let as_user = self.config.as_user;
         let mut jobs = jobs::read(&self.commands.jobs(as_user).await?);
         if as_user {
-            // The list contains jobs of all accounts, which can choose any name and comment.
+            // The list contains the jobs of all accounts, and their owners can choose any name and comment.
             jobs.retain(Job::is_of_its_person);
         }
         if let Some(logs) = self.logs.clone() {
@@ -192,14 +193,14 @@ impl Shared {
         Ok(jobs)
     }
 
-    /// The newest job of a session that has not been forgotten.
+    /// The newest job of a session that is not forgotten; otherwise, the newest forgotten job.
     async fn find(&self, session: SessionId) -> Result<Option<Job>, LaunchError> {
         let jobs = self.jobs().await?;
         let of = jobs.into_iter().filter(|job| job.session == session);
         Ok(of.max_by_key(|job| (!job.comment.forgotten, job.number)))
     }
 
-    /// All sessions, and whether each has ended and been forgotten.
+    /// All sessions. The flag of a session is set if it has ended and is forgotten.
     async fn observe(&self) -> Result<Vec<(Observed, bool)>, LaunchError> {
         let mut all = Vec::new();
         for job in self.jobs().await? {
@@ -211,7 +212,7 @@ impl Shared {
             if let Phase::Ended { .. } = observed.phase
                 && job.is_active()
             {
-                // It printed something other than an endpoint.
+                // The job is active, so its program has printed something other than an endpoint.
                 self.refuse(&job, &observed).await?;
                 observed.phase = Phase::Starting;
             }
@@ -247,7 +248,7 @@ impl Shared {
         Ok(code)
     }
 
-    /// Remembers a value for a job, replacing the oldest if there are too many.
+    /// Remembers a value for a job. Drops the value of the oldest job if there are too many.
     async fn remember<T>(&self, of: &Mutex<BTreeMap<u32, T>>, number: u32, what: T) {
         let mut kept = of.lock().await;
         if kept.len() >= MOST_JOBS {
@@ -283,7 +284,7 @@ impl SlurmConfig {
             options.push(format!("--mem={}K", spec.memory.div_ceil(1024)));
         }
         if let Some(limit) = spec.max_duration {
-            // The limit is in minutes here. The script enforces it to the second.
+            // `--time` is in minutes. The script enforces the limit to the second.
             options.push(format!("--time={}", limit.as_secs().div_ceil(60) + 1));
         }
         if let Some(partition) = spec.zone.as_ref().or(self.partition.as_ref()) {
@@ -291,7 +292,7 @@ impl SlurmConfig {
         }
         let of_application = self.application_options.get(&spec.application);
         let of_user = self.user_options.get(&spec.user);
-        // sbatch uses the last of duplicate options.
+        // If an option occurs several times, sbatch uses the last occurrence.
         let all = [Some(&self.options), of_application, of_user];
         options.extend(all.into_iter().flatten().flatten().cloned());
         options
@@ -345,7 +346,7 @@ mod tests {
             configured("ada", "other"),
             [&site[..], &["--account=physics"]].concat()
         );
-        // sbatch uses the last account.
+        // sbatch uses the last `--account` option.
         assert_eq!(
             configured("ada", "game"),
             [&site[..], &game, &["--account=physics"]].concat()

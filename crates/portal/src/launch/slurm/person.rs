@@ -8,10 +8,10 @@ use crate::launch::LaunchError;
 /// The first UID of regular accounts: `UID_MIN` in login.defs(5). Lower UIDs belong to the system, including root.
 const FIRST: u32 = 1000;
 
-/// Checks that jobs may be submitted as the account with this name.
+/// Checks that jobs may be submitted under the account with this name, and returns the name.
 ///
 /// # Errors
-/// Returns an error if the account does not exist or is a system account, or if the portal may not use other accounts.
+/// Returns an error if the account does not exist or is a system account, or if the portal does not run as root.
 pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
     if !geteuid().is_root() {
         return Err(LaunchError::Denied(
@@ -30,7 +30,7 @@ pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
     }
 }
 
-/// The UID of an account, from the system's name service (nsswitch.conf(5)).
+/// The UID of an account, from the system's name service (nsswitch.conf(5)); `None` if the account does not exist.
 async fn number(name: &str) -> Option<u32> {
     let asked = Command::new("getent")
         .args(["passwd", "--", name])
@@ -40,7 +40,7 @@ async fn number(name: &str) -> Option<u32> {
         .filter(|of| of.status.success())?;
     let line = String::from_utf8(asked.stdout).ok()?;
     let mut fields = line.split(':');
-    // A lookup by number would succeed with a different name.
+    // getent also accepts a UID, and then returns an entry with a different name.
     (fields.next()? == name).then_some(())?;
     fields.nth(1)?.parse().ok()
 }

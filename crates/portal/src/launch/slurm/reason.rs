@@ -1,7 +1,7 @@
-//! Why a job is pending: the codes of squeue(1), section "JOB REASON CODES", as text for a player.
+//! Explains to a player why a job is pending. The codes are those of squeue(1), section "JOB REASON CODES".
 
-/// The codes and their texts. Codes that end in `Limit` or name limits of an account, a quality of service or an
-/// association are handled by [`of_limit`].
+/// The codes and their texts. [`of_limit`] handles the codes for limits of an account, a quality of service or a
+/// partition that are not listed here.
 const WORDS: &[(&str, &str)] = &[
     (
         "AccountNotAllowed",
@@ -69,14 +69,14 @@ const WORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Owner of a limit, by the prefix of its code.
+/// Code prefixes, and the owner of the limit.
 const OWNERS: &[(&str, &str)] = &[
     ("Assoc", "of its account"),
     ("QOS", "of its quality of service"),
     ("Partition", "of its partition"),
 ];
 
-/// Subject of a limit, by a part of its code. The first match counts.
+/// Parts of a code, and the resource that the code limits. The first match counts.
 const COUNTED: &[(&str, &str)] = &[
     ("GRES", "GPUs"),
     ("Cpu", "processors"),
@@ -89,7 +89,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("SubmitJobs", "jobs"),
 ];
 
-/// Why a job is pending, for the session's owner. An unknown code is shown unchanged.
+/// Explains to the session's owner why a job is pending. The text for an unknown code contains the code itself.
 pub(super) fn in_words(reason: &str) -> String {
     // Some codes have details after a comma: `ReqNodeNotAvail, UnavailableNodes:edge1`.
     let code = match reason.split_once(", ") {

@@ -1,17 +1,17 @@
-//! The script of a job. It starts the session program, stores its endpoint in the job's comment, and also stores the reason
-//! for its end if the exit code does not reveal it.
+//! The script of a job. It starts the session program and stores the program's endpoint in the job's comment. If the
+//! exit code does not reveal why the program ended, the script also stores the reason.
 
 use std::path::Path;
 
 use crate::launch::{LaunchSpec, MAX_LINE};
 
-/// Grace period in seconds after the time limit: a guess, enough to save.
+/// Grace period in seconds after the time limit; a guess, enough to save.
 const GRACE: u32 = 10;
 
 /// The script for bash. Standard error goes to `log`, if one is specified.
 ///
-/// The script's exit code is the program's. Because timeout(1) and env(1) also return 124 and 127, the script itself checks
-/// the time limit and whether the program exists.
+/// The script returns the program's exit code. The codes 124 and 127 are ambiguous, because timeout(1) and env(1)
+/// return them, too. Therefore, the script itself checks the time limit and whether the program exists.
 pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) -> String {
     let session = spec.session;
     let mut environment = vec!["env".to_owned()];
@@ -119,7 +119,7 @@ mod tests {
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
         let file_name = file.display().to_string();
         let program = ["bash", "-c", program, &file_name].map(str::to_owned);
-        // This is how Slurm starts it.
+        // Slurm also starts the script without an environment.
         let status = Command::new("/bin/bash")
             .env_clear()
             .arg("-c")

@@ -1,4 +1,4 @@
-//! Real TLS with programs that pretend to be sessions and send arbitrary responses.
+//! Tests over real TLS. The peers pretend to be sessions and send arbitrary responses.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::*;
 
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
-/// A session that answers each request with these bytes, repeatedly if `endless`.
+/// Starts a session that answers each request with these bytes. If `endless`, it repeats them.
 async fn session(answer: String, endless: bool) -> Endpoint {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
@@ -40,7 +40,7 @@ async fn session(answer: String, endless: bool) -> Endpoint {
                 request.push(stream.read_u8().await.unwrap());
             }
             assert!(request.starts_with(b"POST /session/renew HTTP/1.1\r\n"));
-            // Until the connection is closed.
+            // An endless response ends when the peer closes the connection.
             while stream.write_all(answer.as_bytes()).await.is_ok() && endless {}
             let _ = stream.shutdown().await;
         }
@@ -87,7 +87,7 @@ async fn a_long_response_renews_without_statistics() {
     let spaces = " ".repeat(MAX_RESPONSE);
     let long = ok(&format!(r#"{{"subscribers":[]{spaces}}}"#));
     assert_eq!(renew(&session(long, false).await).await.unwrap(), None);
-    // An endless body, and an incomplete one.
+    // The first body is too long and never ends. The second one is shorter than its `content-length`.
     let chunk = format!("{MAX_RESPONSE:x}\r\n{spaces}\r\n");
     let endless = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunk}{chunk}");
     assert_eq!(renew(&session(endless, false).await).await.unwrap(), None);

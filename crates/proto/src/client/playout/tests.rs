@@ -59,7 +59,7 @@ fn at(ms: u32) -> Instant {
     Instant(0) + MS * ms
 }
 
-/// Presentation two milliseconds after arrival.
+/// A presentation that was submitted two milliseconds after arrival.
 fn shown(came: Instant) -> Presentation {
     Presentation {
         decoded: Some(came + MS),
@@ -92,7 +92,7 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
     assert_eq!(spans, (Some(MS), Some(MS), Some(MS * 2)));
     assert_eq!((first.repaired, first.resent), (1, 2));
     assert_eq!(first.motion_to_photon, Some(MS * 22), "from 20 to 42");
-    // Presentation before submission; older than the shown input; new.
+    // The first frame echoes an input that has already been shown, the second an older input, and the third a new one.
     let motion = [finish(2, 50, 2), finish(3, 60, 1), finish(4, 70, 3)];
     let motion = motion.map(|report| report.motion_to_photon);
     assert_eq!(motion, [None, None, Some(MS * 42)]);
@@ -101,7 +101,7 @@ fn a_frame_is_reported_with_stages_and_first_shown_input() {
 #[test]
 fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     let (mut playout, mut session) = client();
-    // The host's clock is a second ahead.
+    // The host's clock is one second ahead of the local one.
     let there = |ms: u32| PeerInstant(at(1000 + ms).0);
     let mut finish = |session: &mut ClientSession, frame, times| {
         let FrameResult::Completed(mut end) = out(frame, at(40), 0) else {
@@ -124,7 +124,7 @@ fn ages_from_the_hosts_clock_carry_the_larger_bound() {
     };
     let unknown = finish(&mut session, 1, both);
     assert_eq!(unknown, DisplayLatency::default(), "no clock, no age");
-    // An exchange of 4 ms; its asymmetry is unknown.
+    // A clock exchange with a round trip of 4 ms. How asymmetric the delays are is unknown.
     session.plane.clock.note(at(0), there(2), there(2), at(4));
     let age = finish(&mut session, 2, both);
     assert_eq!(age.predict_to_display, Some(MS * 22));
@@ -178,7 +178,7 @@ fn undisplayed_frames_report_their_stage_and_no_input() {
     );
     let (stage, why) = (Stage::Decoded, DropCause::DecodeFailed);
     assert_eq!(report.outcome, Outcome::Dropped { stage, why });
-    // The next displayed frame is the first to show it.
+    // The next displayed frame is the first to show the input.
     let report = playout.finish(
         at(62),
         ViewId::FIRST,

@@ -1,4 +1,5 @@
-//! A cache of the keys under which known devices tag their Begins: one X25519 operation per device.
+//! A cache of the keys under which known devices tag their Begins. Without the cache, each Begin would cost one X25519
+//! operation.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use zeroize::Zeroizing;
 use super::noise::begin_key;
 use crate::control::identity::{Identity, PublicKey};
 
-/// Maximum cached keys, 64 bytes each. Evicted keys are computed again on demand.
+/// Maximum number of cached keys, 64 bytes each. An evicted key is computed again when it is needed.
 const KEPT: usize = 256;
 
 /// The cached keys, oldest first.
@@ -15,7 +16,7 @@ const KEPT: usize = 256;
 pub(super) struct BeginKeys(VecDeque<(PublicKey, Zeroizing<[u8; 32]>)>);
 
 impl BeginKeys {
-    /// The tag key that the device with `key` uses towards `identity`; `None` if that key is weak.
+    /// The tag key between `identity` and the device with the public key `key`; `None` if `key` is weak.
     pub(super) fn with(&mut self, identity: &Identity, key: PublicKey) -> Option<&[u8; 32]> {
         let place = match self.0.iter().position(|(of, _)| *of == key) {
             Some(place) => place,

@@ -1,4 +1,5 @@
-//! The client's side: retransmits until it is answered, and ends in a session or in one clear error.
+//! The client's side of the handshake. It retransmits each message until the host answers, and ends with a session or
+//! one clear error.
 
 use std::time::Duration;
 
@@ -18,38 +19,38 @@ use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::SessionId;
 use crate::time::Instant;
 
-/// The first retransmission timeout; it grows by half each time, up to [`SLOWEST_RESEND`]. A local network
-/// answers in a few milliseconds, a slow host's X25519 in ten.
+/// The first retransmission timeout. It grows by half each time, up to [`SLOWEST_RESEND`]. A local network answers in a
+/// few milliseconds; the X25519 operations of a slow host take ten.
 const FIRST_RESEND: Duration = Duration::from_millis(250);
 
-/// The longest retransmission timeout: a restarted host is found within it.
+/// The longest retransmission timeout. The client finds a restarted host within this time.
 const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 
-/// Number of unanswered sends of Begin or Finish after which the client restarts from Hello: its cookie may be damaged or
-/// expired, or the host may have evicted its handshake.
+/// The client restarts from Hello when it has sent a Begin or Finish this many times without an answer. The client's
+/// cookie may be damaged or expired, or the host may have evicted the handshake.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
-/// Time for which an untagged Refused is not believed. An on-path attacker can forge it, and an honest host's answer arrives
-/// earlier.
+/// Delay before the client believes an untagged Refused, because an on-path attacker can forge one. An honest host's
+/// Answer arrives earlier.
 const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
 /// How a client authenticates the host.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// By the host's PIN: the first pairing.
+    /// By the host's PIN, at the first pairing.
     Pin(Pin),
     /// By the host's key from an earlier pairing.
     Known(PublicKey),
-    /// By a portal: the host has this key and accepts this ticket.
+    /// By a portal's statement that the host has this key and accepts this ticket.
     Ticket {
         /// The host's key.
         host: PublicKey,
-        /// The ticket, sent sealed for that key.
+        /// The ticket. It is sealed for the host's key before it is sent.
         ticket: SignedTicket,
     },
 }
 
-/// One client's attempt to get a session with one host. Feed it the host's datagrams, send the datagrams that
+/// A client's attempt to get a session with a host. Pass the host's datagrams to it, send the datagrams that
 /// [`ClientHandshake::poll_transmit`] returns, and call [`ClientHandshake::handle_timeout`] at
 /// [`ClientHandshake::next_timeout`].
 pub struct ClientHandshake {
@@ -60,13 +61,13 @@ pub struct ClientHandshake {
     nonce: [u8; 16],
     deadline: Instant,
     stage: Stage,
-    /// The current message, retransmitted until it is answered.
+    /// The current message. It is retransmitted until the host answers.
     datagram: Vec<u8>,
     next_send: Instant,
     wait: Duration,
     sends: u32,
     pending_refusal: Option<(Instant, HandshakeError)>,
-    /// Challenges arrived, but no Answer did.
+    /// Whether a Challenge has arrived, but no valid Answer to the Begin.
     unproven: bool,
 }
 
@@ -80,7 +81,7 @@ enum Stage {
 struct Begun {
     noise: Noise,
     version: u8,
-    /// The SPAKE2 exchange at pairing, taken once an Answer is proven authentic.
+    /// The SPAKE2 exchange of a pairing. It is taken out when an authentic Answer has arrived.
     exchange: Option<PinExchange>,
 }
 
@@ -93,7 +94,7 @@ struct Finishing {
 }
 
 impl ClientHandshake {
-    /// Starts a handshake at `now`; the first datagram is due at once. The host lists this device as `name`.
+    /// Starts a handshake at `now`. The first datagram is due at once. `name` is this device's name in the host's list.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
@@ -106,7 +107,7 @@ impl ClientHandshake {
         Self::with_versions(now, identity, name, trust, Versions::OURS)
     }
 
-    /// Like [`ClientHandshake::new`], for a program that supports `versions`.
+    /// Like [`ClientHandshake::new`], but for a program that supports `versions`.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
@@ -135,7 +136,7 @@ impl ClientHandshake {
         })
     }
 
-    /// The datagram to send at `now`, if one is due.
+    /// The datagram to send at `now`; `None` if none is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         if matches!(self.stage, Stage::Over) || now < self.next_send {
             return None;
@@ -149,7 +150,8 @@ impl ClientHandshake {
         Some(self.datagram.clone())
     }
 
-    /// The next deadline: a retransmission or the timeout. `None` once the handshake is over.
+    /// The next deadline: that of a retransmission, of a pending refusal, or of the whole handshake. `None` when the
+    /// handshake is over.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         if matches!(self.stage, Stage::Over) {
@@ -159,11 +161,12 @@ impl ClientHandshake {
         Some(self.next_send.min(self.deadline).min(pending_refusal))
     }
 
-    /// Ends the handshake on timeout.
+    /// Ends the handshake if its deadline, or that of a pending refusal, has passed.
     ///
     /// # Errors
     /// The reason for the failure: [`HandshakeError::TimedOut`], [`HandshakeError::NotTheHost`],
-    /// [`HandshakeError::Unconfirmed`], or the host's refusal. The handshake is then over.
+    /// [`HandshakeError::TicketUnanswered`], [`HandshakeError::Unconfirmed`], or the host's refusal. The handshake is
+    /// then over.
     pub fn handle_timeout(&mut self, now: Instant) -> Result<(), HandshakeError> {
         if matches!(self.stage, Stage::Over) {
             return Ok(());
@@ -288,7 +291,8 @@ impl ClientHandshake {
         else {
             return Ok(());
         };
-        // snow can read another second message after a failed one because it derives that message's keys again.
+        // After a forged second message, snow can still read the genuine one, because it derives that message's keys
+        // again.
         let Some(sealed) = begun.noise.read(answer.noise()) else {
             return Ok(());
         };
@@ -300,8 +304,8 @@ impl ClientHandshake {
             zerocopy::FromBytes::ref_from_bytes(&sealed).map_err(|_| HandshakeError::Crypto)?;
         let session = SessionId(payload.session.get());
         if session != answer.head.session() {
-            // The head was changed in transit. The rest was valid and cannot be read twice, so the next send
-            // restarts from Hello.
+            // The head was changed in transit. The rest of the message was valid, but snow cannot read it twice.
+            // Therefore, the handshake restarts from Hello.
             self.restart(now);
             return Ok(());
         }
@@ -381,13 +385,14 @@ impl ClientHandshake {
             Reason::Busy => HandshakeError::Busy {
                 retry_after: Duration::from_secs(refused.retry_after.get().into()),
             },
-            // Only a peer that completed the exchange may reject the PIN, and only a host that verified this device's key
-            // may forbid the device.
+            // A rejection of the PIN counts only from a peer that completed the exchange. A ban of this device counts
+            // only from a host that verified the device's key.
             Reason::PairingFailed | Reason::Forbidden if !proven => return Ok(()),
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,
             reason => match reason.of_ticket() {
-                // Accepted before the host has proved its key, because this refusal costs the host nothing.
+                // This refusal also counts before the host has proved its key: a host sends it at no cost, without key
+                // exchange.
                 Some(why) if proven || why == TicketRefused::NotTaken => {
                     HandshakeError::Ticket(why)
                 }
@@ -404,7 +409,8 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// A Finish under a PIN lets its receiver test one guess, so a client sends only one for each typed PIN.
+    /// Whether the client may restart from Hello. At pairing, the receiver of a Finish can test one guess of the PIN,
+    /// so a client sends only one Finish for each PIN.
     fn may_restart(&self) -> bool {
         match (&self.stage, &self.trust) {
             (Stage::Begun(_), _)
@@ -421,7 +427,7 @@ impl ClientHandshake {
         }
     }
 
-    /// Enters `stage` and sends `datagram`. An Answer overrides an earlier untagged refusal.
+    /// Enters `stage` and sends `datagram`. A valid Answer discards an earlier untagged refusal.
     fn enter(&mut self, now: Instant, stage: Stage, datagram: Vec<u8>) {
         if matches!(stage, Stage::Finishing(_)) {
             self.pending_refusal = None;

@@ -1,5 +1,5 @@
-//! The host's side of many handshakes at a time. It keeps no state before a client has proved its address, and trusts no
-//! client before it has proved its identity.
+//! The host's side of many concurrent handshakes. It keeps no state for a client before the client has proved its
+//! address, and trusts no client before the client has proved its identity.
 
 mod finish;
 mod shown_ticket;
@@ -35,8 +35,8 @@ use crate::time::Instant;
 
 pub use self::typed_pin::{PinRefused, foreign_key};
 
-/// The handshakes of one host with all its clients. Pass it every datagram of the handshake plane. It answers each at most
-/// once, and never with more bytes than it received.
+/// The handshakes of one host with all its clients. Pass every datagram of the handshake plane to it. It answers each
+/// datagram at most once, and an answer is never longer than the datagram.
 pub struct HostHandshake {
     identity: Identity,
     versions: Versions,
@@ -55,23 +55,24 @@ pub struct HostHandshake {
     /// Verifies tickets against the time in `time_of_day`.
     tickets: Option<TicketGate>,
     time_of_day: UnixTime,
-    /// For each opened window, at most [`super::MAX_TRIES`] wrong PINs and one end; also one event for each rejected ticket.
+    /// Events that have not been polled. A pairing window has at most [`super::MAX_TRIES`] wrong PINs and one end. Each
+    /// rejected ticket has one event.
     events: VecDeque<PairingEvent>,
 }
 
 /// The host's record of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceStatus {
-    /// Never paired, or forgotten.
+    /// The host has never paired with the client, or has forgotten it.
     Unknown,
-    /// Paired and allowed, with this key.
+    /// The client is paired and allowed. This is its key.
     Allowed(PublicKey),
-    /// Paired but forbidden: the host rejects this key and PINs. It reports this only to a client that has proved possession
-    /// of the key.
+    /// The client is paired but forbidden: the host rejects this key, and the client's PINs. The host reports this only
+    /// to a client that has proved possession of the key.
     Forbidden(PublicKey),
 }
 
-/// An event of the pairing window for the user at the host.
+/// An event of the pairing window or of a ticket, for the user at the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairingEvent {
     /// A client tried a wrong PIN.
@@ -81,7 +82,7 @@ pub enum PairingEvent {
         /// Remaining tries in this window.
         tries_left: u32,
     },
-    /// A forbidden device tried to pair with the right PIN; this counts as a wrong PIN.
+    /// A forbidden device tried to pair with the right PIN. This counts as a wrong PIN.
     ForbiddenTried {
         /// The client's path.
         from: PathId,
@@ -101,7 +102,7 @@ pub enum PairingEvent {
     },
 }
 
-/// The result of a datagram.
+/// The result of handling a datagram.
 #[derive(Debug, Default)]
 pub struct Reaction {
     /// A reply to the sender.
@@ -113,19 +114,19 @@ pub struct Reaction {
 /// How a client authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Paired {
-    /// By PIN: store its key under this name (which may be empty or another device's).
+    /// By PIN: store the client's key under this name. The name may be empty, or another device may have the same one.
     New {
-        /// The device's own name.
+        /// The name that the device gives itself.
         name: DeviceName,
     },
-    /// By ticket: do not store its key.
+    /// By ticket: do not store the client's key.
     Ticket {
-        /// The device's own name.
+        /// The name that the device gives itself.
         name: DeviceName,
         /// The highest role that the ticket grants.
         role: Role,
     },
-    /// By its stored key, or by a key that a ticket admitted before.
+    /// By the client's stored key, or by a key that a ticket admitted before.
     Known,
 }
 
@@ -135,14 +136,14 @@ pub enum Paired {
 pub(super) struct PairingStatus {
     /// Expiry time.
     pub(super) closes: Instant,
-    /// Wrong PINs that it still accepts.
+    /// Number of wrong PINs that the window still accepts.
     pub(super) tries_left: u32,
 }
 
 struct HalfOpen {
     from: PathId,
     of: QuotaOwner,
-    /// Digest of the Begin that opened the handshake, so that a repeated Begin gets the same Answer.
+    /// Digest of the Begin that opened the handshake. A repeated Begin gets the same Answer.
     begin: [u8; 32],
     nonce: [u8; 16],
     session: SessionId,
@@ -154,18 +155,18 @@ struct HalfOpen {
     stage: Stage,
 }
 
-/// The quota that a handshake counts against.
+/// The owner of the quota against which a handshake counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QuotaOwner {
-    /// Pairings and tickets: the network.
+    /// For pairings and tickets: the network.
     Network([u8; 16]),
-    /// Reconnections: the device.
+    /// For reconnections: the device.
     Device(ClientId),
 }
 
 enum Stage {
     Answered(Noise, Claim),
-    /// Completed; a repeated Finish gets the same reply.
+    /// The handshake is completed. A repeated Finish gets the same reply.
     Ended {
         finish: [u8; 32],
         reply: Vec<u8>,
@@ -176,7 +177,7 @@ enum Stage {
 enum Claim {
     /// The PIN of the window with this serial number.
     Pin { window: u64 },
-    /// Its stored key.
+    /// The client's stored key.
     Key { id: ClientId, key: PublicKey },
     /// A ticket.
     Ticket(Box<TicketClaim>),
@@ -189,11 +190,11 @@ struct TicketClaim {
     ticket: Result<SignedTicket, TicketRefused>,
 }
 
-/// A refusal: the reason, and the wait in seconds if the host is busy.
+/// A refusal: the reason, and how many seconds to wait. The wait is zero unless the host is busy.
 struct Refusal(Reason, u16);
 
 impl HostHandshake {
-    /// A host without an open pairing window.
+    /// Creates the state of a host without an open pairing window.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
@@ -201,7 +202,7 @@ impl HostHandshake {
         Self::with_versions(identity, Versions::OURS)
     }
 
-    /// Like [`HostHandshake::new`], for a program that supports `versions`.
+    /// Like [`HostHandshake::new`], but for a program that supports `versions`.
     ///
     /// # Errors
     /// [`HandshakeError::NoRandomness`] if the system provides no random bytes.
@@ -226,7 +227,7 @@ impl HostHandshake {
         })
     }
 
-    /// Accepts the tickets of `gate`, but only once [`HostHandshake::time_of_day`] has been called.
+    /// Accepts tickets that `gate` admits. Call [`HostHandshake::time_of_day`] before the first ticket arrives.
     pub fn take_tickets(&mut self, gate: TicketGate) {
         self.tickets = Some(gate);
     }
@@ -237,12 +238,12 @@ impl HostHandshake {
         self.tickets.is_some()
     }
 
-    /// Sets the wall-clock time for tickets.
+    /// Sets the wall-clock time against which tickets are verified.
     pub fn time_of_day(&mut self, now: UnixTime) {
         self.time_of_day = now;
     }
 
-    /// The highest role of the device with this key, if a ticket admitted it.
+    /// The highest role of the device with this key; `None` if no ticket has admitted the device.
     #[must_use]
     pub fn admitted(&self, device: &PublicKey) -> Option<Role> {
         self.tickets.as_ref()?.admitted(device)
@@ -253,8 +254,8 @@ impl HostHandshake {
         self.events.pop_front()
     }
 
-    /// Lets one client pair with `pin` within `span` from `now`. Closes an open window. The new window closes after its
-    /// first success.
+    /// Opens a pairing window for one client with `pin`, for the time `span` from `now`. It replaces a window that is
+    /// already open. The window closes after its first success.
     pub fn open_pairing(&mut self, now: Instant, pin: Pin, span: Duration) {
         self.windows += 1;
         self.window = Some(PairingWindow::open(self.windows, now, pin, span));
@@ -276,7 +277,7 @@ impl HostHandshake {
         self.halves.len()
     }
 
-    /// The next expiry of a handshake or of the pairing window.
+    /// The next time at which a handshake or the pairing window expires.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let halves = self.halves.iter().map(|half| half.expires);
@@ -293,10 +294,10 @@ impl HostHandshake {
         }
     }
 
-    /// Handles a datagram from `from`. `standing` returns the host's record of a client. It is called at most once, and only
-    /// after the client has proved its address.
+    /// Handles a datagram from `from`. `standing` returns the host's record of a client. A datagram calls it at most
+    /// once, and only if the client has proved its address.
     ///
-    /// Datagrams that are not handshake messages, or are damaged, forged or late, have no effect.
+    /// Datagrams that are not handshake messages or are damaged, forged or late have no effect.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -371,14 +372,15 @@ impl HostHandshake {
         }
     }
 
-    /// At the limit for this pattern, evicts the oldest handshake of the owner that has the most.
+    /// If the limit for this pattern is reached, evicts the oldest handshake of the owner that has the most handshakes.
     fn make_room(&mut self, pattern: Pattern) {
         let same = |half: &&HalfOpen| half.pattern == pattern;
         if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {
             return;
         }
         let held = |of: &HalfOpen| self.halves.iter().filter(|h| h.of == of.of).count();
-        // `max_by_key` returns the last of equal elements.
+        // The order is reversed, because `max_by_key` returns the last of several equal elements, and the oldest is
+        // wanted.
         let all = self.halves.iter().enumerate().rev();
         let most = all.filter(|(_, half)| same(half));
         if let Some((index, _)) = most.max_by_key(|(_, half)| held(half)) {
@@ -412,11 +414,12 @@ impl HostHandshake {
                 if self.tickets.is_none() {
                     return Err(Refusal(Reason::TicketNotTaken, 0).into());
                 }
-                // The first message contains its identity.
+                // The client's identity is in the first Noise message, which has not been read yet.
                 (None, None)
             }
             Opening::Reconnection(id) => match self.standing(id, standing) {
-                // A forbidden device learns of it at its Finish, which proves that it has the key.
+                // A forbidden device learns that it is forbidden only after its Finish, which proves that it has the
+                // key.
                 DeviceStatus::Allowed(key) | DeviceStatus::Forbidden(key) => {
                     let tagged_under = self.begin_keys.with(&self.identity, key);
                     if !tagged_under.is_some_and(|key| is_tagged(key, datagram)) {
@@ -438,7 +441,7 @@ impl HostHandshake {
             QuotaOwner::Network(network) => self.pairings.may(now, network),
             QuotaOwner::Device(id) => self.reconnections.may(now, id),
         };
-        // An honest client retries.
+        // The rejection needs no reply, because an honest client retries.
         if !may {
             return Err(Rejection::Silently);
         }
@@ -499,7 +502,7 @@ impl HostHandshake {
         })
     }
 
-    /// The host's record of a client. A client may also be known through a ticket.
+    /// The host's record of a client. A client that a ticket has admitted counts as allowed.
     fn standing(
         &self,
         id: &ClientId,
@@ -514,7 +517,7 @@ impl HostHandshake {
         }
     }
 
-    /// The pairing window, if it accepts a try from this path now.
+    /// The pairing window, if it now accepts a try from this path; otherwise the rejection.
     fn admitting(&self, now: Instant, from: PathId) -> Result<&PairingWindow, Rejection> {
         let closed = Refusal(Reason::PairingClosed, 0);
         let Some(window) = &self.window else {
@@ -550,7 +553,8 @@ impl HostHandshake {
     }
 }
 
-/// The ticket and device in the first message. The Finish proves that the client is live.
+/// The ticket and the device in the first message. The first message may be a replay; only the Finish proves that the
+/// client is live.
 fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection> {
     let payload = TicketPayload::ref_from_bytes(payload).map_err(|_| Rejection::Silently)?;
     Ok(TicketClaim {
@@ -562,7 +566,8 @@ fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection>
 
 /// How the host rejects a client.
 enum Rejection {
-    /// No honest client sends this, or the machine provides no random bytes.
+    /// Without a reply: no honest client sends such a message, the budget is used up, or the machine provides no random
+    /// bytes.
     Silently,
     With(Refusal),
 }

@@ -1,7 +1,7 @@
 //! The bytes of the six handshake messages and of Refused.
 //!
-//! Every message is a fixed-length structure of bytes, so that parsing only checks the length and that reserved bytes are
-//! zero. Numbers are little-endian. A host's reply is never longer than the message that it answers.
+//! Every message is a fixed-length structure of bytes. Therefore, parsing only checks that the length is right and that
+//! reserved bytes are zero. Numbers are little-endian. A host's reply is never longer than the message that it answers.
 
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -13,7 +13,7 @@ use crate::control::pairing::SPAKE_MESSAGE;
 use crate::control::ticket::TicketRefused;
 use crate::id::SessionId;
 
-/// The header of every handshake datagram; the first 8 bytes are common to all planes.
+/// The header of every handshake datagram. The first 8 bytes are common to all planes.
 ///
 /// ```text
 ///  0         1       2      4         8      9         10     12
@@ -32,7 +32,7 @@ pub(super) struct Head {
     zero2: [u8; 2],
 }
 
-/// The message type. The values differ in at least two bits.
+/// The message type. Any two values differ in at least two bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of `datagram`, if it is a handshake message at all.
+    /// The kind of `datagram`; `None` if it is not a handshake message.
     pub(super) fn of(datagram: &[u8]) -> Option<Kind> {
         let (head, _) = Head::ref_from_prefix(datagram).ok()?;
         let kind = match head.kind {
@@ -65,7 +65,8 @@ impl Kind {
     }
 }
 
-/// The Noise pattern of a Begin and the messages after it. Zero in the other messages.
+/// The Noise pattern of a handshake. Begin and all later messages except Refused contain it; the other messages contain
+/// zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Pattern {
@@ -103,7 +104,7 @@ impl Head {
         }
     }
 
-    /// Whether session and pattern are still unset.
+    /// Whether session and pattern are zero, as in the first messages.
     fn is_early(&self) -> bool {
         self.session.get() == 0 && self.pattern == 0
     }
@@ -135,7 +136,7 @@ impl From<Range> for Versions {
     }
 }
 
-/// Client: starts a handshake. The padding prevents amplification: no answer is longer.
+/// Client: starts a handshake. The padding prevents amplification: no reply to a Hello is longer.
 ///
 /// ```text
 ///  0      12         14     16      32        96
@@ -202,8 +203,8 @@ impl Challenge {
     }
 }
 
-/// Client: starts the key exchange. `client` and `tag` are zero at pairing, `spake` at reconnection. In both patterns, Noise
-/// 1 is an ephemeral key and the tag of an empty payload. A Begin is as long as its Answer.
+/// Client: starts the key exchange. `client` and `tag` are zero at pairing; `spake` is zero at reconnection. In both
+/// patterns, Noise 1 is an ephemeral key and the tag of an empty payload. A Begin is as long as its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52       68      101       149       161   193
@@ -225,7 +226,7 @@ pub(super) struct Begin {
     pub(super) tag: [u8; 32],
 }
 
-/// Ephemeral key and tag.
+/// Length of Noise 1: ephemeral key and tag.
 pub(super) const NOISE_1: usize = 32 + 16;
 
 impl Begin {
@@ -274,8 +275,8 @@ impl Begin {
     }
 }
 
-/// Client: starts the key exchange with a ticket. Noise 1 is an ephemeral key, the sealed static key and a sealed
-/// [`TicketPayload`]. This message is longer than its Answer.
+/// Client: starts the key exchange with a ticket. Noise 1 consists of an ephemeral key, the sealed static key and a
+/// sealed [`TicketPayload`]. This message is longer than its Answer.
 ///
 /// ```text
 ///  0      12         14     16      32       52        471   503
@@ -294,7 +295,7 @@ pub(super) struct TicketBegin {
     pub(super) tag: [u8; 32],
 }
 
-/// Ephemeral key, sealed static key, sealed payload.
+/// Length of Noise 1 with a ticket: ephemeral key, sealed static key, sealed payload.
 pub(super) const TICKET_NOISE_1: usize = 32 + 48 + size_of::<TicketPayload>() + 16;
 
 impl TicketBegin {
@@ -324,8 +325,8 @@ impl TicketBegin {
     }
 }
 
-/// Sealed in Noise 1 of a [`TicketBegin`]: the client's name, its ticket, then zeros. There is room for
-/// tickets of later versions.
+/// The payload that is sealed in Noise 1 of a [`TicketBegin`]: the client's name, and its ticket followed by zeros.
+/// There is room for longer tickets of later versions.
 ///
 /// ```text
 ///  0      65       67       323
@@ -396,12 +397,12 @@ impl ReceivedBegin<'_> {
     }
 }
 
-/// The pattern-specific part of a Begin.
+/// The part of a Begin that depends on the pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Opening {
-    /// Its SPAKE2 message.
+    /// The client's SPAKE2 message.
     Pairing([u8; SPAKE_MESSAGE]),
-    /// Its id.
+    /// The client's id.
     Reconnection(ClientId),
     /// A ticket, sealed for the host.
     Ticket,
@@ -417,8 +418,8 @@ impl Opening {
     }
 }
 
-/// Host: completes its side of the key exchange. The session id is in the head *and* sealed in Noise 2. Noise 2 is
-/// zero-padded, because except at pairing it contains no static key and is 48 bytes shorter.
+/// Host: completes the host's side of the key exchange. The session id is in the head *and* sealed in Noise 2. Only at
+/// pairing does Noise 2 contain a static key. In the other patterns, it is 48 bytes shorter, and zeros follow it.
 ///
 /// ```text
 ///  0      12      28        193
@@ -432,11 +433,11 @@ pub(super) struct Answer {
     noise: [u8; NOISE_2],
 }
 
-/// Ephemeral key, sealed static key, sealed payload.
+/// Length of Noise 2 at pairing: ephemeral key, sealed static key, sealed payload.
 const NOISE_2: usize = 32 + 48 + size_of::<AnswerPayload>() + 16;
 
 impl Answer {
-    /// Returns `None` if `noise` does not have the length of `pattern`.
+    /// Returns `None` if the length of `noise` does not match `pattern`.
     pub(super) fn new(
         session: SessionId,
         pattern: Pattern,
@@ -473,7 +474,8 @@ impl Answer {
     }
 }
 
-/// Sealed in Noise 2. `key` authenticates Finish and a Refused after it. `spake` is zero except at pairing.
+/// The payload that is sealed in Noise 2. `key` authenticates the Finish, and a Refused that answers the Finish.
+/// `spake` is zero except at pairing.
 ///
 /// ```text
 ///  0         4     36      69
@@ -487,8 +489,9 @@ pub(super) struct AnswerPayload {
     pub(super) spake: [u8; SPAKE_MESSAGE],
 }
 
-/// Client: proves its identity. Noise 3 (sealed static key, sealed name) is zero except at pairing. In the other patterns,
-/// two messages suffice, and the tag proves that the client read the Answer.
+/// Client: proves the client's identity. At pairing, Noise 3 consists of the sealed static key and the sealed name. In
+/// the other patterns, two Noise messages suffice: Noise 3 is zero, and the tag proves that the client has read the
+/// Answer.
 ///
 /// ```text
 ///  0      12        141   173
@@ -502,7 +505,7 @@ pub(super) struct Finish {
     pub(super) tag: [u8; 32],
 }
 
-/// Sealed static key, sealed name.
+/// Length of Noise 3: sealed static key, sealed name.
 pub(super) const NOISE_3: usize = 48 + NAME + 16;
 
 impl Finish {
@@ -519,7 +522,7 @@ impl Finish {
     }
 }
 
-/// A name on the wire: its length, its bytes, then zeros.
+/// Length of a name on the wire: one byte for its length, then its bytes, then zeros.
 pub(super) const NAME: usize = 1 + DeviceName::MAX;
 
 pub(super) fn name_to_bytes(name: &DeviceName) -> [u8; NAME] {
@@ -562,7 +565,7 @@ impl Confirm {
     }
 }
 
-/// Host: refuses. The tag is zero before an Answer, because there is no key yet.
+/// Host: refuses the client. Before an Answer, the tag is zero, because there is no key yet.
 ///
 /// ```text
 ///  0      12         14       15     16      32            34     36    68
@@ -604,7 +607,7 @@ pub(super) enum Reason {
     TicketFull = 16,
 }
 
-/// The reasons of ticket refusals.
+/// The reason on the wire for each ticket refusal.
 const TICKET_REASONS: [(Reason, TicketRefused); 10] = [
     (Reason::TicketNotTaken, TicketRefused::NotTaken),
     (Reason::TicketMalformed, TicketRefused::Malformed),
@@ -619,7 +622,7 @@ const TICKET_REASONS: [(Reason, TicketRefused); 10] = [
 ];
 
 impl Reason {
-    /// The ticket refusal, if the reason is one.
+    /// The ticket refusal for this reason; `None` for other reasons.
     pub(super) fn of_ticket(self) -> Option<TicketRefused> {
         let found = TICKET_REASONS.iter().find(|(reason, _)| *reason == self);
         found.map(|(_, refused)| *refused)
@@ -662,7 +665,7 @@ impl Refused {
             4 => Reason::Busy,
             5 => Reason::PairingFailed,
             6 => Reason::Forbidden,
-            // Unknown reasons are ignored.
+            // A Refused with an unknown reason is ignored.
             byte => TICKET_REASONS.iter().find(|(of, _)| *of as u8 == byte)?.0,
         };
         let whole = refused.zero == 0

@@ -1,7 +1,7 @@
-//! The three Noise patterns and their keys, over crate `snow`.
+//! The three Noise patterns and the keys that they yield, implemented with crate `snow`.
 //!
-//! After a failed message, snow restores its hash state but not its cipher, so the third message of a pairing can be read
-//! only once. Its outer tag is therefore checked first.
+//! After a message that fails, snow restores its hash state but not its cipher state. Therefore, the third message of a
+//! pairing can be read only once, and its outer tag is checked first.
 
 use aws_lc_rs::{hkdf, hmac};
 use snow::params::NoiseParams;
@@ -15,13 +15,13 @@ use crate::control::identity::{Identity, PublicKey};
 /// The longest Noise message in this protocol, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// The position of the key in `psk3`.
+/// The position of the pre-shared key in `psk3`.
 const PSK: usize = 3;
 
 /// One side of a Noise handshake.
 pub(super) struct Noise(Box<HandshakeState>);
 
-/// The cleartext of both sides, bound into the handshake to detect tampering.
+/// The cleartext fields of both peers. They are bound into the handshake, so that tampering is detected.
 pub(super) struct Prologue {
     pub(super) opening: Opening,
     pub(super) nonce: [u8; 16],
@@ -53,7 +53,7 @@ pub(super) struct Keys {
 }
 
 impl Noise {
-    /// The client's side. `peer` is set except at pairing.
+    /// Creates the client's side. `peer` is the host's key; it is `None` only at pairing.
     pub(super) fn client(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -64,7 +64,7 @@ impl Noise {
         })
     }
 
-    /// The host's side. `peer` is set at reconnection.
+    /// Creates the host's side. `peer` is the client's key; it is set only at reconnection.
     pub(super) fn host(
         identity: &Identity,
         peer: Option<&PublicKey>,
@@ -102,7 +102,7 @@ impl Noise {
             .map_err(|_| HandshakeError::Crypto)
     }
 
-    /// Sets the pre-shared key of XXpsk3, at any time before the third message.
+    /// Sets the pre-shared key of XXpsk3. This may happen at any time before the third message.
     pub(super) fn set_psk(&mut self, key: &[u8]) -> Result<(), HandshakeError> {
         self.0.set_psk(PSK, key).map_err(|_| HandshakeError::Crypto)
     }
@@ -118,7 +118,7 @@ impl Noise {
         Ok(message)
     }
 
-    /// The payload of the peer's next message; `None` if the message is not the peer's.
+    /// Reads the peer's next message and returns its payload; `None` if the message is not authentic.
     pub(super) fn read(&mut self, message: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let mut payload = Zeroizing::new(vec![0; MAX_MESSAGE]);
         let length = self.0.read_message(message, &mut payload).ok()?;
@@ -126,14 +126,14 @@ impl Noise {
         Some(payload)
     }
 
-    /// The peer's identity once its message has been read; `None` if the key is weak.
+    /// The peer's identity key. `None` if no message with the key has been read, or if the key is weak.
     pub(super) fn peer(&self) -> Option<PublicKey> {
         let key = PublicKey(self.0.get_remote_static()?.try_into().ok()?);
         (!key.is_weak()).then_some(key)
     }
 
-    /// The keys after all messages: HKDF-SHA256 over both of Noise's split keys, salted with the handshake
-    /// hash, so that the secret depends on every exchanged byte.
+    /// The keys of a finished handshake: HKDF-SHA256 over both of Noise's split keys, salted with the handshake hash.
+    /// The secret therefore depends on every exchanged byte.
     pub(super) fn keys(mut self) -> Result<Keys, HandshakeError> {
         if !self.0.is_handshake_finished() {
             return Err(HandshakeError::Crypto);
@@ -157,8 +157,8 @@ impl Noise {
     }
 }
 
-/// The tag key of a reconnection's Begin, with which a host rejects strangers at the cost of one HMAC. The tag proves
-/// possession of the client's key; the handshake proves liveness.
+/// The key for the tag of a reconnection's Begin. With the tag, a host rejects strangers at the cost of one HMAC. The
+/// tag proves possession of the client's key; the handshake proves liveness.
 pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizing<[u8; 32]>> {
     let shared = identity.agree(peer)?;
     let mut key = Zeroizing::new([0; 32]);
@@ -166,8 +166,8 @@ pub(super) fn begin_key(identity: &Identity, peer: &PublicKey) -> Option<Zeroizi
     Some(key)
 }
 
-/// The tag key of a Begin with a ticket. Hosts do not show their key to strangers, and a sender without it costs the host
-/// one HMAC (like `mac1` of WireGuard).
+/// The key for the tag of a Begin with a ticket. Hosts do not reveal their public key to strangers, and a sender that
+/// does not know the key costs the host one HMAC (like `mac1` of WireGuard).
 pub(super) fn ticket_begin_key(host: &PublicKey) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(hmac::sign(&mac_key(&host.0), b"openuvr ticket begin").as_ref());

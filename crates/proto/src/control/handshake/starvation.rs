@@ -1,4 +1,4 @@
-//! A flood of Begins from few addresses must not starve an honest client. The tests use a virtual clock.
+//! Tests that a flood of Begins from few addresses does not starve an honest client. They use a virtual clock.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ const A_SECOND: u32 = 3000;
 /// Deadline for the honest client.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The credential in the attackers' Begins.
+/// The credential that the attackers' Begins contain.
 #[derive(Clone, Copy, Debug)]
 enum Attack {
-    /// PINs, while a pairing window is open.
+    /// A wrong PIN, while a pairing window is open.
     Pairing,
-    /// The honest client's id, which an on-path attacker can read, without its key.
+    /// The honest client's id, without its key. An on-path attacker can read the id.
     ItsId,
     /// Unknown ids.
     Ids,
@@ -30,9 +30,9 @@ struct World {
     now: Instant,
     host: HostHandshake,
     identity: Identity,
-    /// Nonces and cookies of the attackers, obtained by normal Hellos.
+    /// The attackers' paths, nonces and cookies. The attackers obtain the cookies by normal Hellos.
     shown: Vec<(PathId, [u8; 16], [u8; crate::control::cookie::COOKIE])>,
-    /// Begins that the host answered.
+    /// Number of the attackers' Begins that the host has answered.
     answered: usize,
 }
 
@@ -104,7 +104,7 @@ impl World {
         self.answered += usize::from(reaction.reply.is_some());
     }
 
-    /// The client's time to reconnect during the attack.
+    /// The time that the honest client takes to connect during the attack.
     fn reconnects_in(&mut self, attack: Attack, trust: &Trust) -> Duration {
         let began = self.now;
         let name = DeviceName::default();
@@ -141,7 +141,7 @@ fn a_known_client_connects_despite_3000_begins_a_second() {
     for attack in [Attack::Pairing, Attack::ItsId, Attack::Ids] {
         let (mut world, host) = World::new();
         let trust = Trust::Known(host.public());
-        // Repeated, as on a lossy link: the client's own budget must not run out either.
+        // The client connects several times, as on a lossy link, because its own budget must not run out either.
         for _ in 0..5 {
             let took = world.reconnects_in(attack, &trust);
             assert!(took < Duration::from_millis(100), "{attack:?}: {took:?}");
@@ -179,7 +179,7 @@ fn a_tagged_begin_is_valid_only_from_its_own_address() {
     let challenge = world.send(LEGITIMATE, &hello).reply.unwrap();
     client.handle_datagram(world.now, &challenge).unwrap();
     let begin = client.poll_transmit(world.now).unwrap();
-    // An eavesdropper replays it from another address with its own cookie.
+    // An eavesdropper replays the Begin from another address, with a cookie for that address.
     let elsewhere = PathId([100; PathId::LEN]);
     let own = world.send(elsewhere, &hello).reply.unwrap();
     let mut copied = *Begin::parse(&begin).unwrap().0;
@@ -189,7 +189,7 @@ fn a_tagged_begin_is_valid_only_from_its_own_address() {
     assert!(world.send(LEGITIMATE, &begin).reply.is_some());
 }
 
-/// Many addresses in one network get no more tries than one address.
+/// Many addresses in one network get no more tries than a single address.
 #[test]
 fn addresses_of_one_network_share() {
     let path = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Client and host, joined by a seeded channel on a virtual clock.
+//! Tests of client and host, which a seeded random channel connects on a virtual clock.
 
 mod tickets;
 
@@ -48,7 +48,7 @@ enum To {
     Client,
 }
 
-/// One client, one host, and the channel between them.
+/// One client, one host, and the simulated channel between them.
 struct World {
     now: Instant,
     client_identity: Identity,
@@ -60,7 +60,8 @@ struct World {
     random: u64,
     sent: u64,
     flying: BTreeMap<(Instant, u64), (To, Vec<u8>)>,
-    /// Bits to flip in copies that arrive before the first datagram of a kind.
+    /// A message kind, and a range of bits. For each of these bits, a copy with the bit flipped arrives before the
+    /// first datagram of this kind.
     flips: Option<(Kind, std::ops::Range<usize>)>,
     at_client: Vec<Established>,
     at_host: Vec<(Established, Paired)>,
@@ -97,14 +98,14 @@ impl World {
         }
     }
 
-    /// A client with the PIN `typed`, at a host that waits for 123456.
+    /// A client that tries the PIN `typed`, and a host whose PIN is 123456.
     fn pairing(typed: &str) -> World {
         let mut world = World::new(|_| Trust::Pin(pin(typed)));
         world.host.open_pairing(world.now, pin("123456"), MINUTE);
         world
     }
 
-    /// A client and a host that are paired.
+    /// A client and a host that are already paired.
     fn reconnection() -> World {
         let mut world = World::new(|host| Trust::Known(host.public()));
         world.standing = DeviceStatus::Allowed(world.client_identity.public());
@@ -208,7 +209,7 @@ impl World {
         Ok(())
     }
 
-    /// SplitMix64 (Steele, Lea and Flood, 2014).
+    /// The next random number, by SplitMix64 (Steele, Lea and Flood, 2014).
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -221,7 +222,8 @@ impl World {
         self.draw() % 100 < percent
     }
 
-    /// Both sides have exactly one session, which is the same.
+    /// Asserts that client and host each have exactly one session, and that it is the same. Returns how the client
+    /// authenticated.
     fn assert_agreed(&self) -> &Paired {
         assert_eq!((self.at_client.len(), self.at_host.len()), (1, 1));
         let (client, (host, paired)) = (&self.at_client[0], &self.at_host[0]);
@@ -280,7 +282,7 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
         };
         match world.run() {
             Ok(()) => {
-                // Datagrams in flight and late duplicates open no other session.
+                // Datagrams in flight and late duplicates must not open another session at the client.
                 agreed += 1;
                 let client = world.at_client[0].clone();
                 let host_session = world
@@ -289,7 +291,7 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
                     .find(|(host, _)| host.session == client.session);
                 assert!(host_session.is_some_and(|(host, _)| host.secret == client.secret));
             }
-            // If the Confirm of a pairing is lost for good, the window is already closed.
+            // If every copy of a pairing's Confirm is lost, the window is already closed.
             Err(
                 HandshakeError::TimedOut { .. }
                 | HandshakeError::NotTheHost
@@ -320,7 +322,7 @@ fn wrong_pins_are_reported_delayed_and_limited() {
     assert_eq!(pairing_events(&mut world.host), [wrong(2)]);
     for (delay, tries_left) in [(1, 1), (2, 0)] {
         let retry_after = Duration::from_secs(delay);
-        // The right PIN is also delayed, because the delay would otherwise reveal it.
+        // The right PIN is delayed, too. Otherwise, an immediate answer would reveal that it is right.
         assert_eq!(
             world.again("123456"),
             Err(HandshakeError::Busy { retry_after })
@@ -332,7 +334,7 @@ fn wrong_pins_are_reported_delayed_and_limited() {
     }
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
     assert!(world.at_host.is_empty() && world.at_client.is_empty());
-    // Another client has its own tries.
+    // A client of another network has its own tries.
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
     let reaction = (world.host).handle_datagram(world.now, OTHER, &finish, &no_device);
     let confirmed = client.handle_datagram(world.now, &reaction.reply.unwrap());
@@ -347,7 +349,7 @@ fn wrong_pins_are_reported_delayed_and_limited() {
 fn a_legitimate_client_pairs_despite_many_wrong_pins() {
     let mut world = World::pairing("123456");
     let mut guessed = 0;
-    // Seven addresses guess as fast as the host allows, for 20 s.
+    // Seven addresses guess for 20 s, as fast as the host allows.
     for n in 0..400_u32 {
         let now = world.now + Duration::from_millis(50) * n;
         let mut from = OTHER;
@@ -401,7 +403,7 @@ fn the_end_of_a_pairing_window_is_reported_once() {
     world.host.handle_timeout(world.now + MINUTE);
     assert_eq!(pairing_events(&mut world.host), []);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
-    // By success, which has its own event.
+    // By success. The established session reports it, so there is no pairing event.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.host.handle_timeout(world.now + MINUTE);
@@ -410,13 +412,13 @@ fn the_end_of_a_pairing_window_is_reported_once() {
 
 #[test]
 fn a_finish_without_confirm_is_a_wrong_pin() {
-    // At the client, because the receiver of its Finish may have tested a guess.
+    // The client reports that the PIN is unconfirmed, because the receiver of its Finish may have tested a guess.
     let mut world = World::pairing("123456");
     let now = world.now;
     let (mut client, _) = up_to_finish(&mut world.host, now, OTHER, "123456");
     let outcome = client.handle_timeout(now + HANDSHAKE_TIMEOUT);
     assert_eq!(outcome, Err(HandshakeError::Unconfirmed));
-    // At the host, even from a forbidden device with the right PIN.
+    // The host counts a wrong PIN, even if a forbidden device sends the right one.
     world.standing = DeviceStatus::Forbidden(world.client_identity.public());
     assert_eq!(world.run(), Err(HandshakeError::Forbidden));
     let tried = PairingEvent::ForbiddenTried {
@@ -428,7 +430,7 @@ fn a_finish_without_confirm_is_a_wrong_pin() {
     assert_eq!(tries_left, MAX_TRIES - 1);
 }
 
-/// A client with the PIN `typed` and its Begin; `None` if the host rejects its Hello.
+/// Creates a client with the PIN `typed`. Returns the client and its Begin; `None` if the host rejects its Hello.
 fn begin_with(
     host: &mut HostHandshake,
     now: Instant,
@@ -445,7 +447,8 @@ fn begin_with(
     Some((client, begin))
 }
 
-/// A client that has received an Answer, and its unsent Finish.
+/// Creates a client and runs it until it has received an Answer. Returns the client and its Finish, which has not been
+/// sent to the host.
 fn up_to_finish(
     host: &mut HostHandshake,
     now: Instant,
@@ -475,7 +478,7 @@ fn concurrent_exchanges_get_no_extra_tries() {
     let guesses: Vec<_> = (0..PAIRINGS_PER_SECOND)
         .map(|n| {
             let mut from = OTHER;
-            // Four addresses, four ports each.
+            // The guesses come from four addresses, with four ports each.
             from.0[0] = u8::try_from(n % 4).unwrap();
             from.0[16] = u8::try_from(n).unwrap();
             let guess = up_to_finish(&mut world.host, now, from, &format!("{n:06}"));
@@ -495,7 +498,7 @@ fn concurrent_exchanges_get_no_extra_tries() {
             other => panic!("{other:?}"),
         }
     }
-    // One for each address.
+    // Each address gets one try.
     assert_eq!(wrong, 4);
     let tries_left = world.host.pairing(now).unwrap().tries_left;
     assert_eq!(tries_left, MAX_TRIES - 4);
@@ -527,7 +530,7 @@ fn a_repeated_wrong_finish_is_one_try() {
 fn a_closed_window_pairs_no_client() {
     let mut world = World::pairing("123456");
     let (_, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
-    // A window of zero length.
+    // The new window replaces the open one, and closes at once.
     let over = Duration::ZERO;
     world.host.open_pairing(world.now, pin("123456"), over);
     let reaction = world
@@ -540,7 +543,7 @@ fn a_closed_window_pairs_no_client() {
     world.now = world.now + MINUTE;
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
 
-    // A Begin of one window cannot finish in the next, even with the same PIN.
+    // A handshake that began in one window cannot finish in the next, even with the same PIN.
     let mut world = World::pairing("123456");
     let (mut client, finish) = up_to_finish(&mut world.host, world.now, OTHER, "123456");
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
@@ -559,13 +562,13 @@ fn unknown_and_forbidden_devices_are_refused() {
     world.standing = DeviceStatus::Unknown;
     assert_eq!(world.run(), Err(HandshakeError::UnknownDevice));
     assert_eq!(world.host.half_open(), 0);
-    // Forbidden with its key, and with the right PIN.
+    // A forbidden device is refused, whether it uses its key or the right PIN.
     for mut world in [World::reconnection(), World::pairing("123456")] {
         world.standing = DeviceStatus::Forbidden(world.client_identity.public());
         assert_eq!(world.run(), Err(HandshakeError::Forbidden));
         assert!(world.at_host.is_empty());
     }
-    // A client with only a forbidden device's id gets the same reply as with an allowed one's.
+    // A client that has only the id of a known device gets the same replies whether the device is forbidden or allowed.
     for standing in [DeviceStatus::Forbidden, DeviceStatus::Allowed] {
         let mut world = World::reconnection();
         world.standing = standing(Identity::generate().unwrap().public());
@@ -576,7 +579,7 @@ fn unknown_and_forbidden_devices_are_refused() {
             .filter(|(_, d)| Kind::of(d) == Some(Kind::Challenge));
         assert_eq!(heard.clone().count(), challenges.count());
     }
-    // A device that is forbidden between its Begin and its Finish.
+    // A device that becomes forbidden between its Begin and its Finish is refused.
     let mut world = World::reconnection();
     let (now, key) = (world.now, world.client_identity.public());
     let mut last = Ok(None);
@@ -591,7 +594,7 @@ fn unknown_and_forbidden_devices_are_refused() {
         last = world.client.handle_datagram(now, &reaction.reply.unwrap());
     }
     assert_eq!(last.unwrap_err(), HandshakeError::Forbidden);
-    // Another device's id without its key.
+    // A client that has another device's id, but not its key, is not admitted.
     let mut world = World::reconnection();
     world.standing = DeviceStatus::Allowed(Identity::generate().unwrap().public());
     assert_eq!(world.run(), Err(HandshakeError::NotTheHost));
@@ -673,8 +676,8 @@ fn no_flipped_bit_establishes_or_kills_the_honest_handshake() {
             world.assert_agreed();
         };
         for (kind, length) in lengths {
-            // A client accepts one Challenge and one Answer head, so each flipped bit there gets its own handshake and must
-            // make the client restart.
+            // A client accepts only one Challenge and one Answer head per attempt, even if they are damaged, and must
+            // then restart. Therefore, each flipped bit in them gets its own handshake.
             let alone = match kind {
                 Kind::Challenge => length * 8,
                 Kind::Answer => 12 * 8,
@@ -698,7 +701,7 @@ fn replayed_messages_open_nothing() {
             .host
             .handle_datagram(world.now, from, datagram, &|_| standing)
     };
-    // Immediately: the same answers and no second session; from another path: nothing.
+    // An immediate replay gets the same answers and opens no second session. A replay from another path gets no answer.
     for ((_, ask), (_, answer)) in seen.iter().zip(&seen[1..]).skip(2).step_by(2) {
         let again = reply(&mut world, CLIENT, ask);
         assert_eq!(again.reply.as_ref(), Some(answer));
@@ -706,7 +709,7 @@ fn replayed_messages_open_nothing() {
         let elsewhere = reply(&mut world, OTHER, ask);
         assert!(elsewhere.reply.is_none() && elsewhere.established.is_none());
     }
-    // After expiry: Begin may open a new handshake, Finish matches none.
+    // After the handshake has expired, a replayed Begin may open a new handshake, but a replayed Finish matches none.
     world.now = world.now + HALF_OPEN_TIMEOUT;
     for (to, datagram) in &seen {
         let again = reply(&mut world, CLIENT, datagram);
@@ -759,7 +762,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     for n in 0..MAX_HALF_OPEN + 10 {
         let mut from = OTHER;
         from.0[0] = u8::try_from(n).unwrap();
-        // At the rate limit of the host.
+        // The handshakes arrive at the host's rate limit.
         world.now =
             world.now + Duration::from_secs(1) / u32::try_from(PAIRINGS_PER_SECOND).unwrap();
         last = Some((
@@ -770,7 +773,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     }
     let due = world.now + HALF_OPEN_TIMEOUT;
     assert!(world.host.next_timeout().unwrap() < due);
-    // The newest is still open.
+    // The newest handshake is still open.
     let (from, (mut client, finish)) = last.unwrap();
     let reaction = world
         .host
@@ -783,7 +786,7 @@ fn half_open_handshakes_are_bounded_and_expire() {
     assert_eq!(world.host.next_timeout(), None);
 }
 
-/// A valid Begin from `from`.
+/// Creates a client at `from` and returns its valid Begin.
 fn up_to_begin(host: &mut HostHandshake, now: Instant, from: PathId) -> Vec<u8> {
     let identity = Identity::generate().unwrap();
     let trust = Trust::Pin(pin("000000"));
@@ -801,7 +804,7 @@ fn one_address_has_a_limit_and_evicts_no_other() {
     let mut worked = 0;
     for n in 0..160_u64 {
         let now = world.now + Duration::from_millis(25 * n);
-        // Ports do not count as addresses.
+        // Different ports count as one address.
         let mut from = OTHER;
         from.0[16] = u8::try_from(n).unwrap();
         let begin = up_to_begin(&mut world.host, now, from);
@@ -809,7 +812,7 @@ fn one_address_has_a_limit_and_evicts_no_other() {
         worked += usize::from(reply.reply.is_some());
     }
     assert_eq!(worked, 4 * PAIRINGS_PER_NETWORK);
-    // The earlier client still gets in.
+    // The earlier client can still finish its handshake.
     world.now = world.now + Duration::from_secs(4);
     let reaction = world
         .host
@@ -819,7 +822,7 @@ fn one_address_has_a_limit_and_evicts_no_other() {
     assert!(confirmed.unwrap().is_some());
 }
 
-/// A few addresses fill the memory at the rate limit, and evict their own handshakes.
+/// A few addresses fill the table at the rate limit. Further handshakes evict only their own.
 #[test]
 fn the_owner_with_most_handshakes_is_evicted() {
     let mut world = World::pairing("123456");

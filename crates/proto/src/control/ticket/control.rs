@@ -5,8 +5,8 @@
 //!  | version | kind | actions | zero | session | id | not after | signature |
 //!  | 1       | 2    | bits    |      | UUID    |    | u64, s    | Ed25519   |
 //! ```
-//! Unlike a ticket, a token may be reused until it expires: status, renewal and stop are idempotent, a connection
-//! additionally needs a ticket, and the token travels only under TLS or through a Unix socket.
+//! Unlike a ticket, a token may be reused until it expires. Reuse is harmless: status, renewal and stop are idempotent,
+//! a connection additionally needs a ticket, and the token travels only under TLS or through a Unix socket.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::key::{SIGNATURE, TicketKey, TicketSigner};
 use super::{CLOCK_SKEW, SessionUuid, TICKET_VERSION, UnixTime, from_text};
 
-/// Maximum lifetime of a token, counted from when it is shown.
+/// Maximum remaining lifetime of a token when it is presented.
 pub const MAX_TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
 /// Bytes of a token.

@@ -59,9 +59,9 @@ impl TicketGate {
         self.session
     }
 
-    /// Redeems the ticket of a device that has proved possession of `device`, and returns the highest role. From then on,
-    /// the device is [admitted](TicketGate::admitted). The same device may show its ticket again, because a reply may be
-    /// lost; no other device may.
+    /// Redeems `ticket` for the device that has proved possession of the key `device`, and returns the highest role.
+    /// From then on, the device is [admitted](TicketGate::admitted). The same device may present its ticket again,
+    /// because the reply may be lost; no other device may.
     ///
     /// # Errors
     /// [`TicketRefused`] if the ticket is rejected. Nothing has changed then.

@@ -65,7 +65,7 @@ fn a_ticket_admits_its_device_only() {
     let id = ClientId::of(&device(1));
     assert_eq!(gate.admitted_key(&id), Some(device(1)));
     assert_eq!(gate.admitted_key(&ClientId::of(&device(2))), None);
-    // The reply was lost.
+    // The device repeats its ticket after a lost reply.
     assert_eq!(gate.redeem(NOW, &signed, &device(1)), Ok(Role::Player));
 }
 

@@ -64,7 +64,7 @@ fn subscribers_without_reports_have_no_figures() {
             at(frame * 20),
             &ended(OBSERVER_ID, Outcome::SentUnacknowledged),
         );
-        // A subscriber that has left.
+        // A frame of a subscriber that has left is ignored.
         figures.note(at(frame * 20), &displayed(SubscriberId::Other(2), ms(9)));
     }
     let unknown = |kind, role| SubscriberFigures {
@@ -83,7 +83,8 @@ fn subscribers_without_reports_have_no_figures() {
 #[test]
 fn figures_are_those_of_the_newest_seconds() {
     let mut figures = playing(10_000);
-    // The worst of 100 has expired. Of the newest 250 frames, three are late.
+    // The worst latency (90 ms) has left the window when the figures are read. Of the newest 250 frames, three are
+    // late.
     figures.note(at(10_010), &displayed(PLAYER, ms(90)));
     for frame in 1..=250 {
         let late = frame > 247;
@@ -98,7 +99,7 @@ fn figures_are_those_of_the_newest_seconds() {
         bound: Duration::from_micros(300),
     };
     assert_eq!(known.latency, Some(latency));
-    // One second later, four fifths remain.
+    // One second later, four fifths of the frames remain in the window.
     assert_eq!(one(&figures, at(16_010)).frames_per_second, Some(40.0));
 }
 

@@ -75,7 +75,7 @@ fn observers_may_request_to_play_and_players_to_watch() {
     let granted = roles.request(BROWSER, Role::Observer, false);
     assert_eq!(granted, Ok(observes(ObserverReason::Requested)));
     assert_eq!(changes(&mut roles), [plays(DESK)]);
-    // It requested to observe, so it has no claim.
+    // The remaining observer requested to observe, so it has no claim.
     assert!(roles.leave(DESK));
     assert_eq!(changes(&mut roles), []);
 }

@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 /// counts as jitter.
 const REMEMBERED: usize = 2048;
 
-/// Number of worst events in the window that the jitter excludes, because lateness every 5 s is concealed (guess). An event
-/// is a late payload with its neighbours, which the same stall delayed.
+/// Number of worst events in the window that the jitter excludes, because one late event every 5 s can be concealed
+/// (guess). An event is a late payload with its neighbours, which the same stall delayed.
 const TOLERATED: usize = 2;
 const NEAR: usize = 32;
 
-/// Maximum shortfall for an excluded event, so that concealment stays below 20 ms. A datagram lost together
-/// with the three after it arrives 20 ms late, as a repetition.
+/// Maximum lateness of an excluded event beyond the jitter, so that concealment stays below 20 ms. If four consecutive
+/// datagrams are lost, the payload of the first arrives 20 ms late, as a repetition.
 const MISSED: i64 = 15_000_000;
-/// A stall longer than this may be unique (guess).
+/// A longer stall counts as a stall of this length, because it may be unique (guess).
 const MAX_STALL: i64 = 50_000_000;
 
 /// Assumed jitter before a second of payloads has arrived (guess: a quiet wireless network).
@@ -90,7 +90,7 @@ impl Arrivals {
         self.jitter = latest.saturating_sub(self.fastest);
     }
 
-    /// The latest payload that is not a neighbour of the worst ones, with its index.
+    /// The index and transit time of the latest payload that is not a neighbour of the worst payloads.
     fn latest(&self) -> Option<(usize, i64)> {
         let far = |place: usize| self.worst.iter().all(|worst| place.abs_diff(*worst) > NEAR);
         let others = self.transits.iter().copied().enumerate();
@@ -104,7 +104,7 @@ impl Arrivals {
         self.fastest
     }
 
-    /// The jitter: the excess over the shortest transit time that nearly all others stay within, in nanoseconds.
+    /// The jitter in nanoseconds: nearly all transit times exceed the shortest by at most this.
     pub(super) fn jitter(&self) -> i64 {
         match self.transits.len() < KNOWN {
             true => self.jitter.max(UNKNOWN),

@@ -14,7 +14,7 @@ const AUDIO: StreamId = StreamId::first(StreamKind::Audio);
 const FRAME: u64 = 240;
 /// Offset between the local clock and the sender's.
 const OFFSET: i64 = 987_654_321_000;
-/// The link's fastest delay.
+/// The link's minimum delay.
 const DELAY: i64 = 3 * MS;
 
 /// A deterministic random generator (xorshift64*, Vigna).
@@ -111,7 +111,7 @@ impl World {
         whole(n as f64 * 5e6 / (1.0 + self.ppm * 1e-6))
     }
 
-    /// Plays this many payloads. `link` returns the delay of each, or `None` for a loss.
+    /// Plays this many payloads. `link` returns the delay of each payload beyond [`DELAY`], or `None` for a loss.
     fn run(&mut self, payloads: u64, mut link: impl FnMut(u64) -> Option<i64>) {
         for n in self.sent..self.sent + payloads {
             let sent = self.begins(n + 1);
@@ -244,7 +244,8 @@ fn an_hour_of_two_clocks_has_no_gap_and_no_growth() {
             (early - late).abs() < 1.5,
             "{sender} {device}: {early} ms, then {late} ms"
         );
-        // 5 ms of the payload, 3 of the link, 2 of jitter, 2.5 of the device, 1 of slack; 1 of drift.
+        // The delay in ms: 5 for the payload, 3 for the link, 2 for jitter, 2.5 for the device, 1 for slack and 1 for
+        // drift.
         assert!(worst < 18.0, "{sender} {device}: {worst} ms");
     }
 }
@@ -309,8 +310,8 @@ fn few_bursts_are_concealed_for_longer_than_20_ms() {
         world.run(9 * MINUTE, &mut link);
         assert!((1800..3000).contains(&lost), "{lost}");
         let counters = world.buffer.counters();
-        // Of 1200 bursts, one in 512 has ten datagrams or more, and the longest of these seeds has 14. Those exceed delay
-        // and concealment together, and are partly silent.
+        // Of 1200 bursts, one in 512 has ten datagrams or more. The longest burst with these seeds has 14. Such bursts
+        // exceed the delay and the concealment together, so they are partly silent.
         assert!(counters.longest_concealment <= 48 * 50, "{counters:?}");
         assert!(
             world.sink.gaps <= 8,

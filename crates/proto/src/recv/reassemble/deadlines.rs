@@ -18,7 +18,8 @@ const ANSWER_WAIT: Duration = Duration::from_millis(3);
 const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 impl VideoReceiver {
-    /// The time until which to wait for frames before the front one that are not its references and may only be late.
+    /// The time until which to wait for frames that precede the front frame, are not its references, and may only be
+    /// late.
     pub(super) fn gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let header = front.header;
@@ -27,7 +28,7 @@ impl VideoReceiver {
         gap.then(|| front.first_seen + REORDER_WAIT)
     }
 
-    /// A needed frame without any data: since when it is known to be missing, and its deadline.
+    /// A needed frame of which no data has arrived, the time from which it is known to be missing, and its deadline.
     fn missing_reference(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
             let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-/// Number of consecutive contradicting frames that revert a decrease: 0.13 s at 60 frames/s, so that the rate is restored
-/// within a second and a usual round trip.
+/// Number of contradicting frames that revert a decrease: 0.13 s at 60 frames/s, so that the rate is restored within a
+/// second, including a usual round trip.
 const CONTRADICTIONS: u32 = 8;
-/// A frame with less than this share of the expected crossing time contradicts the decrease.
+/// A frame that crosses the link in less than this share of the expected time contradicts the decrease.
 const CONTRADICTS: f64 = 0.5;
-/// A frame with more than this share confirms the decrease.
+/// A frame that takes more than this share of the expected time confirms the decrease.
 const CONFIRMS: f64 = 0.75;
 
 /// A decrease that can still be reverted.

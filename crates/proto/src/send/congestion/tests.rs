@@ -35,7 +35,8 @@ struct Path {
     clock: i64,
     /// Arrivals are quantised to multiples of this many nanoseconds.
     grain: i64,
-    /// After how many frames a client without kernel timestamps processes the second half late, and by how much.
+    /// For how many of the next frames a client without kernel timestamps processes the second half late, and by how
+    /// many nanoseconds.
     pauses: (u32, i64),
     /// Maximum datagrams of a frame.
     most: u32,
@@ -296,7 +297,7 @@ fn a_new_path_is_measured_again() {
     assert_eq!(path.changes, []);
 }
 
-/// A radio that sends its queue at once in its time slot, so the spread of a frame does not measure the link.
+/// A radio sends its queue at once in its time slot, so the spread of a frame does not measure the link.
 #[test]
 fn a_narrow_link_that_delivers_in_bursts_is_followed() {
     for grain in [20, 40, 100] {
@@ -336,7 +337,7 @@ fn a_decrease_that_later_frames_contradict_is_reverted() {
     assert!(path.congestion.target() <= Bitrate::from_mbps(9));
 }
 
-/// One such frame, or several with complete ones in between, indicate a busy machine.
+/// One frame with a pause in it, or several with complete frames in between, indicate a busy machine.
 #[test]
 fn one_frame_with_a_pause_in_it_cuts_nothing() {
     let mut path = Path::new(20, 256 << 10);
@@ -365,7 +366,7 @@ fn late_frames_of_a_few_datagrams_cut_nothing() {
     }
 }
 
-/// Losses within a round trip after a decrease were sent before it.
+/// Datagrams that are reported lost within a round trip after a decrease were sent before it.
 #[test]
 fn a_loss_with_a_long_round_trip_is_answered_once() {
     for delay in [5, 50, 150, 300] {

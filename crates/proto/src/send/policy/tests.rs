@@ -102,7 +102,7 @@ fn without_an_intact_reference_one_key_frame_follows() {
     report_frame(&mut policy, 12, 3, LOST);
     assert_eq!(code(&mut policy, 13), NextFrame::Key);
     report_frame(&mut policy, 13, 13, LOST);
-    // Within the hold-off all frames are tainted.
+    // Within the hold-off of the lost key frame, all frames are tainted.
     assert_eq!(code(&mut policy, 14), NextFrame::Predicted(FrameId(13)));
     assert_eq!(code(&mut policy, 15), NextFrame::Key);
 }
@@ -181,7 +181,7 @@ fn missing_reports_do_not_count_as_capacity() {
     for frame in 1..=300 {
         policy.held_until(at(frame));
         policy.sent(at(frame), FrameId(frame), Some(20_000));
-        // Two seconds later the ledger closes it.
+        // The ledger closes an unreported frame two seconds after it was sent.
         if let Some(old @ 1..) = frame.checked_sub(120) {
             let unreported = Outcome::Dropped {
                 stage: Stage::FirstReceived,

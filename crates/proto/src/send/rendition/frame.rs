@@ -19,7 +19,7 @@ pub struct Settings {
     pub static_refinement: bool,
     /// Whether the frame rate is limited to the refresh rate of the player's display, if known.
     pub follows_display: bool,
-    /// Limit of a frame rate chosen by the player's user, in Hz; `None`: such rates have no effect.
+    /// Maximum of a frame rate that the player's user chooses, in Hz; `None` if such a choice has no effect.
     pub max_fps: Option<f64>,
 }
 
@@ -38,7 +38,7 @@ pub struct OpenedEncoder {
     pub depth: u8,
     /// Whether it can code a part of a picture and skip the rest.
     pub codes_parts: bool,
-    /// Macroblocks of a picture; 0 if it has no quantiser for refinements.
+    /// Macroblocks of a picture; 0 if the encoder has no quantiser for refinements.
     pub macroblocks: u16,
 }
 
@@ -93,7 +93,7 @@ pub struct FrameOutcome {
     pub frame: FrameId,
     /// Its timestamps.
     pub stamps: Stamps,
-    /// Its cost, if it was sent; otherwise the stage that did not happen, and the cause.
+    /// Its cost if it was sent. Otherwise, the stage that it did not reach, and the cause.
     pub end: Result<FrameCost, (Stage, DropCause)>,
 }
 

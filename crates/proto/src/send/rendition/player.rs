@@ -1,4 +1,4 @@
-//! The player of a rendition, whose constraints and feedback apply.
+//! The player of a rendition. Only the player's constraints and feedback apply.
 
 use std::num::NonZeroU16;
 
@@ -31,8 +31,8 @@ impl<S: Subscriber> Rendition<S> {
         }
         let usual = self.usual_fps;
         match constraints.fps.filter(|_| self.settings.follows_display) {
-            // Not above the usual rate, because each frame gets its share of the bit rate, and an application that draws no
-            // faster would leave the rest unused.
+            // The rate stays at or below the usual rate, because each frame gets its share of the bit rate. If the
+            // application draws no faster than usual, the shares of the additional frames would be unused.
             Some(fps) => rate(fps).min(usual),
             None => usual,
         }

@@ -108,7 +108,7 @@ impl<S: Subscriber> Subscribers<S> {
         self.members.sort_by_key(|m| m.role == Role::Observer);
     }
 
-    /// The player's round trip, or that of the earliest subscriber.
+    /// The player's round trip; without a player, the round trip of the earliest subscriber.
     pub(super) fn round_trip(&self) -> Duration {
         let link = self.members.first().and_then(|member| member.link);
         link.map_or(Duration::ZERO, |link| link.round_trip)
@@ -216,7 +216,7 @@ impl<S: Subscriber> Subscribers<S> {
                         false => Ok(cost(current, &left)),
                     }
                 }
-                // Later frames refer to it, so they are useless before another key frame.
+                // Later frames refer to this frame, so they are useless to the subscriber before another key frame.
                 Some(_) => {
                     member.started = None;
                     let (stage, why) = (Stage::FirstSent, DropCause::SendBufferFull);

@@ -25,7 +25,8 @@ enum Call {
     Dropped(FrameId, Stage, DropCause),
 }
 
-/// Records its calls. At the end of a frame, it returns the next of `answers`, then a transmission.
+/// Records its calls. At the end of a frame, it returns the next of `answers`. If there is none, it returns a
+/// transmission.
 #[derive(Default)]
 struct Recorder {
     calls: Vec<Call>,
@@ -306,7 +307,7 @@ fn an_observer_that_waits_or_misses_delays_no_other() {
                 (OBSERVER, 3, missed.1),
             ]
         );
-        // A key frame only on request, and within the budget.
+        // The observer gets a key frame only on request, and within the budget.
         assert_eq!(rendition.next_deadline(), None);
         let wish = Feedback::KeyFrame {
             last_good: FrameId(1),
@@ -410,7 +411,7 @@ fn a_loss_counts_if_the_frame_was_meant_for_the_player() {
     code(&mut rendition, at(1));
     join(&mut rendition, PLAYER, Role::Player);
     code(&mut rendition, at(2));
-    // It starts with a key frame, the third frame, and never had earlier frames.
+    // The player starts with a key frame, the third frame, and never had earlier frames.
     assert!(code(&mut rendition, at(10)));
     rendition.feedback(at(10), PLAYER, lost(2));
     assert_eq!(reference(&mut rendition, 11), FrameId(3));
@@ -511,7 +512,7 @@ fn a_still_picture_is_repeated_for_those_that_need_it() {
         None,
         "nothing is due for an OpenUVR client"
     );
-    // A recorder: twice a second, from its key frame on.
+    // For a recorder, the picture is repeated twice a second, from its key frame on.
     let recorder = Recorder {
         intake: Some(Intake::Complete),
         ..Recorder::default()

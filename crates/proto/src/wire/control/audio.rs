@@ -12,17 +12,17 @@ use crate::bytes::{Reader, Reject, Writer};
 pub struct AudioReport {
     /// The number of the audio stream.
     pub stream: u8,
-    /// Median time from the capture of a sample to its playback, as far as the client's device reports it, over the payloads
-    /// played since the previous report. `None`: nothing was played, or the clocks are not synchronised.
+    /// Median time from the capture of a sample to its playback, as far as the client's device reports it, over the
+    /// payloads played since the previous report. `None` if nothing was played or the clocks are not synchronised.
     #[serde(with = "crate::validated::optional_span")]
     pub latency: Option<Duration>,
-    /// The 99th percentile of the same, by nearest rank.
+    /// The 99th percentile of the same time, by nearest rank.
     #[serde(with = "crate::validated::optional_span")]
     pub latency_p99: Option<Duration>,
-    /// Error bound of both values, which is that of the clock estimate.
+    /// Error bound of both latencies: the error bound of the clock estimate.
     #[serde(with = "crate::validated::optional_span")]
     pub bound: Option<Duration>,
-    /// Delay relative to the fastest payloads within which nearly all payloads of the last seconds arrived.
+    /// Jitter: nearly all payloads of the last seconds arrived at most this much later than the fastest payloads.
     #[serde(with = "crate::validated::span")]
     pub jitter: Duration,
     /// The target play-out delay.
@@ -32,11 +32,12 @@ pub struct AudioReport {
     pub played: u64,
     /// Sample frames that were concealed because their payload was lost or late.
     pub concealed: u64,
-    /// Sample frames of the longest concealment, including the silence after it if the gap was longer than the concealment.
+    /// Length of the longest concealment, in sample frames. If the gap was longer than the concealment, this includes
+    /// the silence that followed.
     pub longest_concealment: u32,
     /// Number of underruns of the device.
     pub underruns: u64,
-    /// Payloads that were late or exceeded the buffer.
+    /// Payloads that were discarded because they were late or did not fit into the buffer.
     pub discarded: u64,
 }
 

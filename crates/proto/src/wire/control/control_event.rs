@@ -31,7 +31,7 @@ const KEY_REASONS: [KeyFrameReason; 5] = [
     KeyFrameReason::First,
 ];
 
-/// A ratio of 1 on the wire.
+/// The value that encodes a ratio of 1.
 const ONE: f64 = u16::MAX as f64;
 
 /// Run lengths are encoded in hundredths.
@@ -83,7 +83,8 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Wr
     }
 }
 
-/// Returns `None` for an event that only a newer host sends. Events are only for display, so it can be skipped.
+/// Returns `None` for an event that only a newer host sends. Events are only for display, so unknown events can be
+/// skipped.
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> {
     let rate = |r: &mut Reader<'_>| Ok::<_, Reject>(Bitrate(r.u64()?));
     let span = |r: &mut Reader<'_>| Ok::<_, Reject>(Duration::from_micros(r.u32()?.into()));
@@ -134,12 +135,12 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
     }))
 }
 
-/// Encodes whole microseconds; saturates at 71 minutes.
+/// Converts to whole microseconds; saturates at 71 minutes.
 fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// Fixed-point value with `one` units for 1; saturates.
+/// Converts to a fixed-point value in which `one` stands for 1.0; saturates.
 fn fixed(value: f64, one: f64) -> u16 {
     #[expect(clippy::cast_possible_truncation, reason = "within 16 bits")]
     #[expect(clippy::cast_sign_loss, reason = "not below zero")]

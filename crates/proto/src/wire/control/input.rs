@@ -8,9 +8,9 @@ use crate::input::pad::{MAX_PAD_NAME, PadId, PadIdentity, PadName, PadState};
 use crate::input::pressed::{MAX_PRESSED, PressedKey};
 use crate::time::PeerInstant;
 
-/// Number of pressed keys that means that they are unknown.
+/// Replaces the number of pressed keys if the pressed keys are unknown.
 const NO_SNAPSHOT: u8 = u8::MAX;
-/// Flag in the code of a pressed key or button: it belongs to a device, whose number follows.
+/// Flag in the code of a pressed key or button: the key belongs to a specific device, and the device number follows.
 const OF_DEVICE: u16 = 0x8000;
 
 pub(super) fn write(w: &mut Writer<'_>, batch: &InputBatch) {

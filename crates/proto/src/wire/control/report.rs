@@ -16,11 +16,11 @@ use crate::trace::{DisplayLatency, DropCause, Fidelity, FrameRecord, Outcome, St
 pub struct Report {
     /// The view.
     pub view: ViewId,
-    /// Its frame.
+    /// The frame of the view.
     pub frame: FrameId,
     /// How it ended.
     pub outcome: Outcome,
-    /// [`Stage::FirstReceived`], the base of the durations below.
+    /// The time of [`Stage::FirstReceived`], from which the durations below are measured.
     pub first_received: Option<PeerInstant>,
     /// From `first_received` to [`Stage::Recoverable`].
     #[serde(with = "crate::validated::optional_span")]
@@ -34,18 +34,18 @@ pub struct Report {
     /// From `first_received` to [`Stage::Presented`].
     #[serde(with = "crate::validated::optional_span")]
     pub presented: Option<Duration>,
-    /// Time from [`Stage::InputSampled`] of the newest input that this frame is the first to show, to the frame's last
-    /// stage.
+    /// Motion-to-photon latency of the newest input that this frame is the first to show: the time from
+    /// [`Stage::InputSampled`] of the input to the frame's last stage.
     #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
-    /// Whether that value is exact or a lower bound.
+    /// Whether the motion-to-photon latency is exact or a lower bound.
     pub echo: EchoKind,
     /// Media datagrams received since the previous report.
     pub datagrams: u16,
-    /// Media datagrams found missing since the previous report. Those that may only be late are counted in
-    /// the next report.
+    /// Media datagrams found missing since the previous report. Datagrams that may only be late are counted in the next
+    /// report.
     pub missing: u16,
-    /// Runs of missing datagrams that started since the previous report, which gives the run length.
+    /// Runs of missing datagrams that started since the previous report. The mean run length follows from them.
     pub runs: u16,
     /// Fragments of this frame that were recovered by FEC.
     pub repaired: u16,
@@ -53,13 +53,13 @@ pub struct Report {
     pub resent: u16,
     /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
-    /// The age of that pose. Only for the client; it is not sent.
+    /// The age of the frame at the client. It is not sent; only the client uses it.
     #[serde(skip)]
     pub age: DisplayLatency,
 }
 
 impl Report {
-    /// For a frame of the first view of which only the outcome is known.
+    /// The report on a frame of the first view of which only the outcome is known.
     #[must_use]
     pub fn new(frame: FrameId, outcome: Outcome) -> Report {
         Report {
@@ -85,7 +85,7 @@ impl Report {
 }
 
 impl From<&FrameRecord> for Report {
-    /// The report of the frame, or the known part of it without one.
+    /// The client's report on the frame. If the client sent no report, only the known fields are set.
     fn from(record: &FrameRecord) -> Report {
         let client = record.client;
         Report {
@@ -110,10 +110,10 @@ impl From<&FrameRecord> for Report {
     }
 }
 
-/// Encodes the time of a first datagram that never arrived, or was not measured.
+/// Encodes the arrival time of the first datagram if none arrived or the time was not measured.
 const NO_INSTANT: i64 = i64::MIN;
 
-/// Accepted by a receiver without a display.
+/// Encodes [`Outcome::SentUnacknowledged`]: a receiver without a display accepted the frame.
 const LEFT: u8 = 3;
 
 pub(super) fn write(w: &mut Writer<'_>, report: &Report) {

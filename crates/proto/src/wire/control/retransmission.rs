@@ -9,14 +9,14 @@ use crate::id::{FrameId, ViewId};
 pub struct RetransmissionRequest {
     /// The view.
     pub view: ViewId,
-    /// Its frame.
+    /// The frame of the view.
     pub frame: FrameId,
-    /// At most [`MAX_RANGES`] ranges. If there are none, the whole frame is requested.
+    /// At most [`MAX_RANGES`] ranges. An empty list requests the whole frame.
     pub ranges: Vec<MissingRange>,
 }
 
 impl RetransmissionRequest {
-    /// Whether it requests this fragment.
+    /// Whether the request covers this fragment.
     #[must_use]
     pub fn wants(&self, frame: FrameId, slice: u8, fragment: u16) -> bool {
         let within = |r: &MissingRange| r.slice == slice && (r.first..=r.last).contains(&fragment);
@@ -31,7 +31,7 @@ pub struct MissingRange {
     pub slice: u8,
     /// The first fragment.
     pub first: u16,
-    /// The last fragment; [`u16::MAX`]: to the end of the slice.
+    /// The last fragment; [`u16::MAX`] stands for the last fragment of the slice.
     pub last: u16,
 }
 

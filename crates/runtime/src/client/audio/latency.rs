@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openuvr_proto::quantile::nearest_rank;
 
-/// Maximum payloads counted between two reports: 2.5 s of payloads of 2.5 ms.
+/// Maximum number of payloads that are counted between two reports: 2.5 s of payloads of 2.5 ms.
 const MAX_SAMPLES: usize = 1000;
 
 /// Latencies since the last report.
@@ -19,7 +19,7 @@ pub(super) struct Latencies {
 pub(super) struct Latency {
     pub(super) median: Duration,
     pub(super) p99: Duration,
-    /// Error bound of each.
+    /// Error bound of each quantile.
     pub(super) bound: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Latencies {
         }
     }
 
-    /// Returns their quantiles and clears them; `None` if there were none.
+    /// Returns the quantiles of the latencies and clears the latencies; `None` if there are none.
     pub(super) fn take(&mut self) -> Option<Latency> {
         self.spans.sort_unstable();
         let latency = Latency {

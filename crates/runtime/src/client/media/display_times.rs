@@ -1,7 +1,7 @@
-//! Reports of frames that wait for the time at which the display shows them.
+//! Frame reports that wait until the display reports when it showed the frame.
 //!
-//! The host gets its report at once, because rate and repair depend on it. The application gets the report with the stage
-//! Presented, in the order of the frames.
+//! The host gets each report at once, because rate and repair depend on it. The application gets the report later, with
+//! the stage Presented, in the order of the frames.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::Report;
 
-/// Maximum number of waiting reports (guess): a quarter of a second at 60 frames a second. If the display stays silent, each
-/// report is delayed by this number of frames.
+/// Maximum number of waiting reports (guess): a quarter of a second at 60 frames a second. If the display reports
+/// nothing, each report is delayed by this number of frames.
 const MAX_WAITING: usize = 16;
 
 /// The waiting reports, in the order of their frames.
@@ -22,13 +22,13 @@ pub(super) struct DisplayTimes {
 
 struct WaitingReport {
     report: Report,
-    /// Whether the report waits for nothing from the display.
+    /// Whether the report no longer waits for the display.
     complete: bool,
 }
 
 impl DisplayTimes {
-    /// Adds the report of a finished frame. `reported` states whether the display will report on it. Completed reports go to
-    /// `pass`.
+    /// Adds the report of a finished frame. `reported` states whether the display will report when the frame becomes
+    /// visible. Completed reports go to `pass`.
     pub(super) fn add(&mut self, report: Report, reported: bool, mut pass: impl FnMut(Report)) {
         if !reported {
             self.finish(&mut pass);
@@ -45,9 +45,9 @@ impl DisplayTimes {
         self.pass_complete(pass);
     }
 
-    /// Handles the display's report on a frame: `at` is the time at which it became visible, or `None` if it never did.
-    /// Visible frames are reported in order. A replaced frame is reported at once, before earlier frames that are still to
-    /// become visible.
+    /// Handles the display's report on a frame. `at` is the time at which the frame became visible; `None` if it never
+    /// became visible. The display reports visible frames in order. It reports a replaced frame at once, possibly
+    /// before earlier frames become visible.
     pub(super) fn presented(
         &mut self,
         frame: FrameId,
@@ -67,26 +67,27 @@ impl DisplayTimes {
         self.pass_complete(pass);
     }
 
-    /// Passes the reports before the first one that waits.
+    /// Passes all reports before the first report that still waits.
     fn pass_complete(&mut self, mut pass: impl FnMut(Report)) {
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.complete) {
             pass(waiting.report);
         }
     }
 
-    /// Passes all reports, because the session ends or the display no longer reports.
+    /// Passes all reports. Called when the session ends or the display no longer reports times.
     pub(super) fn finish(&mut self, mut pass: impl FnMut(Report)) {
         let all = self.waiting.drain(..);
         all.for_each(|waiting| pass(waiting.report));
     }
 }
 
-/// Stamps Presented, and extends motion-to-photon to it.
+/// Stamps the stage Presented, and extends the motion-to-photon latency to that stage.
 fn stamp(report: &mut Report, at: Option<Instant>) {
     let (Some(at), Some(first)) = (at, report.first_received) else {
         return;
     };
-    // The report is written for the host, but here the stamp is on this machine's own clock.
+    // The report has the host's perspective, in which `first_received` is on the peer's clock. Here, that clock is this
+    // machine's own.
     let presented = at.since(Instant(first.0));
     let later = report.submitted.map_or_else(Default::default, |submitted| {
         presented.saturating_sub(submitted)
@@ -130,20 +131,20 @@ mod tests {
             times.add(report, true, |report| out.push(report));
         }
         assert_eq!(out, [dropped(1)]);
-        // The third frame was replaced before the second became visible.
+        // The third frame was replaced before the second frame became visible.
         times.presented(FrameId(3), None, |report| out.push(report));
         assert_eq!(out.len(), 1);
         times.presented(FrameId(2), Some(Instant(7_000_000)), |r| out.push(r));
         assert_eq!(out[1].presented, Some(Duration::from_millis(6)));
         assert_eq!(out[1].motion_to_photon, Some(Duration::from_millis(12)));
         assert_eq!(out[2..], [displayed(3), dropped(4)]);
-        // The display lost its report on the fifth frame.
+        // The display never reports on the fifth frame.
         times.add(displayed(6), true, |report| out.push(report));
         times.add(displayed(7), true, |report| out.push(report));
         times.presented(FrameId(6), Some(Instant(9_000_000)), |r| out.push(r));
         assert_eq!(out[4], displayed(5));
         assert_eq!(out[5].presented, Some(Duration::from_millis(8)));
-        // Unknown frames change nothing. The end passes the rest.
+        // A report on an unknown frame changes nothing. `finish` passes the remaining reports.
         times.presented(FrameId(99), Some(Instant(0)), |report| out.push(report));
         times.finish(|report| out.push(report));
         assert_eq!(out[6], displayed(7));
@@ -156,7 +157,7 @@ mod tests {
             times.add(displayed(id), true, |report| out.push(report.frame.0));
         }
         assert_eq!(out, (1..=24).collect::<Vec<_>>());
-        // A surface without times, after it was opened again.
+        // After the surface was opened again, the new surface reports no times.
         times.add(displayed(41), false, |report| out.push(report.frame.0));
         assert_eq!(out, (1..=41).collect::<Vec<_>>());
     }

@@ -41,7 +41,7 @@ impl ActiveSession {
         if self.first_picture.is_overdue(now, received) {
             shared.notice(Notice::Warning(NO_PICTURE.to_owned()));
         }
-        // Counted from the end of this thread's last stall.
+        // Count the silence from the end of this thread's last stall.
         let silence = session.silence(now).min(now.since(media.stalled_at));
         if ended.is_none() && silence >= LINK_CUT {
             ended = Some(SessionEnd::Lost(None));
@@ -112,8 +112,8 @@ impl ActiveSession {
         observer_reason: Option<ObserverReason>,
     ) {
         media.shared.keys.store(keys as u8, Ordering::Relaxed);
-        // A reconnect does not take over again, because that would demote a newer player. A demoted client reconnects as an
-        // observer, unless it has become a player again.
+        // When the client reconnects, it does not take over again, because that would demote a newer player. A demoted
+        // client reconnects as an observer, unless it has become the player again.
         let offer = &mut media.setup.offer;
         offer.take_over = false;
         if observer_reason == Some(ObserverReason::TakenOver) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Time in which a working host sends a picture, even over a bad link (guess).
+/// A working host sends a picture within this time, even over a bad link (guess).
 const TIMEOUT: Duration = Duration::from_millis(2000);
 
 /// The warning.
@@ -14,9 +14,9 @@ pub(super) const NO_PICTURE: &str = "connected, but no picture received yet: the
 /// Tracks the first picture of a session.
 #[derive(Default)]
 pub(super) struct FirstPicture {
-    /// When the host granted a role.
+    /// The time at which the host granted a role.
     pub(super) since: Option<Instant>,
-    /// Whether it announced a frame.
+    /// Whether the host has announced a frame.
     pub(super) announced: bool,
     reported: bool,
 }

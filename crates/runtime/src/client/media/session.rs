@@ -31,7 +31,7 @@ use super::{LINK_CUT, Media, SessionEnd};
 use crate::lock::lock;
 use crate::sound_player::SoundPlayer;
 
-/// The state of one session. Its [`ClientSession`] is in `Shared`, where other threads use it.
+/// The state of one session. The [`ClientSession`] is in `Shared`, because other threads also use it.
 pub(super) struct ActiveSession {
     pub(super) playout: Playout,
     /// Creates the senders of the streams to the host.
@@ -54,7 +54,7 @@ pub(super) struct GrantedRole {
 }
 
 impl ActiveSession {
-    /// Runs a session from the handshake's end to its own.
+    /// Runs a session from the end of the handshake to the end of the session.
     pub(super) fn run(media: &mut Media, established: &Established) -> SessionEnd {
         let mut session = ActiveSession::start(media, established);
         let ended = loop {
@@ -94,7 +94,7 @@ impl ActiveSession {
         *shared = Some(session);
         drop(shared);
         media.screen.reset();
-        // A host that wants relative motion requests it again.
+        // If the host wants relative motion, it requests relative motion again.
         media.screen.relative_mouse(false);
         ActiveSession {
             playout: Playout::new(established),
@@ -125,12 +125,12 @@ impl ActiveSession {
         }
     }
 
-    /// Starts playback, if sound was granted and there is an output.
+    /// Starts playback if the host granted sound and there is an output.
     pub(super) fn start_audio(&mut self, media: &mut Media) -> std::io::Result<()> {
         let Some(timed) = self.playout.media.timed(HOST_AUDIO.stream) else {
             return Ok(());
         };
-        // The jitter buffer waits for late payloads.
+        // The receiver need not wait for late payloads, because the jitter buffer does.
         timed.set_wait(Duration::ZERO);
         if let Some(sink) = media.setup.audio.take() {
             self.audio = Some(audio::start(&media.shared, &media.setup.scheduler, sink)?);
@@ -138,7 +138,7 @@ impl ActiveSession {
         Ok(())
     }
 
-    /// Starts the microphone, if it was granted and there is one.
+    /// Starts the microphone if the host granted it and there is one.
     pub(super) fn start_microphone(
         &mut self,
         media: &mut Media,
@@ -217,8 +217,8 @@ impl ActiveSession {
         {
             audio.receive(now, timed);
         }
-        // A window is opened with the host's name and the role. They may arrive with the first picture or, after a loss,
-        // later.
+        // Opening a window requires the host's name and the role. They may arrive together with the first picture or,
+        // after a loss, later than it.
         if self.granted.is_none() {
             let ended = self.poll(media);
             if ended.is_some() || self.granted.is_none() {
@@ -230,12 +230,12 @@ impl ActiveSession {
         }
         media.take_display_times();
         self.write_overlay(media);
-        // Opening a window or decoding may take long. Datagrams that arrived in the meantime wait in the socket.
+        // Opening a window or decoding may take long. Datagrams that arrive in the meantime wait in the socket buffer.
         media.note_stall(now);
         self.poll(media)
     }
 
-    /// Updates the overlay, if it is shown and due.
+    /// Updates the overlay if it is visible and an update is due.
     fn write_overlay(&self, media: &mut Media) {
         let now = clock::now();
         let shown =

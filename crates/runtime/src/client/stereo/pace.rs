@@ -1,4 +1,4 @@
-//! When to draw: once per display refresh, and sooner for a new picture.
+//! Determines when to draw: once per display refresh, and sooner for a new picture.
 //!
 //! The module takes the time as an argument and has no clock.
 
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Minimum interval between two drawings, in percent of the display's period. A new picture is drawn early, but at most four
-/// are drawn in three periods.
+/// Minimum interval between two drawings, in percent of the display's refresh period. A new picture is drawn early, but
+/// at most four pictures are drawn in three periods.
 const MIN_INTERVAL_PERCENT: u32 = 75;
 
 /// The drawing times of a display.
@@ -19,7 +19,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// For a display with this refresh rate in Hz.
+    /// Creates the drawing times for a display with this refresh rate in Hz.
     pub(super) fn new(rate: f64) -> Pace {
         let rate = if rate.is_finite() {
             rate.clamp(1.0, 1000.0)
@@ -32,7 +32,7 @@ impl Pace {
         }
     }
 
-    /// When the next drawing is due; the first is due at once.
+    /// The time at which the next drawing is due. The first drawing is due at once.
     pub(super) fn due(&self, fresh: bool) -> Instant {
         let Some(last) = self.last else {
             return Instant(i64::MIN);

@@ -18,16 +18,17 @@ use super::pace::Pace;
 use super::{Frame, Mailbox, Pending, ReprojectionCost, StereoEvent, StereoSettings};
 use crate::lock::lock;
 
-/// Age from which a pose is no longer extrapolated, as in the host's OpenXR runtime.
+/// A pose is no longer extrapolated once it reaches this age, as in the host's OpenXR runtime.
 const MAX_POSE_AGE: Duration = Duration::from_millis(330);
 
-/// Minimum head rotation, in radians, for which a picture is redrawn: a tenth of a pixel at 90 degrees on 640 pixels.
+/// A picture is redrawn if the head has rotated by at least this angle, in radians: a tenth of a pixel at 90 degrees on
+/// 640 pixels.
 const MIN_TURN: f32 = 0.000_2;
 
-/// How often a still picture is checked, for a renderer that must redraw when the window changes.
+/// How often a renderer that must redraw when the window changes checks a still picture.
 const STILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Weight of the smoothed display latency: a new measurement counts as one part in this many.
+/// Smoothing of the display latency: a new measurement has a weight of 1 / `SMOOTHING`.
 const SMOOTHING: u32 = 8;
 
 /// Bucket width of the cost histogram in microseconds, and the number of buckets.
@@ -36,7 +37,7 @@ const STEPS: usize = 1000;
 
 /// How a picture is split into parts of the surface.
 struct Layout {
-    /// The pictures to which it applies: size, number of eyes, eye view.
+    /// The pictures to which the layout applies: their size, number of eyes and eye view.
     of: (Size, usize, EyeView),
     /// The surface's size.
     size: Size,
@@ -53,12 +54,12 @@ pub(super) struct Renderer {
     /// The newest picture.
     current: Option<Frame>,
     view: EyeView,
-    /// Its layout, for the size and view it was computed for.
+    /// The layout of the last drawn picture.
     layout: Option<Layout>,
     aimed: Vec<AimedRegion>,
-    /// The head rotation of the picture on the surface.
+    /// The head rotation for which the picture on the surface was drawn; `Some(None)` if it was not reprojected.
     shown: Option<Option<Rotation>>,
-    /// Time from the pose's selection to the surface.
+    /// Smoothed time from the selection of the pose until the picture is on the surface.
     display_latency: Duration,
     costs: Vec<u64>,
     on_event: Box<dyn Fn(StereoEvent) + Send>,
@@ -95,9 +96,9 @@ impl Renderer {
         }
     }
 
-    /// Draws until it is stopped or the surface is lost, then reports the cost if anything was drawn.
+    /// Draws until the thread is stopped or the surface is lost. Then reports the cost, if anything was drawn.
     pub(super) fn run(mut self) {
-        // Opened here, because it must stay on this thread.
+        // Open the renderer here, because it must stay in this thread.
         let mut backend = reproject::open(self.eyes.draw_with, self.presenter.as_mut());
         if let Some(trouble) = backend.warning.take() {
             (self.on_event)(StereoEvent::Warning(trouble));
@@ -118,7 +119,7 @@ impl Renderer {
         }
     }
 
-    /// Waits for the next drawing, and applies other updates to the surface in the meantime.
+    /// Waits until the next drawing is due. In the meantime, applies other updates to the surface.
     fn wait(&mut self, backend: &OpenedReprojector) -> Result<Work, PresentError> {
         let mailbox = Arc::clone(&self.mailbox);
         let mut pending = lock(&mailbox.pending);
@@ -176,14 +177,15 @@ impl Renderer {
         self.reprojects && viewpoint.views.is_some() && viewpoint.pose.is_some()
     }
 
-    /// The predicted head rotation at the time at which the drawing will be displayed; `None` without reprojection.
+    /// The head rotation that is predicted for the time when the drawing will be displayed; `None` without
+    /// reprojection.
     fn predicted_rotation(&self, frame: &Frame, now: Instant) -> Option<Rotation> {
         if !self.can_reproject(frame) {
             return None;
         }
         let (pose, sampled) = (*lock(&self.mailbox.head))?;
         let age = now.since(sampled);
-        // Otherwise, the pose is stale or its clock jumped.
+        // Do not extrapolate a pose that is stale or whose clock jumped.
         let ahead = if age < MAX_POSE_AGE {
             age + self.display_latency
         } else {
@@ -213,7 +215,7 @@ impl Renderer {
             true => backend.reprojector.load(&frame.source()),
             false => Ok(()),
         };
-        // Sampled as late as possible. Without a new picture to load, this comes first.
+        // Read the pose as late as possible, after a new picture has been loaded.
         let chosen = clock::now();
         let predicted_rotation = self.predicted_rotation(frame, chosen);
         let still = match (predicted_rotation, self.shown) {
@@ -232,7 +234,7 @@ impl Renderer {
             if backend.with == DrawBackend::Software {
                 return Err(PresentError(why));
             }
-            // The surface may still work, which the software renderer will find out.
+            // The surface may still work. If it does not, the software renderer reports the error.
             let name = backend.with.name();
             let why =
                 format!("{name} failed to draw stereo pictures: {why}; falling back to software");
@@ -249,7 +251,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Splits a picture into parts and computes their homographies.
+    /// Splits a picture into parts and computes the homography of each part.
     fn cut(&mut self, frame: &Frame, predicted_rotation: Option<Rotation>) {
         let eyes = frame.viewpoint.views.map_or(1, |views| views.count());
         let key = (frame.size, eyes, self.view);
@@ -266,7 +268,7 @@ impl Renderer {
         self.layout = Some(Layout { of: key, size, cut });
     }
 
-    /// The homography of one eye's picture; the identity if it cannot be reprojected.
+    /// The homography of one eye's part of the picture; the identity if the picture cannot be reprojected.
     fn aim(
         &self,
         frame: &Frame,
@@ -335,7 +337,7 @@ impl Renderer {
     }
 }
 
-/// Adds the cost of a picture that was started at `began`.
+/// Adds the cost of a picture whose drawing started at `began`.
 fn record_cost(costs: &mut [u64], began: Instant) {
     let step = clock::now().since(began).as_micros() / u128::from(STEP);
     let step = usize::try_from(step).unwrap_or(usize::MAX);
@@ -344,7 +346,7 @@ fn record_cost(costs: &mut [u64], began: Instant) {
     }
 }
 
-/// Radians between two rotations.
+/// The angle between two rotations, in radians.
 fn angle(a: Rotation, b: Rotation) -> f32 {
     let by = a.after(b.inverse()).vector();
     by.iter().map(|v| v * v).sum::<f32>().sqrt()

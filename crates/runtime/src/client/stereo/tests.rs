@@ -1,4 +1,4 @@
-//! Stereo pictures on a surface in memory. Frames and head poses go in, and the drawn pictures are checked.
+//! Tests stereo pictures on a surface in memory: submits frames and head poses, and checks the drawn pictures.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant as Deadline};
@@ -10,7 +10,7 @@ use openuvr_proto::wire::video::{FieldOfView, PoseEcho, View, Views};
 
 use super::*;
 
-/// A loaded machine may take long.
+/// How long the tests wait. A loaded machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A surface in memory that reports the shown pictures.
@@ -117,8 +117,8 @@ impl Rig {
         }
     }
 
-    /// A frame whose red value encodes the eye's column, drawn for a head turned left by `drawn` degrees, if
-    /// given.
+    /// Submits a frame whose red value encodes the column in the eye's part. `drawn` is the angle in degrees by which
+    /// the head was turned left when the frame was drawn; `None` for a frame without views.
     fn frame(&mut self, size: Size, drawn: Option<f32>) -> Result<bool, PresentError> {
         self.frame += 1;
         let eye = if drawn.is_some() {
@@ -142,19 +142,19 @@ impl Rig {
             .show(frame, size)
     }
 
-    /// Whether rows of an incomplete picture get to the surface.
+    /// Whether the rows of an incomplete picture reach the surface.
     fn shows_rows(&mut self) -> bool {
         let canvas = self.presenter.canvas().expect("a canvas");
         canvas.show_rows().expect("open");
         self.rows.try_recv().is_ok()
     }
 
-    /// Waits until a picture is shown that satisfies `wanted`.
+    /// Waits until a shown picture satisfies `predicate`.
     fn expect(&self, what: &str, predicate: impl Fn(Size, &[u8]) -> bool) {
         self.expect_while(what, || (), predicate);
     }
 
-    /// Waits in the same way, and calls `meanwhile` repeatedly until then.
+    /// Like `expect`, but calls `meanwhile` repeatedly while waiting.
     fn expect_while(
         &self,
         what: &str,
@@ -179,7 +179,8 @@ impl Rig {
     }
 }
 
-/// Whether the middle of the left eye shows the column seen by a head that has turned left by `degrees` since rendering.
+/// Whether the middle of the left eye shows the column that a head sees after turning left by `degrees` since
+/// rendering.
 fn is_turned(degrees: f32) -> impl Fn(Size, &[u8]) -> bool {
     let column = 32.0 * (1.0 - degrees.to_radians().tan());
     move |size, pixels| {
@@ -234,7 +235,7 @@ fn a_frame_without_views_is_presented_directly() {
 fn a_picture_follows_the_head_without_a_new_frame() {
     let mut rig = Rig::new(fast(), true);
     rig.mailbox.set_head(head_turned(0.0), clock::now());
-    // The first is already on the surface, so the next must be painted completely.
+    // The first frame is already on the surface, so the next frame must be painted completely.
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(!rig.shows_rows(), "another thread draws whole pictures");
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
@@ -243,7 +244,7 @@ fn a_picture_follows_the_head_without_a_new_frame() {
         rig.mailbox.set_head(head_turned(degrees), clock::now());
         rig.expect_turned(degrees);
     }
-    // A new frame, drawn for an older head rotation.
+    // This frame was drawn for an older head rotation.
     assert!(rig.frame(EYES, Some(-25.0)).expect("shown"));
     rig.expect_turned(10.0);
     rig.presenter
@@ -253,7 +254,7 @@ fn a_picture_follows_the_head_without_a_new_frame() {
     assert_eq!(title, "observing");
     drop(rig.presenter);
     let cost = rig.costs.recv_timeout(PATIENCE).expect("counted");
-    // The first may have been presented directly.
+    // The first picture may have been presented directly.
     assert!(cost.pictures >= 4 && cost.p50 <= cost.p99, "{cost}");
     assert_eq!(cost.with, DrawBackend::Software);
     assert!(rig.warnings.try_recv().is_err(), "the default always works");
@@ -287,7 +288,8 @@ fn a_velocity_is_extrapolated_unless_the_clock_jumped() {
     };
     assert!(!rig.frame(EYES, Some(0.0)).expect("shown"));
     assert!(rig.frame(EYES, Some(0.0)).expect("shown"));
-    // Extrapolated by twenty degrees within the longest pose age; then it stands still again.
+    // The pose is extrapolated by about twenty degrees until it reaches the maximum age. Then it is no longer
+    // extrapolated.
     let a_while = Duration::from_millis(150);
     let turns = || rig.mailbox.set_head(turning(0.0), clock::now() - a_while);
     rig.expect_while("20 degrees", turns, is_turned(20.0));
@@ -314,7 +316,7 @@ fn sizes_views_and_kinds_of_pictures_change() {
     assert_eq!(rig.mailbox.cycle_view(), EyeView::Anaglyph);
     assert_eq!(rig.mailbox.cycle_view(), EyeView::Both);
     rig.expect("both eyes", |size, _| size == EYES);
-    // One picture for both eyes, of another size, and back.
+    // Show one picture of another size for both eyes, and then a stereo picture again.
     let mono = Size::new(100, 50);
     assert!(rig.frame(mono, None).expect("shown"));
     rig.expect("all of it", |size, pixels| {

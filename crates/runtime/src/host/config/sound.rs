@@ -11,13 +11,13 @@ use super::{Config, within};
 use crate::sound_choice::SoundChoice;
 use crate::sound_player::Volume;
 
-/// Sound to clients and from the player.
+/// The sound for clients, and the output for the player's microphone.
 pub struct Sounds {
     /// The sound sent to clients.
     pub audio: Option<AudioSource>,
-    /// Why there is no sound, although it was requested.
+    /// The reason why there is no sound although it was requested.
     pub no_sound_reason: Option<String>,
-    /// The output of the player's microphone.
+    /// The output for the player's microphone.
     pub microphone: Option<AudioSink>,
 }
 
@@ -41,7 +41,7 @@ impl Config {
         })
     }
 
-    /// The sound source, or why there is none. It is opened once as a check.
+    /// The sound source, or the reason why there is none. The source is opened once as a check.
     fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
         self.check_audio()?;
         let bitrate = self.sound_bitrate;
@@ -76,7 +76,7 @@ impl Config {
         Ok((Some(source), None))
     }
 
-    /// The output of the player's microphone, if configured. It is opened once as a check.
+    /// The output for the player's microphone, if configured. It is opened once as a check.
     fn microphone(&self) -> Result<Option<AudioSink>, String> {
         let choice = match &self.microphone {
             SoundChoice::Auto => {

@@ -68,14 +68,14 @@ impl Control {
         }
     }
 
-    /// The highest role of a device with a session, because a ticket may only allow observing.
+    /// The highest role that a device with a session can get. A ticket may only allow observing.
     pub(super) fn max_role(&mut self, key: &PublicKey) -> Role {
         let listed = self.trust.statuses()(&ClientId::of(key)) != DeviceStatus::Unknown;
         let by_ticket = self.handshake.admitted(key).filter(|_| !listed);
         by_ticket.unwrap_or(Role::Player)
     }
 
-    /// Gives the handshake the time of day, if it accepts tickets.
+    /// Sets the handshake's time of day if it accepts tickets.
     pub(super) fn update_time_of_day(&mut self) {
         if self.handshake.takes_tickets() {
             let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -25,7 +25,7 @@ impl Control {
         self.player = Some(subscriber);
     }
 
-    /// Clears the player if it is this subscriber, and unplugs its pads.
+    /// If this subscriber is the player, clears the player and unplugs its pads.
     pub(super) fn clear_player(&mut self, subscriber: SubscriberId) {
         let played = self.player.take_if(|player| *player == subscriber);
         if let (Some(pads), Some(_)) = (&mut self.pads, played) {
@@ -62,7 +62,7 @@ impl Control {
                 };
                 self.apply(remaining, taken)
             }
-            // It was written to its descriptor.
+            // The event was written to the descriptor of its mapped device.
             Ok(None) => Ok(true),
             Err(e) => Err(e),
         };
@@ -87,8 +87,8 @@ impl Control {
             .unwrap_or_else(PoisonError::into_inner) = Some(injected);
     }
 
-    /// Applies an event that is not for a mapped device. Returns whether it is applied now, as opposed to later when the
-    /// application takes it.
+    /// Applies an event that is not for a mapped device. Returns whether the event has taken effect. An event for the
+    /// application takes effect later, when the application takes it.
     pub(super) fn apply(
         &mut self,
         remaining: Translated,
@@ -120,8 +120,8 @@ impl Control {
         }
     }
 
-    /// Sets whether the player's held keys may repeat, which they may not while the player is silent. Applications that take
-    /// input themselves, and readers of mapped devices, do not repeat keys.
+    /// Sets whether the player's held keys may repeat. They may not repeat while the player is silent. Applications
+    /// that take input themselves and readers of mapped devices never repeat keys.
     pub(super) fn allow_key_repeat(&mut self, may: bool) {
         if let Input::Sink(sink) = &mut self.input
             && let Err(e) = sink.allow_repeat(may)

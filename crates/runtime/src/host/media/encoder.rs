@@ -10,12 +10,12 @@ use openuvr_proto::units::{Bitrate, Size};
 
 use crate::host::encodings::{Encoding, SUBPEL_PIXELS};
 
-/// The values of `Configuration::colour`.
+/// The possible values of `Configuration::colour`.
 const BT709_LIMITED: u8 = 1;
 const RGB_FULL: u8 = 2;
 
-/// Opens the encoder for pictures of `size`. `target` is used if the codec library controls the rate. Also returns the
-/// encoder's properties for the rendition.
+/// Opens the encoder for pictures of `size`. `target` is the bitrate for a codec library that controls the rate itself.
+/// Also returns the properties of the encoder that the rendition requires.
 pub(in crate::host) fn open(
     encoding: &Encoding,
     size: Size,
@@ -41,7 +41,7 @@ pub(in crate::host) fn open(
         ..usual
     };
     if backend.codec == Codec::H264 && settings.pixels == Chroma::Yuv420 {
-        // The conversion pads the picture.
+        // The encoder gets the padded size, because the conversion pads the picture.
         settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
     let encoder = encode::open(backend.name, &settings)?;
@@ -56,7 +56,7 @@ pub(in crate::host) fn open(
         depth: encoder.memory(),
         codes_parts: encoder.supports_partial(),
         macroblocks: match backend.codec {
-            // Without a quantiser there is no static refinement.
+            // A codec without a quantiser has no static refinement.
             Codec::Raw | Codec::Null => 0,
             _ => encode::macroblocks(size).map_or(1, |(columns, rows)| columns * rows),
         },

@@ -1,8 +1,7 @@
-//! One rendition with its scaling, conversion and encoder. It runs in the thread that owns it: the media
-//! thread or a secondary rendition's thread.
+//! One rendition with its scaling, conversion and encoder. It runs in the thread that owns it: the media thread or the
+//! thread of a secondary rendition.
 //!
-//! The [`Rendition`] decides on frame types, subscribers and outcomes; this module adds the clock and the
-//! encoder.
+//! The [`Rendition`] decides on frame types, subscribers and outcomes. This module provides the clock and the encoder.
 
 use std::sync::Arc;
 
@@ -30,14 +29,14 @@ use super::subscriber::HostSubscriber;
 use crate::host::encodings::{Assigned, Encoding, Encodings};
 use crate::host::{Attachment, MediaCommand, Notice, Shared};
 
-/// The stage that failed, and why.
+/// The stage that failed, and the reason.
 type StageError = (Stage, String);
 
 /// Metadata of a captured picture.
 #[derive(Clone, Copy)]
 pub(super) struct PictureInfo {
     pub(super) captured: Instant,
-    /// The application's metadata of the drawing.
+    /// The metadata with which the application drew the picture.
     pub(super) drawn: RenderInfo,
     /// The newest input injected before the capture.
     pub(super) injected: Option<AppliedInput>,
@@ -48,7 +47,8 @@ pub(super) struct Pipeline {
     id: RenditionId,
     shared: Arc<Shared>,
     encoding: Encoding,
-    /// Whether it has a single client, whose feedback drives it even as an observer.
+    /// Whether the rendition has a single client. The feedback of this client controls the rendition even if the client
+    /// is an observer.
     single_client: bool,
     rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
@@ -56,7 +56,7 @@ pub(super) struct Pipeline {
     scaler: Scaler,
     /// The size of the encoded pictures.
     size: Size,
-    /// The region changed since the last encoded frame.
+    /// The region that has changed since the last encoded frame.
     damage: Damage,
     /// Whether the converter holds the newest picture.
     converted: bool,
@@ -115,8 +115,9 @@ impl Pipeline {
         self.rendition.is_unwatched()
     }
 
-    /// Prepares the pipeline for another thread. The encoder's threads inherit the priority of the thread that opens the
-    /// encoder, so it is reopened there. Pictures submitted to this thread are lost, so the changed region is unknown.
+    /// Prepares the pipeline for another thread. The encoder's threads inherit the priority of the thread that opens
+    /// the encoder, so the other thread reopens it. Pictures submitted to this thread are lost, so the changed region
+    /// becomes unknown.
     pub(super) fn prepare_move(mut self) -> Pipeline {
         self.close();
         (self.damage, self.converted) = (Damage::default(), false);
@@ -227,7 +228,7 @@ impl Pipeline {
         }
     }
 
-    /// When a frame is due without a change, if there is a picture.
+    /// The time at which a frame is due even if the picture does not change; used only if there is a picture.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.rendition.next_deadline()
     }
@@ -236,7 +237,8 @@ impl Pipeline {
         self.rendition.follow_links(look);
     }
 
-    /// Announces a picture of `size` that differs from the previous one in `changed`; `None`: unknown.
+    /// Announces a picture of `size`. It differs from the previous picture only in the region `changed`; `None` if the
+    /// region is unknown.
     pub(super) fn changed(&mut self, size: Size, changed: Option<&Block>) {
         self.damage.add(size, changed);
     }
@@ -246,8 +248,8 @@ impl Pipeline {
         self.rendition.superseded(clock::now());
     }
 
-    /// Encodes a picture. `fresh`: it was just captured. Slices are sent from the encoder's callback. Returns whether a
-    /// frame is being sent; see [`Pipeline::send_rest`].
+    /// Encodes a picture. `fresh` states whether it was just captured. Slices are sent from the encoder's callback.
+    /// Returns whether a frame is being sent; see [`Pipeline::send_rest`].
     pub(super) fn frame(&mut self, picture: &Picture<'_>, info: &PictureInfo, fresh: bool) -> bool {
         self.converted &= !fresh;
         if !self.rendition.captured(info.captured, fresh) {
@@ -263,7 +265,8 @@ impl Pipeline {
         }
     }
 
-    /// Sends the rest of the frame. Returns `Some` if the player's link is full: call it again at that time.
+    /// Sends the rest of the frame. If the player's link is busy, returns the time at which the caller must call it
+    /// again.
     pub(super) fn send_rest(&mut self) -> Option<Instant> {
         let waits = self.rendition.end(clock::now());
         if waits.is_none() {
@@ -273,13 +276,13 @@ impl Pipeline {
         waits
     }
 
-    /// The newest picture as converted for the encoder, if other renditions can use it as NV12 of `size`.
+    /// The newest picture as converted for the encoder, if other renditions can use it as an NV12 picture of `size`.
     pub(super) fn converted(&self, size: Size) -> Option<Picture<'_>> {
         let converted = self.converter.nv12().filter(|_| self.converted);
         converted.filter(|converted| converted.size == size)
     }
 
-    /// Whether its encoder takes NV12 pictures of `size`.
+    /// Whether the pipeline's encoder accepts NV12 pictures of `size`.
     pub(super) fn takes_nv12(&self, size: Size) -> bool {
         let takes = |encoder: &dyn Encoder| encoder.input_for(PixelFormat::Bgrx);
         let takes = self.encoder.as_deref().map(takes);
@@ -287,10 +290,10 @@ impl Pipeline {
     }
 
     fn fail(&mut self, stage: Stage, why: String) {
-        // A new encoder is opened for the next frame, because this one may be the cause.
+        // Open a new encoder for the next frame, because this encoder may be the cause.
         self.encoder = None;
         self.rendition.failed(clock::now(), stage);
-        // Reported once for consecutive frames.
+        // Report the same error of consecutive frames only once.
         if self.last_error.as_ref() != Some(&why) {
             let encoder = &self.encoding.encoder;
             let text = format!("{} ({encoder}): {why}", self.id);
@@ -299,8 +302,8 @@ impl Pipeline {
         self.last_error = Some(why);
     }
 
-    /// Sets the input echo: the newest input injected before the capture, or taken by the application before drawing. Also
-    /// sets pose and drawing times.
+    /// Sets the input echo: the newest input that the application took before it drew the picture, or otherwise the
+    /// newest input that was injected before the capture. Also sets the pose and the drawing times.
     fn echo(&mut self, info: &PictureInfo) {
         if let Some(at) = info.drawn.begun {
             self.rendition.stamp(Stage::RenderBegun, at);
@@ -317,7 +320,7 @@ impl Pipeline {
         let here = |at: Instant| PeerInstant(at.0);
         self.rendition.drawn_at(DrawingTimes {
             predicted: info.drawn.predicted.map(here),
-            // Only used with a head pose.
+            // The start of the drawing is sent only together with a head pose.
             begun: info.drawn.begun.filter(|_| pose.is_some()).map(here),
         });
         let taken = info.drawn.input.map(|taken| AppliedInput {
@@ -369,7 +372,7 @@ impl Pipeline {
     /// The size of a picture in the stream.
     fn size_of(&self, picture: &Picture<'_>) -> Size {
         match self.rendition.constraints().size {
-            // Planar pictures come from this program and are not scaled.
+            // Planar pictures are created by this program and are not scaled.
             Some(limit) if picture.format.packed().is_some() => Scaler::fitted(picture.size, limit),
             _ => picture.size,
         }
@@ -380,14 +383,14 @@ impl Pipeline {
         if self.encoder.is_some() && !self.rendition.needs_encoder(size) {
             return Ok(());
         }
-        // Closed first, because a device may support only one.
+        // Close the old encoder first, because a device may support only one.
         self.encoder = None;
         let (encoder, opened) =
             open(&self.encoding, size, self.rendition.target()).map_err(at(Stage::FirstSlice))?;
         self.encoder = Some(encoder);
         self.rendition.encoder_opened(opened);
         self.size = size;
-        // No notice while an encoder fails repeatedly.
+        // Post no notice while an encoder fails repeatedly.
         if self.last_error.is_none() {
             self.shared.notice(Notice::EncoderOpened {
                 rendition: self.id,
@@ -399,7 +402,7 @@ impl Pipeline {
     }
 }
 
-/// Maps an error to its stage.
+/// Adds the failed stage to an error.
 fn at<E: std::fmt::Display>(stage: Stage) -> impl Fn(E) -> StageError {
     move |e| (stage, e.to_string())
 }

@@ -1,8 +1,8 @@
-//! The set of renditions, and the thread of each.
+//! The set of renditions, and the thread that produces each rendition.
 //!
-//! A rendition starts with its first subscriber and ends with its last. Its encoder is then closed, and its thread, if any,
-//! ends. The media thread produces the player's rendition, or the oldest if there is no player. The others have their own
-//! threads.
+//! A rendition starts with its first subscriber and ends when its last subscriber leaves. Its encoder is then closed,
+//! and its thread, if any, ends. The media thread produces the player's rendition, or the oldest rendition if there is
+//! no player. The other renditions have their own threads.
 
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::units::Bitrate;
@@ -13,7 +13,8 @@ use super::{Arc, Converter, Media, MediaCommand, Notice, clock};
 use crate::host::encodings::Assigned;
 
 impl Media {
-    /// Handles a command or forwards it to its rendition. During a frame, only feedback may be handled.
+    /// Handles a command or forwards it to its rendition. During a frame, only feedback and retransmission requests may
+    /// be handled.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match &command {
             MediaCommand::Returned(_) => return self.returned(command),
@@ -46,7 +47,7 @@ impl Media {
         }
     }
 
-    /// Adds a subscriber to a rendition, which is created for the first.
+    /// Adds a subscriber to a rendition. The first subscriber creates the rendition.
     fn add(&mut self, assigned: Assigned, command: MediaCommand) {
         let id = assigned.rendition;
         if let Some(secondary) = self
@@ -72,7 +73,7 @@ impl Media {
         self.place(pipeline);
     }
 
-    /// Limits the bitrate of each rendition from the next frame on.
+    /// Limits the bitrate of each rendition, starting with the next frame.
     pub(super) fn limit(&mut self, bitrate_limit: Bitrate) {
         self.bitrate_limit = Some(bitrate_limit);
         if let Some(primary) = &mut self.primary {
@@ -83,7 +84,8 @@ impl Media {
         }
     }
 
-    /// Places a rendition in this thread if it is the player's or the only one, and otherwise in its own thread.
+    /// Moves a rendition to this thread if it is the player's rendition or the only one, and otherwise to its own
+    /// thread.
     fn place(&mut self, mut pipeline: Pipeline) {
         let plays = self
             .player
@@ -106,7 +108,7 @@ impl Media {
         let id = pipeline.id();
         match SecondaryRendition::start(pipeline, &self.shared, &self.scheduler, returns) {
             Ok(mut secondary) => {
-                // The next capture may take a while.
+                // Submit the current picture, because the next capture may take a while.
                 if let Some(picture) = self.capture.picture() {
                     secondary.offer(SharedPicture {
                         picture: Arc::new(self.pool.copy_of(&picture)),
@@ -130,7 +132,7 @@ impl Media {
         }
     }
 
-    /// Ends renditions without subscribers, and recalls the player's rendition from another thread.
+    /// Ends renditions without subscribers. Recalls the player's rendition if it is in another thread.
     pub(super) fn settle(&mut self) {
         if let Some(unwatched) = self.primary.take_if(|primary| primary.is_unwatched()) {
             self.converter = unwatched.end();
@@ -156,7 +158,7 @@ impl Media {
         }
     }
 
-    /// Handles a pipeline returned by its thread.
+    /// Handles a pipeline that its thread has returned.
     fn returned(&mut self, command: MediaCommand) {
         let MediaCommand::Returned(returned) = command else {
             return;
@@ -186,7 +188,7 @@ impl Media {
 
     /// Ends all renditions because the host stops or the source has ended.
     pub(super) fn end_all(self) {
-        // Unblocks threads that wait for room in the channel.
+        // Closing the channel unblocks threads that wait for room in it.
         drop(self.media_commands);
         if let Some(primary) = self.primary {
             primary.end();

@@ -1,12 +1,12 @@
-//! A secondary rendition, in addition to that of the media thread. It has its own thread without real-time priority, so it
-//! cannot delay the player.
+//! A secondary rendition, in addition to the media thread's rendition. It has its own thread without real-time
+//! priority, so it cannot delay the player.
 //!
 //! ```text
 //! media thread ─► slot: the newest picture, shared ─► convert, encode, send
 //!              ─► media_commands                          ◄─ outcomes: to the control thread
 //! ```
-//! At most one picture waits. A newer one replaces it, and the older one is recorded as a dropped frame. The media thread
-//! never waits for the slot: if the slot is locked, it retries later.
+//! At most one picture waits in the slot. A newer picture replaces it, and the replaced picture is recorded as a
+//! dropped frame. The media thread never waits for the slot: if the slot is locked, the media thread retries later.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,22 +28,22 @@ use crate::host::{MEDIA_COMMANDS, MediaCommand, Notice, PanicReporter, Shared};
 use crate::sched::{self, Scheduler};
 use crate::scheduling_latency::WakeupSite;
 
-/// A picture passed to another thread.
+/// A picture that is passed to the thread of a secondary rendition.
 pub(super) struct SharedPicture {
     pub(super) picture: Arc<PooledPicture>,
-    /// The source's size; the picture may be padded.
+    /// The size of the source. The picture may be larger, because it may be padded.
     pub(super) size: Size,
     pub(super) info: PictureInfo,
-    /// The region that differs from the thread's previous picture; `None`: unknown.
+    /// The region in which the picture differs from the previous one that the thread got; `None` if unknown.
     pub(super) changed: Option<Block>,
-    /// Number of pictures that it replaced.
+    /// Number of pictures that this picture replaced.
     pub(super) superseded: u32,
     /// Link states of the rendition's subscribers.
     pub(super) links: Vec<(SubscriberId, LinkState)>,
 }
 
 impl SharedPicture {
-    /// Merges in an older picture that this one replaces.
+    /// Merges the metadata of an older picture that this picture replaces.
     fn supersede(&mut self, older: &SharedPicture) {
         self.superseded += older.superseded + 1;
         self.changed = match (self.changed.take(), &older.changed) {
@@ -53,41 +53,42 @@ impl SharedPicture {
     }
 }
 
-/// State shared by both threads.
+/// State that the media thread and the rendition's thread share.
 #[derive(Default)]
 struct Slot {
     waiting: Mutex<Option<SharedPicture>>,
-    /// Whether its encoder takes NV12 pictures of the source's size.
+    /// Whether the rendition's encoder accepts NV12 pictures of the source's size.
     takes_nv12: AtomicBool,
     /// Whether the media thread recalls the pipeline.
     recalled: AtomicBool,
-    /// The thread's wake-up site for pictures.
+    /// The wake-up site of the rendition's thread for new pictures.
     wakeup_site: WakeupSite,
 }
 
-/// A returned pipeline with its unprocessed commands.
+/// A returned pipeline with the commands that its thread has not handled.
 pub(in crate::host) struct ReturnedPipeline {
     pub(super) pipeline: Pipeline,
     pub(super) media_commands: Receiver<MediaCommand>,
     slot: Arc<Slot>,
 }
 
-/// The media thread's handle.
+/// The media thread's handle of a secondary rendition.
 pub(super) struct SecondaryRendition {
     pub(super) id: RenditionId,
-    /// Its subscribers.
+    /// The subscribers of the rendition.
     pub(super) members: Vec<SubscriberId>,
     media_commands: SyncSender<MediaCommand>,
-    /// Commands that found no room in the channel.
+    /// Commands that did not fit into the channel.
     unsent: VecDeque<MediaCommand>,
     slot: Arc<Slot>,
-    /// A picture that found the slot locked.
+    /// A picture that could not be submitted because the slot was locked.
     pending: Option<SharedPicture>,
     thread: JoinHandle<()>,
 }
 
 impl SecondaryRendition {
-    /// Starts the thread. `returns` and `capturing` lead to the media thread.
+    /// Starts the thread. The thread returns its pipeline to the media thread through `returns`, and wakes the media
+    /// thread with `capturing`.
     ///
     /// # Errors
     /// Returns the system's error if the thread cannot be started. The pipeline is then dropped.
@@ -112,12 +113,12 @@ impl SecondaryRendition {
             picture: None,
         };
         let report = PanicReporter(shared.clone(), "rendition");
-        // Not real-time, because the player has priority.
+        // The thread has no real-time priority, because the player has precedence.
         let role = sched::ThreadRole::Background;
         let thread = scheduler.spawn(role, "ouvr-rendition", move || {
             let _report = report;
             if let Some(returned) = thread.run() {
-                // Fails only if the host stops.
+                // This fails only if the host is stopping.
                 let _ = returns.send(MediaCommand::Returned(Box::new(returned)));
                 capturing.wake();
             }
@@ -133,7 +134,8 @@ impl SecondaryRendition {
         })
     }
 
-    /// Forwards a command for one of its members. Repeated requests without room are dropped.
+    /// Forwards a command for one of the subscribers. If there is no room, feedback and retransmission requests are
+    /// dropped, because clients repeat them.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match &command {
             MediaCommand::Add { id, .. } => self.members.push(*id),
@@ -158,7 +160,7 @@ impl SecondaryRendition {
         self.retry();
     }
 
-    /// Drops the unsent commands of a subscriber that left. Returns whether its `Add` was among them.
+    /// Drops the unsent commands of a subscriber that has left. Returns whether the subscriber's `Add` was among them.
     fn forget(&mut self, gone: SubscriberId) -> bool {
         let joined =
             |command: &MediaCommand| matches!(command, MediaCommand::Add { id, .. } if *id == gone);
@@ -168,7 +170,7 @@ impl SecondaryRendition {
         unknown
     }
 
-    /// Whether this pipeline belongs to its thread.
+    /// Whether the returned pipeline was in this rendition's thread.
     pub(super) fn owns(&self, returned: &ReturnedPipeline) -> bool {
         Arc::ptr_eq(&self.slot, &returned.slot)
     }
@@ -193,7 +195,7 @@ impl SecondaryRendition {
         self.pending.is_some() || !self.unsent.is_empty()
     }
 
-    /// Submits the newest picture. It replaces a waiting one.
+    /// Submits the newest picture. It replaces a picture that is still waiting.
     pub(super) fn offer(&mut self, mut newest: SharedPicture) {
         if let Some(pending) = self.pending.take() {
             newest.supersede(&pending);
@@ -217,7 +219,7 @@ impl SecondaryRendition {
         }
     }
 
-    /// Whether it takes NV12 pictures of the source's size.
+    /// Whether the rendition's encoder accepts NV12 pictures of the source's size.
     pub(super) fn takes_nv12(&self) -> bool {
         self.slot.takes_nv12.load(Ordering::Relaxed)
     }
@@ -228,13 +230,14 @@ impl SecondaryRendition {
         self.retry();
     }
 
-    /// Recalls the pipeline, which is returned by [`MediaCommand::Returned`].
+    /// Recalls the pipeline. The thread returns it with [`MediaCommand::Returned`].
     pub(super) fn recall(&self) {
         self.slot.recalled.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
     }
 
-    /// Ends the thread, unless it is returning the pipeline. Returns the unsent commands.
+    /// Ends the thread, unless the thread is already ending because it returns the pipeline. Returns the thread and the
+    /// unsent commands.
     pub(super) fn end(self) -> (JoinHandle<()>, VecDeque<MediaCommand>) {
         drop(self.media_commands);
         self.thread.thread().unpark();
@@ -255,7 +258,8 @@ struct Thread {
 }
 
 impl Thread {
-    /// Runs until the rendition has no subscribers, or the media thread recalls it.
+    /// Runs until the rendition has no subscribers, or the media thread recalls the pipeline. Returns the pipeline if
+    /// it was recalled.
     fn run(mut self) -> Option<ReturnedPipeline> {
         loop {
             self.slot.wakeup_site.received();
@@ -286,7 +290,7 @@ impl Thread {
         }
     }
 
-    /// Handles pending commands. Returns whether the channel is open.
+    /// Handles pending commands. Returns whether the channel is still open.
     fn take_commands(&mut self) -> bool {
         let open = loop {
             match self.media_commands.try_recv() {
@@ -352,7 +356,7 @@ impl Thread {
         self.pipeline.report_send_errors();
         let mut sent = false;
         while let Some(end) = self.pipeline.poll_end() {
-            // Fails only if the host stops.
+            // This fails only if the host is stopping.
             sent |= self.shared.ends.send(end).is_ok();
         }
         if sent {

@@ -1,4 +1,4 @@
-//! The transmit path of a session's video: link and path.
+//! The link and the path on which a session's video is sent.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl SessionPath {
         }
     }
 
-    /// The send error, returned once.
+    /// The send error. It is returned only once.
     pub(super) fn take_error(&mut self) -> Option<String> {
         let (why, reported) = self.error.as_mut()?;
         (!std::mem::replace(reported, true)).then(|| why.clone())
@@ -36,8 +36,8 @@ impl Transmit for SessionPath {
     fn transmit(&mut self, _: Instant, datagrams: &SendBuf) -> Transmitted {
         let mut sent = Transmitted::default();
         for (bytes, each) in datagrams.runs() {
-            // The first datagram is sent at this time at the earliest, and the last by the time the call returns, so
-            // preemption in between does not make the measured rate too high.
+            // The first datagram is sent no earlier than this time, and the last datagram is sent before the call
+            // returns. Preemption in between therefore does not make the measured rate too high.
             let sent_at = clock::now();
             match self.link.send(self.path, bytes, each) {
                 Ok(()) => {
@@ -45,7 +45,7 @@ impl Transmit for SessionPath {
                     sent.last = Some(clock::now());
                 }
                 Err(LinkError::Full) => sent.overflowed = true,
-                // The network may return, so this frame is treated as if the buffer were full.
+                // The network may recover, so treat this frame as if the buffer were full.
                 Err(e) => {
                     sent.overflowed = true;
                     self.error.get_or_insert_with(|| (e.to_string(), false));

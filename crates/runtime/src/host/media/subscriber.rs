@@ -1,4 +1,4 @@
-//! The subscribers of a rendition: sessions, which send directly in the media thread, and others, which each have their own
+//! The subscribers of a rendition. Sessions send directly in the rendition's thread. Each other subscriber has its own
 //! thread.
 
 use openuvr_proto::id::FrameId;

@@ -1,10 +1,10 @@
-//! A subscriber in its own thread, so that one that blocks, is slow or panics does not delay others. Frames that it cannot
-//! take at once wait in memory, bounded in bytes and age by its [`Intake`], because its thread may have been preempted and a
-//! missed frame costs all frames up to the next key frame. Beyond the bound, it misses frames, and requests a key frame once
-//! its backlog is empty.
+//! Runs a subscriber in its own thread, so that a subscriber that blocks, is slow or panics does not delay the others.
+//! Frames that it cannot take at once wait in memory, because its thread may have been preempted and a missed frame
+//! costs all frames up to the next key frame. Its [`Intake`] bounds the bytes and the age of the waiting frames. Beyond
+//! the bound, the subscriber misses frames. A key frame is requested once the backlog is empty.
 //!
-//! Updates ([`Update`]) are delivered by the same thread. A gateway forwards pointer, role and frames over one connection,
-//! and needs no second thread or lock.
+//! The same thread delivers updates ([`Update`]), so a gateway that forwards pointer, role and frames over one
+//! connection needs no second thread or lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ use crate::scheduling_latency::WakeupSite;
 const MAX_DROPS: usize = 1024;
 
 /// Number of frames accepted regardless of age and size: one in progress and one waiting. After a stall of the whole
-/// machine, the frame in progress is old, but nothing was missed.
+/// machine, the frame in progress is old although no frame was missed.
 const MIN_FRAMES: u32 = 2;
 
 /// Memory of a waiting frame without its slices: metadata, calls, and its ledger entry.
@@ -50,8 +50,8 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// The memory of a call while it waits. Calls counted as 0 have other bounds: one end per frame, [`MAX_DROPS`], and one
-    /// update per completed call.
+    /// The memory of a call while it waits. Calls counted as 0 are bounded otherwise: `End` by the number of frames,
+    /// `Dropped` by [`MAX_DROPS`], and `Update` by [`Backlog::updated`].
     fn cost(&self) -> usize {
         match self {
             Call::Begin(..) => FRAME_COST,
@@ -64,17 +64,17 @@ impl Call {
 /// State shared by both threads.
 pub(super) struct Backlog {
     intake: Intake,
-    /// Frames begun and not yet finished by the thread.
+    /// Number of frames begun and not yet finished by the thread.
     frames: AtomicU32,
-    /// Memory of their waiting calls.
+    /// Memory of the waiting calls.
     bytes: AtomicUsize,
-    /// When the oldest of these frames began, if there is one.
+    /// When the oldest unfinished frame began. Meaningless while `frames` is 0.
     oldest: AtomicI64,
     /// Pending drop notifications.
     drops: AtomicUsize,
     /// Whether an update is pending.
     pub(super) updated: AtomicBool,
-    /// The newest missed frame, until a key frame is requested; 0 if there is none.
+    /// The newest missed frame; 0 if none was missed since the last key-frame request.
     missed: AtomicU32,
 }
 
@@ -91,11 +91,11 @@ impl Backlog {
         }
     }
 
-    /// Whether another frame is accepted. If it is, it is counted. Called only by the media thread.
+    /// Whether another frame is accepted. Counts an accepted frame. Called only by the media thread.
     fn take(&self, now: Instant) -> bool {
         let frames = self.frames.load(Ordering::Acquire);
         if frames == 0 {
-            // No other thread increments it.
+            // No other thread increments `frames`.
             self.oldest.store(now.0, Ordering::Release);
         } else if frames >= MIN_FRAMES {
             let waits = now.since(Instant(self.oldest.load(Ordering::Acquire)));
@@ -132,10 +132,10 @@ impl Detached {
         }
     }
 
-    /// Queues a call. The channel is unbounded; [`Backlog::take`] enforces the bound. Fails only if the thread has ended, in
-    /// which case the frame is missed.
+    /// Queues a call. The channel is unbounded; [`Backlog::take`] enforces the bound. The send fails only if the thread
+    /// has ended. The frame is then missed.
     fn call(&mut self, call: Call) {
-        // Called before sending, because the thread may take it at once.
+        // Recorded before the send, because the thread may receive the call at once.
         self.wakeup_site.sent();
         self.backlog.bytes.fetch_add(call.cost(), Ordering::AcqRel);
         if self.calls.send(call).is_err() {
@@ -206,9 +206,9 @@ const AWAITING_KEY_FRAME: (Stage, DropCause) = (Stage::FirstSent, DropCause::Awa
 struct Frames {
     /// The frame in progress.
     open: Option<FrameId>,
-    /// A skipped frame, predicted from a missed one.
+    /// The current frame, if it is skipped because it is predicted from a missed one.
     skipped: Option<FrameId>,
-    /// Whether it needs a key frame.
+    /// Whether the subscriber needs a key frame.
     needs_key_frame: bool,
 }
 
@@ -250,7 +250,7 @@ impl Thread {
             Call::Begin(now, frame) => {
                 let name = frame.header.frame;
                 self.backlog.oldest.store(now.0, Ordering::Release);
-                // The media thread has recorded the outcome of a truncated frame.
+                // If the previous frame was truncated, the media thread has already recorded its outcome.
                 frames.skipped = None;
                 if let Some(cut_off) = frames.open.take() {
                     let (stage, why) = OVERFLOW;
@@ -285,7 +285,8 @@ impl Thread {
                     if frames.needs_key_frame {
                         self.backlog.missed.store(frame.0, Ordering::Release);
                     }
-                    // A subscriber that took nothing of a frame has lost it, whether or not it needs a key frame.
+                    // A frame of which the subscriber took nothing is lost, whether or not the subscriber needs a key
+                    // frame.
                     let took = |left: &Departure| left.first.is_some() || !left.overflowed;
                     self.departed(frame, progress.filter(took).ok_or(OVERFLOW));
                     self.frame_done();
@@ -373,7 +374,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// How many of 2000 frames of `bytes` at this interval are accepted while the thread takes none.
+    /// How many of 2000 frames of `bytes` bytes, one per `interval`, are accepted while the thread takes none.
     fn taken(intake: Intake, bytes: usize, interval: Duration) -> usize {
         let backlog = Backlog::new(intake);
         let mut now = Instant(7_000_000_000);

@@ -65,7 +65,7 @@ pub(super) struct Egl {
     window: Handle,
     surface: Handle,
     context: Handle,
-    /// The last field, because the functions belong to the libraries.
+    /// The last field, so that the libraries are closed last: the functions belong to them.
     _libraries: [libloading::Library; 2],
 }
 
@@ -83,14 +83,14 @@ impl Egl {
             unsafe { libloading::Library::new(name) }
         };
         let window_library = open("libwayland-egl.so.1")
-            .context("libwayland-egl is missing: apt install libwayland-egl1")?;
+            .context("libwayland-egl is missing (apt install libwayland-egl1)")?;
         let library =
-            open("libEGL.so.1").context("libEGL is missing: apt install libegl1 libegl-mesa0")?;
+            open("libEGL.so.1").context("libEGL is missing (apt install libegl1 libegl-mesa0)")?;
         // SAFETY: the types are those of the headers.
         let (functions, window_functions) = unsafe {
             let functions = Functions {
                 display: *(library.get(c"eglGetPlatformDisplay"))
-                    .context("libEGL is older than EGL 1.5: update the OpenGL driver")?,
+                    .context("libEGL is older than EGL 1.5 (update the OpenGL driver)")?,
                 initialize: *library.get(c"eglInitialize")?,
                 bind_api: *library.get(c"eglBindAPI")?,
                 choose_config: *library.get(c"eglChooseConfig")?,
@@ -188,7 +188,7 @@ impl Egl {
         }
         let bits = |config: Handle, attribute: c_int| {
             let mut bits = 0;
-            // SAFETY: the display is initialised, and the configuration is one of it.
+            // SAFETY: the display is initialised, and the configuration belongs to it.
             unsafe {
                 (self.functions.config_attribute)(self.display, config, attribute, &raw mut bits)
             };
@@ -206,7 +206,7 @@ impl Egl {
     }
 
     fn error(&self) -> String {
-        // SAFETY: takes no arguments.
+        // SAFETY: the function takes no arguments.
         format!("error {:#x}", unsafe { (self.functions.error)() })
     }
 
@@ -225,7 +225,7 @@ impl Egl {
 
     /// An OpenGL function, or null.
     pub(super) fn function(&self, name: &CStr) -> *const c_void {
-        // SAFETY: a NUL-terminated name.
+        // SAFETY: the name is NUL-terminated.
         unsafe { (self.functions.function)(name.as_ptr()) }
     }
 }
@@ -237,7 +237,7 @@ fn sides(size: Size) -> [c_int; 2] {
 impl Drop for Egl {
     fn drop(&mut self) {
         let egl = &self.functions;
-        // SAFETY: nothing uses them afterwards; those that were not made are null.
+        // SAFETY: nothing uses these objects afterwards; objects that were not created are null.
         unsafe {
             if self.display.is_null() {
                 return;

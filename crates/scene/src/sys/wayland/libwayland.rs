@@ -1,5 +1,5 @@
-//! libwayland-client, opened at run time. EGL draws on the objects of this library, which the Rust implementation of the
-//! protocol (`crates/media`) does not have.
+//! libwayland-client, opened at run time. EGL draws on the objects of this library. The Rust implementation of the
+//! protocol (`crates/media`) has no such objects.
 //!
 //! Requests and events have the names that the protocol uses. Arguments are checked against the tables that wayland-scanner
 //! generates for libwayland, so that a wrong request is an error and not undefined behaviour.
@@ -97,14 +97,14 @@ impl Message {
 /// KiB). This limit prevents a compositor that sends faster than the scene reads from blocking the scene.
 const READS: usize = 16;
 
-/// A connection to a compositor. On drop, it is closed and all its objects end.
+/// A connection to a compositor. Dropping it closes the connection and ends all its objects.
 pub(super) struct Connection {
     functions: Functions,
     display: *mut Proxy,
     objects: Vec<*mut Proxy>,
     /// The inbox is at a fixed address, which is passed to the dispatcher.
     inbox: Box<RefCell<Vec<Message>>>,
-    /// The last field, because the functions belong to it.
+    /// The last field, so that the library is closed last: the functions belong to it.
     _library: libloading::Library,
 }
 
@@ -116,7 +116,7 @@ impl Connection {
     pub(super) fn open(name: &str) -> Result<Connection> {
         // SAFETY: the library's initialisation has no effects.
         let library = unsafe { libloading::Library::new("libwayland-client.so.0") }
-            .context("libwayland-client is missing: apt install libwayland-client0")?;
+            .context("libwayland-client is missing (apt install libwayland-client0)")?;
         // SAFETY: the types are those of its header.
         let functions = unsafe {
             Functions {
@@ -136,7 +136,7 @@ impl Connection {
             }
         };
         let path = CString::new(name)?;
-        // SAFETY: a NUL-terminated name.
+        // SAFETY: the name is NUL-terminated.
         let display = unsafe { (functions.connect)(path.as_ptr()) };
         ensure!(
             !display.is_null(),
@@ -151,7 +151,7 @@ impl Connection {
         })
     }
 
-    /// Object 1 of each connection.
+    /// The display object, which is object 1 of each connection.
     pub(super) fn display(&self) -> Result<Object> {
         Ok(Object {
             proxy: self.display,
@@ -176,8 +176,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a request that creates an object of this interface, whose events are received from then on. If `version` is
-    /// `None`, it is that of `object`.
+    /// Sends a request that creates an object of this interface. From then on, the object's events are received. The
+    /// object gets the version `version`, or with `None` the version of `object`.
     ///
     /// # Errors
     /// As [`Connection::request`].
@@ -209,7 +209,7 @@ impl Connection {
         })
     }
 
-    /// Ends an object with this request, if its version has it.
+    /// Ends an object. Sends it the request `name`, if the object's version is at least `since`.
     ///
     /// # Errors
     /// As [`Connection::request`].
@@ -239,7 +239,7 @@ impl Connection {
     /// Returns an error if the connection has ended.
     pub(super) fn receive(&self) -> Result<()> {
         for _ in 0..READS {
-            // SAFETY: the display is open; this thread reads after it has announced that, or takes it back.
+            // SAFETY: the display is open; this thread announces each read, and then either reads or cancels the read.
             unsafe {
                 while (self.functions.prepare_read)(self.display) != 0 {
                     self.done((self.functions.dispatch_pending)(self.display))?;
@@ -295,14 +295,14 @@ fn table(interface: &'static Interface) -> Result<&'static wl_interface> {
     (interface.c_ptr).with_context(|| format!("the interface {name} is not for libwayland"))
 }
 
-/// A message's letters: one per argument, with `true` if it may be null.
+/// The letters of a message's signature: one per argument, with `true` if the argument may be null.
 fn letters(signature: &CStr) -> Vec<(u8, bool)> {
     let mut letters = Vec::new();
     let mut nullable = false;
     for letter in signature.to_bytes() {
         match letter {
             b'?' => nullable = true,
-            // The first version with this message.
+            // The number of the first version with this message is skipped.
             b'0'..=b'9' => {}
             letter => letters.push((*letter, std::mem::take(&mut nullable))),
         }
@@ -310,7 +310,7 @@ fn letters(signature: &CStr) -> Vec<(u8, bool)> {
     letters
 }
 
-/// The code of a request, and its arguments for libwayland. `creates` tells whether it creates an object.
+/// The code of a request, and its arguments for libwayland. `creates` is whether the request creates an object.
 fn encode(
     object: Object,
     name: &str,
@@ -371,7 +371,7 @@ unsafe extern "C" fn collect(
     message: *const wl_message,
     arguments: *const wl_argument,
 ) -> c_int {
-    // SAFETY: by this function's contract; the signature tells which part of each argument is set.
+    // SAFETY: by this function's contract; the signature determines which member of each argument is set.
     unsafe {
         let name = CStr::from_ptr((*message).name);
         let (mut numbers, mut text) = ([0; ARGUMENTS], None);
@@ -393,7 +393,7 @@ unsafe extern "C" fn collect(
             }
         }
         let inbox = &*inbox.cast::<RefCell<Vec<Message>>>();
-        // Nothing borrows it while libwayland dispatches.
+        // Nothing borrows the inbox while libwayland dispatches.
         if let Ok(mut inbox) = inbox.try_borrow_mut() {
             inbox.push(Message {
                 proxy: target.cast(),

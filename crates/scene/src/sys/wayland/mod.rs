@@ -23,7 +23,7 @@ use super::event::{Direction, Event};
 use egl::Egl;
 use libwayland::{Argument, Connection, Message, Object};
 
-/// Maximum versions of the interfaces in use; a compositor may have older ones.
+/// Maximum versions of the interfaces in use. A compositor may have older versions.
 const COMPOSITOR: u32 = 4;
 const SHELL: u32 = 1;
 const SEAT: u32 = 5;
@@ -32,17 +32,17 @@ const SEAT: u32 = 5;
 const POINTER: u32 = 1;
 const KEYBOARD: u32 = 2;
 const PRESSED: u32 = 1;
-/// The first version of `release` of its devices.
+/// The first version in which the devices of a seat have the request `release`.
 const RELEASE_SINCE: u32 = 3;
 
 /// A window with a current OpenGL context. It belongs to the thread that opened it.
 pub(crate) struct WaylandWindow {
-    /// It ends before the connection.
+    /// Dropped before the connection.
     egl: Egl,
     shell: Shell,
 }
 
-/// The window's objects of the protocol, and their state as sent by the compositor.
+/// The window's protocol objects, and their state as sent by the compositor.
 struct Shell {
     connection: Connection,
     base: Object,
@@ -53,10 +53,11 @@ struct Shell {
     pointer: Option<Object>,
     keyboard: Option<Object>,
     size: Size,
-    /// The size of the next configuration.
+    /// The size that takes effect with the next configuration.
     next_size: Size,
     configured: bool,
-    /// Held movement keys, because a different window may get their release.
+    /// Held movement keys. They are released when the window loses the focus, because another window may get their
+    /// release.
     walking: Vec<Direction>,
 }
 
@@ -74,14 +75,14 @@ impl WaylandWindow {
         // This commit without a picture requests the first configuration.
         shell.connection.request(shell.surface, "commit", &[])?;
         let mut events = Vec::new();
-        // The second one is for a compositor that configures in its next iteration.
+        // The second round trip is for a compositor that configures in its next iteration.
         for _ in 0..2 {
             shell.connection.roundtrip()?;
             shell.take(&mut events)?;
         }
         ensure!(
             shell.configured,
-            "the Wayland display {name} does not show the window: it has sent no configuration"
+            "the Wayland display {name} does not show the window: the compositor has sent no configuration"
         );
         let egl = Egl::open(shell.connection.display()?, shell.surface, shell.size)?;
         Ok(WaylandWindow { egl, shell })
@@ -139,7 +140,7 @@ impl Globals {
         })
     }
 
-    /// Binds a global of this interface, with at most this version; `None` if the display has none.
+    /// Binds a global of this interface, with at most this version. Returns `None` if the display has no such global.
     fn bind(
         &self,
         connection: &mut Connection,
@@ -221,7 +222,7 @@ impl Shell {
                 self.connection.request(self.base, "pong", &serial)?;
             }
             "configure" if message.is_of(Some(self.toplevel)) => {
-                // 0 means the window's own choice.
+                // A side of 0 lets the window choose.
                 let side = |given: u32, own: u32| if given == 0 { own } else { given };
                 self.next_size = Size::new(
                     side(numbers[0], self.size.width),
@@ -299,7 +300,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The event for a pointer at this position, in 256ths of a pixel.
+    /// The event for a pointer at this position, which is in 256ths of a pixel.
     fn look(&self, x: u32, y: u32) -> Event {
         let part = |place: u32, all: u32| place.cast_signed() as f32 / 256.0 / all.max(1) as f32;
         Event::Look(part(x, self.size.width), part(y, self.size.height))

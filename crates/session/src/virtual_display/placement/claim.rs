@@ -14,9 +14,9 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 
-/// The announced window-manager name. Windows of Java wait for a frame and stay empty without one (seen with OpenJDK 17),
-/// except with the name of a window manager without frames. Other such window managers use this name, too: that of Sun's
-/// Looking Glass.
+/// The announced name of the window manager. Java windows wait for a frame and stay empty without one (seen with
+/// OpenJDK 17), unless the name is that of a window manager without frames. Other window managers without frames also
+/// use this name, which is that of Sun's Looking Glass.
 const NAME: &[u8] = b"LG3D";
 
 /// The ownership: the selection `WM_Sn`, and properties of the root window.
@@ -31,7 +31,7 @@ impl Claim {
     /// Takes the ownership, if it is free. From then on, requests and notifications arrive as events of the root window.
     ///
     /// # Errors
-    /// Returns an error if another client owns it, or if the server does not answer.
+    /// Returns an error if another client has the ownership, or if the server does not answer.
     pub(super) fn take(conn: &RustConnection, screen: usize, atoms: &Atoms) -> Result<Claim> {
         let shown = conn.setup().roots.get(screen);
         let root = shown.context("the display has no such screen")?.root;
@@ -43,11 +43,11 @@ impl Claim {
             "the display already has a window manager"
         );
         let window = conn.generate_id()?;
-        // Changes of its properties report the server's time.
+        // The events about changes of this window's properties contain the server's time.
         let aux = CreateWindowAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         let (class, place) = (WindowClass::INPUT_ONLY, (-1, -1));
         conn.create_window(0, window, root, place.0, place.1, 1, 1, 0, class, 0, &aux)?;
-        // The server's current time is correct: no other client uses a new display.
+        // `CURRENT_TIME` is correct here, because no other client uses a new display.
         conn.set_selection_owner(window, selection, x11rb::CURRENT_TIME)?;
         let all = EventMask::STRUCTURE_NOTIFY
             | EventMask::SUBSTRUCTURE_NOTIFY
@@ -100,13 +100,13 @@ impl Claim {
         let check = atoms._NET_SUPPORTING_WM_CHECK;
         let named = conn.get_property(false, self.root, check, AtomEnum::WINDOW, 0, 1)?;
         let named = named.reply()?.value32().and_then(|mut ids| ids.next());
-        // This is skipped if the new owner has already set its own.
+        // The properties are kept if the new owner has already set its own.
         if named == Some(self.window) {
             for property in [atoms._NET_ACTIVE_WINDOW, atoms._NET_SUPPORTED, check] {
                 conn.delete_property(self.root, property)?;
             }
         }
-        // The new owner waits for this.
+        // The new owner waits until this window is destroyed.
         conn.destroy_window(self.window)?;
         conn.sync()
     }

@@ -21,9 +21,9 @@ const MAX_VALUES: u32 = 32;
 pub(super) enum Kind {
     /// A main window of the application.
     Main,
-    /// A window that belongs to a main window, which is `of` if it is stated.
+    /// A window that belongs to a main window.
     Dialog {
-        /// The value of WM_TRANSIENT_FOR. The window need not exist.
+        /// The main window, if WM_TRANSIENT_FOR names one. It need not exist.
         of: Option<Window>,
     },
     /// A desktop, a panel, a menu or an invisible window. Its application positions it, and it does not receive the focus.
@@ -92,7 +92,7 @@ impl WindowHints {
         let is_visible = class != WindowClass::INPUT_ONLY && size.width > 1 && size.height > 1;
         let kind = match kind_of(atoms, &types, parent.is_some()) {
             _ if !is_visible => Kind::Unmanaged,
-            // The root window stands for all windows of the application.
+            // A parent that is the root window stands for all windows of the application.
             Kind::Dialog { .. } => Kind::Dialog {
                 of: parent.filter(|of| ![x11rb::NONE, root, window].contains(of)),
             },
@@ -108,7 +108,7 @@ impl WindowHints {
             size,
             full_screen: states.contains(&atoms._NET_WM_STATE_FULLSCREEN),
             focus: FocusModel {
-                // Without the hint the window is an old one, which expects the focus.
+                // A window without the hint belongs to an old application, which expects the focus.
                 is_set: hints.and_then(|hints| hints.input).unwrap_or(true),
                 is_notified: protocols.contains(&atoms.WM_TAKE_FOCUS),
             },
@@ -116,8 +116,8 @@ impl WindowHints {
     }
 }
 
-/// The kind of a window with these types, in its application's order of preference, and with or without a parent
-/// window.
+/// The kind of a window. `types` are its types, in its application's order of preference. `accompanies` is whether it
+/// has a parent window.
 fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
     let dialogs = [
         atoms._NET_WM_WINDOW_TYPE_DIALOG,

@@ -1,9 +1,10 @@
 //! Placement of windows on a virtual display: a single main window fills it, dialogs are centred above it, and the newest
 //! window has the keyboard focus.
 //!
-//! It is not an interactive window manager: it draws nothing, and has no frames, no list of windows and no shortcuts. A
-//! window manager of an application can replace it (`--replace`); in that case, it stays inactive until the display ends.
-//! After an error, windows stay where their applications have put them. See `docs/adr/0019-placement.md` for the reasons.
+//! The placement is not an interactive window manager: it draws nothing, and has no frames, no list of windows and no
+//! shortcuts. A window manager of an application can replace the placement (`--replace`), which then stays inactive
+//! until the display ends. After an error, windows stay where their applications have put them. See
+//! `docs/adr/0019-placement.md` for the reasons.
 //!
 //! Specs: ICCCM 2.0, sections 2.8 (WM_Sn), 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_TAKE_FOCUS, synthetic
 //! ConfigureNotify); Extended Window Manager Hints 1.5.
@@ -54,14 +55,16 @@ x11rb::atom_manager! {
     }
 }
 
-/// The placement thread, which ends on drop. Drop it after its server has ended, because it may be waiting for the server.
+/// The placement thread, which ends on drop. Drop it after the X server has ended, because the thread may be waiting
+/// for the server.
 pub(super) struct Placement {
     stop: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Placement {
-    /// Starts on the display of this connection and screen. From then on, no window is mapped before it has been placed.
+    /// Starts the placement on the display of this connection and screen. From then on, no window is mapped before it
+    /// has been placed.
     ///
     /// # Errors
     /// Returns an error if another client already places windows there, or if the server does not answer.
@@ -71,7 +74,7 @@ impl Placement {
         let waker = stop.clone();
         let thread = std::thread::Builder::new().name("ouvr-placement".to_owned());
         let thread = thread.spawn(move || {
-            // Most likely its server has ended, which is reported elsewhere.
+            // Most likely, the X server has ended, which is reported elsewhere.
             if let Err(why) = placer.serve(&waker) {
                 tracing::debug!("window placement ended: {why}");
             }

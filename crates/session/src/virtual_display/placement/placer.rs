@@ -41,13 +41,13 @@ const ADD: u32 = 1;
 struct PlacedWindow {
     window: Window,
     hints: WindowHints,
-    /// The position to which the user has dragged it.
+    /// The position to which the user has dragged the window.
     dragged: Option<(i32, i32)>,
-    /// Its last position and size.
+    /// The last position and size of the window.
     geometry: Option<Rectangle>,
-    /// The activation order. The highest is the newest.
+    /// The order of activation. The window with the highest value was activated last.
     activation: u64,
-    /// Whether its clicks are intercepted.
+    /// Whether clicks into the window are intercepted.
     intercepts_clicks: bool,
 }
 
@@ -60,12 +60,12 @@ pub(super) struct WindowPlacer {
     all: Size,
     /// The windows in the order in which they were mapped.
     placed: Vec<PlacedWindow>,
-    /// The main window that fills the display, below the others. It is the first one mapped.
+    /// The main window that fills the display, below the others: the main window that was mapped first.
     filler: Option<Window>,
     activations: u64,
-    /// The window with the keyboard focus, as far as it is assigned here.
+    /// The window to which the keyboard focus was last assigned here.
     active: Option<Window>,
-    /// The window that receives the focus when the server's time is known.
+    /// The window that receives the focus as soon as the server's time is known.
     focus_pending: Option<Window>,
 }
 
@@ -73,7 +73,7 @@ impl WindowPlacer {
     /// Takes over the display of this connection and screen.
     ///
     /// # Errors
-    /// Returns an error if another client owns it, or if the server does not answer.
+    /// Returns an error if the display already has a window manager, or if the server does not answer.
     pub(super) fn open(conn: RustConnection, screen: usize) -> Result<WindowPlacer> {
         let atoms = Atoms::new(&conn)?.reply()?;
         let claim = Claim::take(&conn, screen, &atoms)?;
@@ -116,7 +116,7 @@ impl WindowPlacer {
         }
     }
 
-    /// Waits for events of the server or for `stop`. Returns whether it was `stop`.
+    /// Waits for events of the server or for `stop`. Returns whether `stop` was woken.
     fn wait_or_stop(&self, stop: &Waker) -> Result<bool, ReplyError> {
         let mut fds = [
             PollFd::from_borrowed_fd(self.conn.stream().as_fd(), PollFlags::IN),
@@ -146,7 +146,7 @@ impl WindowPlacer {
             Event::ConfigureRequest(e) => self.on_configure_request(e)?,
             Event::UnmapNotify(e) => self.unmapped(e.window)?,
             Event::DestroyNotify(e) => self.forget(e.window)?,
-            // It was moved into another window.
+            // The window was moved into another window.
             Event::ReparentNotify(e) if e.parent != self.claim.root => self.forget(e.window)?,
             Event::ConfigureNotify(e) if e.window == self.claim.root => {
                 self.all = Size::new(e.width.into(), e.height.into());
@@ -167,7 +167,7 @@ impl WindowPlacer {
                 }
             }
             Event::ButtonPress(e) => self.on_click(e)?,
-            // Errors belong to destroyed windows.
+            // Other events are ignored. X errors concern destroyed windows.
             _ => {}
         }
         Ok(())
@@ -181,7 +181,7 @@ impl WindowPlacer {
 
     /// Handles an application that maps a window.
     fn show(&mut self, window: Window) -> Result<(), ReplyError> {
-        // This comes first, so that no later change is missed.
+        // The window is watched before its hints are queried, so that no later change is missed.
         let watched = ChangeWindowAttributesAux::new().event_mask(EventMask::PROPERTY_CHANGE);
         self.conn.change_window_attributes(window, &watched)?;
         let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, window)?;
@@ -245,7 +245,7 @@ impl WindowPlacer {
     /// Handles an application's request for another position or size.
     fn on_configure_request(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
         let Some(at) = self.find(e.window) else {
-            // It is not mapped yet, or not placed.
+            // The window is not mapped yet, or not placed here, so it gets what it requests.
             let granted = ConfigureWindowAux::from_configure_request(e);
             self.conn.configure_window(e.window, &granted)?;
             return Ok(());
@@ -267,7 +267,7 @@ impl WindowPlacer {
         if asks(ConfigWindow::STACK_MODE) && e.stack_mode == StackMode::ABOVE {
             self.raise(e.window)?;
         }
-        // Otherwise the server has notified it.
+        // If the geometry has changed, the server has already notified the window.
         if let Some(geometry) = self.placed[at]
             .geometry
             .filter(|geometry| Some(*geometry) == before)
@@ -277,8 +277,8 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Whether a mouse button is pressed. Toolkits with client-side frames move a window while a button is pressed, and
-    /// applications request their own positions without a pressed button.
+    /// Whether the left mouse button is pressed. A toolkit with client-side frames moves a window only while the button
+    /// is pressed. A request without a pressed button is for a position that the application chooses itself.
     fn is_dragging(&self) -> Result<bool, ReplyError> {
         let pointer = self.conn.query_pointer(self.claim.root)?.reply()?;
         Ok(pointer.mask.intersects(KeyButMask::BUTTON1))
@@ -321,12 +321,12 @@ impl WindowPlacer {
         let hints = WindowHints::query(&self.conn, &self.atoms, self.claim.root, e.window)?;
         let placed = &mut self.placed[at];
         placed.hints = WindowHints {
-            // It stays placed while mapped.
+            // A placed window stays placed while it is mapped.
             kind: match hints.kind {
                 Kind::Unmanaged => placed.hints.kind,
                 kind => kind,
             },
-            // Its size was assigned here.
+            // The requested size is kept, because the current size was assigned here.
             size: placed.hints.size,
             full_screen: placed.hints.full_screen,
             ..hints
@@ -335,7 +335,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Handles an application's request for the full-screen state, or for its end.
+    /// Handles an application's request to enter or leave the full-screen state.
     fn on_state_request(&mut self, window: Window, data: [u32; 5]) -> Result<(), ReplyError> {
         let [action, first, second, ..] = data;
         let full_screen = self.atoms._NET_WM_STATE_FULLSCREEN;
@@ -352,7 +352,7 @@ impl WindowPlacer {
             _ => !placed.hints.full_screen,
         };
         let is_full_screen = placed.hints.full_screen;
-        // The other states are the application's.
+        // The other states belong to the application, and are kept.
         let (mode, states) = (PropMode::REPLACE, self.atoms._NET_WM_STATE);
         let states_now = self
             .conn
@@ -370,8 +370,8 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Handles the user's click into a window without the focus: the window receives the focus, and then the click. The
-    /// window that fills the display stays below the others, which it would hide.
+    /// Handles the user's click into a window without the focus: the window receives the focus, and then the click. A
+    /// click does not raise the window that fills the display, because that window would hide the others.
     fn on_click(&mut self, e: &ButtonPressEvent) -> Result<(), ConnectionError> {
         if self.filler != Some(e.event) {
             self.raise(e.event)?;
@@ -458,7 +458,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Makes this window the active one, if it accepts keyboard input.
+    /// Makes this window the newest one. It gets the focus, if it accepts keyboard input.
     fn activate(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
@@ -468,7 +468,8 @@ impl WindowPlacer {
         self.assign_focus()
     }
 
-    /// Assigns the focus to the newest window, and intercepts clicks into the others, so that they can receive it.
+    /// Assigns the focus to the newest window. Clicks into the other windows are intercepted, so that a click can give
+    /// them the focus.
     fn assign_focus(&mut self) -> Result<(), ConnectionError> {
         let focusable = (self.placed.iter()).filter(|placed| placed.hints.focus.accepts_focus());
         let newest = focusable.max_by_key(|placed| placed.activation);
@@ -477,7 +478,7 @@ impl WindowPlacer {
         for placed in &mut self.placed {
             let intercepts = placed.hints.focus.accepts_focus() && newest != Some(placed.window);
             if intercepts && !placed.intercepts_clicks {
-                // The server freezes the pointer until the click is released.
+                // The server freezes the pointer until `on_click` replays the click.
                 self.conn.grab_button(
                     false,
                     placed.window,
@@ -518,7 +519,7 @@ impl WindowPlacer {
         };
         let PlacedWindow { window, hints, .. } = &self.placed[at];
         if hints.focus.is_set {
-            // When the window is destroyed, keys go to the window under the pointer until the next one has the focus.
+            // If the window is destroyed, keys go to the window under the pointer until another window has the focus.
             self.conn
                 .set_input_focus(InputFocus::POINTER_ROOT, *window, time)?;
         }

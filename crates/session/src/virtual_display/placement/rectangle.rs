@@ -20,8 +20,8 @@ impl Rectangle {
         Rectangle { at: (0, 0), size }
     }
 
-    /// A rectangle of `size` centred on this one, within a display of `all` pixels. If it is larger than the display, its
-    /// upper left corner is visible.
+    /// A rectangle of `size` centred on this one, within a display of size `all`. If the new rectangle is larger than
+    /// the display, its upper left corner is visible.
     pub(super) fn centred(self, size: Size, all: Size) -> Rectangle {
         let place = |from: i32, has: u32, takes: u32, all: u32| {
             let middle = i64::from(from) + (i64::from(has) - i64::from(takes)) / 2;
@@ -42,8 +42,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits in a window's `WM_NORMAL_HINTS`. Increments and aspect ratios are ignored, because a terminal fills the
-    /// remaining space with a border, and a video player with bars.
+    /// The limits in a window's `WM_NORMAL_HINTS`. Size increments and aspect ratios are ignored, because a terminal
+    /// fills the remaining space with a border, and a video player fills it with bars.
     pub(super) fn of(hints: Option<&WmSizeHints>) -> Limits {
         let side = |pixels: i32, otherwise: u32| {
             let pixels = u32::try_from(pixels).ok().filter(|pixels| *pixels > 0);

@@ -222,7 +222,7 @@ fn a_row_that_is_too_long_is_cut_and_not_wrapped() {
         fixture.table(&["0123456789abc", "日本語日本語日本語", "t3"]);
     }
     assert_eq!(fixture.terminal.text(), ["0123456789", "日本語日本", "t3"]);
-    // More rows than the terminal has.
+    // A table with more rows than the terminal.
     let rows: Vec<String> = (0..20).map(|n| format!("row {n}")).collect();
     fixture.screen.set_table(rows);
     fixture.print("said\n");
@@ -314,7 +314,7 @@ fn input_is_preserved_below_messages() {
 fn an_unread_input_line_leaves_one_table() {
     let mut fixture = Fixture::new(20, 8);
     fixture.table(&["t1", "t2", "t3"]);
-    // Typed into a program that does not read its input.
+    // The user presses Enter, but the program does not read its input.
     fixture.terminal.write("\r\n");
     fixture.table(&["t1", "t2", "t3"]);
     assert_eq!(fixture.terminal.text(), ["t1", "t2", "t3"]);

@@ -1,7 +1,7 @@
 //! Copies with `ext-image-copy-capture-v1`. A session announces the form of its buffers, and each copy updates only the
 //! parts that have changed since the buffer was last used.
 //!
-//! The first copy of a session is made at once, later copies when there is damage.
+//! The first copy of a session is made at once. Later copies are made when there is damage.
 
 use openuvr_proto::units::Size;
 use wayland_client::protocol::wl_buffer::WlBuffer;
@@ -33,7 +33,7 @@ pub(crate) struct Managers {
     pub(in crate::capture) windows: Option<ExtForeignToplevelImageCaptureSourceManagerV1>,
 }
 
-/// The copies of an output or a window.
+/// Copies an output or a window.
 pub(in crate::capture) struct ImageCopy {
     managers: Managers,
     handle: QueueHandle<State>,
@@ -47,12 +47,12 @@ pub(in crate::capture) struct ImageCopy {
 pub(in crate::capture) struct CaptureSession {
     session: Option<ExtImageCopyCaptureSessionV1>,
     frame: Option<ExtImageCopyCaptureFrameV1>,
-    /// Whether a copy of this session has been started. Later copies wait for damage.
+    /// Whether a copy of this session has been started. All later copies wait for damage.
     used: bool,
 }
 
 impl ImageCopy {
-    /// Creates the copies. `pointer` is whether the compositor draws its pointer into the picture.
+    /// Creates a copier without a subject. `pointer` is whether the compositor draws its pointer into the picture.
     pub(in crate::capture) fn new(
         managers: Managers,
         handle: QueueHandle<State>,
@@ -80,7 +80,7 @@ impl ImageCopy {
 }
 
 impl Managers {
-    /// The source for a subject; `None` for a window that cannot be captured.
+    /// The capture source for a subject; `None` if the subject is a window and windows cannot be captured.
     pub(in crate::capture) fn source(
         &self,
         subject: &Subject,

@@ -1,4 +1,4 @@
-//! The pointer of an output: its image and its position, each of which is announced separately.
+//! The pointer of an output: its image and its position, which are announced separately.
 //!
 //! Spec: `ext-image-copy-capture-v1`, cursor sessions.
 
@@ -25,24 +25,24 @@ use openuvr_media::cursor::CursorShape;
 use openuvr_media::damage::Block;
 use openuvr_media::sys::memory::SharedMemory;
 
-/// The maximum side of an image that the compositor may copy (guess: twice that of a large cursor on a display with four
-/// times the usual density).
+/// The maximum side of an image that the compositor may copy (guess: twice the side of a large cursor on a display with
+/// four times the usual density).
 const LONGEST_SIDE: u32 = 1024;
 
-/// How long to wait after additional failed copies before the next one (guess: the same as for pictures).
+/// How long to wait for the next copy after the second and each further failed copy (guess: the same as for pictures).
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum side of an image that is read, in pixels, which is that of a [`CursorShape`]. Cursors of Wayland compositors
-/// have 24 to 64 pixels, times the scale.
+/// The maximum side of an image that is read, in pixels. It is also the maximum side of a [`CursorShape`]. Cursors of
+/// Wayland compositors have 24 to 64 pixels, times the scale.
 const MAX_SIDE: u32 = 256;
 
 /// The receiver of the pointer's events.
 #[derive(Default)]
 pub(in crate::capture) struct PointerState {
     seat: Option<WlSeat>,
-    /// Whether the seat has a pointer. A pointer that has never existed cannot be referred to.
+    /// Whether the seat has a pointer. It is a protocol error to request a pointer that has never existed.
     exists: bool,
-    /// The number of the cursor session whose events count.
+    /// The number of the current cursor session. Events of other sessions are ignored.
     number: u64,
     entered: bool,
     position: (i32, i32),
@@ -74,7 +74,8 @@ struct Image {
 
 impl PointerWatch {
     /// Watches the pointer on the output with this name (`None`: the first one) of `display`. Returns `None` if the
-    /// compositor does not support it, or if the output is rotated, because the image would be rotated, too.
+    /// compositor does not support this. Also returns `None` if the output is rotated, because the pointer's image
+    /// would be rotated, too.
     ///
     /// # Errors
     /// Returns a one-line error if the display cannot be reached.
@@ -103,7 +104,8 @@ impl PointerWatch {
         }))
     }
 
-    /// Processes the events that have arrived, and requests the next image. Returns a new image.
+    /// Processes the events that have arrived, and requests the next image. Returns the new image of the pointer, if
+    /// there is one.
     ///
     /// # Errors
     /// Returns a one-line error if the connection has failed or the image cannot be read.
@@ -113,7 +115,7 @@ impl PointerWatch {
             self.stop();
         }
         if self.compositor.state.progress.is_failed() {
-            // A cursor of another size needs another buffer. The first retry is at once.
+            // A cursor of another size needs another buffer, so the first retry is made at once.
             self.stop();
             self.failures += 1;
             self.retry_at = (self.failures > 1).then(|| now + RETRY_INTERVAL);
@@ -160,7 +162,8 @@ impl PointerWatch {
         self.compositor.wait(waker, next)
     }
 
-    /// The position of the hot spot in the picture, and the size of the picture; `None` if it is outside the picture.
+    /// The position of the hot spot in the output's picture, and the size of this picture; `None` if the pointer is
+    /// outside the picture.
     pub(crate) fn position(&self) -> Option<((i32, i32), Size)> {
         let output = self.compositor.state.outputs.chosen()?;
         let pointer = &self.compositor.state.pointer;
@@ -168,7 +171,7 @@ impl PointerWatch {
         (self.session.is_some() && pointer.entered).then_some((pointer.position, size))
     }
 
-    /// Watches the pointer, if there is one.
+    /// Starts a cursor session, if the seat has a pointer.
     fn start(&mut self) {
         let (handle, state) = (&self.compositor.handle, &mut self.compositor.state);
         let output = state.outputs.chosen();
@@ -211,7 +214,7 @@ impl Image {
     fn new(compositor: &Compositor, form: BufferForm) -> Result<Image, CaptureError> {
         let name = &compositor.name;
         let size = form.size;
-        // Without its alpha, the image would be a rectangle.
+        // Only formats with alpha are accepted. Without alpha, the image would be an opaque rectangle.
         let sides = size.width.max(size.height);
         if !size.is_valid() || sides > LONGEST_SIDE || form.format != WEnum::Value(Format::Argb8888)
         {
@@ -232,7 +235,7 @@ impl Image {
         })
     }
 
-    /// The image. If it is too large, its upper left part is kept.
+    /// The image of the pointer. If it is too large, only its upper left part is kept.
     fn shape(&self, hot_spot: (i32, i32)) -> CursorShape {
         let side = |n: u32| u16::try_from(n.min(MAX_SIDE)).unwrap_or(0);
         let (width, height) = (side(self.form.size.width), side(self.form.size.height));
@@ -309,5 +312,5 @@ impl Dispatch<ExtImageCopyCaptureCursorSessionV1, u64> for State {
     }
 }
 
-// The pointer is only referred to: this connection has no window that it could enter.
+// The pointer object is only an argument of other requests. It gets no events, because this connection has no window.
 delegate_noop!(State: ignore WlPointer);

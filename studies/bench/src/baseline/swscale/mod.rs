@@ -1,5 +1,5 @@
-//! BGRX to NV12 with libswscale, as most streaming programs convert it: the reference for our own conversion. The library is
-//! LGPL, so it is opened at run time, and only on request.
+//! Converts BGRX to NV12 with libswscale, as most streaming programs do: the reference for OpenUVR's own conversion.
+//! The library is LGPL, so it is opened at run time, and only on request.
 
 mod sys;
 
@@ -9,15 +9,15 @@ use openuvr_media::convert::{ConvertError, ToNv12};
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_proto::units::Size;
 
-/// A conversion of pictures of one size, BT.709 limited range like our own.
+/// A conversion to BT.709 limited range, like OpenUVR's own conversion.
 pub(super) struct Swscale {
     library: sys::Library,
     scaler: Option<(Size, sys::Scaler)>,
     luma: Vec<u8>,
     chroma: Vec<u8>,
-    /// The size of the picture in these planes.
+    /// The size of the picture in `luma` and `chroma`; `None` if they contain no picture.
     holds: Option<Size>,
-    /// A padded copy of the last two rows, because the library reads beyond a row's end.
+    /// A padded copy of the picture's last two rows. The library reads beyond the end of a row.
     tail: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl Swscale {
     /// Opens the library.
     ///
     /// # Errors
-    /// Returns an error if it is not installed, or not in a supported version.
+    /// Returns an error if the library is not installed, or not in a supported version.
     pub(super) fn open() -> Result<Swscale, ConvertError> {
         Ok(Swscale {
             library: sys::Library::open()?,
@@ -83,7 +83,7 @@ fn with_room(bytes: usize) -> Vec<u8> {
     plane
 }
 
-/// Whether `picture` has the format of a display's capture, the only one supported here.
+/// Returns an error unless `picture` has the format of a display capture, the only format supported here.
 fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
     let (size, plane) = (picture.size, picture.planes[0]);
     if !size.is_valid() || size.width % 2 != 0 || size.height % 2 != 0 {
@@ -154,7 +154,7 @@ mod tests {
     fn it_agrees_with_our_own_conversion() {
         let Some(mut theirs) = opened() else { return };
         let mut ours = Nv12Buffer::new();
-        // Slow gradients: libswscale filters chroma over more than two rows.
+        // Use slow gradients, because libswscale filters chroma over more than two rows.
         for size in [Size::new(2, 2), Size::new(64, 48), Size::new(1282, 34)] {
             let (width, height) = (size.width as usize, size.height as usize);
             let stride = width * 4 + 12;

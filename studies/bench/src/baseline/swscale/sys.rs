@@ -1,5 +1,5 @@
-//! libswscale, opened at run time. Pixel formats are looked up by name, and its context stays
-//! behind a pointer, so no structure of any version is declared.
+//! libswscale, opened at run time. Pixel formats are looked up by name, and the library's context is an opaque pointer.
+//! No structure of a particular version is declared.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use openuvr_media::convert::ConvertError;
 use openuvr_proto::units::Size;
 
-/// Padding after a plane that the library's vector code may touch: two AVX-512 registers exceed any
-/// of its loops (guess, generous).
+/// Padding in bytes after a plane, because the library's vector code may access memory after the plane. Two AVX-512
+/// registers exceed the overrun of any of its loops (guess, generous).
 pub(super) const BEHIND: usize = 128;
 
-/// Majors of libswscale and the libavutil that belongs to it, newest first: FFmpeg 4 to 8.
+/// Major versions of libswscale and of the matching libavutil, newest first: FFmpeg 4 to 8.
 const MAJORS: [(u32, u32); 5] = [(9, 60), (8, 59), (7, 58), (6, 57), (5, 56)];
 
 const SWS_BICUBIC: c_int = 4;
@@ -58,7 +58,7 @@ struct Functions {
     ) -> c_int,
     free: unsafe extern "C" fn(*mut c_void),
     format: unsafe extern "C" fn(*const c_char) -> c_int,
-    /// Dropped after the functions, which must not outlive them.
+    /// The last field, so that the libraries are dropped after the functions, which must not outlive them.
     _libraries: [libloading::Library; 2],
 }
 
@@ -66,10 +66,10 @@ struct Functions {
 pub(super) struct Library(Arc<Functions>);
 
 impl Library {
-    /// The newest supported version that is installed.
+    /// Opens the newest supported version that is installed.
     pub(super) fn open() -> Result<Library, ConvertError> {
         for (swscale, avutil) in MAJORS {
-            // SAFETY: neither has an initialiser with preconditions.
+            // SAFETY: neither library has an initialiser with preconditions.
             let opened = unsafe {
                 (
                     libloading::Library::new(format!("libswscale.so.{swscale}")),
@@ -79,32 +79,30 @@ impl Library {
             let (Ok(scale), Ok(util)) = opened else {
                 continue;
             };
-            // SAFETY: in all these majors the functions have the types declared above, as their
-            // public headers say.
+            // SAFETY: in all these major versions, the functions have the types declared above, according to their
+            // public headers.
             let functions = unsafe { Functions::of(scale, util) };
             return functions
                 .map(|functions| Library(Arc::new(functions)))
                 .map_err(|e| ConvertError(format!("libswscale.so.{swscale} is unusable: {e}")));
         }
         Err(ConvertError(
-            "no libswscale of the majors 5 to 9 is installed: apt install ffmpeg \
-             brings it"
-                .into(),
+            "no libswscale of the major versions 5 to 9 is installed: apt install ffmpeg".into(),
         ))
     }
 
-    /// A conversion of BGRX to NV12 of `size`, BT.709, full to limited range.
+    /// A conversion of pictures of `size` from BGRX to NV12, in BT.709, from full to limited range.
     pub(super) fn scaler(&self, size: Size) -> Result<Scaler, ConvertError> {
         let library = &*self.0;
         let format = |name: &CStr| {
-            // SAFETY: a string that ends in NUL.
+            // SAFETY: the string ends in NUL.
             unsafe { (library.format)(name.as_ptr()) }
         };
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
         let (width, height) = (side(size.width), side(size.height));
         let (from, to) = (format(c"bgr0"), format(c"nv12"));
-        // SAFETY: null stands for "none" in each of the last three places; an unknown format (-1)
-        // is answered by null.
+        // SAFETY: each of the last three arguments may be null, which stands for "none". For an unknown format (-1),
+        // the function returns null.
         let handle = unsafe {
             (library.context)(
                 width,
@@ -127,7 +125,7 @@ impl Library {
             handle,
             width: size.width as usize,
         };
-        // SAFETY: the handle was just made; the table is the library's own, and static.
+        // SAFETY: the handle has just been created. The table is static and belongs to the library.
         let set = unsafe {
             let table = (library.coefficients)(SWS_CS_ITU709);
             (library.colours)(handle.as_ptr(), table, 1, table, 0, 0, ONE, ONE)
@@ -141,7 +139,7 @@ impl Library {
 
 impl Functions {
     /// # Safety
-    /// Both libraries are of a pair in [`MAJORS`].
+    /// The two libraries are a pair from [`MAJORS`].
     unsafe fn of(
         scale: libloading::Library,
         util: libloading::Library,
@@ -161,19 +159,19 @@ impl Functions {
     }
 }
 
-/// A conversion of one size.
+/// A conversion of pictures of one size.
 pub(super) struct Scaler {
     library: Arc<Functions>,
     handle: NonNull<c_void>,
     width: usize,
 }
 
-// SAFETY: a context may be used from any thread, one call at a time: `&mut self` ensures that.
+// SAFETY: any thread may use a context, but only one call at a time. `&mut self` ensures that.
 unsafe impl Send for Scaler {}
 
 impl Scaler {
-    /// Converts `count` rows from row `first` on (both even), which start `data` and are `stride`
-    /// apart. The input and both planes are followed by [`BEHIND`] bytes of memory.
+    /// Converts `count` rows, beginning with row `first` (both numbers are even). `data` begins with these rows, which
+    /// are `stride` bytes apart. [`BEHIND`] bytes of memory must follow the input and both planes.
     pub(super) fn rows(
         &mut self,
         first: usize,
@@ -199,9 +197,9 @@ impl Scaler {
         let from_strides = [number(stride), 0, 0, 0];
         let to = [luma.as_mut_ptr(), chroma.as_mut_ptr(), null, null];
         let to_strides = [number(self.width), number(self.width), 0, 0];
-        // SAFETY: the planes hold all rows that are read and written (checked above), with memory
-        // after the last: the capacity of the vectors, the rest of the picture for its
-        // upper part, and the capacity of the copy for its last rows.
+        // SAFETY: the planes contain all rows that are read and written (checked above), and memory follows the last
+        // row: the capacity of the vectors, the rest of the picture after its upper part, and the capacity of the copy
+        // after its last rows.
         let done = unsafe {
             (self.library.scale)(
                 self.handle.as_ptr(),
@@ -222,7 +220,7 @@ impl Scaler {
 
 impl Drop for Scaler {
     fn drop(&mut self) {
-        // SAFETY: it was created by this library and is no longer used.
+        // SAFETY: the handle was created by this library and is no longer used.
         unsafe { (self.library.free)(self.handle.as_ptr()) }
     }
 }

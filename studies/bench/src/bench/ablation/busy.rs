@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Result;
 
-/// A busy ordinary thread on each core, until dropped.
+/// A thread in a busy loop with ordinary scheduling on each core, until this value is dropped.
 pub(super) struct Busy {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

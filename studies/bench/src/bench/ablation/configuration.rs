@@ -1,21 +1,21 @@
-//! The compared configurations: ours, without one or more of its optimisations, or with
-//! alternatives in their place.
+//! The compared configurations: OpenUVR, OpenUVR without one or more of its optimisations, and OpenUVR with
+//! alternatives in place of them.
 
 use crate::baseline::{Baseline, OPTION};
 
-/// One optimisation, and how to disable it. It is enabled by default.
+/// An optimisation, and how to disable it. By default, it is enabled.
 pub(super) struct Factor {
-    /// Its name in reports.
+    /// The optimisation's name in reports.
     pub(super) name: &'static str,
     /// Its replacement.
     pub(super) instead: &'static str,
-    /// The baseline that replaces the part of the host, if there is one.
+    /// The baseline that replaces the optimised part of the host; `None` if options disable the optimisation.
     pub(super) baseline: Option<Baseline>,
-    /// The host's options that disable it.
+    /// The host's options that disable the optimisation.
     pub(super) without: &'static [&'static str],
 }
 
-/// The factors in the order of the cumulative figure, along a frame's path.
+/// The optimisations in the order of the cumulative figure, which follows the path of a frame.
 pub(super) const FACTORS: [Factor; 8] = [
     Factor {
         name: "capture when drawn",
@@ -67,12 +67,12 @@ pub(super) const FACTORS: [Factor; 8] = [
     },
 ];
 
-/// Ours with an alternative, which is not part of the cumulative figure.
+/// OpenUVR with an alternative. The cumulative figure does not contain these configurations.
 pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
     [("RGB, not converted", &["--chroma", "rgb"])];
 
-/// Ours over a cable between two network namespaces, where every link is available: the name, and the options of host and
-/// client. The first is the reference.
+/// OpenUVR over a cable between two network namespaces, where every link is available: name, host options, client
+/// options. The first link is the reference.
 pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     (
         "a call per datagram",
@@ -85,7 +85,7 @@ pub(super) const LINKS: [(&str, &[&str], &[&str]); 5] = [
     ("AF_XDP", &[], &["--link", "xdp"]),
 ];
 
-/// A configuration: omitted factors, additional options, and whether all cores are busy.
+/// A configuration: the omitted factors, additional options, and the conditions of the run.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Configuration {
     pub(super) name: String,
@@ -108,8 +108,8 @@ impl Configuration {
         }
     }
 
-    /// The host's options. An option of a later factor yields to that of an earlier one. The bitrate is constant, because
-    /// otherwise lower quality would compensate for a slow link.
+    /// The host's options. If two factors set the same option, the earlier factor takes precedence. The bitrate is
+    /// constant, because otherwise lower quality would compensate for a slow link.
     pub(super) fn host_words(&self) -> Vec<String> {
         let mut words: Vec<String> = ["--rate", "constant"].map(String::from).to_vec();
         for &factor in &self.without {
@@ -131,7 +131,7 @@ impl Configuration {
         words
     }
 
-    /// The link that the client forces.
+    /// The link that the client's options select, if they do.
     pub(super) fn link(&self) -> Option<&str> {
         let mut words = self.more_client.iter();
         words.find(|word| *word == "--link")?;
@@ -151,12 +151,12 @@ impl Configuration {
     }
 }
 
-/// Every configuration, each once.
+/// All configurations, each once.
 pub(super) fn configurations() -> Vec<Configuration> {
     let all = FACTORS.len();
     let cumulative =
         (0..=all).map(|with| Configuration::without(&cumulative_step(with), (with..all).collect()));
-    // The last step but one is ours without the last factor.
+    // The last factor needs no configuration of its own: the last but one cumulative step is OpenUVR without it.
     let leave_one_out =
         (0..all - 1).map(|factor| Configuration::without(&without_factor(factor), vec![factor]));
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -183,11 +183,11 @@ pub(super) fn configurations() -> Vec<Configuration> {
         .collect()
 }
 
-/// With every core busy: ours, and ours as an ordinary program.
+/// Names of the two configurations with every core busy: with real-time scheduling, and as an ordinary program.
 pub(super) const BUSY_OURS: &str = "all cores busy, real-time";
 pub(super) const BUSY_OTHER: &str = "all cores busy, SCHED_OTHER";
 
-/// The cumulative configuration with the first `with` factors.
+/// The name of the cumulative configuration with the first `with` factors.
 pub(super) fn cumulative_step(with: usize) -> String {
     match with.checked_sub(1) {
         None => "conventional".to_owned(),

@@ -1,4 +1,4 @@
-//! Results of each configuration, over its repetitions.
+//! Results of each configuration over all repetitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +20,11 @@ pub(super) struct Run {
     /// The video's link.
     pub(super) link: Option<String>,
     pub(super) latency_ms: Summary,
-    /// Frames drawn, and frames displayed completely, in the run.
+    /// Number of frames drawn during the run. `complete` is the number of frames displayed completely.
     pub(super) drawn: usize,
     pub(super) complete: usize,
     pub(super) wire_mbps: Option<f64>,
-    /// Cores of host and client together.
+    /// Number of cores that host and client used together.
     pub(super) cores: f64,
     pub(super) other_cores: f64,
     pub(super) steps: Vec<Step>,
@@ -34,22 +34,22 @@ pub(super) struct Run {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
-    /// The optimisation's replacement, or the host's options.
+    /// The replacement of the optimisation, or the host's options.
     pub(super) note: String,
-    /// The video's link, with several names if it varied.
+    /// The video's link; several names if it varied between the runs.
     pub(super) link: Option<String>,
-    /// Number of runs, which is lower than the repetitions if some failed.
+    /// Number of runs. It is lower than the number of repetitions if some failed.
     pub(super) runs: usize,
-    /// Why it has no figures.
+    /// The reason why the row has no figures; `None` if it has figures.
     pub(super) unavailable: Option<String>,
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Share of drawn frames displayed completely; the minimum of the repetitions.
+    /// Share of the drawn frames that were displayed completely, in the worst repetition.
     pub(super) complete: Option<f64>,
     pub(super) cores: Option<Range>,
-    /// Improvement of p50, over the previous row (cumulative) or over the row without it.
+    /// Improvement of p50: compared with the previous row (cumulative), or with the row without the optimisation.
     pub(super) worth_ms: Option<f64>,
-    /// Whether the two ranges are disjoint; unknown with a single run.
+    /// Whether the ranges of the two compared rows are disjoint; `None` if one of them has a single run.
     pub(super) clear: Option<bool>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Ablation {
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) runs: Vec<Run>,
-    /// The reason of a configuration's last failure.
+    /// The reason for the last failure of each configuration.
     pub(super) failed: BTreeMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ impl Measured {
             .filter(move |run| run.configuration == name)
     }
 
-    /// Why it has no run.
+    /// The reason why a configuration has no run.
     fn why_not(&self, name: &str) -> Option<&String> {
         let none = self.of(name).next().is_none();
         self.failed.get(name).filter(|_| none)
@@ -105,7 +105,7 @@ impl Measured {
         Range::of(&self.of(name).map(of).collect::<Vec<_>>())
     }
 
-    /// The row of a configuration; `other` is the reference of its worth.
+    /// The row of a configuration. Its improvement is relative to the configuration `other`.
     fn row(&self, name: &str, note: &str, other: Option<&str>) -> Row {
         let p50 = |name| self.range(name, |run: &Run| run.latency_ms.p50);
         let p50_ms = p50(name);
@@ -151,7 +151,7 @@ impl Measured {
         let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
             let mut row = self.row(&without_factor(factor), what.instead, Some(&ours));
             row.name = format!("without {}", what.name);
-            // Its worth is the loss without it.
+            // The worth of an optimisation is the loss without it.
             row.worth_ms = row.worth_ms.map(|worth| -worth);
             row
         });

@@ -64,7 +64,7 @@ fn worth_is_clear_if_the_ranges_are_apart() {
     measured
         .failed
         .insert("AF_XDP".into(), "no such device".into());
-    // It failed once and succeeded later.
+    // This configuration failed once and succeeded later.
     measured.failed.insert(ours.clone(), "a mishap".into());
     let rows = measured.leave_one_out();
     assert_eq!((rows[0].worth_ms, rows[0].clear), (Some(2.5), Some(true)));

@@ -1,4 +1,4 @@
-//! The ablation as text, CSV and JSON.
+//! Writes the results of the ablation as text, CSV and JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -38,8 +38,12 @@ pub(super) fn text(all: &Ablation) -> String {
     }
     for (title, rows, gain) in [
         ("cumulative", &all.cumulative, "gained"),
-        ("ours, leaving one out", &all.leave_one_out, "worth"),
-        ("ours, with something else", &all.alternatives, "gained"),
+        (
+            "ours, without one optimisation",
+            &all.leave_one_out,
+            "worth",
+        ),
+        ("ours, with an alternative", &all.alternatives, "gained"),
         ("ours over a virtual cable", &all.links, "gained"),
         ("every core busy", &all.busy, "gained"),
     ] {
@@ -56,7 +60,7 @@ pub(super) fn text(all: &Ablation) -> String {
     text
 }
 
-/// The link of each row.
+/// The names of the video's links, each followed by the rows that used it.
 fn links(all: &Ablation) -> String {
     let mut names = BTreeMap::<&str, BTreeSet<&str>>::new();
     for run in &all.runs {
@@ -97,7 +101,7 @@ fn line(row: &Row) -> String {
     )
 }
 
-/// `ablation.json` and `ablation.csv` in `folder`.
+/// Writes `ablation.json` and `ablation.csv` into `folder`.
 pub(super) fn files(all: &Ablation, folder: &Path) -> Result<()> {
     write_json(folder, "ablation", all)?;
     result_file::write_csv(
@@ -122,7 +126,7 @@ const HEADS: [&str; 12] = [
     "link",
 ];
 
-/// The row of a run.
+/// The CSV row of a run.
 fn csv_row(run: &Run) -> Vec<String> {
     let s = &run.latency_ms;
     let number = |value: f64| format!("{value:.3}");

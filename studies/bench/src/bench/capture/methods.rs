@@ -1,4 +1,4 @@
-//! The rows of `openuvr bench capture`.
+//! The capture methods that `openuvr bench capture` measures, one per row.
 
 use openuvr_testbed::programs;
 
@@ -7,10 +7,10 @@ use crate::bench::rig::{ClientWindow, PROGRAMS, Source};
 /// Whether and how the scene is streamed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StreamMode {
-    /// It is not streamed; `true`: with read-back.
+    /// The scene is not streamed. If `true`, each picture is read back.
     Alone(bool),
     Streamed(Source),
-    /// By screen capture, into this kind of window, in a compositor.
+    /// The scene is streamed by screen capture, and displayed in this kind of window, in a compositor.
     Shown(ClientWindow),
 }
 
@@ -60,7 +60,7 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "session-240",
-        what: "the same at 240 Hz, where frames hardly wait for sway",
+        what: "openuvr host captures a headless sway at 240 Hz, where frames hardly wait for sway",
         how: StreamMode::Streamed(Source::Session { refresh: 240 }),
     },
     CaptureMethod {
@@ -90,12 +90,12 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "client-x11",
-        what: "as screen, the client in Xwayland of a sway on its display",
+        what: "like screen, but the client is in the Xwayland of a sway on its display",
         how: StreamMode::Shown(ClientWindow::X11),
     },
     CaptureMethod {
         name: "client-wayland",
-        what: "as screen, the client in a Wayland window of that sway",
+        what: "like screen, but the client is in a Wayland window of a sway on its display",
         how: StreamMode::Shown(ClientWindow::Wayland),
     },
 ];
@@ -115,7 +115,9 @@ pub(super) fn possible() -> Vec<&'static CaptureMethod> {
         (METHODS.iter()).partition(|method| missing.is_empty() || !method.how.needs_compositor());
     for method in left_out {
         let name = method.name;
-        eprintln!("bench capture: {name} is left out without {missing}: apt install sway xwayland");
+        eprintln!(
+            "bench capture: {name} is left out: {missing} is missing; apt install sway xwayland"
+        );
     }
     possible
 }

@@ -19,7 +19,7 @@ pub(super) struct Coder {
 }
 
 impl Coder {
-    /// For 8-bit grey pictures.
+    /// Opens an encoder and a decoder for 8-bit grey pictures.
     pub(super) fn open(encoder: &str, size: Size, threads: u8) -> Result<Coder> {
         let settings = Settings {
             fps: 90,
@@ -36,7 +36,7 @@ impl Coder {
         })
     }
 
-    /// The bytes of a frame.
+    /// Encodes a frame. Returns its bytes.
     pub(super) fn encode(&mut self, luma: &[u8], frame: u32, qp: u8) -> Result<Vec<u8>> {
         let stride = self.size.width as usize;
         let plane = |data| Plane { data, stride };
@@ -62,7 +62,7 @@ impl Coder {
         Ok(bytes)
     }
 
-    /// The luma of a frame's picture.
+    /// Decodes a frame. Returns the luma of its picture.
     pub(super) fn decode(&mut self, bytes: &[u8], frame: u32) -> Result<Vec<u8>> {
         let (columns, rows) = encode::macroblocks(self.size).context("too large")?;
         let chunk = Chunk {

@@ -1,4 +1,5 @@
-//! The test pictures: a room with textured walls, seen by both eyes of a head that turns at up to 60 degrees a second.
+//! The test pictures: a room with textured walls, seen from both eyes of a head that turns at up to 60 degrees a
+//! second.
 
 use openuvr_proto::rotation::Rotation;
 use openuvr_proto::units::Size;
@@ -6,13 +7,13 @@ use openuvr_proto::units::Size;
 /// Frames per second.
 const FPS: f32 = 90.0;
 
-/// Half of the room's sides, in metres.
+/// Half the length of the room's sides, in metres.
 const HALF: f32 = 2.5;
 
 /// Interpupillary distance, in metres.
 const IPD: f32 = 0.063;
 
-/// Side of the walls' texture in pixels, a power of two; a metre covers a quarter of it.
+/// Side length of the walls' texture in pixels, a power of two. One metre of wall covers a quarter of the side.
 const TEXTURE: usize = 1024;
 
 pub(super) struct Room {
@@ -23,7 +24,8 @@ impl Room {
     /// Deterministic.
     pub(super) fn new() -> Room {
         let mut texture = vec![0.0_f32; TEXTURE * TEXTURE];
-        // Noise of several octaves, with decreasing amplitude, and edges of tiles: like wallpaper and bricks.
+        // The texture contains noise of several octaves with decreasing amplitude, like wallpaper, and edges of tiles,
+        // like bricks.
         for (cell, weight) in [(128, 60.0), (32, 40.0), (8, 20.0), (2, 8.0)] {
             for (i, value) in texture.iter_mut().enumerate() {
                 let (x, y) = (i % TEXTURE / cell, i / TEXTURE / cell);
@@ -46,11 +48,11 @@ impl Room {
         }
     }
 
-    /// Luma of a frame for the left (0) or right eye; the field of view is 90 degrees.
+    /// The luma of a frame for the left (0) or right (1) eye. The field of view is 90 degrees.
     pub(super) fn seen(&self, frame: u32, side: usize, size: Size) -> Vec<u8> {
         #[allow(clippy::cast_precision_loss, reason = "small numbers")]
         let (now, width, height) = (frame as f32 / FPS, size.width as f32, size.height as f32);
-        // A radian to each side, 60 degrees a second at most, and a nod.
+        // The head turns by a radian to each side, at 60 degrees a second at most, and nods.
         let turned = Rotation::of_head((now * 1.05).sin(), (now * 0.7).sin() * 0.2, 0.0);
         let right = if side == 0 { -0.5 } else { 0.5 } * IPD;
         let eye = turned.turn([right, 0.0, 0.0]);
@@ -66,7 +68,7 @@ impl Room {
         out
     }
 
-    /// The wall's luma where a ray hits it.
+    /// The luma of the wall at the point where a ray hits it.
     fn hit(&self, eye: [f32; 3], ray: [f32; 3]) -> u8 {
         let reach = |axis: usize| {
             let wall = if ray[axis] < 0.0 { -HALF } else { HALF };
@@ -109,7 +111,7 @@ impl Room {
     }
 }
 
-/// Deterministic noise in 0 to 1.
+/// Deterministic noise between 0 and 1.
 fn noise(x: usize, y: usize, salt: usize) -> f32 {
     let mixed = (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca77);
     let mixed = (mixed ^ salt as u32).wrapping_mul(0xc2b2_ae3d);

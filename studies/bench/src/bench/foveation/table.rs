@@ -1,21 +1,22 @@
-//! Determines which pixels of a side are coded unchanged, and where only one of two or four pixels is coded. All counts are
-//! whole numbers, so that a coded pixel is found again without rounding.
+//! Determines where all pixels of a side are coded, and where only one of two or of four pixels is coded. All counts
+//! are whole numbers, so the position of a coded pixel is found again without rounding.
 
 use openuvr_proto::units::Size;
 
-/// Runs of pixels of one side, in order: how many are coded, and how many pixels of the picture each of them covers.
+/// The runs of pixels along one side, in order: the number of coded pixels, and the number of picture pixels that each
+/// of them covers.
 pub(super) struct Table {
     runs: [(u32, u32); 5],
 }
 
 impl Table {
-    /// The table for a side of `side` pixels, a multiple of 32: its middle half is unscaled, an eighth on each side of that
-    /// is scaled by 2, and the rest at each edge by 4.
+    /// The table for a side of `side` pixels, a multiple of 32. The middle half is not scaled. The adjacent eighth at
+    /// each end is scaled by 2, and the outer eighth at each end by 4.
     pub(super) fn new(side: u32) -> Table {
         let edge = side / 8 / 4;
         let beside = side / 8 / 2;
         let middle = side - 2 * (edge * 4 + beside * 2);
-        // The coded side is even, as 4:2:0 needs it.
+        // The number of coded pixels is even, which 4:2:0 requires.
         Table {
             runs: [(edge, 4), (beside, 2), (middle, 1), (beside, 2), (edge, 4)],
         }
@@ -26,7 +27,7 @@ impl Table {
         self.runs.iter().map(|(count, _)| count).sum()
     }
 
-    /// For each coded pixel, the first pixel that it covers, and how many it covers.
+    /// For each coded pixel, the first picture pixel that it covers, and the number of picture pixels that it covers.
     fn covers(&self) -> Vec<(usize, usize)> {
         let mut covers = Vec::new();
         let mut at = 0;
@@ -40,7 +41,7 @@ impl Table {
     }
 }
 
-/// A picture of one byte per pixel, with fewer pixels, each of which is the average of those that it covers.
+/// Shrinks a picture of one byte per pixel. Each pixel of the result is the average of the pixels that it covers.
 pub(super) fn shrink(picture: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8> {
     let (columns, rows) = (tables[0].covers(), tables[1].covers());
     let width = size.width as usize;
@@ -62,7 +63,7 @@ pub(super) fn shrink(picture: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8>
     out
 }
 
-/// Reverses [`shrink`]: each pixel is repeated over those that it covers.
+/// Reverses [`shrink`]: copies each pixel to all pixels that it covers.
 pub(super) fn enlarge(small: &[u8], size: Size, tables: &[Table; 2]) -> Vec<u8> {
     let (columns, rows) = (tables[0].covers(), tables[1].covers());
     let width = size.width as usize;
@@ -94,7 +95,7 @@ mod tests {
             let large = enlarge(&small, size, &tables);
             assert_eq!(large.len(), picture.len());
             assert_eq!(shrink(&large, size, &tables), small);
-            // The middle is as it was.
+            // The middle of the picture is unchanged.
             let (x, y) = (side as usize / 2, 64);
             let at = y * side as usize + x;
             assert_eq!(large[at], picture[at]);

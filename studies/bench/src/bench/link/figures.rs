@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::machine::QUIET;
 
-/// Limit of the p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame. Beyond it, the run
+/// Maximum p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame. Beyond this limit, the run
 /// measures the emulator.
 const LATE_MS: f64 = 1.0;
 
@@ -25,7 +25,7 @@ pub(super) struct Figures {
     pub(super) size: String,
     pub(super) bitrate: String,
     pub(super) quick: bool,
-    /// Cores used by other processes during the run.
+    /// Number of cores used by other processes during the run.
     pub(super) other_cores: f64,
     #[serde(flatten)]
     pub(super) recorded: Recorded,
@@ -37,16 +37,17 @@ pub(super) struct Figures {
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Narrow {
-    /// The p99 from two seconds after the drop onwards.
+    /// The p99 of the latency from two seconds after the drop to the end of the narrow part.
     pub(super) settled_p99_ms: Option<f64>,
-    /// The mean rate before the drop, in the narrow part, and at the end.
+    /// The mean rate before, during and after the narrow part.
     pub(super) mbps: [f64; 3],
-    /// From the end of the narrow part until the rate over one second was back at 90 %.
+    /// Time from the end of the narrow part until the rate over one second had recovered to 90 %. `None` if it did not
+    /// recover.
     pub(super) back_after_s: Option<f64>,
 }
 
 impl Figures {
-    /// Why the figures are not judged.
+    /// The reason why the figures are not judged; `None` if they are.
     pub(super) fn doubt(&self) -> Option<&'static str> {
         let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
         match self.other_cores > QUIET {
@@ -56,13 +57,13 @@ impl Figures {
     }
 }
 
-/// The measured time, in nanoseconds of the clock, and its parts of equal length.
+/// The measured interval, in nanoseconds of the clock, and its parts, which have equal lengths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) from: i64,
     /// Duration of a part.
     pub(super) part: Duration,
-    /// One part, or three: before, during and after the narrow one.
+    /// Number of parts: one, or three (before, during and after the narrow part).
     pub(super) parts: u32,
 }
 
@@ -76,20 +77,20 @@ impl Measured {
     }
 }
 
-/// The record's figures of the frames captured in the measured time.
+/// The record's figures for the frames captured in the measured interval.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Recorded {
     pub(super) seconds: f64,
     /// Outcomes of the captured frames.
     pub(super) outcomes: BTreeMap<String, u32>,
     pub(super) complete_per_second: f64,
-    /// Between two complete frames, in milliseconds.
+    /// The longest time between two complete frames, in milliseconds.
     pub(super) longest_gap_ms: f64,
-    /// From Captured to Submitted, of complete frames.
+    /// Latency from Captured to Submitted, of complete frames.
     pub(super) latency_ms: Option<Summary>,
-    /// From a key press to the first displayed frame that may show its effect.
+    /// Latency from a key press to the first displayed frame that may show its effect.
     pub(super) input_ms: Option<Summary>,
-    /// The p95 of the same latencies.
+    /// The p95 of `input_ms`.
     pub(super) input_p95_ms: Option<f64>,
     pub(super) wire_mbps: f64,
     /// `narrow` only.
@@ -144,7 +145,7 @@ fn captured(record: &[Row], from: i64, to: i64) -> Vec<&Row> {
     record.iter().filter(in_it).collect()
 }
 
-/// Latency of the key presses with a first visible effect in these frames, in milliseconds.
+/// Latencies of the key presses whose effect is first visible in one of these frames, in milliseconds.
 fn inputs(rows: &[&Row]) -> Vec<f64> {
     let spans = rows.iter().filter_map(|row| row.motion_to_photon);
     spans.map(|ns| ns as f64 / 1e6).collect()
@@ -155,7 +156,7 @@ fn latencies(complete: &[&Row]) -> Vec<f64> {
     complete.iter().filter_map(span).collect()
 }
 
-/// The longest time without a complete frame. Both ends of the run count as frames.
+/// The longest time without a complete frame, in milliseconds. The start and the end of the interval count as frames.
 fn longest_gap(complete: &[&Row], from: i64, to: i64) -> f64 {
     let mut shown: Vec<i64> = complete
         .iter()
@@ -208,8 +209,8 @@ mod tests {
 
     use super::*;
 
-    /// A record of the complete frames `from..to` at 60 per second, of `bytes` bytes each, with a
-    /// latency of 10 ms.
+    /// A record in which the frames `frames` are complete. There are 60 frames per second, each of `bytes` bytes and
+    /// with a latency of 10 ms.
     fn record(frames: std::ops::Range<i64>, bytes: u32) -> Vec<Row> {
         let header = "frame,outcome,stage,cause,Captured_ns,Converted_ns,FirstSlice_ns,Encoded_ns,FirstSent_ns,LastSent_ns,\
             FirstReceived_ns,Recoverable_ns,Decoded_ns,Submitted_ns,datagrams,bytes,motion_to_photon_ns";
@@ -242,7 +243,7 @@ mod tests {
     fn the_rate_is_back_when_a_second_carries_nine_tenths_of_it() {
         let before = record(0..360, 10_000);
         let within = record(360..720, 3_000);
-        // Three seconds at half the rate, then the full rate.
+        // The rate is halved for three seconds, then full.
         let mut after = record(720..900, 5_000);
         let never = narrow(&of(&before), &of(&within), &of(&after), &of(&within), 6.0);
         assert_eq!(never.back_after_s, None);

@@ -1,4 +1,4 @@
-//! Figures of the runs of one program over one link. This is a value, without a clock or a process.
+//! The figures of one program over one link, computed from its runs. This module uses neither a clock nor a process.
 
 use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::stats::{Range, Summary, share};
@@ -7,39 +7,39 @@ use serde::Serialize;
 use super::Run;
 use crate::bench::case::{Compared, Stream};
 
-/// Minimum luma PSNR of an intact picture, in dB. Streams of these bitrates stay well above it without loss, and visible
-/// damage stays below it.
+/// Minimum luma PSNR of an intact picture, in dB. At these bitrates, undamaged pictures are well above it, and visibly
+/// damaged pictures are below it.
 pub(super) const INTACT_DB: f64 = 30.0;
 
-/// Figures, measured by the same instrument for all.
+/// The figures of one program. They are measured in the same way for all programs.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
     pub(super) runs: usize,
-    /// Drawn to visible, for every frame with a readable number.
+    /// Latency from drawn to visible, for every frame with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Distinct frames seen per second.
+    /// Number of distinct frames seen per second.
     pub(super) seen_fps: Option<Range>,
     /// Frames per second drawn by the scene.
     pub(super) drawn_fps: Option<Range>,
-    /// Compared pictures, and the share of intact ones.
+    /// Number of compared pictures. `intact` is the share of intact pictures among them.
     pub(super) compared: usize,
     pub(super) intact: Option<f64>,
     pub(super) psnr_db: Option<Summary>,
-    /// The record's rows of the damaged pictures, if there is a record.
+    /// The damaged pictures with their rows in the record, if there is a record.
     pub(super) not_intact: Vec<Compared>,
-    /// Both directions, with Ethernet, IP and UDP or TCP headers: on the loopback device, or
+    /// Traffic in both directions together, with Ethernet, IP and UDP or TCP headers: on the loopback device, or
     /// offered to the emulated link.
     pub(super) wire_mbps: Option<Range>,
-    /// In cores.
+    /// CPU use of the sender, in cores. `receiver_cores` is the CPU use of the receiver.
     pub(super) sender_cores: Option<Range>,
     pub(super) receiver_cores: Option<Range>,
-    /// Press to its effect; presses without effect are excluded.
+    /// Time from a key press to its effect. Presses without effect are excluded.
     pub(super) reaction_ms: Option<Summary>,
-    /// If there is a record, the duration of each step of the complete frames; for a browser also its own steps, from its
+    /// The duration of each step of the complete frames, if there is a record. For a browser, also the steps in its own
     /// trace.
     pub(super) steps: Vec<Step>,
-    /// Maximum over the runs of the p99 of the emulated link's own lateness.
+    /// The p99 of the emulated link's own lateness, in the worst run.
     pub(super) link_late_ms: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ impl Figures {
     }
 }
 
-/// In the order of the first run that has them.
+/// The steps of all runs, in the order in which they occur first.
 fn steps(runs: &[Run]) -> Vec<Step> {
     let mut found: Vec<(String, Vec<Summary>)> = Vec::new();
     for run in runs {
@@ -127,7 +127,7 @@ fn steps(runs: &[Run]) -> Vec<Step> {
     found.into_iter().filter_map(step).collect()
 }
 
-/// Over every frame seen, because only ours has a record of the complete ones.
+/// Latency of all frames seen, not only of complete frames, because only OpenUVR has a record of the complete frames.
 fn latency(stream: &Stream) -> Option<Summary> {
     let samples = stream.case.samples.iter();
     let latencies = samples.map(|sample| Sighting::latency_ms(&sample.sighting));

@@ -13,10 +13,10 @@ pub(super) const NAME: &str = "openuvr-moonlight";
 pub(super) const WHAT: &str =
     "openuvr host, a client with Moonlight's protocol code, decoded by FFmpeg, shown by GStreamer";
 
-/// The client's package at PyPI, and its release.
+/// The client's package on PyPI, with its version.
 const PACKAGE: &str = "moonlight-python==0.3.0 (PyPI; OPENUVR_MOONLIGHT_PYTHON names its Python)";
 
-/// Debian's packages of the window.
+/// The Debian packages that the client's window needs.
 const WINDOW: [Need; 4] = [
     element("gstreamer1.0-plugins-base", "videoconvert"),
     element("gstreamer1.0-x", "ximagesink"),
@@ -30,13 +30,13 @@ const WINDOW: [Need; 4] = [
     },
 ];
 
-/// The client's Python; Debian's loads the typelibs of the window.
+/// The Python that runs the client. By default it is Debian's Python, which can load the window's typelibs.
 pub(in crate::bench) fn python() -> PathBuf {
     let named = std::env::var_os("OPENUVR_MOONLIGHT_PYTHON");
     named.map_or_else(|| PYTHON.into(), PathBuf::from)
 }
 
-/// The packages that are missing, if any.
+/// The missing packages; `None` if all are installed.
 pub(in crate::bench) fn missing() -> Option<String> {
     let mut packages = presence::missing(&WINDOW);
     let mut imports = Command::new(python());

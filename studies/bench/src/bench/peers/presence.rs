@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use super::table::{Need, PYTHON, Peer, Proof};
 
-/// Missing prerequisites: Debian packages, without duplicates, in order.
+/// The missing Debian packages, without duplicates, in the order of `needs`.
 pub(in crate::bench) fn missing(needs: &[Need]) -> Vec<&'static str> {
     let mut packages = Vec::new();
     for Need { package, proof } in needs {
@@ -20,7 +20,7 @@ pub(in crate::bench) fn missing(needs: &[Need]) -> Vec<&'static str> {
     packages
 }
 
-/// The version of each of its programs.
+/// The version of each program that the peer needs.
 pub(in crate::bench) fn versions(peer: &Peer) -> Vec<String> {
     let programs = peer.needs.iter().filter_map(|need| match need.proof {
         Proof::Program(name, word) => Some((name, word)),
@@ -40,7 +40,7 @@ pub(in crate::bench) fn is_on_path(program: &str) -> bool {
 
 fn knows_element(name: &str) -> bool {
     let mut inspect = Command::new("gst-inspect-1.0");
-    // libnice's element has its own version, below the minimum of the others.
+    // Accept any version: the element of libnice has its own version number, which is below the default minimum.
     inspect.args(["--exists", "--atleast-version=0.0", name]);
     succeeds(inspect)
 }
@@ -64,7 +64,8 @@ pub(super) fn succeeds(mut command: Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// The first output line with a digit. Some programs exit with an error, or print to stderr.
+/// The first line of a program's output that contains a digit. Some programs exit with an error when they print their
+/// version, or print it to stderr.
 fn version(program: &str, word: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.arg(word).stdin(Stdio::null());
@@ -76,7 +77,7 @@ fn version(program: &str, word: &str) -> Option<String> {
 fn first_with_digit(text: &str) -> Option<String> {
     let mut lines = text.lines();
     let line = lines.find(|line| line.contains(|c: char| c.is_ascii_digit()))?;
-    // Drop the rest of the line: a date, a copyright.
+    // Drop the rest of the line, such as a date or a copyright notice.
     let ends = [", built", " Copyright"]
         .iter()
         .filter_map(|end| line.find(end));

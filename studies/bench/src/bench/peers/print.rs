@@ -108,7 +108,7 @@ fn line(row: &Row, figures: &Figures) {
     );
 }
 
-/// How a frame's time is used, if this is known.
+/// Prints how long each step of a frame takes, if this is known.
 fn steps(name: &str, figures: &Figures) {
     if !figures.steps.is_empty() {
         println!("\n{name}: by step, medians of the runs, ms");
@@ -121,7 +121,7 @@ fn steps(name: &str, figures: &Figures) {
     }
 }
 
-/// The record's data about pictures that are not intact: damaged, or complete and coarse.
+/// Prints the record's data about the pictures that are not intact. Such a picture is damaged, or complete but coarse.
 fn not_intact(name: &str, figures: &Figures) {
     let pictures = &figures.not_intact;
     if pictures.is_empty() {
@@ -149,7 +149,7 @@ fn not_intact(name: &str, figures: &Figures) {
     print_wrapped(name, &text);
 }
 
-/// Prints the text of a program, wrapped.
+/// Prints the name of a program, followed by wrapped text.
 fn print_wrapped(name: &str, text: &str) {
     let mut name = name;
     for line in wrapped(text, 80) {

@@ -1,17 +1,19 @@
-//! The programs with which ours is compared: what each needs, and how its two ends are started.
+//! The programs with which OpenUVR is compared: the packages that each needs, and the command lines of its sender and
+//! receiver.
 //!
-//! The command lines request the lowest latency that the options of each program offer, and the same size and bitrate as
-//! ours if it has such options.
+//! The command lines request the lowest latency that each program's options offer. They request the same size and
+//! bitrate as for OpenUVR, if the program has such options.
 
 use std::process::Command;
 
-/// A sender and a receiver.
+/// A compared program, with its sender and its receiver.
 #[derive(Debug)]
 pub(in crate::bench) struct Peer {
     pub(in crate::bench) name: &'static str,
     pub(in crate::bench) what: &'static str,
     pub(in crate::bench) needs: &'static [Need],
-    /// Command lines: environment variables, the program, and its arguments. Names in braces are [replaced](Values).
+    /// The sender's command line: environment variables, the program, and its arguments. Names in braces are
+    /// [replaced](Values). `receiver` is the receiver's command line.
     pub(in crate::bench) sender: &'static str,
     pub(in crate::bench) receiver: &'static str,
     pub(in crate::bench) transport: Transport,
@@ -26,22 +28,22 @@ pub(in crate::bench) enum Transport {
     Udp,
     /// The sender waits for the receiver's connection.
     Tcp,
-    /// The sender waits for the receiver's connection, over which they negotiate. Datagrams go to the receiver's port with
-    /// the same number.
+    /// The sender waits for the receiver's connection. Both negotiate over the connection. Datagrams go to the
+    /// receiver's port with the same number.
     Agreed,
 }
 
 /// A package, and how to detect it.
 #[derive(Debug)]
 pub(in crate::bench) struct Need {
-    /// Debian's name.
+    /// The name of the package in Debian.
     pub(in crate::bench) package: &'static str,
     pub(in crate::bench) proof: Proof,
 }
 
 #[derive(Debug)]
 pub(in crate::bench) enum Proof {
-    /// A program on the path, and the argument that makes it print its version.
+    /// A program on PATH, and the argument with which it prints its version.
     Program(&'static str, &'static str),
     /// An element of GStreamer.
     Element(&'static str),
@@ -67,9 +69,9 @@ pub(in crate::bench) const fn element(package: &'static str, name: &'static str)
     }
 }
 
-/// Debian's Python, because its libraries are for no other.
+/// Debian's Python: no other Python can load Debian's libraries.
 pub(super) const PYTHON: &str = "/usr/bin/python3";
-/// The program of both ends of `webrtc`.
+/// The Python program that is sender and receiver of `webrtc`.
 pub(super) const WEBRTC: &str = include_str!("webrtc.py");
 
 /// All of them.
@@ -86,10 +88,10 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             element("gstreamer1.0-libav", "avdec_h264"),
             element("gstreamer1.0-x", "ximagesink"),
         ],
-        // There is a key frame each second: without it, damage would stay permanently; an intra refresh of one second ended
-        // none at this loss, because each second loses something. There is a slice for each datagram, so that a lost one
-        // damages a strip. Damaged pictures are shown; if they were left out, there would be hardly any. The encoder's
-        // buffer holds two frames.
+        // The encoder makes a key frame each second, because otherwise damage would be permanent. An intra refresh over
+        // one second would not help: at this loss rate, some datagram is lost in each second. Each datagram has a slice
+        // of its own, so a lost datagram damages only a strip. Damaged pictures are displayed, because without them
+        // there would be hardly any pictures. The encoder's buffer holds two frames.
         sender: "gst-launch-1.0 -q ximagesrc display-name={near} use-damage=false show-pointer=false ! \
                  video/x-raw,framerate={fps}/1 ! videoconvert ! x264enc tune=zerolatency \
                  speed-preset=ultrafast bitrate={kbps} vbv-buf-capacity={two_frames_ms} \
@@ -106,7 +108,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
     },
     Peer {
         name: "webrtc",
-        what: "GStreamer's webrtcbin: the same stream over WebRTC, losses repaired; polls like it",
+        what: "GStreamer's webrtcbin: the stream over WebRTC, with losses repaired; polls at the display's rate",
         needs: &[
             program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
             program("python3", PYTHON, "--version"),
@@ -145,9 +147,9 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             program("ffmpeg", "ffmpeg", "-version"),
             program("ffmpeg", "ffplay", "-version"),
         ],
-        // Key frames and slices are as above. The matrix is stated, because both programs guess it, each differently. When
-        // it shows pictures at the pace of its own clock (-sync video), ffplay is three times as fast as with an external
-        // one.
+        // Key frames and slices are the same as for GStreamer. The colour matrix is stated, because otherwise sender
+        // and receiver guess different ones. ffplay displays pictures at the pace of its own clock (-sync video),
+        // because it is three times as fast as with an external clock.
         sender: "ffmpeg -loglevel error -nostdin -f x11grab -framerate {fps} -draw_mouse 0 \
                  -video_size {width}x{height} -i {near} -vf scale=out_color_matrix=bt709,format=yuv420p \
                  -colorspace bt709 -c:v libx264 -preset ultrafast -tune zerolatency -g {fps} \
@@ -167,9 +169,9 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             program("tigervnc-scraping-server", "X0tigervnc", "--version"),
             program("tigervnc-viewer", "vncviewer", "--version"),
         ],
-        // The quality of JPEG at which its pictures are about as good as those of the others; by itself it
-        // takes 8, which is better than theirs and three times the data. Its own limit of 60 frames a
-        // second is out of the way.
+        // At this JPEG quality, the pictures are about as good as those of the other programs. The default quality of 8
+        // is better and takes three times the data. The default limit of 60 frames a second is raised, so that it has
+        // no effect.
         sender: "HOME={dir} X0tigervnc -display {near} -rfbport {port} -SecurityTypes None -localhost \
                  -MaxProcessorUsage 100 -PollingCycle 5 -FrameRate 120",
         receiver: "HOME={dir} DISPLAY={far} vncviewer -SecurityTypes=None -FullScreen=1 \
@@ -180,10 +182,10 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
     },
 ];
 
-/// The replacements of the names in braces.
+/// The names in braces, and their replacements.
 pub(in crate::bench) type Values<'a> = [(&'static str, &'a str)];
 
-/// A command line, as it is started.
+/// Creates the command for a command line, with the names in braces replaced.
 pub(in crate::bench) fn command(line: &str, values: &Values<'_>) -> Command {
     let words = line.split_whitespace().map(|word| filled(word, values));
     let (environment, words): (Vec<String>, Vec<String>) = {

@@ -23,8 +23,8 @@ gi.require_version("GstWebRTC", "1.0")
 from gi.repository import GLib, Gst, GstSdp, GstWebRTC  # noqa: E402
 
 HERE = "127.0.0.1"
-# Jitter buffer for retransmissions, ms: several round trips of a local network. Without a gap,
-# packets do not wait.
+# Size of the jitter buffer in ms, to wait for retransmissions: several round trips of a local network. Packets wait
+# only if an earlier packet is missing.
 REPAIRED_WITHIN = 30
 
 
@@ -63,7 +63,7 @@ def create(end, what):
     promise = Gst.Promise.new()
     end.emit(f"create-{what}", None, promise)
     promise.wait()
-    # The reply owns its values: keep it alive.
+    # Keep the reply alive, because it owns its values.
     reply = promise.get_reply()
     set_description(end, "local", reply.get_value(what))
 

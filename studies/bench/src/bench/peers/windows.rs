@@ -1,5 +1,5 @@
-//! Windows of a browser: our host's page with each of its rendering paths, and a page that only copies pictures, as the
-//! lower bound for such a window.
+//! Browser windows: the host's page with each of its rendering paths, and a page that only copies pictures. The latter
+//! is the lower bound for such a window.
 
 use openuvr_testbed::stats::Range;
 
@@ -13,9 +13,9 @@ pub(super) struct Window {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) shows: WindowContent,
-    /// Arguments of the browser for settings that a page cannot request.
+    /// Browser arguments, for settings that a page cannot request.
     pub(super) arguments: &'static str,
-    /// Whether it is measured only on request.
+    /// Whether the window is measured only on request.
     pub(super) by_name: bool,
 }
 
@@ -35,14 +35,14 @@ pub(super) static WINDOWS: [Window; 5] = [
     },
     Window {
         name: "openuvr-scaled",
-        what: "the same, displayed 8 pixels smaller, so that the browser scales it",
+        what: "openuvr host, its page displayed 8 pixels smaller, so that the browser scales it",
         shows: WindowContent::Page { less: 8 },
         arguments: "",
         by_name: true,
     },
     Window {
         name: "openuvr-unpaced",
-        what: "the unmodified page, the browser without its limit of 60 frames/s, which no page can lift",
+        what: "the unmodified page in a browser without its limit of 60 frames/s; no page can lift that limit",
         shows: WindowContent::Page { less: 0 },
         arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
         by_name: true,
@@ -58,7 +58,7 @@ pub(super) static WINDOWS: [Window; 5] = [
     },
     Window {
         name: "openuvr-floor-2d",
-        what: "the same, its canvas desynchronized",
+        what: "no host, no video: a page copies its own pictures to a desynchronized canvas",
         shows: WindowContent::Own {
             desynchronized: true,
         },
@@ -74,10 +74,11 @@ impl Window {
     }
 }
 
-/// Target: the page's latency as a share of GStreamer's.
+/// Target for the latency of the page, as a share of GStreamer's latency.
 const PART: f64 = 0.7;
 
-/// The verdicts, if both were measured. `loud` is the reason why nothing is judged.
+/// The verdicts, if both the page and GStreamer were measured. `loud` is the reason why nothing is judged; `None` if
+/// the figures are judged.
 pub(super) fn verdicts(rows: &[Row], loud: Option<&'static str>) -> Vec<Verdict> {
     let direct = |name: &str| rows.iter().find(|row| row.name == name)?.direct.as_ref();
     let (Some(page), Some(peer)) = (direct(PAGE), direct(PEER)) else {

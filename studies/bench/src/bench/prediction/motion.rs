@@ -7,13 +7,13 @@ use openuvr_proto::rotation::Rotation;
 
 use super::angle;
 
-/// The tracker's noise, standard deviations: radians and metres.
+/// Standard deviations of the tracker's noise, in radians and in metres.
 const NOISE: (f64, f64) = (0.02 * std::f64::consts::PI / 180.0, 0.0002);
 
-/// Keyframes per second of a generated motion; interpolated in between.
+/// Number of poses per second in a generated motion. Between them, poses are interpolated.
 const STEPS: f64 = 1000.0;
 
-/// A head pose: metres, and yaw, pitch and roll in radians.
+/// A head pose: position in metres; yaw, pitch and roll in radians.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EulerPose {
     at: [f64; 3],
@@ -56,7 +56,7 @@ impl EulerPose {
 pub(super) struct Motion(Vec<(f64, EulerPose)>);
 
 impl Motion {
-    /// Lines `seconds,x,y,z,yaw,pitch,roll`; empty lines and comments (`#`) are skipped.
+    /// Parses a motion of lines `seconds,x,y,z,yaw,pitch,roll`. Empty lines and comments (`#`) are skipped.
     pub(super) fn read(text: &str) -> Result<Motion> {
         let mut places: Vec<(f64, EulerPose)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -81,7 +81,7 @@ impl Motion {
             places.push((words[0], place));
         }
         ensure!(places.len() >= 2, "expected at least two lines");
-        // Unwrap angles: 359 to 1 degrees is 2 degrees.
+        // Unwrap the angles: from 359 to 1 degrees is a turn by 2 degrees.
         for i in 1..places.len() {
             let before = places[i - 1].1.turned;
             for (angle, before) in places[i].1.turned.iter_mut().zip(before) {
@@ -129,14 +129,14 @@ impl Motion {
         ends.map_or(0.0, |(first, last)| last.0 - first.0)
     }
 
-    /// The pose at a time; `None` before the start and after the end.
+    /// The pose at this time; `None` before the start and after the end of the motion.
     pub(super) fn at(&self, at: f64) -> Option<EulerPose> {
         let next = self.0.partition_point(|(when, _)| *when <= at);
         let ((from, before), (to, after)) = (self.0.get(next.checked_sub(1)?)?, self.0.get(next)?);
         Some(before.between(after, (at - from) / (to - from)))
     }
 
-    /// The velocity, as a tracker with a gyroscope measures it.
+    /// The velocity that a tracker with a gyroscope would measure.
     pub(super) fn velocity(&self, at: f64) -> Velocity {
         const APART: f64 = 0.002;
         let places = self.at(at - APART / 2.0).zip(self.at(at + APART / 2.0));
@@ -163,12 +163,12 @@ impl Motion {
     }
 }
 
-/// A turn and the rest after it.
+/// A turn of the head, and the pause after the turn.
 struct Turns {
     begins: f64,
     lasts: f64,
     until: f64,
-    /// Yaw and pitch in radians, and metres to the side.
+    /// The start of the turn: yaw and pitch in radians, and sideways lean in metres. `to` is its end.
     from: [f64; 3],
     to: [f64; 3],
 }
@@ -193,7 +193,7 @@ impl Turns {
             _ if random.within(0.0, 1.0) < 0.5 => -1.0,
             _ => 1.0,
         };
-        // A turn of minimum jerk is at most 1.875 times as fast as on average.
+        // The maximum speed of a minimum-jerk turn is 1.875 times its average speed.
         let lasts = degrees * 1.875 / random.within(100.0, 300.0);
         let begins = self.until;
         Turns {
@@ -217,7 +217,7 @@ impl Turns {
     }
 }
 
-/// Numbers from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -251,7 +251,7 @@ mod tests {
         let motion = Motion::read("# head\n0,0,1,0,350,0,0\n1,1,1,0,10,0,0\n").unwrap();
         let half = motion.at(0.5).unwrap();
         assert!((half.at[0] - 0.5).abs() < 1e-9);
-        // Through 0, not through 180.
+        // The interpolation passes through 0 degrees, not through 180 degrees.
         assert!((half.turned[0].to_degrees() - 360.0).abs() < 1e-9);
         assert!(motion.at(-0.1).is_none() && motion.at(1.0).is_none());
         for bad in [

@@ -1,8 +1,8 @@
-//! The test clips. They are recorded once, kept outside the tree, and unchanged afterwards.
+//! The test clips. Each is recorded once and does not change afterwards. Clips are stored outside the source tree.
 //!
-//! A recording captures each picture of an application on its own virtual display. The scene is recorded in real time, and
-//! the game in steps of fixed length, so that its motion is even however slowly this machine renders. A clip is identified
-//! by its SHA-256, which is stored next to it.
+//! A recording captures each picture of an application on a virtual display of its own. The scene is recorded in real
+//! time. The game is recorded in time steps of equal length, so its motion is even on slow machines, too. A clip is
+//! identified by its SHA-256, which is stored next to it.
 
 use std::fmt;
 use std::io::Read as _;
@@ -28,14 +28,14 @@ use openuvr_testbed::screen::Screen;
 pub(super) enum Content {
     /// The built-in scene.
     Scene,
-    /// A match of bots in OpenArena, seen by one of them.
+    /// A match of bots in OpenArena, from the viewpoint of one bot.
     OpenArena,
     /// A user's file.
     File(PathBuf),
 }
 
 impl Content {
-    /// Its name in figures.
+    /// The content's name in figures.
     pub(super) fn name(&self) -> String {
         match self {
             Content::Scene => "scene".into(),
@@ -153,7 +153,7 @@ fn compare(path: &Path, sha256: &str) -> Result<()> {
     Ok(())
 }
 
-/// Timeout of an application's next picture. A game loads for many seconds.
+/// Maximum time until an application's next picture. A game takes many seconds to load.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> Result<()> {
@@ -170,7 +170,7 @@ fn record(content: &Content, format: Format, path: &Path, stop: &AtomicBool) -> 
         ))?,
         _ => open_arena(display.name(), format, home.path())?,
     };
-    // Under a temporary name until it is complete.
+    // The recording has a temporary name until it is complete.
     let part = path.with_extension("part");
     let mut recording = Recording {
         screen,
@@ -204,7 +204,7 @@ struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    /// The next picture that differs from the one before.
+    /// The next picture that differs from the previous picture.
     fn next(&mut self) -> Result<Shot> {
         let until = clock::now() + TIMEOUT;
         loop {
@@ -249,14 +249,14 @@ impl Recording<'_> {
     }
 }
 
-/// The game's log, in its home directory.
+/// The name of the game's log file in its home directory.
 const GAME_LOG: &str = "said";
 
-/// The game's message that starts the recording.
+/// The message of the game on which the recording starts.
 const BEGIN: &str = "openuvr: the clip begins";
 
-/// Starts a match of four bots, without sound, followed as a spectator. Each picture advances the
-/// game's clock by one step. Settings and scores stay in `home`.
+/// Starts a match of four bots, without sound. A spectator follows one of them. Each picture advances the game's clock
+/// by one step. Settings and scores stay in `home`.
 fn open_arena(display: &str, format: Format, home: &Path) -> Result<Child> {
     const PROGRAM: &str = "/usr/games/openarena";
     ensure!(
@@ -308,7 +308,7 @@ mod tests {
         let path = dir.path().join("a.y4m");
         std::fs::write(&path, "abc").unwrap();
         let sum = sha256(&path).unwrap();
-        // FIPS 180-2, appendix B.1.
+        // The test vector of FIPS 180-2, appendix B.1.
         assert!(sum.starts_with("ba7816bf8f01cfea414140de5dae2223"), "{sum}");
         assert!(compare(&path, &sum).is_ok(), "no checksum yet");
         std::fs::write(sum_file(&path), format!("{sum}  a.y4m\n")).unwrap();

@@ -1,4 +1,4 @@
-//! The conditions at a point of a figure: one quantity is varied, and all others are ideal.
+//! The conditions at a point of a figure. One quantity is varied, and all other quantities are ideal.
 
 use std::time::Duration;
 
@@ -19,24 +19,24 @@ pub(super) enum Vary {
     Gop,
 }
 
-/// The conditions at a point. The default is ideal.
+/// The conditions at a point. The default conditions are ideal.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Condition {
     /// Round trip.
     pub(super) delay_ms: u32,
     pub(super) loss_percent: u32,
-    /// `None`: no limit.
+    /// Bandwidth of the link; `None` if it is not limited.
     pub(super) mbps: Option<u32>,
-    /// `None`: key frames only on demand.
+    /// Number of frames between key frames; `None` if there are key frames only on demand.
     pub(super) gop: Option<u32>,
-    /// Whether the bitrate is constant, not adaptive.
+    /// Whether the bitrate is constant instead of adaptive.
     pub(super) constant: bool,
 }
 
-/// The bottleneck's queue in bytes: 50 packets of 1500.
+/// Size of the bottleneck's queue in bytes: 50 packets of 1500 bytes.
 const QUEUE: usize = 75_000;
 
-/// A value on an axis; `None`: no limit, or no periodic key frame.
+/// A value on an axis. `None` means no bandwidth limit, or no periodic key frame.
 pub(super) type AxisValue = Option<u32>;
 
 pub(super) fn point_of(text: &str) -> Result<AxisValue, String> {
@@ -50,7 +50,7 @@ pub(super) fn point_of(text: &str) -> Result<AxisValue, String> {
 }
 
 impl Vary {
-    /// The values on the axis: all, or those of a quick run.
+    /// The values on the axis: all of them, or only those of a quick run.
     pub(super) fn points(self, quick: bool) -> Vec<AxisValue> {
         let (all, few): (&[u32], &[u32]) = match self {
             Vary::Delay => (&[0, 100, 200, 300, 400, 500, 600], &[0, 300]),
@@ -73,7 +73,7 @@ impl Vary {
         point.is_none_or(|point| range.contains(&point))
     }
 
-    /// The conditions at the points. Two of the figures have a second line.
+    /// The conditions at these points. Figures of bandwidth and GOP size have a second line, except in a quick run.
     pub(super) fn conditions(self, points: &[AxisValue], quick: bool) -> Vec<Condition> {
         let best = Condition::default();
         let second = match self {

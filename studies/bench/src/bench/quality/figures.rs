@@ -1,4 +1,4 @@
-//! The measurements as a table on the terminal, as CSV rows, and as figures with series of points.
+//! Writes the measurements as a table on the terminal, as CSV rows, and as figures with series of points.
 //!
 //! This module measures nothing.
 
@@ -14,20 +14,21 @@ use super::condition::{Condition, Vary};
 use super::point::{Point, Traffic};
 use crate::machine::{Machine, QUIET};
 
-/// Number of frames in a batch. The mean of the worst batch is reported.
+/// Number of frames in a batch. The results include the mean of the worst batch.
 const BATCH: usize = 150;
 
-/// Lateness of the emulated link beyond which a point is unreliable: a sixteenth of a frame at 60 Hz.
+/// Maximum lateness of the emulated link: a sixteenth of a frame at 60 Hz. If the link is later, the point is
+/// unreliable.
 const LATE: Duration = Duration::from_millis(1);
 
-/// A point with its content and conditions.
+/// The results of a point, with its clip and conditions.
 pub(super) struct Measured {
     pub(super) content: String,
     pub(super) condition: Condition,
     pub(super) point: Point,
 }
 
-/// Conditions of all points.
+/// The conditions that all points have in common.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Conditions {
     pub(super) bitrate: String,
@@ -58,9 +59,9 @@ pub(super) struct File<'a> {
 #[derive(Clone, Debug, Serialize)]
 struct Figure {
     title: String,
-    /// `PSNR`, `SSIM`, or the network load: `bit rate`, `packet rate`, `payload`.
+    /// `PSNR`, `SSIM`, or a measure of the network load: `bit rate`, `packet rate`, `payload`.
     measure: &'static str,
-    /// The varied quantity; `None`: the network load.
+    /// The varied quantity; `None` for a figure of the network load.
     varied: Option<&'static str>,
     /// Axis labels, with units.
     x: String,
@@ -76,8 +77,8 @@ struct Series {
     points: Vec<PlotPoint>,
 }
 
-/// A point of a line. `worst` is the mean of the worst batch; `lo` and `hi` are the 5th and the 95th percentiles of the
-/// frames. For a load, all are the mean.
+/// A point of a line. `worst` is the mean of the worst batch. `lo` and `hi` are the 5th and the 95th percentiles of the
+/// frames. For a network load, all three are equal to `mean`.
 #[derive(Clone, Debug, Serialize)]
 struct PlotPoint {
     x: f64,
@@ -109,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Whether there is no measurement.
+    /// Whether no point has been measured.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -125,7 +126,7 @@ impl Table {
         self.missing.push((content, condition));
     }
 
-    /// Prints the heading of a clip's lines.
+    /// Prints the heading above the lines of a clip.
     pub(super) fn print_heading(&self, clip: &StoredClip) {
         println!(
             "\n{} at {} frames/s, bitrate {}\n{:<26} {:>13} {:>15} {:>13} {:>13} {:>8} {:>6}",
@@ -162,7 +163,7 @@ impl Table {
         self.all.push(measured);
     }
 
-    /// Prints missing and unreliable points.
+    /// Prints which points are missing and which are unreliable.
     pub(super) fn print_verdict(&self) {
         for (content, condition) in &self.missing {
             println!("missing: {content} {condition}");
@@ -260,7 +261,7 @@ impl Table {
         }
     }
 
-    /// The figures of the varied quantities, and the network load.
+    /// The figures for each varied quantity, and the figures of the network load.
     fn figures(&self, varied: &[Vary]) -> Vec<Figure> {
         let mut figures = Vec::new();
         for vary in varied {
@@ -325,7 +326,7 @@ impl Table {
         series
     }
 
-    /// Bit rate, packets and their length on a perfect link, by content.
+    /// The figures of the network load on a perfect link, by clip: bit rate, packet rate and payload per packet.
     fn loads(&self) -> Vec<Figure> {
         let best = |one: &&Measured| one.condition == Condition::default();
         let figure = |title: &'static str, y: &str, of: fn(&Traffic) -> f64| {
@@ -380,12 +381,12 @@ fn ssim(point: &Point) -> &[f64] {
     &point.ssim
 }
 
-/// Mean, mean of the worst batch, 5th and 95th percentile.
+/// The mean, the mean of the worst batch, the 5th percentile and the 95th percentile.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Spread([f64; 4]);
 
 impl Spread {
-    /// Of values in frame order; `None` without any.
+    /// Computes the spread of values in frame order; `None` if there are no values.
     fn of(values: &[f64]) -> Option<Spread> {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let mut sorted = values.to_vec();
@@ -396,8 +397,8 @@ impl Spread {
     }
 }
 
-/// The mean of each batch of values in frame order. If the last batch has less than half the size, it is merged into the
-/// previous one.
+/// The mean of each batch of values in frame order. If the last batch has less than half the size, it is merged into
+/// the batch before.
 fn batch_means(values: &[f64]) -> Vec<f64> {
     let batches = ((values.len() + BATCH / 2) / BATCH).max(1);
     let batch = |index: usize| {
@@ -416,7 +417,7 @@ fn batch_means(values: &[f64]) -> Vec<f64> {
 }
 
 impl Point {
-    /// Captured frames with an outcome that begins with this word.
+    /// The number of captured frames whose outcome begins with this word.
     fn ended(&self, word: &str) -> u32 {
         let of = self
             .outcomes
@@ -476,7 +477,7 @@ impl std::fmt::Display for Condition {
 }
 
 impl Vary {
-    /// Its word in result files.
+    /// The name of the quantity in result files.
     fn word(self) -> &'static str {
         match self {
             Vary::Delay => "delay",
@@ -504,7 +505,7 @@ impl Vary {
         }
     }
 
-    /// Suffixes of the two lines.
+    /// Suffixes of the names of the figure's two lines.
     fn kinds(self) -> [&'static str; 2] {
         match self {
             Vary::Delay | Vary::Loss => ["", ""],
@@ -513,7 +514,7 @@ impl Vary {
         }
     }
 
-    /// Line, x value and label of a condition; `None` if it does not belong to this figure.
+    /// The line, the x value and the label of a condition; `None` if the condition does not belong to this figure.
     fn place(self, of: &Condition) -> Option<(usize, f64, String)> {
         let best = Condition::default();
         let only = |changed: Condition| (changed == *of).then_some(());
@@ -538,7 +539,7 @@ impl Vary {
                     constant,
                     ..best
                 })?;
-                // No limit is drawn one step beyond the maximum.
+                // The point without a limit is drawn one step beyond the maximum.
                 let label = mbps.map_or("unlimited".into(), |mbps| mbps.to_string());
                 Some((constant.into(), f64::from(mbps.unwrap_or(7)), label))
             }
@@ -554,7 +555,7 @@ impl Vary {
                     1 => 1,
                     _ => return None,
                 };
-                // No periodic key frame is drawn beyond the longest interval.
+                // The point without periodic key frames is drawn beyond the longest interval.
                 let label = gop.map_or("none".into(), |gop| gop.to_string());
                 Some((line, f64::from(gop.unwrap_or(300)), label))
             }

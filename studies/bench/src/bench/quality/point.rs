@@ -1,9 +1,9 @@
-//! One point: a host that plays a clip, an emulated link, a client, and the similarity of its display to the captured
-//! pictures.
+//! Measures one point: a host plays a clip over an emulated link to a client, and the pictures on the client's display
+//! are compared with the captured pictures.
 //!
-//! Every captured frame counts, in capture order. A frame that was not shown is compared with the picture displayed in its
-//! place. The pictures are stored while the stream runs and compared afterwards, so that the comparison does not slow the
-//! stream.
+//! Every captured frame counts, in capture order. If a frame was not displayed, it is compared with the picture
+//! displayed in its place. Pictures are stored during the stream and compared afterwards, so that the comparison does
+//! not slow down the stream.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,18 +49,18 @@ pub(super) struct Setup<'a> {
 /// Results of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// PSNR of each comparable captured frame, in order, in decibel.
+    /// PSNR of each captured frame that can be compared, in order, in decibels.
     pub(super) psnr: Vec<f64>,
     /// SSIM of the same frames.
     pub(super) ssim: Vec<f64>,
     /// Outcomes of the captured frames, from the host's record.
     pub(super) outcomes: BTreeMap<String, u32>,
-    /// Number of frames that were shown but missed by the bench, because it was late itself. They are excluded.
+    /// Number of frames that were displayed, but that the bench missed because it was late itself. They are excluded.
     pub(super) unseen: u32,
-    /// Upstream from the client, downstream from the host.
+    /// Upstream traffic, from the client. `down` is the downstream traffic, from the host.
     pub(super) up: Traffic,
     pub(super) down: Traffic,
-    /// Cores used by other processes during the measurement.
+    /// Number of cores used by other processes during the measurement.
     pub(super) other_cores: f64,
     /// The p99 of the emulated link's own lateness.
     pub(super) link_late: Option<Duration>,
@@ -77,11 +77,11 @@ pub(super) struct Traffic {
     pub(super) payload: f64,
 }
 
-/// IPv4 and UDP headers.
+/// Size of the IPv4 and UDP headers of a datagram, in bytes.
 const HEADERS: f64 = 28.0;
-/// Timeout of the first picture. Over the worst link, pairing by itself takes seconds.
+/// Maximum time until the first picture. Over the worst link, pairing alone takes seconds.
 const FIRST_PICTURE: Duration = Duration::from_secs(20);
-/// Warm-up: the first key frame, and the rate control's first seconds.
+/// Warm-up for the first key frame and the first seconds of the rate control.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
 /// Measures one point; `far` is the client's display.
@@ -172,7 +172,7 @@ fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
 
 /// A visible picture.
 struct Shot {
-    /// When the picture had been read.
+    /// The time at which the picture had been read.
     at: Instant,
     stamp: Option<Stamp>,
     luma: Luma,
@@ -200,7 +200,7 @@ impl DisplayRecorder {
         let watched = Arc::new(Mutex::new(RecordedShots::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (ours, stopped) = (Arc::clone(&watched), Arc::clone(&stop));
-        // Maximum number of pictures of this stream.
+        // The maximum number of pictures that are stored.
         let most = (setup.seconds * setup.fps * 1.5) as usize + 100;
         let thread = std::thread::Builder::new()
             .name("eye".into())
@@ -265,7 +265,7 @@ fn watch(
     Ok(())
 }
 
-/// Compares each captured frame with the picture shown for it.
+/// Compares each captured frame with the picture that was displayed for it.
 fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     if shots.is_empty() {
         bail!(
@@ -295,7 +295,8 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
         if let Some(shot) = shown.get(&number) {
             stands = Some(shot);
         } else if row.is_some_and(|row| row.at("Submitted").is_some()) {
-            // It was visible, so the visible picture is unknown until the next sighting.
+            // The frame was displayed but missed by the bench, so the displayed picture is unknown until the next one
+            // is seen.
             stands = None;
         }
         let Some(stands) = stands else {
@@ -311,7 +312,7 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     Ok(point)
 }
 
-/// Outcomes of the frames captured from `begin` to `end`, in words.
+/// Describes the outcomes of the frames captured from `begin` to `end`.
 fn ends(rows: &[Row], begin: Instant, end: Instant) -> String {
     let mut ends = BTreeMap::<&str, u32>::new();
     let meanwhile = |row: &&Row| {
@@ -328,20 +329,20 @@ fn ends(rows: &[Row], begin: Instant, end: Instant) -> String {
     }
 }
 
-/// The host's record, indexed by the clip's frame numbers.
+/// The host's record, indexed by the frame numbers of the clip.
 struct Numbered<'a> {
     rows: &'a [Row],
-    /// Due time of frame 1, and the frame period, in microseconds.
+    /// The due time of frame 1, in microseconds. `period` is the frame period, in microseconds.
     begin: f64,
     period: f64,
     by_number: BTreeMap<u32, &'a Row>,
 }
 
 impl<'a> Numbered<'a> {
-    /// `None` if no bar code was read.
+    /// Numbers the frames of a record; `None` if no bar code was read.
     fn new(fps: f64, shots: &[Shot], rows: &'a [Row]) -> Option<Numbered<'a>> {
         let period = 1e6 / fps;
-        // A frame is drawn at its due time or later: the earliest one gives the phase.
+        // Frames are drawn at their due time or later, so the earliest one determines the phase.
         let begin = shots
             .iter()
             .filter_map(|shot| shot.stamp)
@@ -360,15 +361,15 @@ impl<'a> Numbered<'a> {
         Some(numbered)
     }
 
-    /// The clip's frame number of a row: the last one due before the capture.
+    /// The clip's frame number for a row: the last frame that was due before the capture.
     fn number(&self, row: &Row) -> Option<u32> {
         let since = row.at("Captured")? as f64 / 1e3 - self.begin;
         (since >= 0.0).then(|| (since / self.period) as u32 + 1)
     }
 
-    /// The picture shown for each frame. A bar code is valid only in complete pictures: after error
-    /// concealment it may belong to an earlier frame. For the others the record has the display
-    /// times.
+    /// The picture that was displayed for each frame. The bar code of a complete picture identifies the frame. In an
+    /// incomplete picture, error concealment may leave the bar code of an earlier frame. Such a picture is identified
+    /// by the display times in the record.
     fn shown<'s>(&self, shots: &'s [Shot]) -> BTreeMap<u32, &'s Shot> {
         let sightings: Vec<Sighting> = shots
             .iter()

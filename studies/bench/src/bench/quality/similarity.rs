@@ -1,33 +1,33 @@
 //! Similarity of two pictures: PSNR and SSIM of their luma, as defined in the papers.
 //!
-//! PSNR is 10·log10(255² ÷ mean squared difference). SSIM is that of Wang, Bovik, Sheikh and
-//! Simoncelli (IEEE Transactions on Image Processing 13, 2004, equation 13, K1 = 0.01, K2 = 0.03)
-//! over windows of 8×8 pixels with a stride of 4 and uniform weights, as encoders compute it; the paper's
-//! own windows are 11×11 with Gaussian weights, which costs twenty times as much.
+//! PSNR is 10·log10(255² ÷ mean squared difference). SSIM is defined by Wang, Bovik, Sheikh and Simoncelli (IEEE
+//! Transactions on Image Processing 13, 2004, equation 13, K1 = 0.01, K2 = 0.03). It is computed over windows of 8×8
+//! pixels with a stride of 4 and uniform weights, as encoders do. The windows in the paper are 11×11 with Gaussian
+//! weights, which costs twenty times as much.
 //!
 //! This module does not handle frames or streams.
 
 use openuvr_proto::units::Size;
 
-/// The luma of a picture or a part of it, one byte per pixel.
+/// The luma of a picture, or of a part of a picture, with one byte per pixel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Luma {
     width: usize,
     data: Vec<u8>,
 }
 
-/// The finite PSNR of equal pictures, in decibel, for means.
+/// The PSNR of equal pictures in decibels. It is finite, so that means can be computed.
 pub(super) const EQUAL: f64 = 100.0;
 
-/// Side of a window, and stride.
+/// Side of a window in pixels. `STEP` is the stride of the windows.
 const WINDOW: usize = 8;
 const STEP: usize = 4;
 
 impl Luma {
-    /// From a packed BGRX picture, without its first `skip` rows: BT.709, full range.
+    /// Computes the luma (BT.709, full range) of a packed BGRX picture, without the first `skip` rows.
     pub(super) fn of(bgrx: &[u8], size: Size, skip: u32) -> Luma {
         let width = size.width as usize;
-        // 0.0722, 0.7152 and 0.2126 in 1/65536; together exactly one.
+        // The weights 0.0722, 0.7152 and 0.2126 in units of 1/65536. Their sum is exactly one.
         let luma = |p: &[u8]| {
             let sum = u32::from(p[0]) * 4_732 + u32::from(p[1]) * 46_871 + u32::from(p[2]) * 13_933;
             ((sum + 32_768) >> 16) as u8
@@ -39,7 +39,7 @@ impl Luma {
         }
     }
 
-    /// PSNR in decibel, at most [`EQUAL`]; `None` if the sizes differ.
+    /// The PSNR in decibels, at most [`EQUAL`]; `None` if the sizes differ.
     pub(super) fn psnr(&self, other: &Luma) -> Option<f64> {
         if self.width != other.width || self.data.len() != other.data.len() {
             return None;
@@ -50,8 +50,8 @@ impl Luma {
         Some((10.0 * (255.0_f64.powi(2) / mean).log10()).min(EQUAL))
     }
 
-    /// The mean SSIM of all windows, 1 for equal pictures; `None` if the sizes differ or a window
-    /// does not fit.
+    /// The mean SSIM of all windows, which is 1 for equal pictures; `None` if the sizes differ or if the picture is
+    /// smaller than a window.
     pub(super) fn ssim(&self, other: &Luma) -> Option<f64> {
         let rows = self.data.len() / self.width.max(1);
         let (across, down) = (self.width / STEP, rows / STEP);
@@ -95,7 +95,7 @@ impl Luma {
 struct Sums {
     a: u32,
     b: u32,
-    /// a² + b², because only the sum of their variances is needed.
+    /// The sum of a² + b²: only the sum of the two variances is needed.
     squares: u32,
     products: u32,
 }
@@ -110,7 +110,7 @@ impl Sums {
         }
     }
 
-    /// The index of one window.
+    /// The SSIM of one window.
     fn ssim(self) -> f64 {
         const C1: f64 = (0.01 * 255.0) * (0.01 * 255.0);
         const C2: f64 = (0.03 * 255.0) * (0.03 * 255.0);
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Texture and a gradient, and a coarser, darker, noisy version.
+    /// A picture with texture and a gradient, and a coarser, darker, noisy version of it.
     fn pair() -> (Luma, Luma) {
         let one = |x: usize, y: usize| ((x * 7 + y * 13) % 61 + x + y) as u8;
         let other = |x: usize, y: usize| {
@@ -192,7 +192,7 @@ mod tests {
         assert!((one.ssim(&other).unwrap() - SSIM).abs() < 1e-6);
         assert_eq!(one.ssim(&other), other.ssim(&one), "whichever comes first");
     }
-    /// Computed independently with numpy, window by window from the definitions.
+    /// Computed independently with numpy from the definitions, window by window.
     const PSNR: f64 = 30.795_414_290;
     const SSIM: f64 = 0.971_994_020;
 }

@@ -1,6 +1,6 @@
-//! A world that encodes the viewing direction: coloured poles all around, 15° apart, in six colours.
+//! A world that encodes the viewing direction. Coloured poles in six colours stand all around, 15° apart.
 //!
-//! All rows of its picture are equal, so one suffices to read the angle.
+//! All rows of its picture are equal, so one row is sufficient to read the angle.
 
 use openuvr_proto::units::Size;
 
@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 const APART: f64 = 15.0;
 /// Width of a pole, in degrees.
 const WIDTH: f64 = 2.0;
-/// Blue, green, red: each is on or off.
+/// The colours of the poles. Each of blue, green and red is on or off.
 const COLOURS: [[bool; 3]; 6] = [
     [false, false, true],
     [false, true, false],
@@ -17,23 +17,24 @@ const COLOURS: [[bool; 3]; 6] = [
     [true, true, false],
     [true, false, true],
 ];
-/// Distance between poles of one colour. An angle is known up to a multiple of it.
+/// Distance between two poles of the same colour, in degrees. An angle is only known modulo this distance.
 pub(super) const PERIOD: f64 = APART * 6.0;
 
 /// Half of an eye's field of view, horizontally and vertically.
 pub(super) const HALF: f64 = 45.0;
 
-/// Minimum number of pixels of one colour. Fewer are noise of the codec.
+/// Minimum number of adjacent pixels of one colour that count as a pole. Fewer pixels are noise from the codec.
 const LEAST: usize = 4;
 
-/// Degrees to the left of the axis for each column of an eye's picture.
+/// The direction of each column of an eye's picture, in degrees to the left of the axis.
 fn columns(width: u32) -> impl Iterator<Item = f64> {
     let half = f64::from(width) / 2.0;
     let focal = half / HALF.to_radians().tan();
     (0..width).map(move |x| ((half - f64::from(x) - 0.5) / focal).atan().to_degrees())
 }
 
-/// Draws the view of both eyes at `yaw` degrees to the left, side by side, as packed BGRX of `size`.
+/// Draws the views of both eyes side by side, for a head that is turned by `yaw` degrees to the left. `bytes` is packed
+/// BGRX of `size`.
 pub(super) fn draw(yaw: f64, size: Size, bytes: &mut [u8]) {
     let row = size.width as usize * 4;
     let Some((first, rest)) = bytes.split_at_mut_checked(row) else {
@@ -57,20 +58,20 @@ pub(super) fn draw(yaw: f64, size: Size, bytes: &mut [u8]) {
     }
 }
 
-/// The yaw to the left, in degrees, of an eye with this row of packed BGRX, up to a multiple of
-/// [`PERIOD`]; `None` without a pole.
+/// The yaw to the left of an eye, in degrees modulo [`PERIOD`]. `row` is a row of its picture, in packed BGRX. `None`
+/// if the row contains no pole.
 pub(super) fn read(row: &[u8]) -> Option<f64> {
     let width = u32::try_from(row.len() / 4).ok()?;
     let mut best: Option<f64> = None;
     let mut yaw = None;
-    // The current pole: its colour, the sum of its angles, its pixels.
+    // The current pole: its colour, the sum of the angles of its pixels, and their number.
     let mut pole: Option<(usize, f64, usize)> = None;
     let mut found = |pole: Option<(usize, f64, usize)>| {
         let Some((colour, sum, count)) = pole.filter(|(_, _, count)| *count >= LEAST) else {
             return;
         };
         let angle = sum / count as f64;
-        // The pole nearest to the middle is the sharpest.
+        // Use the pole nearest to the middle, because it is the sharpest.
         if best.is_none_or(|best| angle.abs() < best) {
             best = Some(angle.abs());
             yaw = Some((colour as f64 * APART - angle).rem_euclid(PERIOD));

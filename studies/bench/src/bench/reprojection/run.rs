@@ -1,5 +1,5 @@
-//! One run: a host in this process that draws with the received pose, a link with a delay, a client with a scripted head on
-//! a virtual display, and a reader of that display.
+//! One run. A host in this process draws with the received pose. The link has a delay. A client with a scripted head
+//! displays the pictures on a virtual display, which a reader reads.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -34,10 +34,10 @@ use super::around;
 /// Half of the interpupillary distance, in metres.
 const HALF_APART: f32 = 0.0315;
 
-/// Timeout of pairing and the first pictures.
+/// Time limit for pairing and the first pictures.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Polling interval of new poses.
+/// Interval at which new poses are polled.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Parameters of a run.
@@ -48,9 +48,9 @@ pub(super) struct RunSetup<'a> {
     /// Degrees per second.
     pub(super) speed: f64,
     pub(super) round_trip: Duration,
-    /// The client's `--reproject-backend`; `None`: no reprojection.
+    /// The client's `--reproject-backend`; `None` for no reprojection.
     pub(super) with: Option<&'a str>,
-    /// Duration of the measurement, and of the warm-up before it.
+    /// Duration of the measurement. `warm_up` is the duration of the warm-up before it.
     pub(super) lasting: Duration,
     pub(super) warm_up: Duration,
     pub(super) dir: &'a Path,
@@ -59,14 +59,14 @@ pub(super) struct RunSetup<'a> {
 /// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunResult {
-    /// Angular error of each visible picture against the head, in degrees.
+    /// Angular error of each visible picture relative to the head, in degrees.
     pub(super) errors: Vec<f64>,
-    /// The client's report of the cost of a picture.
+    /// The client's report of the cost of reprojecting a picture.
     pub(super) cost: Option<String>,
 }
 
-/// The head's yaw over time, as reported by the client: nanoseconds of the monotonic clock, which
-/// host and client share on one machine, and degrees.
+/// A yaw over time: the head's, as reported by the client, or the pictures'. Each entry has a time in nanoseconds of
+/// the monotonic clock, which host and client share on one machine, and an angle in degrees.
 type Track = Vec<(i64, f64)>;
 
 /// Runs host and client, and stops both.
@@ -124,7 +124,7 @@ fn client(
     to: SocketAddr,
     pin: &str,
 ) -> Result<Child> {
-    // Repeated whole turns to the left, continuous at the wrap.
+    // The head repeats whole turns to the left, without a jump between two turns.
     let script = setup.dir.join("head.csv");
     let turn = 360.0 / setup.speed;
     std::fs::write(&script, format!("0,0,0,0,0,0,0\n{turn},0,0,0,360,0,0\n"))?;
@@ -147,7 +147,7 @@ fn client(
     Child::start("client", client, Some(&setup.dir.join("client.log")))
 }
 
-/// Reads the left eye's middle row at each display change; records time and angle.
+/// At each display change, reads the middle row of the left eye's picture, and records time and angle.
 fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Result<Background> {
     let mut screen = Screen::open(display.name())?;
     screen.watch()?;
@@ -172,7 +172,8 @@ fn watch(display: &VirtualDisplay, eye: Size, shown: Arc<Mutex<Track>>) -> Resul
     Ok(thread?)
 }
 
-/// Draws with the newest pose until the end; returns the head's track during the measurement.
+/// Draws pictures with the newest pose until the end of the measurement. Returns the head's track during the
+/// measurement.
 fn serve(
     guest: &Guest,
     setup: &RunSetup<'_>,
@@ -191,7 +192,7 @@ fn serve(
     loop {
         let now = clock::now();
         let done = setup.warm_up + setup.lasting;
-        // The last pictures are still in transit.
+        // Continue for a round trip after the measurement, while the last pictures are in transit.
         if visible.is_some_and(|since| now.since(since) >= done + setup.round_trip) {
             return Ok(track);
         }
@@ -224,7 +225,7 @@ fn serve(
                     views: views(&posed.pose),
                     ..guest.drawn(size)
                 };
-                // None: the session is over, which the client reports.
+                // Submitting fails if the session has ended, which the client reports.
                 let _ = guest.frames().submit(Box::new(picture), drawn);
             }
         }
@@ -232,13 +233,13 @@ fn serve(
     }
 }
 
-/// Degrees to the left.
+/// The yaw of a pose, in degrees to the left.
 fn yaw(pose: &Pose) -> f64 {
     let [_, y, _, w] = pose.orientation().map(f64::from);
     (2.0 * y.atan2(w)).to_degrees()
 }
 
-/// Both eyes, each with a field of view of 90 degrees.
+/// The views of both eyes, each with a field of view of 90 degrees.
 fn views(head: &Pose) -> Option<Views> {
     let half = (around::HALF as f32).to_radians();
     let fov = FieldOfView::new(-half, half, half, -half).ok()?;
@@ -253,7 +254,7 @@ fn views(head: &Pose) -> Option<Views> {
     Some(Views::two(eye(-HALF_APART)?, eye(HALF_APART)?))
 }
 
-/// Appends the head's yaw, unwrapped.
+/// Appends the head's yaw to the track, without a jump by whole turns.
 fn follow(track: &mut Track, posed: &ReceivedPose) {
     let at = posed.sampled.0;
     let yaw = yaw(&posed.pose);
@@ -264,7 +265,7 @@ fn follow(track: &mut Track, posed: &ReceivedPose) {
     }
 }
 
-/// The head's yaw, interpolated; `None` outside of the track.
+/// The head's yaw at this time, interpolated; `None` if the time is outside the track.
 fn head_at(track: &Track, at: i64) -> Option<f64> {
     let next = track.partition_point(|(known, _)| *known < at);
     let ((t0, a), (t1, b)) = (*track.get(next.checked_sub(1)?)?, *track.get(next)?);

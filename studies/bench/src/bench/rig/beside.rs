@@ -1,4 +1,4 @@
-//! A host and a client while observers (browsers and video players) receive the same encode.
+//! Measures a host and a client while observers (browsers and video players) receive the same encode.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,13 +22,14 @@ use super::{Rig, Stream, StreamSetup};
 /// The observers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::bench) struct Observers<'a> {
-    /// The browser's program, for one observing browser.
+    /// The browser's program, or `None` for no observing browser.
     pub(in crate::bench) browser: Option<&'a str>,
-    /// The Python of a Moonlight client, for one that watches.
+    /// The Python interpreter of the observing Moonlight client, or `None` for no such client.
     pub(in crate::bench) moonlight: Option<&'a Path>,
-    /// Number of video players that receive without decoding, as if on other machines. At most four.
+    /// Number of video players, at most four. They receive without decoding, because on other machines their decoding
+    /// would not use this machine's cores.
     pub(in crate::bench) players: usize,
-    /// Whether the last player is stopped (SIGSTOP), so that it stops reading.
+    /// Whether to stop the last player with SIGSTOP, so that it does not read.
     pub(in crate::bench) stalled: bool,
 }
 
@@ -47,7 +48,7 @@ pub(in crate::bench) struct Account {
     pub(in crate::bench) subscriber: String,
     /// By outcome.
     pub(in crate::bench) outcomes: BTreeMap<String, usize>,
-    /// Number of frames between its first and last one that have no row, or two, in the record.
+    /// Number of missing and duplicate rows of this subscriber in the record, between its first and its last frame.
     pub(in crate::bench) unaccounted: usize,
 }
 
@@ -156,17 +157,17 @@ impl RunningObservers {
     }
 }
 
-/// Starts a video player that counts frames, and waits for the first.
+/// Starts a video player that counts frames, and waits for the first frame.
 fn player(url: &str, folder: &Path) -> Result<Child> {
     std::fs::create_dir_all(folder)?;
     let progress = folder.join("progress");
     let mut command = Command::new("ffmpeg");
     command
         .args(["-loglevel", "error", "-nostdin"])
-        // Otherwise ffmpeg probes seconds of the stream first. Not with -fflags nobuffer, which
-        // discards the probed data: the only key frame.
+        // Without these options, ffmpeg first probes the stream for seconds. `-fflags nobuffer` is no alternative: it
+        // discards the probed data, which include the only key frame.
         .args(["-probesize", "32", "-analyzeduration", "0"])
-        // Probing stops after one packet: with audio it could miss the video.
+        // Probing stops after one packet. That could be an audio packet, and ffmpeg would not find the video.
         .args(["-allowed_media_types", "video"])
         .args(["-rtsp_transport", "tcp", "-i", url])
         .args([
@@ -184,7 +185,7 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
         .arg("-");
     let log = folder.join("log");
     let mut player = Child::start("video player", command, Some(&log))
-        .context("a video player is needed: apt install ffmpeg")?;
+        .context("a video player is needed (apt install ffmpeg)")?;
     let until = clock::now() + CONNECT_TIMEOUT;
     while frames_of(&progress) == 0 {
         player.check()?;
@@ -219,7 +220,7 @@ impl ObserverResults {
             by.entry(subscriber).or_default().push(row);
         }
         ObserverResults {
-            // The log line of crates/cli/src/clients.rs.
+            // crates/cli/src/clients.rs writes this log line.
             encoders_opened: log
                 .lines()
                 .filter(|line| line.contains(" is open for "))
@@ -231,7 +232,7 @@ impl ObserverResults {
         }
     }
 
-    /// Frames of all subscribers with no row, or two, in the record.
+    /// Number of missing and duplicate rows of all subscribers in the record.
     pub(in crate::bench) fn unaccounted(&self) -> usize {
         self.subscribers
             .iter()

@@ -1,4 +1,4 @@
-//! A browser that plays a host's capture of the rig's display, measured at its page.
+//! Measures a browser that plays a host's capture of the rig's display. The figures come from the browser's page.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,30 +22,30 @@ use crate::machine::Load;
 pub(in crate::bench) struct BrowserSetup<'a> {
     /// The program.
     pub(in crate::bench) browser: &'a str,
-    /// Impairments of an emulated link, each way; `None`: no emulated link.
+    /// Impairments in each direction of an emulated link, or `None` for no emulated link.
     pub(in crate::bench) impaired: Option<&'a Impairment>,
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
     pub(in crate::bench) seconds: f64,
-    /// Key presses; 0: none.
+    /// Number of key presses.
     pub(in crate::bench) presses: u32,
-    /// Folder of keys, logs, the browser's profile and the record.
+    /// The folder for keys, logs, the browser's profile and the record.
     pub(in crate::bench) dir: &'a Path,
-    /// The sound server of the rig's clicks; `None`: without sound.
+    /// The sound server that plays the rig's clicks, or `None` for no sound.
     pub(in crate::bench) sound: Option<&'a str>,
 }
 
 /// Results of a browser's measurement.
 #[derive(Debug)]
 pub(in crate::bench) struct BrowserMeasurement {
-    /// Start and end, and the frames that the scene drew in between.
+    /// Start and end of the measurement, and the frames that the scene drew in between.
     pub(in crate::bench) window: [Instant; 2],
     pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
-    /// Pictures of drawn frames that were handed to the compositor; `seen` is the time of that.
+    /// Drawn frames whose pictures were handed to the compositor. `seen` is the time of the hand-over.
     pub(in crate::bench) sightings: Vec<Sighting>,
-    /// All sightings from the start.
+    /// All observations of the page since it was first watched.
     pub(in crate::bench) watched: PageObservations,
-    /// Frames per second that the browser has decoded; `None` if it was not reported.
+    /// Frames per second decoded by the browser, or `None` if the browser did not report them.
     pub(in crate::bench) decoded_fps: Option<f64>,
     /// The host's record.
     pub(in crate::bench) record: Vec<Row>,
@@ -59,8 +59,8 @@ pub(in crate::bench) struct BrowserMeasurement {
 }
 
 impl Rig<'_> {
-    /// Starts a host with a page, which writes its record to `csv`. The sound is that of the rig's clicks if `sound` is
-    /// their server.
+    /// Starts a host that serves the page and writes its record to `csv`. With `sound`, the host streams the clicks
+    /// that the rig plays on this sound server.
     pub(super) fn host_with_page(
         &self,
         (fps, bitrate): (f64, &str),
@@ -79,7 +79,7 @@ impl Rig<'_> {
         self.host_for((fps, bitrate), dir, csv, sound, &more_host)
     }
 
-    /// Starts a host that captures the first display, with these additional options, and writes its record to `csv`.
+    /// Starts a host with these additional options. The host captures the first display and writes its record to `csv`.
     pub(super) fn host_for(
         &self,
         (fps, bitrate): (f64, &str),
@@ -149,7 +149,7 @@ impl Rig<'_> {
         for press in 0..of.presses {
             browser.space(&tab, true)?;
             browser.space(&tab, false)?;
-            // Vary the phase against the frames.
+            // Vary the time of the press relative to the frames.
             let apart = Duration::from_micros(60_000 + u64::from(press) * 6_180 % 16_667);
             self.pass(apart, &mut || Ok(()))?;
         }
@@ -192,7 +192,7 @@ impl Rig<'_> {
     }
 }
 
-/// The hand-over to the compositor counts as visible.
+/// The hand-over to the compositor counts as the moment when a picture becomes visible.
 fn sighting(picture: &openuvr_testbed::chromium::ComposedPicture) -> Sighting {
     Sighting {
         frame: picture.frame,
@@ -202,7 +202,8 @@ fn sighting(picture: &openuvr_testbed::chromium::ComposedPicture) -> Sighting {
     }
 }
 
-/// An emulated link in front of the media port of the page's host; the page itself bypasses it.
+/// An emulated link in front of the media port of the host. Only media traffic passes through it; the page is loaded
+/// directly.
 fn media_link(url: &str, impaired: &Impairment) -> Result<Emulated> {
     let address = url.trim_start_matches("https://").trim_end_matches('/');
     let courses = [(); 2].map(|()| impaired.clone().into());

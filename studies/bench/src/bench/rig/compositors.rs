@@ -10,7 +10,7 @@ use crate::machine::{self, Used};
 /// The kind of the client's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bench) enum ClientWindow {
-    /// Of X11, through the compositor's Xwayland.
+    /// An X11 window, through the compositor's Xwayland.
     X11,
     /// Of Wayland.
     Wayland,
@@ -25,10 +25,10 @@ pub(super) struct Desktop {
 /// The programs that the compositors of a rig need.
 pub(in crate::bench) const PROGRAMS: [&str; 3] = ["sway", "swaymsg", "Xwayland"];
 
-const MISSING: &str = "a Wayland compositor is needed: apt install sway xwayland";
+const MISSING: &str = "a Wayland compositor is needed (apt install sway xwayland)";
 
 impl Rig<'_> {
-    /// Shows the window of subsequent clients in a compositor, which shows itself in a window of the second display.
+    /// Starts a compositor in a window of the second display. Subsequent clients show their windows in this compositor.
     pub(in crate::bench) fn show_in_compositor(&mut self, window: ClientWindow) -> Result<()> {
         let sway = Sway::start_desktop_in(self.far.name(), self.setup.size).context(MISSING)?;
         self.setup.sched.raise(sway.id(), Participant::Display);
@@ -36,7 +36,7 @@ impl Rig<'_> {
         Ok(())
     }
 
-    /// Moves the scene into a new compositor without a screen, whose output has this many refreshes per second.
+    /// Moves the scene into a new headless compositor, whose output has this refresh rate in Hz.
     pub(super) fn start_session(&mut self, refresh: u32) -> Result<()> {
         self.scene = None;
         let size = self.setup.size;
@@ -47,7 +47,7 @@ impl Rig<'_> {
         Ok(())
     }
 
-    /// The client's X display, and its additional arguments for the kind of its window.
+    /// The client's X display, and the additional arguments that select the kind of its window.
     pub(super) fn client_window(&self) -> (String, Vec<String>) {
         let far = self.far.name();
         let Some(Desktop { sway, window }) = &self.desktop else {
@@ -61,8 +61,8 @@ impl Rig<'_> {
         (display.to_owned(), vec!["--present".to_owned(), present])
     }
 
-    /// Cores of the processes of these compositors, and of parts of the host that have a separate figure (its application
-    /// and its X server), as differences from the figures of whole families.
+    /// Corrections to the cores of each family of processes. Adds the cores of these compositors to the displays. Moves
+    /// the cores of the application and of the X server that the host has started from the host to separate figures.
     pub(super) fn further_cores(&self, host: Option<u32>, used: &Used) -> Vec<(&'static str, f64)> {
         let mut further = Vec::new();
         for (name, sway) in [
@@ -82,7 +82,7 @@ impl Rig<'_> {
         further
     }
 
-    /// The scene's process, if it has a separate one.
+    /// The process of the scene, or `None` if the scene is not a separate process.
     pub(super) fn scene_process(&self, host: u32) -> Option<u32> {
         match &self.scene {
             Some(scene) => Some(scene.id()),

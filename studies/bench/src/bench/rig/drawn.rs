@@ -9,26 +9,26 @@ use openuvr_proto::time::Instant;
 use openuvr_testbed::reader::Reader;
 use openuvr_testbed::screen::{Area, Screen};
 
-/// Where the newest drawn frame is read.
+/// The source of the number of the newest drawn frame.
 pub(super) enum Drawn<'a> {
-    /// On the scene's own X display, with the area of the bar code.
+    /// The scene's own X display, and the area of the bar code on it.
     Display { screen: Box<Screen>, area: Area },
-    /// On the measured display, for a scene whose own display only the host can read. A frame that has been drawn and is
-    /// still in transit does not count yet: with a latency of less than a frame's period, this is at most one at each end of
-    /// the measurement. Lost frames between two visible ones count as drawn, but frames after the last visible one do not,
-    /// so a stream that stops for good does not affect the share of complete frames.
+    /// The measured display, for a scene whose own display only the host can read. A drawn frame that is still in
+    /// transit does not count yet. With a latency of less than a frame's period, this concerns at most one frame at
+    /// each end of the measurement. Lost frames between two visible frames count as drawn. Frames after the last
+    /// visible one do not, so the share of complete frames stays high even if the stream stops for good.
     Visible(&'a Reader),
 }
 
 impl Drawn<'_> {
-    /// Reads the X display with this name, which shows the scene.
+    /// Opens the X display with this name. The scene must draw on this display.
     pub(super) fn open(display: &str) -> Result<Drawn<'static>> {
         let screen = Box::new(Screen::open(display)?);
         let area = again(|| screen.find_code(&mut Vec::new()))?;
         Ok(Drawn::Display { screen, area })
     }
 
-    /// The time of the reading, and the number of the visible frame.
+    /// The number of the newest frame, and the time at which it was read.
     pub(super) fn newest(&self) -> Result<(Instant, u32)> {
         let frame = match self {
             Drawn::Display { screen, area } => {
@@ -40,7 +40,8 @@ impl Drawn<'_> {
     }
 }
 
-/// Timeout of a picture. With all cores busy decoding video in a browser, the scene has not been scheduled for a second.
+/// Timeout of reading a frame's number. While video decoding in a browser used all cores, the scene was once not
+/// scheduled for a second.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries until there is a result.

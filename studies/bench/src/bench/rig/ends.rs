@@ -1,4 +1,4 @@
-//! Both ends of the client's pictures.
+//! Reads the first and the last rows of the client's pictures.
 
 use anyhow::Result;
 use openuvr_testbed::reader::{BothEnds, Reader};
@@ -6,12 +6,13 @@ use openuvr_testbed::reader::{BothEnds, Reader};
 use super::Rig;
 
 impl Rig<'_> {
-    /// Makes subsequent scenes draw their code at both ends of their pictures, and subsequent streams read both.
+    /// Makes subsequent scenes draw their bar code at the top and at the bottom of each picture, and subsequent streams
+    /// read both codes.
     pub(in crate::bench) fn read_both_ends(&mut self) {
         self.both_ends = Some(Vec::new());
     }
 
-    /// The pictures of the last stream, if both ends were read.
+    /// The pictures of the last stream. Empty unless both ends were read.
     pub(in crate::bench) fn take_both_ends(&mut self) -> Vec<BothEnds> {
         self.both_ends
             .as_mut()
@@ -19,7 +20,7 @@ impl Rig<'_> {
             .unwrap_or_default()
     }
 
-    /// Starts to read the second display.
+    /// Starts a reader of the second display.
     pub(super) fn reader(&self) -> Result<Reader> {
         let (display, sched) = (self.far.name(), self.setup.sched);
         match self.both_ends {

@@ -16,13 +16,13 @@ use openuvr_clock as clock;
 /// Time from one picture to the next.
 const APART: Duration = Duration::from_millis(90);
 
-/// Pictures to compare: the sighting, the drawn picture, and the displayed one.
+/// Pictures to compare: the sighting, the drawn picture, and the displayed picture of the same frame.
 #[derive(Default)]
 pub(super) struct Pictures(Vec<(Sighting, Shot, Shot)>);
 
 impl Pictures {
-    /// The luma PSNR of each, in dB. Call it only after the stream has ended, because it takes a third of a core, which a
-    /// stream without real-time scheduling would lack.
+    /// The luma PSNR of each displayed picture, in dB. Call this only after the stream has ended: the comparison uses a
+    /// third of a core, and a stream without real-time scheduling would be short of it.
     pub(super) fn compared(&self) -> Vec<(Sighting, f64)> {
         let ratio = |(sighting, drawn, shown): &(Sighting, Shot, Shot)| {
             Some((*sighting, psnr(drawn, shown)?))
@@ -32,7 +32,7 @@ impl Pictures {
 }
 
 impl Rig<'_> {
-    /// Captures pictures of the same frame number from both displays.
+    /// Captures pairs of pictures with the same frame number, one picture from each display.
     pub(super) fn pictures(&self, reader: &Reader) -> Result<Pictures> {
         let mut pictures = Pictures::default();
         let Some(area) = reader.area() else {

@@ -1,4 +1,4 @@
-//! A Moonlight client of a host that captures the rig's first display.
+//! Measures a Moonlight client of a host that captures the rig's first display.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,28 +14,28 @@ use super::{Rig, Stream};
 /// Parameters of a measured Moonlight client.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct MoonlightSetup<'a> {
-    /// A Python with the packages of the client.
+    /// A Python interpreter with the packages of the client.
     pub(in crate::bench) python: &'a Path,
     /// Frames per second and bitrate of the host.
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: Bitrate,
     pub(in crate::bench) seconds: f64,
-    /// Folder of keys, logs and the record.
+    /// The folder for keys, logs and the record.
     pub(in crate::bench) dir: &'a Path,
 }
 
 /// A client to start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MoonlightClient<'a> {
-    /// A Python with the packages of the client.
+    /// A Python interpreter with the packages of the client.
     pub(super) python: &'a Path,
-    /// The X display that shows the pictures; `None`: they are decoded and discarded.
+    /// The X display that shows the pictures. If `None`, the client decodes and discards them.
     pub(super) display: Option<&'a str>,
     /// The requested mode.
     pub(super) size: Size,
     pub(super) fps: f64,
     pub(super) bitrate: Bitrate,
-    /// The host's folder, and one for the client's files.
+    /// The host's folder, and a folder for the client's files.
     pub(super) host_dir: &'a Path,
     pub(super) dir: &'a Path,
 }
@@ -43,14 +43,14 @@ pub(super) struct MoonlightClient<'a> {
 /// The client's program.
 const CLIENT: &str = include_str!("../peers/moonlight.py");
 
-/// The PIN. Any value works, because no other Moonlight client of the host pairs.
+/// The PIN. Any value works, because no other Moonlight client pairs with the host.
 const PIN: &str = "2718";
 
-/// The options of a host for Moonlight clients.
+/// The host's options that make it serve Moonlight clients.
 pub(super) const SERVES: [&str; 2] = ["--moonlight", "127.0.0.1:0"];
 
 impl MoonlightClient<'_> {
-    /// Pairs with the host and starts to play, or to watch if another client plays.
+    /// Pairs with the host and starts to play. If another client plays already, this client only watches.
     pub(super) fn start(&self, host: &mut Child) -> Result<Child> {
         let address = pair::moonlight_of(host)?;
         std::fs::create_dir_all(self.dir)
@@ -83,8 +83,8 @@ impl MoonlightClient<'_> {
 }
 
 impl Rig<'_> {
-    /// Measures a Moonlight client that is shown on the second display. The host's record gives the steps up to the
-    /// network.
+    /// Measures a Moonlight client that shows the pictures on the second display. The host's record gives the steps up
+    /// to the network.
     pub(in crate::bench) fn moonlight(&mut self, of: &MoonlightSetup<'_>) -> Result<Stream> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");

@@ -1,4 +1,4 @@
-//! Another program's sender and receiver between the displays, measured like a host and a client.
+//! Measures a sender and a receiver of another program between the displays, like a host and a client.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::{Case, Rig, Stream, StreamSetup};
 /// The sender and receiver to measure.
 #[derive(Debug)]
 pub(in crate::bench) struct PeerSetup<'a> {
-    /// Sends the display [`Rig::near`].
+    /// Streams the display [`Rig::near`].
     pub(in crate::bench) sender: Command,
     /// Displays on [`Rig::far`].
     pub(in crate::bench) receiver: Command,
@@ -25,13 +25,13 @@ pub(in crate::bench) struct PeerSetup<'a> {
     /// Traffic counters of the emulated link between them, if there is one.
     pub(in crate::bench) meter: Option<Meter>,
     pub(in crate::bench) seconds: f64,
-    /// Key presses; 0: none.
+    /// Number of key presses.
     pub(in crate::bench) presses: u32,
-    /// Folder of the logs.
+    /// The folder for logs.
     pub(in crate::bench) dir: &'a Path,
 }
 
-/// The end that starts first, because it opens the port to which the other connects.
+/// The program that starts first, because it opens the port to which the other program connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bench) enum Listens {
     /// A UDP port of the receiver.
@@ -51,7 +51,8 @@ impl Rig<'_> {
         self.far.name()
     }
 
-    /// Measures a host and a client with an emulated link that counts traffic between them; see [`Pair::start_over`].
+    /// Measures a host and a client with an emulated link between them, which counts their traffic; see
+    /// [`Pair::start_over`].
     pub(in crate::bench) fn stream_over(
         &mut self,
         of: &StreamSetup<'_>,
@@ -120,7 +121,7 @@ impl Rig<'_> {
     }
 }
 
-/// Every frame seen counts.
+/// The result of a program that writes no record: every displayed frame counts as complete.
 pub(super) fn without_record(case: Case, reaction_ms: Vec<f64>, pictures: &Pictures) -> Stream {
     Stream {
         case,

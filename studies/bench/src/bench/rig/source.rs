@@ -1,4 +1,4 @@
-//! Where the pictures come from.
+//! The source of the pictures.
 
 use openuvr_proto::units::Size;
 use openuvr_testbed::pair::Serve;
@@ -8,22 +8,25 @@ use openuvr_testbed::pair::Serve;
 pub(in crate::bench) enum Source {
     /// The scene is a separate process, and the host captures its display.
     Screen,
-    /// Like [`Source::Screen`], with the host of this program, which accepts the option [`crate::baseline::OPTION`].
+    /// Like [`Source::Screen`], but with the host that is built into this program, which accepts the option
+    /// [`crate::baseline::OPTION`].
     OwnHost,
-    /// The scene is a program of a Wayland compositor without a screen, and the host captures that.
+    /// The scene is a program of a headless Wayland compositor, and the host captures that compositor.
     Session {
-        /// Refreshes per second of its output. A commit waits for the next one.
+        /// Refreshes per second of the compositor's output. A commit waits for the next refresh.
         refresh: u32,
     },
-    /// The host starts a display, and the scene on it. This is the value of the host's option `--virtual-with`.
+    /// The host starts a display, and the scene on that display. The string is the value of the host's option
+    /// `--virtual-with`.
     Virtual(&'static str),
-    /// The host draws the scene itself and submits its pictures. This is the value of the host's option `--submit`.
+    /// The host draws the scene itself and submits its pictures. The string is the value of the host's option
+    /// `--submit`.
     Submit(&'static str),
-    /// `openuvr run` starts the scene, with the host in its process.
+    /// `openuvr run` starts the scene, and the host runs in the scene's process.
     Hook,
     /// The scene streams itself through the C API.
     Api {
-        /// Whether the scene waits until each picture is sent.
+        /// Whether the scene waits after each picture until it has been sent.
         synchronous: bool,
     },
 }
@@ -44,8 +47,8 @@ impl Source {
         !matches!(self, Source::Session { .. } | Source::Virtual(_))
     }
 
-    /// The server: with the arguments of the scene or of the program with it, the socket of the compositor that shows the
-    /// scene, and the scene's size.
+    /// The program that serves the stream. `scene` is the arguments of the scene, or of the program that contains it.
+    /// `session` is the socket of the compositor that shows the scene. `size` is the scene's size.
     pub(super) fn serve<'a>(
         self,
         scene: &'a [String],

@@ -1,4 +1,4 @@
-//! The cost of a still picture.
+//! Measures the cost of a still picture.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::Rig;
 use crate::machine;
 
-/// The time until a still picture is sent in its final quality (guess; the static refinement takes a second). The scene
-/// is stopped for longer than this.
+/// The time until a still picture has been sent in its final quality (guess; the static refinement takes a second). The
+/// host's cores are measured only after this time.
 pub(in crate::bench) const SETTLE: Duration = Duration::from_secs(3);
 
-/// A stopped process (SIGSTOP), which continues when this is dropped.
+/// A process stopped by SIGSTOP. It continues when this value is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -31,13 +31,13 @@ impl Drop for Stopped {
 }
 
 impl Rig<'_> {
-    /// Makes subsequent streams measure the host's cores while the scene is stopped, for this time.
+    /// Makes subsequent streams also stop the scene for this time, and measure the host's cores meanwhile.
     pub(in crate::bench) fn measure_still(&mut self, seconds: f64) {
         self.still = Some(Duration::from_secs_f64(seconds));
     }
 
-    /// Cores of the host by itself, without its children, while the scene is stopped, so that its picture does not change.
-    /// `None` if this is not requested, or if the scene has no separate process.
+    /// Cores used by the host, without its child processes, while the scene is stopped and its picture does not change.
+    /// `None` if this measurement was not requested, or if the scene is not a separate process.
     pub(super) fn still_cores(
         &self,
         host: u32,

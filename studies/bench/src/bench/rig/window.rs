@@ -1,4 +1,4 @@
-//! A browser's window on the rig's second display, read like any other window.
+//! Measures a browser's window on the rig's second display by reading its pixels, like any other window.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +19,12 @@ use super::{Rig, Stream};
 pub(in crate::bench) enum WindowContent {
     /// The page of a host that captures the scene.
     Page {
-        /// Number of pixels by which the video element is smaller than the display; 0 shows the picture unscaled.
+        /// The video element is this number of pixels narrower and lower than the display. With 0, the picture is not
+        /// scaled.
         less: u32,
     },
-    /// A page without a host that draws pictures at the scene's rate, and copies them on requestAnimationFrame.
+    /// A page that needs no host. It draws pictures at the scene's rate, and copies them to the canvas in
+    /// requestAnimationFrame callbacks.
     Own {
         /// Whether the canvas is desynchronized.
         desynchronized: bool,
@@ -40,20 +42,21 @@ pub(in crate::bench) struct WindowSetup<'a> {
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
     pub(in crate::bench) seconds: f64,
-    /// Key presses on the window's display; 0: none.
+    /// Number of key presses on the window's display.
     pub(in crate::bench) presses: u32,
-    /// Folder of keys, logs, the browser's profile and the record.
+    /// The folder for keys, logs, the browser's profile and the record.
     pub(in crate::bench) dir: &'a Path,
 }
 
-/// The page without a host.
+/// The script of the page that needs no host.
 const OWN: &str = include_str!("../../../assets/floor.js");
 
-/// Duration of the browser's trace, which is a load in itself and follows the measurement.
+/// Duration of the browser's trace. It follows the measurement, because tracing loads the machine.
 const TRACED: Duration = Duration::from_secs(2);
 
 impl Rig<'_> {
-    /// Measures a browser's window. The host's record gives the steps, but does not select frames.
+    /// Measures a browser's window. The host's record gives the durations of the steps, but does not restrict the
+    /// frames that count.
     pub(in crate::bench) fn window(&mut self, of: &WindowSetup<'_>) -> Result<(Stream, Slices)> {
         match of.shows {
             WindowContent::Page { less } => self.page(of, less),
@@ -135,7 +138,8 @@ impl Rig<'_> {
         browser.stop_trace()
     }
 
-    /// Reduces a page to its video, as in full screen but without the browser's notice over the picture.
+    /// Reduces a page to its video. Full screen would do the same, but the browser would show a notice over the
+    /// picture.
     fn alone_in_window(&self, less: u32) -> String {
         let size = self.setup.size;
         let (width, height) = (size.width - less, size.height - less);

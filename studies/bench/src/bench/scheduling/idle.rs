@@ -6,7 +6,8 @@ use std::io::Write as _;
 /// The request's device (Documentation/power/pm_qos_interface.rst of Linux).
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// While it lives, no core of the machine enters an idle state that takes time to leave. Idle cores poll, at full power.
+/// While this value exists, no core of the machine enters an idle state that takes time to leave. Idle cores poll, at
+/// full power.
 #[derive(Debug)]
 pub(super) struct Awake {
     /// The request ends when the file is closed.
@@ -17,7 +18,7 @@ impl Awake {
     /// Makes the request.
     ///
     /// # Errors
-    /// Returns the system's message and a remedy.
+    /// Returns the system's error message and a remedy.
     pub(super) fn request() -> Result<Awake, String> {
         let failed = |error: std::io::Error| format!("{DEVICE}: {error}; run as root");
         let mut file = OpenOptions::new()

@@ -1,4 +1,4 @@
-//! One measurement: a thread wakes another one periodically.
+//! One measurement: a thread periodically wakes another thread.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use serde::Serialize;
 use super::Micros;
 use super::idle::Awake;
 
-/// How long before a message is due its receiver starts to spin, which is the p99 of a timer's wake-up latency here (the
-/// floor of `openuvr lab jitter`).
+/// The receiver starts to spin at this time before a message is due. It is the p99 of a timer's wake-up latency on this
+/// machine (the floor of `openuvr lab jitter`).
 const LEAD: Duration = Duration::from_micros(150);
-/// The maximum time that it spins before it sleeps: a tenth of a core at 240 messages per second.
+/// The receiver spins for at most this time before it sleeps. This is a tenth of a core at 240 messages per second.
 const SPIN: Duration = Duration::from_micros(400);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -35,17 +35,17 @@ pub(super) enum Primitive {
 /// Placement of the threads, and the state of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
-    /// On any cores; real-time or not.
+    /// Both threads run on any cores. `true` makes them real-time threads.
     Anywhere(bool),
-    /// Both on one core; real-time or not.
+    /// Both threads run on one core. `true` makes them real-time threads.
     OneCore(bool),
-    /// Real-time, on any cores, and no core sleeps.
+    /// Real-time threads on any cores, while no core of the machine sleeps.
     Awake,
-    /// Real-time, each on its own core, and the receiver spins when a message is due.
+    /// Real-time threads, each on its own core. The receiver spins when a message is due.
     Spinning,
 }
 
-/// All of them, in the order of the table.
+/// All conditions, in the order of the table.
 pub(super) const CONDITIONS: [Condition; 6] = [
     Condition::Anywhere(false),
     Condition::OneCore(false),
@@ -56,8 +56,8 @@ pub(super) const CONDITIONS: [Condition; 6] = [
 ];
 
 impl Condition {
-    /// The primitives measured under this condition. Only a channel can be polled without a system call, so only a channel
-    /// is spun on.
+    /// The primitives measured under this condition. Only a channel can be polled without a system call, so an eventfd
+    /// is not measured with a spinning receiver.
     pub(super) fn primitives(self) -> &'static [Primitive] {
         match self {
             Condition::Spinning => &[Primitive::Channel],
@@ -99,9 +99,9 @@ pub(super) struct Cell {
     /// The threads' actual policy, such as `FIFO 45`.
     policy: String,
     pub(super) real_time: bool,
-    /// Such as `one core`; empty: no special condition.
+    /// The special condition, such as `one core`. Empty if there is none.
     how: &'static str,
-    /// Messages that were handed over; `us.count` of them were received.
+    /// Number of messages that the sender handed over. The receiver received `us.count` of them.
     pub(super) sent: usize,
     pub(super) us: Micros,
     /// The receiver's CPU use, in cores.
@@ -109,7 +109,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// For a line of a table.
+    /// The name for a line of the table.
     pub(super) fn name(&self) -> String {
         let primitive = match self.primitive {
             Primitive::Eventfd => "eventfd",
@@ -120,11 +120,11 @@ impl Cell {
     }
 }
 
-/// A receiver's result: microseconds, and its CPU time.
+/// A receiver's result: the latency of each message in microseconds, and the thread's CPU time.
 type Received = (Vec<f64>, Duration);
 
-/// Measures one primitive. The sender is paced, and the receiver sleeps between messages. The inner error is the reason why
-/// this machine does not support the condition.
+/// Measures one primitive. The sender sends at a fixed rate, and the receiver waits for each message. The inner error
+/// is the reason why this machine does not support the condition.
 pub(super) fn cell(
     primitive: Primitive,
     way: Condition,
@@ -156,7 +156,7 @@ pub(super) fn cell(
     };
     let count = (pace.rate * pace.seconds).ceil() as u32;
     let stopped = Arc::clone(stop);
-    // Number of messages sent.
+    // Sends at the given pace, and returns the number of messages sent.
     let paced = move |mut hand_over: Box<dyn FnMut(usize, Instant) -> Result<()>>| {
         pin(sender_on)?;
         let (begin, mut sent) = (clock::now(), 0);
@@ -186,7 +186,8 @@ pub(super) fn cell(
         }
         Primitive::Eventfd => {
             let waker = Waker::new()?;
-            // Count by number: one wake-up of a late receiver can cover several messages.
+            // Each message has a slot for its send time, because one wake-up of a late receiver can cover several
+            // messages.
             let stamps: Arc<[AtomicI64]> = (0..count).map(|_| AtomicI64::new(0)).collect();
             let all = Arc::new(AtomicUsize::new(usize::MAX));
             let (raised, sent, end) = (waker.clone(), stamps.clone(), all.clone());
@@ -202,7 +203,7 @@ pub(super) fn cell(
                     waker.wake();
                     Ok(())
                 }))?;
-                // One wake-up more than there are messages marks the end.
+                // An additional wake-up after those of all messages marks the end.
                 all.store(sent, Ordering::Release);
                 last.wake();
                 Ok(sent)
@@ -231,8 +232,8 @@ fn micros(sent: Instant, now: Instant) -> f64 {
     now.since(sent).as_secs_f64() * 1e6
 }
 
-/// Latencies of all messages until the channel closes. With `spins`, the receiver knows that a message is due this long
-/// after the previous one, and spins for it.
+/// Latencies of all messages until the channel closes. With `spins`, the receiver expects each message at this interval
+/// after the previous one, and spins when it is due.
 fn of_channel(inbox: &Receiver<Instant>, spins: Option<Duration>) -> Vec<f64> {
     let mut samples = Vec::new();
     let mut due: Option<Instant> = None;
@@ -265,7 +266,7 @@ fn of_eventfd(raised: &Waker, sent: &[AtomicI64], end: &AtomicUsize) -> Result<V
         let mut count = [0; 8];
         rustix::io::read(fd, &mut count)?;
         let now = clock::now();
-        // The counter since the last read (eventfd(2)).
+        // The eventfd counts the wake-ups since the last read (eventfd(2)).
         for _ in 0..u64::from_ne_bytes(count) {
             match sent.get(samples.len()) {
                 Some(sent) if samples.len() < end.load(Ordering::Acquire) => {
@@ -320,7 +321,7 @@ mod tests {
                     );
                     continue;
                 };
-                // Including wake-ups that coalesced.
+                // The count includes messages whose wake-ups were merged.
                 assert_eq!((cell.sent, cell.us.count), (100, 100), "{cell:?}");
                 assert!(cell.us.p50 >= 0.0 && cell.us.max >= cell.us.p999);
                 assert!(cell.receiver_cores > 0.0, "{cell:?}");

@@ -1,4 +1,4 @@
-//! The cost of `--scheduling-trace` of host and client for the recorded threads.
+//! The cost of `--scheduling-trace` (an option of host and client) in the threads that it records.
 
 use std::hint::black_box;
 
@@ -11,17 +11,17 @@ use serde::Serialize;
 
 use openuvr_testbed::pair::TemporaryDir;
 
-/// Number of consecutive samples. All batches together fit into a ring, so that no sample is lost, because losing samples
-/// would be cheaper.
+/// Number of consecutive samples in a batch. The samples of all batches together fit into a ring, so that none is lost.
+/// A lost sample would cost less than a recorded one, and falsify the result.
 const BATCH: u32 = 500;
 const BATCHES: u32 = 8;
 
-/// Nanoseconds, from the fastest batch, because others may have been disturbed.
+/// Nanoseconds per sample in the fastest batch. Other activity of the machine may have slowed the other batches.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
     /// At a site with recording off.
     pub(super) off: f64,
-    /// In the thread that wakes another.
+    /// In the thread that wakes another thread.
     pub(super) sent: f64,
     /// In the woken thread.
     pub(super) woke: f64,
@@ -35,7 +35,7 @@ pub(super) fn cost() -> Result<Cost> {
     let woke = |site: &WakeupSite| site.woke(black_box(past));
     let off = least(&SchedulingLatencies::default().site("off"), woke);
     let woken = least(&recording.scheduling_latencies().site("woke"), woke);
-    // Only the first of several pending wake-ups is kept: the others cost the same.
+    // The recording keeps only the first of several pending wake-ups. The later ones cost the same.
     let sent = least(
         &recording.scheduling_latencies().site("sent"),
         WakeupSite::sent,

@@ -9,15 +9,15 @@ use super::super::heading::Heading;
 use super::Measured;
 use crate::machine::QUIET;
 
-/// Targets of audio on a quiet machine with two cores, on null sinks, with packets of 5 ms.
+/// Targets of audio with null sinks and packets of 5 ms, on a quiet machine with two cores.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Targets {
-    /// From sink to sink.
+    /// Latency from the host's sink to the client's.
     p50_ms: f64,
     p99_ms: f64,
     /// Median offset to the video, in either direction.
     offset_ms: f64,
-    /// Cores at each end.
+    /// Cores used by audio, for the host and for the client.
     cores: f64,
     /// Duration of the longest concealment on a lossy link.
     concealment_ms: f64,
@@ -46,17 +46,17 @@ pub(super) struct Row {
     complete: Option<f64>,
     host_cores: Option<Range>,
     client_cores: Option<Range>,
-    /// The audio threads' share of these.
+    /// The audio threads' share of these cores.
     host_audio_cores: Option<Range>,
     client_audio_cores: Option<Range>,
-    /// From sink to sink. This and all following fields are `None` without sound.
+    /// Latency of clicks from the host's sink to the client's. This and all following fields are `None` without sound.
     sound_ms: Option<Summary>,
-    /// The same latency minus the flash's latency. Above 0, the sound is later.
+    /// The same latency minus that of the flash. If it is positive, the sound is later than the picture.
     offset_ms: Option<Summary>,
     /// From a flash's drawing to its click at the host's sink.
     made_ms: Option<Summary>,
     unheard: Option<usize>,
-    /// From capture to playback, as the client reports: the medians of each second.
+    /// Audio latency from capture to playback, as the client reports it: the medians of each second.
     reported_ms: Option<Summary>,
     /// The last target delay of each repetition.
     delay_ms: Option<Range>,
@@ -64,14 +64,14 @@ pub(super) struct Row {
     concealed: Option<u64>,
 }
 
-/// Cores used by audio: medians of the repetitions with sound minus those without.
+/// Cores used by audio: the median of the repetitions with sound minus the median of those without.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
     host: f64,
     client: f64,
 }
 
-/// Over a lossy link.
+/// Figures of one lossy link.
 #[derive(Debug, Serialize)]
 pub(super) struct LinkRow {
     name: &'static str,
@@ -81,7 +81,7 @@ pub(super) struct LinkRow {
     /// The last target delay.
     delay_ms: Option<f64>,
     concealed: Option<u64>,
-    /// The longest concealment, with the silence after it.
+    /// The duration of the longest concealment, including the silence after it.
     longest_ms: Option<f64>,
 }
 
@@ -228,9 +228,9 @@ impl Report {
             }
         };
         all("click, host's sink to client's", row.sound_ms);
-        all("less the flash's latency", row.offset_ms);
-        all("flash drawn to click made", row.made_ms);
-        all("reported by the client, by seconds", row.reported_ms);
+        all("minus the flash's latency", row.offset_ms);
+        all("from drawing the flash to the click", row.made_ms);
+        all("reported by the client, each second", row.reported_ms);
         if let Some(delay) = &row.delay_ms {
             println!("{:<36} {:.1} ms", "target buffer", delay.median);
         }
@@ -243,7 +243,7 @@ impl Report {
         for link in &self.links {
             println!("\n{}", link.name);
             all("click, host's sink to client's", link.sound_ms);
-            all("less the flash's latency", link.offset_ms);
+            all("minus the flash's latency", link.offset_ms);
             if let (Some(delay), Some(concealed), Some(longest)) =
                 (link.delay_ms, link.concealed, link.longest_ms)
             {

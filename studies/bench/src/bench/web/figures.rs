@@ -1,4 +1,4 @@
-//! Figures of a browser's runs. A value: no clock, no process.
+//! Figures of a browser's runs. This module computes from recorded values; it reads no clock and starts no process.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::bench::rig::BrowserMeasurement;
 
-/// A frame's steps to a browser, which does not report Decoded.
+/// The steps of a frame to a browser. A browser does not report Decoded.
 const STEPS: [(&str, &str); 8] = [
     ("drawn", "Captured"),
     ("Captured", "Converted"),
@@ -24,28 +24,29 @@ const STEPS: [(&str, &str); 8] = [
     ("Captured", "Submitted"),
 ];
 
-/// Maximum delay of a press; a later effect belongs to another one.
+/// Maximum delay of a press. A later effect belongs to another press.
 const LATEST: Duration = Duration::from_millis(200);
 
 /// One measurement.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) browsing: BrowserMeasurement,
-    /// Delays of its audio, if any.
+    /// Delays of the audio, or `None` without sound.
     pub(super) lateness: Option<Lateness>,
 }
 
-/// A browser, over its repetitions.
+/// The figures of a browser over all its repetitions.
 #[derive(Debug, Serialize)]
 pub(super) struct Browser {
     pub(super) name: &'static str,
-    /// Drawn to handed to the compositor (Submitted), of every picture with a readable number.
+    /// From drawing to the hand-over to the compositor (Submitted), for every picture with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
-    /// Frames per second drawn by the scene; decoded by the browser (only from complete frames, because it does not decode a
-    /// frame that lacks a packet); passed to its compositor; reported to the page as handed over; and complete in the host's
-    /// record. A compositor takes one picture for each of its 60 slots a second, so if there are two pictures in one slot,
-    /// only the second is reported to the page.
+    /// Frames per second drawn by the scene (`drawn_fps`); decoded by the browser (`decoded_fps`); passed to the
+    /// browser's compositor (`presented_fps`); complete in the host's record (`complete_fps`); and reported to the page
+    /// as handed over (`handed_fps`). The browser decodes only complete frames, because it does not decode a frame that
+    /// lacks a packet. Its compositor takes one picture in each of its 60 slots per second. If two pictures fall into
+    /// one slot, only the second is reported to the page.
     pub(super) drawn_fps: Option<Range>,
     pub(super) decoded_fps: Option<Range>,
     pub(super) presented_fps: Option<Range>,
@@ -61,18 +62,19 @@ pub(super) struct Browser {
     pub(super) page_ms: Option<Summary>,
     /// Lost presses.
     pub(super) presses_lost: usize,
-    /// A click from the host's sink to the browser's, and the same less the latency of its flash to the hand-over.
+    /// The latency of a click from the host's sink to the browser's sink; and the same minus the latency of its flash
+    /// to the hand-over.
     pub(super) sound_ms: Option<Summary>,
     pub(super) offset_ms: Option<Summary>,
-    /// Clicks of the host's sink without a counterpart at the browser's; `None` means no sound.
+    /// Number of clicks at the host's sink without a counterpart at the browser's sink. `None` without sound.
     pub(super) unheard: Option<usize>,
     pub(super) host_cores: Option<Range>,
     pub(super) browser_cores: Option<Range>,
-    /// Maximum over the runs of the p99 of the emulated link's own lateness.
+    /// The p99 of the emulated link's own lateness in each run; the maximum over all runs.
     pub(super) link_late_ms: Option<f64>,
-    /// The browser's own counters, of each run from its start.
+    /// The browser's own counters, one set for each run. They count from the start of the run.
     pub(super) statistics: Vec<Statistics>,
-    /// Pictures with an unreadable bar code, and pictures replaced before they could be read.
+    /// Number of pictures with an unreadable bar code, and number of pictures replaced before they could be read.
     pub(super) unreadable: u64,
     pub(super) replaced: u64,
 }
@@ -141,8 +143,8 @@ fn complete(run: &BrowserMeasurement) -> usize {
         .count()
 }
 
-/// Pictures per second that the browser gave to its compositor, between the first and the last
-/// picture in the window that were reported to the page.
+/// Pictures per second that the browser passed to its compositor. Counts from the first to the last picture reported to
+/// the page in the window.
 fn presented(run: &BrowserMeasurement) -> Option<f64> {
     let [from, to] = run.window;
     let pictures = run.watched.pictures.iter();
@@ -153,7 +155,7 @@ fn presented(run: &BrowserMeasurement) -> Option<f64> {
     (seconds > 0.0).then(|| last.presented.saturating_sub(first.presented) as f64 / seconds)
 }
 
-/// The longest time without a new picture, ms; the window's ends count as pictures.
+/// The longest time without a new picture, in ms. The start and the end of the measurement count as pictures.
 fn longest_freeze(run: &BrowserMeasurement) -> f64 {
     let [from, to] = run.window;
     let seen = run.watched.pictures.iter().map(|picture| picture.at);
@@ -163,7 +165,7 @@ fn longest_freeze(run: &BrowserMeasurement) -> f64 {
     gaps.max().unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// Durations of each step, over all runs.
+/// Durations of each step, from all runs.
 fn steps(runs: &[Run]) -> Vec<Step> {
     let (mut sightings, mut rows) = (Vec::new(), Vec::new());
     for Run { browsing, .. } in runs {
@@ -176,13 +178,13 @@ fn steps(runs: &[Run]) -> Vec<Step> {
 /// A press that arrived at the application.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Press {
-    /// From the browser's event to the page, ms.
+    /// From the browser's creation of the event to its arrival at the page, ms.
     page_ms: f64,
-    /// From there to the application.
+    /// From the page to the application, ms.
     arrived_ms: f64,
 }
 
-/// The page's keys that arrived at the host, each with the first arrival after it.
+/// The page's key presses that arrived at the host, each paired with the first arrival after it.
 fn presses(keys: &[[Instant; 2]], received: &[Instant]) -> Vec<Press> {
     let mut left = received.iter().copied().peekable();
     let mut found = Vec::new();
@@ -208,7 +210,8 @@ mod tests {
         Instant(ms * 1_000_000)
     }
 
-    /// Pictures of frames, with drawing and hand-over times in milliseconds after the start.
+    /// A measurement with these pictures: frame number, and times of drawing and of hand-over in milliseconds after the
+    /// start.
     fn browsing(pictures: &[(u32, u64, i64)]) -> BrowserMeasurement {
         let handed = pictures
             .iter()
@@ -266,7 +269,7 @@ mod tests {
         assert_eq!(browser.p99_ms.map(|range| range.median), Some(8.0));
         assert_eq!(browser.drawn_fps.map(|range| range.median), Some(60.0));
         assert_eq!(browser.decoded_fps.map(|range| range.median), Some(59.5));
-        // Another one, 18 ms later.
+        // The second picture was handed over 18 ms after the first.
         let presented = browser.presented_fps.unwrap().median;
         assert!((presented - 1.0 / 0.018).abs() < 1e-6, "{presented}");
         assert_eq!((browser.unheard, browser.sound_ms), (None, None));

@@ -8,24 +8,24 @@ use super::observers::{Beside, MANY};
 use crate::bench::verdict::Verdict;
 use crate::machine::QUIET;
 
-/// At 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
+/// Targets at 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Goals {
-    /// Maximum, drawn to handed to the compositor.
+    /// Maximum time from drawing to the hand-over to the compositor.
     p50_ms: f64,
     p99_ms: f64,
-    /// Maximum median from the page to the application.
+    /// Maximum median time of a press from the page to the application.
     input_ms: f64,
-    /// Minimum frames per second decoded completely over the link with 1 % loss; maximum of the
-    /// longest freeze there.
+    /// Over the link with 1 % loss: the minimum rate of complete frames per second, and the maximum length of the
+    /// longest freeze.
     complete_fps: f64,
     freeze_ms: f64,
     /// Maximum median A/V offset, in either direction.
     offset_ms: f64,
-    /// Maximum observer overhead for the player.
+    /// Maximum latency that observers add for the player.
     player_p50_ms: f64,
     player_p99_ms: f64,
-    /// Maximum percentage of a core per additional observer.
+    /// Maximum cost of each additional observer, in percent of a core.
     further_percent: f64,
 }
 
@@ -101,13 +101,13 @@ pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
         let more = |of: &dyn Fn(&Beside) -> Option<Range>| less(of, stalled, alone);
         all.extend([
             Verdict::at_most(
-                "player beside a stalled, p50 added",
+                "beside a stalled player, p50 added",
                 "ms",
                 goals.player_p50_ms,
             )
             .of(more(&|way| way.p50_ms.clone()), loud),
             Verdict::at_most(
-                "player beside a stalled, p99 added",
+                "beside a stalled player, p99 added",
                 "ms",
                 goals.player_p99_ms,
             )
@@ -115,7 +115,7 @@ pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
         ]);
     }
     if !found.beside.is_empty() {
-        // Judged also on a busy machine.
+        // These targets are judged on a busy machine, too.
         let opened = found.beside.iter().map(|way| way.encoders_opened).max();
         let unaccounted: usize = found.beside.iter().map(|way| way.unaccounted).sum();
         all.extend([

@@ -10,13 +10,13 @@ use crate::bench::case::Stream;
 use crate::bench::peers::moonlight;
 use crate::bench::rig::{ObserverResults, Observers, Rig, Source, StreamSetup};
 
-/// Maximum number of video players: a host's limit per address.
+/// Number of video players in the largest case. A host serves at most this number to one address.
 pub(super) const MANY: usize = 4;
 
-/// The case with a client of each kind.
+/// The case with one observer of each kind.
 const KINDS: &str = "kinds";
 
-/// The observers, in the order of the runs.
+/// The sets of observers, in the order of the runs.
 const CASES: [(&str, &str, ObserverMix); 5] = [
     (
         "alone",
@@ -86,7 +86,7 @@ pub(super) struct ObserverCase {
     runs: Vec<(Stream, ObserverResults)>,
 }
 
-/// Our own client in one configuration, over its repetitions.
+/// The figures of our own client in one configuration over all its repetitions.
 #[derive(Debug, Serialize)]
 pub(super) struct Beside {
     pub(super) name: &'static str,
@@ -99,13 +99,13 @@ pub(super) struct Beside {
     pub(super) host_cores: Option<Range>,
     /// Number of encoders that a host opened: the maximum of the repetitions.
     pub(super) encoders_opened: usize,
-    /// Frames of all subscribers with no row, or two, in the record.
+    /// Number of missing and duplicate rows of all subscribers in the record.
     pub(super) unaccounted: usize,
     /// For each repetition, the subscribers and the outcomes of their frames.
     pub(super) company: Vec<ObserverResults>,
 }
 
-/// All configurations whose programs are installed, without runs. The browser's presence is a condition of this bench.
+/// All configurations whose programs are installed, still without runs. The bench as a whole requires the browser.
 pub(super) fn ways() -> Vec<ObserverCase> {
     let missing = moonlight::missing();
     if let Some(what) = &missing {
@@ -170,7 +170,7 @@ impl ObserverCase {
         Ok(())
     }
 
-    /// The figures of its runs; `None` without runs.
+    /// The figures of all runs of this configuration, or `None` without runs.
     pub(super) fn figures(&self) -> Option<Beside> {
         let range = |of: &dyn Fn(&Stream) -> Option<f64>| {
             Range::of(&self.streams().filter_map(of).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Video players that show our stream: drawn to visible, by the reader that all benches share.
+//! Measures video players that show our stream: drawn to visible, by the reader that all benches share.
 
 use anyhow::{Result, bail};
 use openuvr_testbed::pair::{self, Host, TemporaryDir};
@@ -18,7 +18,8 @@ const TOKEN: &str = "bench-web-token";
 /// The program of the player that receives without decoding.
 static TAKER: Need = program("ffmpeg", "ffmpeg", "-version");
 
-/// Configured as docs/clients.md advises; displayed where the reader reads.
+/// The measured players, configured as docs/clients.md advises. They show their pictures on the display that the reader
+/// reads.
 static PLAYERS: [Peer; 2] = [
     Peer {
         name: "ffplay",
@@ -75,7 +76,7 @@ impl Player {
         &self.stream
     }
 
-    /// Drawn to visible, of every frame with a readable number.
+    /// From drawing to visible, for every frame with a readable number.
     pub(super) fn latency_ms(&self) -> Option<Summary> {
         self.latency_ms
     }
@@ -95,7 +96,7 @@ pub(super) fn missing() -> Vec<&'static str> {
     (!there).then_some(TAKER.package).into_iter().collect()
 }
 
-/// Measures the installed players, once each; the others are reported with their missing packages.
+/// Measures each installed player once. For the others, reports the missing packages.
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Player>> {
     let mut found = Vec::new();
     for player in &PLAYERS {

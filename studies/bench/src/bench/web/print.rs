@@ -121,7 +121,7 @@ fn one(browser: &Browser) {
         );
     }
     all("click, host's sink to browser's", browser.sound_ms);
-    all("that, less the flash's way", browser.offset_ms);
+    all("click's latency minus the flash's", browser.offset_ms);
     if let Some(unheard) = browser.unheard {
         println!("{:<36} {unheard}", "clicks not heard");
     }
@@ -143,10 +143,10 @@ fn one(browser: &Browser) {
             counted.jitter_buffer_ms,
         );
         if counted.samples > 0 {
-            // 48 sample frames are a millisecond.
+            // The sample rate is 48 kHz, so a millisecond has 48 sample frames.
             let made_up = counted.concealed as f64 / 48.0;
             println!(
-                "  {made_up:.0} ms of sound made up, in {} pieces",
+                "  {made_up:.0} ms of sound concealed, in {} gaps",
                 counted.concealments
             );
         }
@@ -154,7 +154,7 @@ fn one(browser: &Browser) {
     if browser.unreadable + browser.replaced > 0 {
         println!(
             "{:<36} {} unreadable, {} replaced while they were read",
-            "pictures that don't count", browser.unreadable, browser.replaced
+            "pictures left out", browser.unreadable, browser.replaced
         );
     }
     if let Some(late) = browser.link_late_ms {

@@ -86,10 +86,13 @@ fn notes(analysis: &Analysis) -> Vec<String> {
         "packets were several datagrams joined by segmentation or receive offload (GSO, GRO); they \
          were cut apart by their headers, and the datagrams of a packet have the packet's time",
     );
-    note(account.joined_datagrams, "datagrams were in them");
+    note(
+        account.joined_datagrams,
+        "datagrams were joined in such packets",
+    );
     note(
         account.joined_unseen,
-        "datagrams of those were cut by the stream's usual size: too little of each packet was captured",
+        "joined datagrams were cut by the stream's usual size: too little of each packet was captured",
     );
     note(
         account.joined_uncut,
@@ -110,7 +113,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     );
     note(
         account.out_of_order,
-        "packets have an earlier time than the one before: gaps there count as 0",
+        "packets have an earlier time than the previous packet: gaps there count as 0",
     );
     note(
         analysis.beyond,
@@ -313,11 +316,11 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
         ),
     };
     if joined.swapped {
-        said +=
-            " The captures were named in the other order: packets of one arrived before they left.";
+        said += " The captures were exchanged, because packets would have arrived before they were sent: name the \
+                 server's capture first.";
     }
     if joined.one_of > 1 {
-        said += &format!(" One packet in {} was looked at.", joined.one_of);
+        said += &format!(" Only one packet in {} was examined.", joined.one_of);
     }
     println!("\n{said}");
     let lost = |crossing: &Crossing| crossing.sent - crossing.arrived;

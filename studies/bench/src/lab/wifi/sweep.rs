@@ -51,7 +51,7 @@ pub(super) fn run(
         .collect::<Result<_>>()?;
     ensure!(
         varied.len() <= 2,
-        "--vary can be used at most twice: one for the axis, one for the lines"
+        "--vary can be used at most twice: once for the axis, once for the lines"
     );
     // Parse all values first: a sweep must not fail in the middle because of its last value.
     let cases = cases(words, &varied)?;

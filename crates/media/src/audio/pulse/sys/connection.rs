@@ -1,5 +1,5 @@
-//! A connection to the sound server, with a main loop that runs in its owner's calls, and the
-//! server's modules.
+//! A connection to the sound server, and the server's modules. The connection's main loop runs only while its owner
+//! calls a method.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -27,11 +27,11 @@ pub(super) fn text(text: &str) -> Result<CString, AudioError> {
 /// Reply timeout: a starting server takes a second (guess).
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum number of iterations to process all pending messages: two for each of about thirty
-/// messages. A raised waker counts as an event in each of them.
+/// Maximum number of iterations to process all pending messages: two for each of about thirty messages. A raised waker
+/// counts as an event in every iteration, so the loop needs a limit.
 const MAX_ITERATIONS: u32 = 64;
 
-/// A connection to the server, with a main loop that runs in the calls of one thread.
+/// A connection to the server. Its main loop runs only while one thread calls a method.
 pub(in crate::audio::pulse) struct Connection {
     pub(super) functions: Arc<Functions>,
     mainloop: NonNull<MainLoop>,
@@ -53,10 +53,10 @@ pub(in crate::audio::pulse) struct Defaults {
 unsafe impl Send for Connection {}
 
 impl Connection {
-    /// Connects to `server` (`None`: `$PULSE_SERVER`, or the session's server) as `name`.
+    /// Connects to `server` (`None`: `$PULSE_SERVER`, or the session's server) under the client name `name`.
     ///
     /// # Errors
-    /// [`AudioError`] in one line with the remedy, if libpulse or the server is missing.
+    /// A one-line [`AudioError`] that states the remedy, if libpulse or the server is missing.
     pub(in crate::audio::pulse) fn open(
         server: Option<&str>,
         name: &str,
@@ -74,7 +74,7 @@ impl Connection {
             (api, (functions.context_new)(api, name.as_ptr()))
         };
         let Some(context) = NonNull::new(context) else {
-            // SAFETY: it has no other user.
+            // SAFETY: the loop has no other user.
             unsafe { (functions.mainloop_free)(mainloop.as_ptr()) };
             return Err(AudioError("libpulse is out of memory".into()));
         };
@@ -85,9 +85,8 @@ impl Connection {
             waker,
             changed: Arc::default(),
         };
-        // SAFETY: the loop calls back with this descriptor during its lifetime, and the descriptor
-        // is closed after the loop is freed: `waker` is a field of the same value. The null pointer
-        // is not read.
+        // SAFETY: the loop calls back with this descriptor during its lifetime, and the descriptor is closed after the
+        // loop is freed: `waker` is a field of the same value. The callback does not read its null data pointer.
         unsafe {
             let fd = connection.waker.0.as_raw_fd();
             ((*api).io_new)(api, fd, IO_EVENT_INPUT, woken, ptr::null_mut());
@@ -137,10 +136,10 @@ impl Connection {
         unsafe { (self.functions.context_state)(self.context.as_ptr()) }
     }
 
-    /// The library's text of its last error.
+    /// The library's message for its last error.
     fn reason(&self) -> String {
-        // SAFETY: the context lives as long as `self`; the text is a constant NUL-terminated string
-        // for any number.
+        // SAFETY: the context lives as long as `self`; for any error code, the message is a constant NUL-terminated
+        // string.
         let reason = unsafe {
             let code = (self.functions.context_errno)(self.context.as_ptr());
             CStr::from_ptr((self.functions.error)(code))
@@ -167,8 +166,8 @@ impl Connection {
         }
     }
 
-    /// Runs one iteration of the main loop: waits for an event, at most until `until`, or until the
-    /// waker is raised.
+    /// Runs one iteration of the main loop. It waits until an event occurs, the waker is raised, or the time `until` is
+    /// reached.
     pub(in crate::audio::pulse) fn turn(
         &mut self,
         until: Option<Instant>,
@@ -176,8 +175,8 @@ impl Connection {
         self.turned(until).map(|_| ())
     }
 
-    /// Processes all pending messages of the server without waiting. Needs several iterations,
-    /// because one may read only part of a message.
+    /// Processes all pending messages of the server without waiting. This needs several iterations, because one
+    /// iteration may read only part of a message.
     pub(in crate::audio::pulse) fn catch_up(&mut self) -> Result<(), AudioError> {
         for _ in 0..MAX_ITERATIONS {
             if self.turned(Some(clock::now()))? == 0 {
@@ -214,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// Iterates until the operation is complete.
+    /// Runs the main loop until the operation is complete.
     pub(super) fn finish(
         &mut self,
         operation: *mut Operation,
@@ -225,7 +224,7 @@ impl Connection {
         };
         let give_up = clock::now() + REPLY_TIMEOUT;
         let outcome = loop {
-            // SAFETY: the operation is ours until it is released below.
+            // SAFETY: this function holds a reference to the operation until it is released below.
             let state = unsafe { (self.functions.operation_state)(operation.as_ptr()) };
             if state != OPERATION_RUNNING {
                 break self.check();
@@ -239,12 +238,12 @@ impl Connection {
                 break Err(error);
             }
         };
-        // SAFETY: no longer used.
+        // SAFETY: the operation is no longer used.
         unsafe { (self.functions.operation_unref)(operation.as_ptr()) };
         outcome
     }
 
-    /// Loads a module of the server; returns its number.
+    /// Loads a module into the server; returns its index.
     pub(in crate::audio::pulse) fn load_module(
         &mut self,
         name: &str,
@@ -310,7 +309,7 @@ impl Connection {
         self.finish(operation, "unload a module")
     }
 
-    /// The number and argument of each module with this name.
+    /// The index and argument of each module with this name.
     pub(in crate::audio::pulse) fn modules(
         &mut self,
         name: &str,
@@ -337,8 +336,8 @@ impl Connection {
             rate: RATE,
             channels: u8::try_from(CHANNELS).unwrap_or(2),
         };
-        // SAFETY: the context lives as long as `self`; name and specification are copied; a null
-        // map means the default of two channels.
+        // SAFETY: the context lives as long as `self`; name and specification are copied; a null channel map selects
+        // the default for two channels.
         let stream = unsafe {
             let context = self.context.as_ptr();
             (self.functions.stream_new)(context, name.as_ptr(), &raw const spec, ptr::null())
@@ -349,7 +348,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: all three were created by this library and have no other users: streams own their
+        // SAFETY: context and main loop were created by this library and have no other users: each stream owns its
         // connection.
         unsafe {
             (self.functions.context_disconnect)(self.context.as_ptr());
@@ -364,7 +363,7 @@ struct Listing {
     found: Vec<(u32, String)>,
 }
 
-/// Does nothing: the descriptor stays raised until the waiting thread lowers it.
+/// Does nothing: the waker stays raised until the waiting thread lowers it.
 unsafe extern "C" fn woken(_: *const Api, _: *mut IoEvent, _: c_int, _: c_int, _: *mut c_void) {}
 
 unsafe extern "C" fn done(_: *mut Context, _: c_int, _: *mut c_void) {}
@@ -393,7 +392,7 @@ unsafe extern "C" fn informed(_: *mut Context, info: *const ServerInfo, answer: 
 }
 
 unsafe extern "C" fn numbered(_: *mut Context, index: u32, answer: *mut c_void) {
-    // SAFETY: `load_module` passed a number's address, which is valid during the operation.
+    // SAFETY: `load_module` passed the address of a number, which is valid during the operation.
     unsafe { *answer.cast::<u32>() = index };
 }
 

@@ -52,7 +52,7 @@ pub(super) struct SampleSpec {
     pub(super) channels: u8,
 }
 
-/// `pa_buffer_attr`, in bytes; `u32::MAX`: the server's choice.
+/// `pa_buffer_attr`, in bytes. `u32::MAX` leaves the choice to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(in crate::audio::pulse) struct BufferAttributes {
@@ -113,7 +113,7 @@ macro_rules! functions {
     ($($field:ident: $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*) => {
         pub(super) struct Functions {
             $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Declared after the functions, which must not outlive it.
+            /// Declared after the functions, because they must not outlive the library.
             _library: libloading::Library,
         }
 

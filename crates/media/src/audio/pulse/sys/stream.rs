@@ -15,11 +15,11 @@ use openuvr_clock as clock;
 /// A stream to or from a device, with its connection.
 pub(in crate::audio::pulse) struct Stream {
     stream: NonNull<PaStream>,
-    /// Declared after the stream, which must not outlive it.
+    /// Declared after the stream, because the stream must not outlive its connection.
     pub(in crate::audio::pulse) connection: Connection,
 }
 
-// SAFETY: as for the connection.
+// SAFETY: as for [`Connection`].
 unsafe impl Send for Stream {}
 
 /// The bytes of a chunk, or the number of missing sample frames.
@@ -53,8 +53,8 @@ impl Stream {
         let name = device.map(text).transpose()?;
         let stream = Stream::new(connection, "host audio")?;
         let pointer = name.as_ref().map_or(ptr::null(), |name| name.as_ptr());
-        // SAFETY: the stream lives as long as the value; name and attributes are copied; no volume
-        // is set and no stream is synchronised with it.
+        // SAFETY: the stream lives as long as the value; name and attributes are copied; the null pointers mean that no
+        // volume is set and that the stream is not synchronised with another.
         let code = unsafe {
             let play = stream.connection.functions.stream_play;
             let (volume, other) = (ptr::null(), ptr::null_mut());
@@ -111,8 +111,7 @@ impl Stream {
 
     /// The buffer attributes chosen by the server.
     pub(in crate::audio::pulse) fn attributes(&self) -> BufferAttributes {
-        // SAFETY: the stream is ready: the library returns its own structure, which is copied at
-        // once, or null.
+        // SAFETY: the stream is ready. The library returns null or its own structure, which is copied at once.
         let attributes = unsafe {
             let attributes = self.connection.functions.stream_attributes;
             attributes(self.stream.as_ptr()).as_ref().copied()
@@ -122,8 +121,8 @@ impl Stream {
 
     /// The device's name.
     pub(in crate::audio::pulse) fn device(&self) -> String {
-        // SAFETY: the stream is ready: the string belongs to the library, is NUL-terminated and
-        // copied at once; or null.
+        // SAFETY: the stream is ready. The library returns null or its own NUL-terminated string, which is copied at
+        // once.
         unsafe {
             let name = (self.connection.functions.stream_device)(self.stream.as_ptr());
             match name.is_null() {
@@ -146,8 +145,8 @@ impl Stream {
         (code >= 0).then(|| Duration::from_micros(micros))
     }
 
-    /// Passes the next recorded chunk, if there is one: the bytes of its samples, or the number of
-    /// missing sample frames for a gap. Returns whether there was a chunk.
+    /// Passes the next recorded chunk to `take`, if there is one: the bytes of its samples, or the number of missing
+    /// sample frames for a gap. Returns whether there was a chunk.
     pub(in crate::audio::pulse) fn piece(
         &mut self,
         take: &mut dyn FnMut(Piece<'_>),

@@ -87,7 +87,7 @@ impl Version {
         (self.major, self.minor) >= (major, minor)
     }
 
-    /// Whether the version is at least this GL or this ES.
+    /// Whether the version is at least `gl` for OpenGL, or `es` for OpenGL ES.
     pub(super) fn has(self, gl: (u32, u32), es: (u32, u32)) -> bool {
         let (major, minor) = if self.embedded { es } else { gl };
         self.is(major, minor)
@@ -100,14 +100,13 @@ impl Gl {
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
         let missing = |what| {
             CaptureError(format!(
-                "reading this OpenGL context needs {what}, which it lacks"
+                "reading this OpenGL context needs {what}, which the context lacks"
             ))
         };
-        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions
-        // that the context doesn't have are loaded, but not kept, because a loader may find any
-        // name.
+        // SAFETY: by the caller's contract, here and below. Functions of extensions and versions that the context
+        // doesn't have are loaded, but not kept, because a loader may return a pointer for any name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
-        // SAFETY: each context has this name.
+        // SAFETY: every context supports a query of this string.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {
             CaptureError(
                 "no OpenGL context is current on this thread: make one current first".into(),
@@ -197,7 +196,7 @@ unsafe fn integer(base: &Base, name: c_uint) -> c_int {
 /// # Safety
 /// The context of this version must be current.
 unsafe fn has_fixed_function(base: &Base, version: Version, has: &dyn Fn(&str) -> bool) -> bool {
-    // SAFETY: by the caller's contract; each is queried only in versions that have it.
+    // SAFETY: by the caller's contract; each parameter is queried only in versions that have it.
     unsafe {
         match version {
             Version { embedded: true, .. } => false,

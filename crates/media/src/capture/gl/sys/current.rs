@@ -7,7 +7,7 @@ use std::ffi::{c_uint, c_ulong, c_void};
 pub struct Native {
     /// `Display *` or `EGLDisplay`.
     pub display: *mut c_void,
-    /// The `GLXDrawable` that it draws to; EGL needs none.
+    /// The `GLXDrawable` that the context draws to; EGL needs none.
     pub drawable: c_ulong,
     /// `GLXContext` or `EGLContext`.
     pub context: *mut c_void,
@@ -25,7 +25,7 @@ pub(super) struct Current {
 }
 
 impl Current {
-    /// Returns `self`, or an empty state on a valid display if no context was current.
+    /// Returns `self`, or an empty state with a valid display if no context was current.
     pub(super) fn or_none(self, native: Native) -> Current {
         match self.context.is_null() {
             true => Current {

@@ -1,6 +1,5 @@
-//! The memory of a pixel buffer that is lent to the host. It may have to be withdrawn, because a
-//! buffer's memory is freed with its context, while the host keeps the last picture as long as
-//! necessary.
+//! The memory of a pixel buffer that is lent to the host. The memory may have to be withdrawn: it is freed with its
+//! context, while the host keeps the last picture as long as necessary.
 //!
 //! Withdrawing waits until the picture is no longer in use (at most the length of an encode), and
 //! leaves a copy in its place.
@@ -37,8 +36,8 @@ enum Backing {
     Copied(Vec<u8>),
 }
 
-// SAFETY: the pointer is used on the thread that maps and unmaps, under the lock, and by one loan
-// while that is `in_use`; the memory behind it is not bound to a thread.
+// SAFETY: the thread that maps and unmaps uses the pointer under the lock. A loan uses it only while `in_use` is set.
+// The memory at the pointer is not bound to a thread.
 unsafe impl Send for Memory {}
 // SAFETY: as above; everything else is behind the lock.
 unsafe impl Sync for Memory {}
@@ -90,8 +89,7 @@ impl Memory {
         }
     }
 
-    /// Copies lent pixels once they are not in use. To be called before the driver's memory is
-    /// freed.
+    /// Copies lent pixels once they are not in use. Call this before the driver's memory is freed.
     pub(super) fn withdraw(&self) {
         let mut state = (self.rested)
             .wait_while(self.state(), |state| state.in_use)
@@ -137,10 +135,10 @@ impl Frame for Loan {
             Backing::Unmapped => (NonNull::<u8>::dangling().as_ptr().cast_const(), 0),
         };
         drop(state);
-        // SAFETY: `len` bytes lie there, and stay there while `in_use` is set: `withdraw` waits for
-        // that, and a copy is never replaced. `rest` and `drop`, which reset it, borrow this loan
-        // mutably, so no picture is borrowed from it. The bytes are not written, since the buffer
-        // is not reused before the loan is dropped.
+        // SAFETY: `len` bytes are readable at `start` as long as `in_use` is set: `withdraw` waits until it is reset,
+        // and a copy is never replaced. `rest` and `drop`, which reset `in_use`, borrow this loan mutably, so no
+        // picture is borrowed from it. The bytes are not written, since the buffer is not reused before the loan is
+        // dropped.
         let data = unsafe { std::slice::from_raw_parts(start, len) };
         Picture {
             size: self.shape.size,

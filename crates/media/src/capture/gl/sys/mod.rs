@@ -67,7 +67,8 @@ pub struct ReadBack {
     /// Buffers for contexts without pixel buffers.
     pool: Pool,
     skipped: u64,
-    /// Whether a fence is checked as soon as it is set: always, except in tests of later stages.
+    /// Whether a fence is checked immediately after it is created. Only tests of the waiting thread and of polling
+    /// disable this.
     looks: bool,
 }
 
@@ -85,7 +86,7 @@ struct Flight {
     drawn: RenderInfo,
 }
 
-// SAFETY: the fence is a name that any context of the share group may use on its thread.
+// SAFETY: any context of the share group may use the fence's name, on the thread on which that context is current.
 unsafe impl Send for Flight {}
 
 impl ReadBack {
@@ -121,8 +122,8 @@ impl ReadBack {
     /// As [`ReadBack::new`].
     ///
     /// # Safety
-    /// As [`ReadBack::new`], except that the context may be destroyed, or its display closed, at
-    /// any time outside of the methods.
+    /// As [`ReadBack::new`], except that the context may be destroyed, or its display closed, at any time when no
+    /// method is running.
     pub unsafe fn stateless(loader: Loader<'_>, submit: Submit) -> Result<ReadBack, CaptureError> {
         // SAFETY: by the caller's contract.
         unsafe {
@@ -164,8 +165,8 @@ impl ReadBack {
         reading
     }
 
-    /// Passes on the pictures that the GPU has finished. Call it after a swap if [`ReadBack::read`]
-    /// returned [`ReadStatus::Pending`]; otherwise it costs almost nothing.
+    /// Submits the pictures that the GPU has finished. Call it after a swap if [`ReadBack::read`] returned
+    /// [`ReadStatus::Pending`]. Without pending pictures, it costs almost nothing.
     pub fn poll(&mut self) {
         self.in_flight.extend(self.waiter.returned());
         while let Some(flight) = self.in_flight.pop_front() {
@@ -177,9 +178,8 @@ impl ReadBack {
         }
     }
 
-    /// Waits, at most `timeout`, until all pending pictures have been passed on. This serves
-    /// applications that continue only after their picture has been sent. Returns the newest
-    /// ticket; `None` on timeout or if the host is gone.
+    /// Waits, at most `timeout`, until all pending pictures have been submitted. This serves applications that continue
+    /// only after their picture has been sent. Returns the newest ticket; `None` on timeout or if the host is gone.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
@@ -206,10 +206,9 @@ impl ReadBack {
         self.skipped
     }
 
-    /// Ends the read-back before its context is destroyed. Pictures that the host still holds are
-    /// copied to ordinary memory; this waits until they are not in use (the length of an encode).
-    /// If `current`, the context is current on this thread and its buffers are deleted; otherwise
-    /// they are freed with the context.
+    /// Ends the read-back before its context is destroyed. Pictures that the host still holds are copied to ordinary
+    /// memory. This waits until the pictures are not in use (the length of an encode). If `current` is true, the
+    /// context must be current on this thread, and its buffers are deleted. Otherwise, they are freed with the context.
     pub fn retire(mut self, current: bool) {
         self.withdraw(current);
         if current {
@@ -233,7 +232,7 @@ impl ReadBack {
         }
     }
 
-    /// Starts the read on the GPU. `None` if there are no pixel buffers.
+    /// Starts the read on the GPU. `None` if the context has no pixel buffers.
     fn start_read(
         &mut self,
         size: Size,
@@ -273,8 +272,8 @@ impl ReadBack {
                 let (buffer, memory) = self.slot(&mut saved, bytes)?;
                 saved.pack();
                 saved.bind_buffer(PIXEL_PACK_BUFFER, buffer);
-                // SAFETY: the context is current; it writes `bytes` bytes, packed as set, into the
-                // bound buffer, which is large enough and has no reader.
+                // SAFETY: the context is current; the call writes `bytes` bytes, packed as set, into the bound buffer,
+                // which is large enough and has no reader.
                 unsafe {
                     (gl.base.read_pixels)(
                         0,
@@ -317,8 +316,8 @@ impl ReadBack {
                     isize::try_from(bytes)
                         .map_err(|_| SkipReason::Unsupported("the picture is too large"))
                 };
-                // SAFETY: the context is current; both buffers are bound, not mapped (except ours,
-                // which may be), and large enough.
+                // SAFETY: the context is current. Both buffers are bound and large enough, and are either not mapped or
+                // mapped persistently.
                 unsafe {
                     (copies.copy)(
                         PIXEL_PACK_BUFFER,
@@ -349,14 +348,14 @@ impl ReadBack {
         }))
     }
 
-    /// Returns an unused buffer of `bytes`.
+    /// Returns an unused buffer of `bytes` bytes.
     fn slot(
         &mut self,
         saved: &mut Saved<'_>,
         bytes: usize,
     ) -> Result<(c_uint, Arc<Memory>), SkipReason> {
         let gl = &self.gl;
-        // The size differs from that of the window.
+        // Buffers of another size are left from before a resize, and are deleted once they are not lent.
         self.slots.retain(|slot| {
             let stays = slot.memory.len() == bytes || slot.memory.is_lent();
             if !stays {
@@ -398,8 +397,7 @@ impl ReadBack {
         if first && self.looks && self.is_done(&flight, 0) {
             return ReadStatus::Submitted(self.land(flight));
         }
-        // The thread waits in another context, so the work must be flushed from this one.
-        // SAFETY: the context is current.
+        // SAFETY: the context is current. Its work must be flushed, because the thread waits in another context.
         unsafe { (self.gl.base.flush)() };
         if self.in_flight.is_empty() && self.gl.storage.is_some() {
             if let Some(flight) = self.waiter.wait_for(flight, &self.submit) {
@@ -415,7 +413,7 @@ impl ReadBack {
         let Some(buffers) = &self.gl.buffers else {
             return true;
         };
-        // SAFETY: the context is current, and the fence is of its share group.
+        // SAFETY: the context is current, and the fence belongs to its share group.
         let status = unsafe { (buffers.wait)(flight.fence, SYNC_FLUSH_COMMANDS, nanoseconds) };
         matches!(status, ALREADY_SIGNALED | CONDITION_SATISFIED)
     }
@@ -430,9 +428,8 @@ impl ReadBack {
             let mut saved = unsafe { Saved::new(&self.gl) };
             saved.bind_buffer(PIXEL_PACK_BUFFER, flight.buffer);
             let memory = flight.loan.memory();
-            // SAFETY: the context is current, the buffer is bound, large enough, and not mapped.
-            // The memory stays valid until it is unmapped for the next picture or the context is
-            // destroyed.
+            // SAFETY: the context is current, the buffer is bound, large enough, and not mapped. The memory stays valid
+            // until the buffer is unmapped for the next picture or the context is destroyed.
             unsafe {
                 let len = isize::try_from(memory.len()).ok()?;
                 let start = (buffers.map)(PIXEL_PACK_BUFFER, 0, len, MAP_READ);
@@ -461,8 +458,8 @@ impl ReadBack {
         saved.pack();
         saved.bind_buffer(PIXEL_PACK_BUFFER, 0);
         let to: *mut c_void = copied.bytes().as_mut_ptr().cast();
-        // SAFETY: the context is current, and writes rows of 4-byte pixels one after the other, for
-        // which the buffer has room.
+        // SAFETY: the context is current. The call writes rows of 4-byte pixels without padding, for which the buffer
+        // has room.
         unsafe { (gl.base.read_pixels)(0, 0, width, height, gl.format.0, UNSIGNED_BYTE, to) };
         drop(saved);
         ReadStatus::Submitted((self.submit)(Box::new(copied), drawn))

@@ -28,12 +28,12 @@ pub struct PrivateContext {
     gl: Arc<Gl>,
     shared: Option<Shared>,
     native: Native,
-    /// GPU-side waits. `None` with a software renderer, for which only the CPU waits.
+    /// GPU-side waits. `None` with a software renderer, where the CPU waits instead.
     wait: Option<WaitSync>,
 }
 
-// SAFETY: a context may be used from any thread that holds it, one at a time: `enter` borrows
-// mutably, and the application's context is only queried on the thread where it is current.
+// SAFETY: any thread that holds a context may use it, one thread at a time: `enter` borrows mutably, and the
+// application's context is only queried on the thread where it is current.
 unsafe impl Send for PrivateContext {}
 
 /// Keeps the private context current. When dropped, makes the previous context current again.
@@ -43,7 +43,7 @@ pub struct ContextGuard<'a> {
 }
 
 impl PrivateContext {
-    /// Creates a context that shares with `native`, which may be current on this thread or on none.
+    /// Creates a context that shares the objects of `native`. `native` may be current on this thread or on none.
     ///
     /// # Errors
     /// [`CaptureError`] if no such context can be created.
@@ -58,17 +58,18 @@ impl PrivateContext {
     ) -> Result<PrivateContext, CaptureError> {
         let none = |why: &str| {
             CaptureError(format!(
-                "can't create a context that shares with the application's: {why}"
+                "can't create a context that shares objects with the application's context: {why}"
             ))
         };
         // SAFETY: by the caller's contract.
         unsafe {
             let maker = Maker::new(loader, sharing);
-            let maker = maker.ok_or_else(|| none("its display may be used by one thread only"))?;
+            let maker = maker
+                .ok_or_else(|| none("the application's display may be used by one thread only"))?;
             let before = maker.current();
             let theirs = before.context == native.context;
             if !theirs && !maker.make_current(&Current::of(native)) {
-                return Err(none("it can't be made current"));
+                return Err(none("the application's context can't be made current"));
             }
             let made = Gl::load(loader).and_then(|gl| {
                 let software = is_software(&gl);
@@ -109,7 +110,7 @@ impl PrivateContext {
         Some(ContextGuard { of: self, before })
     }
 
-    /// A fence behind the commands issued so far in the application's current context.
+    /// Creates a fence after the commands issued so far in the application's current context.
     fn fence(&self) -> Option<Fence> {
         let buffers = self.gl.buffers.as_ref()?;
         // SAFETY: the context is current and has fences.
@@ -125,7 +126,7 @@ impl PrivateContext {
         let Some(buffers) = &self.gl.buffers else {
             return;
         };
-        // SAFETY: our context is current, and the fence is of its share group.
+        // SAFETY: the private context is current, and the fence belongs to its share group.
         unsafe {
             match &self.wait {
                 Some(wait) => (wait.wait)(fence, 0, NO_TIMEOUT),
@@ -154,18 +155,17 @@ impl Drop for PrivateContext {
 impl Drop for ContextGuard<'_> {
     fn drop(&mut self) {
         if let Some(shared) = &self.of.shared {
-            // SAFETY: our context is current; its commands are flushed before another one is made
-            // current.
+            // SAFETY: the private context is current. Its commands are flushed before another context is made current.
             unsafe { (self.of.gl.base.flush)() };
             shared.restore(&self.before);
         }
     }
 }
 
-/// Whether the context renders on the CPU, by the name of Mesa's software renderers.
+/// Whether the context renders on the CPU, determined by the names of Mesa's software renderers.
 fn is_software(gl: &Gl) -> bool {
     const RENDERER: c_uint = 0x1F01;
-    // SAFETY: the context is current and has this name.
+    // SAFETY: the context is current, and every context supports a query of this string.
     let renderer = unsafe { super::capabilities::text((gl.base.string)(RENDERER)) };
     let known = ["llvmpipe", "softpipe", "swrast", "SWR"];
     renderer.is_some_and(|renderer| known.iter().any(|name| renderer.contains(name)))

@@ -138,7 +138,7 @@ impl Maker {
 )]
 impl Glx {
     fn current(&self) -> Current {
-        // SAFETY: they may be called at any time.
+        // SAFETY: these functions may be called at any time.
         unsafe {
             Current {
                 display: (self.display)(),
@@ -150,17 +150,17 @@ impl Glx {
         }
     }
 
-    /// Releasing a context needs a display.
+    /// Makes `to` current. `to` contains a display even without a context, because releasing a context needs a display.
     fn restore(&self, to: &Current) -> bool {
         let of = |drawable: Ptr| drawable.addr() as c_ulong;
-        // SAFETY: it was current, or is valid.
+        // SAFETY: `to` was current earlier, or is valid.
         unsafe { (self.make_current)(to.display, of(to.draw), of(to.read), to.context) != 0 }
     }
 }
 
 impl Egl {
     fn current(&self) -> Current {
-        // SAFETY: they may be called at any time.
+        // SAFETY: these functions may be called at any time.
         unsafe {
             Current {
                 display: (self.display)(),
@@ -173,7 +173,7 @@ impl Egl {
     }
 
     fn restore(&self, to: &Current) -> bool {
-        // SAFETY: it was current, or is valid.
+        // SAFETY: `to` was current earlier, or is valid.
         unsafe {
             let done = (self.make_current)(to.display, to.draw, to.read, to.context) != 0;
             if to.api != 0 {
@@ -195,12 +195,12 @@ pub(super) struct Shared {
 #[derive(Clone)]
 enum ContextApi {
     Glx(Glx),
-    /// Includes the API, which each thread selects separately.
+    /// Includes the client API, which each thread selects separately.
     Egl(Egl, c_uint),
 }
 
-// SAFETY: GLX and EGL allow any thread to use a context that no other thread holds; for GLX, use of
-// the display by several threads was checked.
+// SAFETY: GLX and EGL allow any thread to use a context that no other thread holds. For GLX, `Maker::new` has checked
+// that several threads may use the display.
 unsafe impl Send for Shared {}
 
 impl Shared {
@@ -233,7 +233,7 @@ impl Shared {
         if before.context.is_null() {
             self.make_current(false);
             if let ContextApi::Egl(egl, _) = &self.maker {
-                // SAFETY: it was current before.
+                // SAFETY: this API was bound before.
                 unsafe { (egl.bind_api)(before.api) };
             }
             return;
@@ -244,10 +244,10 @@ impl Shared {
         };
     }
 
-    /// Destroys the context, which no thread holds.
+    /// Destroys the context. No thread may hold it.
     pub(super) fn destroy(self) {
-        // SAFETY: both are alive until here, because the display is closed later, by the contract
-        // of `ReadBack::new`.
+        // SAFETY: display and context are still valid, because the contract of `ReadBack::new` requires that the
+        // display is closed later.
         unsafe {
             match &self.maker {
                 ContextApi::Glx(glx) => (glx.destroy)(self.display, self.context),
@@ -271,15 +271,15 @@ fn profile(gl: &Gl) -> c_int {
 }
 
 /// # Safety
-/// The context of `gl` must be current, and created through GLX.
+/// The context of `gl` must be current, and must have been created through GLX.
 unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
     // A context without a window needs version 3.0 or later (GLX_ARB_create_context).
     if !gl.version.is(3, 0) {
         return None;
     }
     let number = |n: u32| c_int::try_from(n).unwrap_or(0);
-    // SAFETY: display and context are the current ones; the lists end in 0, and results are read
-    // only where the calls report them.
+    // SAFETY: display and context are the current ones. The lists end in 0. Results are read only if the call
+    // succeeded.
     unsafe {
         let (display, own) = ((glx.display)(), (glx.context)());
         if display.is_null() || own.is_null() || (glx.direct)(display, own) == 0 {
@@ -324,11 +324,11 @@ unsafe fn share_glx(glx: Glx, xlib: &Xlib, gl: &Gl) -> Option<Shared> {
 }
 
 /// # Safety
-/// The context of `gl` must be current, and created through EGL.
+/// The context of `gl` must be current, and must have been created through EGL.
 unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
     let number = |n: u32| c_int::try_from(n).unwrap_or(0);
-    // SAFETY: display and context are the current ones; the lists end in EGL_NONE, and results are
-    // read only where the calls report them.
+    // SAFETY: display and context are the current ones. The lists end in EGL_NONE. Results are read only if the call
+    // succeeded.
     unsafe {
         let (display, own) = ((egl.display)(), (egl.context)());
         if display.is_null() || own.is_null() {
@@ -345,7 +345,7 @@ unsafe fn share_egl(egl: Egl, gl: &Gl) -> Option<Shared> {
         let api = query(EGL_CONTEXT_CLIENT_TYPE)?.cast_unsigned();
         let mut config = null_mut();
         match query(EGL_CONFIG_ID)? {
-            // Created for any configuration.
+            // The context was created without a configuration.
             0 => {}
             id => {
                 let (wanted, mut count) = ([EGL_CONFIG_ID, id, EGL_NONE], 0);

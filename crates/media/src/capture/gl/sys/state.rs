@@ -1,10 +1,9 @@
 //! Application state that a read changes and restores: pixel packing and transfer, the read
 //! framebuffer and its buffer, and the bound pixel buffers.
 //!
-//! Other state does not affect the bytes of `GL_UNSIGNED_BYTE`. They are clamped regardless of
-//! `glClampColor`, and `GL_FRAMEBUFFER_SRGB` and conditional rendering concern drawing (OpenGL 4.6
-//! compatibility profile, 18.2). The colour matrix of `GL_ARB_imaging` is not handled; no
-//! application was found to use it.
+//! Other state does not affect the bytes that are read as `GL_UNSIGNED_BYTE`. These are clamped regardless of
+//! `glClampColor`. `GL_FRAMEBUFFER_SRGB` and conditional rendering concern drawing (OpenGL 4.6 compatibility profile,
+//! 18.2). The colour matrix of `GL_ARB_imaging` is not handled; no application was found to use it.
 //!
 //! `glGetError` is never called, because it would consume the application's errors. Therefore, only
 //! state that this context has is queried or set.
@@ -209,8 +208,8 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Selects the back buffer, or the draw buffer of a single-buffered surface. The name of a
-    /// pixel buffer surface's buffer differs between drivers, and the wrong name is an error.
+    /// Selects the back buffer, or the draw buffer of a single-buffered surface. For a pixel buffer surface, the name
+    /// of this buffer differs between drivers, and a wrong name is an error.
     fn select_buffer(&mut self) {
         let gl = self.gl;
         let Some(read_buffer) = &gl.read_buffer else {
@@ -253,7 +252,7 @@ impl<'a> Saved<'a> {
             let Some(undo) = self.undo.pop() else {
                 return;
             };
-            // SAFETY: the context is current, and each was so before.
+            // SAFETY: the context is current, and each value was set before.
             unsafe {
                 match undo {
                     Undo::Packing(name, value) => (gl.base.pixel_store)(name, value),

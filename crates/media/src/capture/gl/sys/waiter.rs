@@ -73,7 +73,7 @@ impl Waiter {
         }
     }
 
-    /// Whether no picture is being waited for.
+    /// Whether the thread waits for no picture.
     pub(super) fn is_idle(&self) -> bool {
         (self.worker.as_ref()).is_none_or(|worker| {
             let state = worker.line.state();
@@ -81,8 +81,8 @@ impl Waiter {
         })
     }
 
-    /// Waits for a picture in the thread and then submits it. Returns the picture if no thread can
-    /// run. The context must be current and flushed.
+    /// Makes the thread wait for a picture and then submit it. Returns the picture if no thread can run. The context
+    /// must be current and flushed.
     pub(super) fn wait_for(&mut self, flight: Flight, submit: &Submit) -> Option<Flight> {
         if let Some(maker) = self.maker.take() {
             // SAFETY: the context of `gl` is current by the caller's contract.
@@ -102,7 +102,7 @@ impl Waiter {
         None
     }
 
-    /// Pictures left by a thread that could not work, oldest first.
+    /// Takes back the pictures of a thread that could not use its context, oldest first.
     pub(super) fn returned(&mut self) -> VecDeque<Flight> {
         match &self.worker {
             Some(worker) if worker.line.state().broken => self.stop(),
@@ -183,7 +183,7 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
         let finished = wait(gl, line, &flight);
         let mut ticket = None;
         if finished == Some(false) {
-            // It is returned when the thread ends.
+            // [`Waiter::stop`] returns the picture after the thread has ended.
             state = line.state();
             state.queue.push_front(flight);
         } else {
@@ -200,8 +200,8 @@ fn work(gl: &Gl, line: &Line, submit: &Submit) {
     }
 }
 
-/// `true` when the picture is finished, `false` if the thread should end before that, `None` if the
-/// picture will never be finished.
+/// `Some(true)` when the picture is finished, `Some(false)` if the thread should end before that, `None` if the picture
+/// will never be finished.
 fn wait(gl: &Gl, line: &Line, flight: &Flight) -> Option<bool> {
     let buffers = gl.buffers.as_ref()?;
     let look = u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX);
@@ -232,7 +232,8 @@ const OWN_FAULTS: [libc::c_int; 7] = [
 /// mask, so the application's signals reach only the application's threads.
 fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the first initialises `all`, the second `before`; neither fails with these arguments.
+    // SAFETY: `sigfillset` initialises `all`, and `pthread_sigmask` initialises `before`; neither fails with these
+    // arguments.
     let before: libc::sigset_t = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         for signal in OWN_FAULTS {

@@ -49,7 +49,7 @@ pub struct CopyRegion {
 }
 
 impl CopyRegion {
-    /// A complete image that is the complete picture, about to be presented.
+    /// A region that covers a complete image, which is the complete picture and is about to be presented.
     #[must_use]
     pub fn presented(image: vk::Image, size: Size) -> CopyRegion {
         CopyRegion {

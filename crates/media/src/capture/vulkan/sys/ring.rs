@@ -39,7 +39,7 @@ const WAIT: u64 = 1_000_000_000;
 /// The buffers of one device.
 pub struct Ring {
     shared: Arc<Shared>,
-    /// Channel to the waiter and its handle, until the device is destroyed.
+    /// The waiter's channel and thread handle, until the device is destroyed.
     waiter: Mutex<Option<(SyncSender<Job>, JoinHandle<()>)>>,
 }
 
@@ -47,7 +47,7 @@ pub struct Ring {
 struct Shared {
     device: Device,
     state: Mutex<State>,
-    /// Signals a returned slot.
+    /// Signalled when a slot is returned or a copy is finished.
     changed: Condvar,
     /// For pictures that need conversion or outlive the device.
     pool: Pool,
@@ -62,7 +62,7 @@ struct State {
     pools: Vec<(u32, vk::CommandPool)>,
     /// The newest lent picture and its receiver.
     newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
-    /// Whether the device lacks support or is lost, so that no more attempts are made.
+    /// Whether the device lacks support or is lost. If so, no more copies are attempted.
     broken: bool,
 }
 
@@ -76,9 +76,8 @@ struct Job {
 }
 
 impl Ring {
-    /// Creates a ring for pictures of `device`, which has this memory. `spawn` starts the thread
-    /// that waits for the device. The thread must not have real-time priority, because some drivers
-    /// wait by polling.
+    /// Creates a ring for pictures of `device`, whose memory types are in `memory`. `spawn` starts the thread that
+    /// waits for the device. The thread must not have real-time priority, because some drivers wait by polling.
     ///
     /// # Errors
     /// Returns the error of `spawn`.
@@ -114,16 +113,16 @@ impl Ring {
         !state.broken && state.copying + state.lent < SLOTS
     }
 
-    /// Starts to copy a picture. Returns `false` if no buffer is free. Semaphores are waited for and signalled only if it
-    /// returns `true`. The call takes 11 to 14 µs, of which the bare submission takes 5 to 6 (medians with lavapipe at 1280
-    /// × 720 on a busy machine, by `cost_of_a_picture`).
+    /// Starts to copy a picture. Returns `false` if no buffer is free. Only if the call returns `true`, the semaphores
+    /// are waited for and signalled. The call takes 11 to 14 µs, of which the bare submission takes 5 to 6 (medians
+    /// with lavapipe at 1280 × 720 on a busy machine, by `cost_of_a_picture`).
     ///
     /// # Errors
-    /// Returns the device's error; no more attempts are made.
+    /// Returns the device's error. After an error, no more copies are attempted.
     ///
     /// # Safety
-    /// The handles in `copy` must be live and belong to this device. The calling thread must be
-    /// allowed to use its queue, and its image must not change until the copy has signalled.
+    /// The handles in `copy` must be live and belong to this device. The calling thread must be allowed to use the
+    /// queue in `copy`, and the images in `copy` must not change until the copy has signalled.
     pub unsafe fn copy(&self, copy: &Copy<'_>) -> Result<bool, vk::Result> {
         let mut state = self.shared.state();
         if state.broken || state.copying + state.lent >= SLOTS {
@@ -136,7 +135,7 @@ impl Ring {
         drop(state);
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((jobs, _)) = &*waiter {
-            // The channel holds all slots, and the receiver lives as long as the device.
+            // The channel has room for all slots, and the receiver lives as long as the device.
             let _ = jobs.send(Job {
                 slot,
                 size: copy.size,
@@ -204,7 +203,7 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // The thread panics only if the submitter did, and then the thread holds nothing.
+            // The thread panics only if the submitter did. In that case, the thread holds nothing.
             let _ = waiter.join();
         }
         let newest = self.shared.state().newest.take();
@@ -223,8 +222,8 @@ impl Ring {
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.broken = true;
         let device = &self.shared.device.functions;
-        // SAFETY: the device is idle and no slot is in use; a pool frees its command buffers, so it
-        // goes last.
+        // SAFETY: the device is idle and no slot is in use. Destroying a pool frees its command buffers, so the pools
+        // are destroyed last.
         unsafe {
             for slot in state.free.drain(..) {
                 slot.destroy(device);
@@ -239,7 +238,7 @@ impl Ring {
 /// The command pool of a queue family.
 ///
 /// # Safety
-/// `device` must be live, and have the family.
+/// `device` must be live and have the queue family.
 unsafe fn pool(
     pools: &mut Vec<(u32, vk::CommandPool)>,
     device: &ash::Device,
@@ -297,7 +296,7 @@ fn lend(shared: &Arc<Shared>, job: Job) {
         }
         None => shared.copied(&lent),
     };
-    // After the end of the stream there is no receiver.
+    // After the end of the stream, there is no receiver.
     let _ = job.to.submit(frame, job.drawn);
 }
 

@@ -1,6 +1,6 @@
 //! A buffer to which a picture is copied, with the commands for the copy.
 //!
-//! Whether it is free is tracked by [`super::ring`].
+//! [`super::ring`] tracks whether a buffer is free.
 
 use ash::vk;
 use openuvr_proto::units::Size;
@@ -23,10 +23,10 @@ pub(super) struct Slot {
     commands: vk::CommandBuffer,
 }
 
-// SAFETY: handles are numbers, and the mapped memory is shared by the process; the slot's owner has
+// SAFETY: handles are numbers, and all threads of the process may access the mapped memory. The slot's owner has
 // exclusive use.
 unsafe impl Send for Slot {}
-// SAFETY: through a shared reference it is only read.
+// SAFETY: the slot is only read through a shared reference.
 unsafe impl Sync for Slot {}
 
 /// Memory types for CPU reads, best first. Cached memory is read ten times as fast as uncached
@@ -128,8 +128,8 @@ impl Slot {
     /// Returns the device's error.
     ///
     /// # Safety
-    /// The slot must be idle, and its pool must have no other user. The picture must fit, and the
-    /// images must contain their regions and have their layouts.
+    /// The slot must be idle, and its pool must have no other user. The picture must fit in the slot. The images must
+    /// contain the regions and have the layouts given in `parts`.
     pub(super) unsafe fn record(
         &self,
         device: &ash::Device,
@@ -149,7 +149,7 @@ impl Slot {
         let copy = vk::PipelineStageFlags::TRANSFER;
         let all = vk::PipelineStageFlags::ALL_COMMANDS;
         let none = vk::DependencyFlags::empty();
-        // Possibly only the queue orders earlier and later drawing.
+        // Earlier and later drawing may be ordered only by the queue, without a semaphore.
         let written = (
             vk::AccessFlags::MEMORY_WRITE,
             vk::AccessFlags::TRANSFER_READ,
@@ -173,8 +173,8 @@ impl Slot {
         let back: Vec<_> = (distinct.iter())
             .map(|part| barrier(part, read, part.layout).dst_access_mask(after))
             .collect();
-        // SAFETY: the caller's contract; the buffer holds the picture (`fits`), each region lies in
-        // it, and the handles live in `self`.
+        // SAFETY: the caller's contract; the buffer holds the picture (`fits`), each region lies in the picture, and
+        // the handles live in `self`.
         unsafe {
             device.begin_command_buffer(commands, &once)?;
             device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &to_read);
@@ -241,7 +241,7 @@ impl Slot {
         Ok(())
     }
 
-    /// The bytes of a picture of `size`, which fits.
+    /// The bytes of a picture of `size`, which must fit in the slot.
     pub(super) fn bytes(&self, size: Size) -> &[u8] {
         let bytes = size.pixels() * 4;
         assert!(bytes as u64 <= self.capacity, "it was copied here");

@@ -102,7 +102,7 @@ fn set(file: &File, number: c_ulong, value: u16) -> io::Result<()> {
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request, c_int::from(value)) })
 }
 
-/// A request with a structure argument of the given direction and number.
+/// A request of the given direction and number, with a structure as argument.
 fn ioctl_struct<T>(
     file: &File,
     direction: c_ulong,
@@ -110,8 +110,8 @@ fn ioctl_struct<T>(
     value: &mut T,
 ) -> io::Result<()> {
     let request = request(direction, number, size_of::<T>());
-    // SAFETY: it reads, and for write requests also writes, a structure of this length, which
-    // outlives the call and for which all bits are valid.
+    // SAFETY: the request reads, and with direction `BOTH` also writes, a structure of this length. The structure
+    // outlives the call, and all bit patterns are valid for it.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(value)) })
 }
 
@@ -147,7 +147,7 @@ pub(super) fn create(file: &File, pad: PadId, identity: &PadIdentity) -> io::Res
     let place = CString::new(xbox::location(pad))?;
     // UI_SET_PHYS
     let named = request(WRITE, 108, size_of::<*const c_char>());
-    // SAFETY: it reads a string, which outlives the call.
+    // SAFETY: the request reads a string, which outlives the call.
     checked(unsafe { libc::ioctl(file.as_raw_fd(), named, place.as_ptr()) })?;
     let mut setup = Setup {
         id: ID,

@@ -120,7 +120,8 @@ fn a_database_defines_the_mapping() {
     assert_eq!(held.triggers, [0, 65_535]);
     let (has, sticks) = mapping.has();
     assert_eq!((has.count_ones(), sticks), (6, [true, false]));
-    // A different version of the same pad, and one with a checksum of its name.
+    // The entry also applies to a different version of the same pad, even if the identifier in the entry has a checksum
+    // of the name.
     let other = mapped(
         [3, 0x045e, 0x028e, 0x999],
         &line.replace("03000000", "0300abcd"),

@@ -22,7 +22,7 @@ impl Fixture {
         assert!(canvas.show(FrameId(frame), SIZE).expect("alive"));
     }
 
-    /// The shade of each row of the window, which must have one.
+    /// The shade of each row of the window. All pixels of a row must have the same shade.
     fn shades(&self) -> Vec<u8> {
         let image = rgb(&self.read((0, 0), (64, 48)));
         let rows = image.chunks(64).map(|row| {
@@ -33,7 +33,7 @@ impl Fixture {
     }
 }
 
-/// Rows of these shades, each up to a row.
+/// The shades of all rows. Each part has a shade and the row before which it ends.
 fn rows_of(parts: &[(u8, usize)]) -> Vec<u8> {
     let mut rows = Vec::new();
     for (shade, end) in parts {
@@ -55,7 +55,7 @@ fn rows_appear_as_they_are_painted_above_the_previous_picture() {
     assert_eq!(it.shades(), rows_of(&[(9, 12), (10, 48)]));
     it.slice(0..12, 20);
     assert_eq!(it.shades(), rows_of(&[(20, 12), (10, 48)]));
-    // The rows in between are not changed.
+    // The rows between the two slices are not changed.
     it.slice(20..30, 21);
     let shown = [(20, 12), (10, 20), (21, 30), (10, 48)];
     assert_eq!(it.shades(), rows_of(&shown));
@@ -89,8 +89,7 @@ fn a_frame_that_fails_half_way_is_painted_over_by_the_next() {
     it.present(SIZE, &vec![10; SIZE.pixels() * 4]);
     it.slice(0..12, 20);
     it.slice(12..24, 20);
-    // The rest of the picture never arrives, and the other part of the window repaints it in the
-    // meantime.
+    // The rest of the picture never arrives, and the input source repaints the incomplete picture.
     let half = rows_of(&[(20, 24), (10, 48)]);
     it.source.repaint().expect("alive");
     assert_eq!(it.shades(), half);
@@ -101,7 +100,7 @@ fn a_frame_that_fails_half_way_is_painted_over_by_the_next() {
     assert_eq!(it.shades(), [30; 48]);
     it.source.repaint().expect("alive");
     assert_eq!(it.shades(), [30; 48]);
-    // A decoder that returns whole pictures does the same.
+    // A whole picture also replaces an incomplete one.
     it.slice(0..12, 40);
     it.present(SIZE, &vec![50; SIZE.pixels() * 4]);
     assert_eq!(it.shades(), [50; 48]);
@@ -129,18 +128,18 @@ fn pointer_and_text_stay_over_new_rows() {
     it.presenter.cursor(&cursor(place(60, 20))).expect("drawn");
     let new: Vec<u8> = old.iter().map(|value| value ^ 0x3f).collect();
     let row = size.width as usize * 4;
-    // The text reaches from row 8 to 34: in it, at its end, and below.
+    // The text reaches from row 8 to 34. The slices end within the text, at its end, and below it.
     for rows in [0..20, 20..34, 34..61] {
         let (start, end) = (rows.start as usize, rows.end as usize);
         let canvas = it.presenter.canvas().expect("lent");
         let place_of = canvas.rows(size, rows).expect("memory");
         place_of.copy_from_slice(&new[start * row..end * row]);
         canvas.show_rows().expect("alive");
-        // Over the last new row and the first old one.
+        // The pointer is over the last new row and the first old row.
         let y = u16::try_from(end).unwrap();
         it.presenter.cursor(&cursor(place(60, y))).expect("drawn");
         let shown = it.read((0, 0), (128, 96));
-        // The same picture, drawn at once by a repaint.
+        // A repaint draws the same picture at once.
         it.source.repaint().expect("alive");
         assert_eq!(rgb(&it.read((0, 0), (128, 96))), rgb(&shown));
         let mixed = [&new[..end * row], &old[end * row..]].concat();
@@ -174,7 +173,7 @@ fn a_scaled_picture_appears_as_a_whole_at_any_time() {
     it.slice(24..48, 20);
     it.complete(2);
     whole(&it, (128, 96), 20);
-    // The window gets the picture's size between two slices, and another one between two others.
+    // Between two slices, the window is resized to the picture's size. Between two later slices, it is resized again.
     it.slice(0..24, 30);
     it.resize(SIZE);
     whole(&it, (64, 48), 20);
@@ -190,8 +189,8 @@ fn a_scaled_picture_appears_as_a_whole_at_any_time() {
     whole(&it, (128, 96), 40);
 }
 
-/// Random rows, announced or not, frames that fail, repaints and text: at the end of each frame,
-/// the window shows the same picture as without the setting.
+/// Paints random rows, with failed frames, repaints and text in between. At the end of each complete frame, the window
+/// shows the same picture with and without the setting.
 #[test]
 fn pictures_are_the_same_at_the_end_of_every_frame() {
     let (Some(mut whole), Some(mut slices)) =

@@ -13,7 +13,7 @@ use crate::window::placement::Rect;
 pub(in super::super) enum Layer {
     /// The picture, BGRX.
     Picture,
-    /// Text over it, premultiplied BGRA.
+    /// Text over the picture, premultiplied BGRA.
     Text,
     /// The host's pointer, premultiplied BGRA.
     Pointer,
@@ -24,13 +24,13 @@ const LAYERS: usize = 3;
 /// A part of the picture in the window. Positions are in pixels, from the upper left.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Patch {
-    /// The window's pixels that it covers.
+    /// The window's pixels that the patch covers.
     pub(in super::super) area: Rect,
     /// The area's exact origin.
     pub(in super::super) corner: [f32; 2],
     /// Picture pixels per window pixel.
     pub(in super::super) per_pixel: [f32; 2],
-    /// The mapping from the patch's pixels to those of the eye, as the rows of a matrix.
+    /// The mapping from the patch's pixels to the eye's pixels, as the rows of a matrix.
     pub(in super::super) how: Vec<f32>,
     /// The eye's area in the picture: left, top, width, height.
     pub(in super::super) eye: [f32; 4],
@@ -61,8 +61,8 @@ impl Canvas {
         visual: u32,
     ) -> Result<Canvas, String> {
         let window = Window::open(display, window, visual)?;
-        // SAFETY: `Window::open` made its context current on this thread, and finds the functions
-        // of that context. It has OpenGL 3.3's core profile, which includes all functions in use.
+        // SAFETY: `Window::open` made its context current on this thread, and finds the functions of that context. The
+        // context has OpenGL 3.3's core profile, which includes all functions in use.
         unsafe {
             let gl = glow::Context::from_loader_function_cstr(|name| window.function(name));
             let renderer = gl.get_parameter_string(glow::RENDERER);
@@ -139,8 +139,8 @@ impl Canvas {
         let pixels = PixelUnpackData::Slice(Some(bytes));
         let (format, kind) = (glow::BGRA, glow::UNSIGNED_INT_8_8_8_8_REV);
         self.window.make_current()?;
-        // SAFETY: the context is current. `bytes` has four bytes for each pixel, and rows of four bytes each lie at
-        // OpenGL's default alignment of 4.
+        // SAFETY: the context is current. `bytes` has four bytes for each pixel, so its rows meet OpenGL's default
+        // alignment of 4.
         unsafe {
             self.gl.bind_texture(glow::TEXTURE_2D, Some(*texture));
             match same {
@@ -174,12 +174,12 @@ impl Canvas {
         self.complaint()
     }
 
-    /// Starts a picture in a window of this size, which is black.
+    /// Starts a picture in a window of this size, and makes the window black.
     pub(in super::super) fn start(&mut self, size: Size, nearest: bool) {
         let [width, height] = [size.width, size.height].map(u32::cast_signed);
         self.height = height;
         if self.window.make_current().is_err() {
-            // `end` reports the error.
+            // `end` reports this error.
             return;
         }
         let filter = if nearest { glow::NEAREST } else { glow::LINEAR };

@@ -8,9 +8,9 @@ void main() {
 }
 ";
 
-/// Positions are in pixels counted from the top, as everywhere in this crate except for
-/// `gl_FragCoord`. Positions less than half a pixel outside of the outermost pixel centres get that
-/// pixel, as in software, and never a pixel of the other eye.
+/// Positions are in pixels counted from the top, as everywhere in this crate except for `gl_FragCoord`. A position up
+/// to half a pixel outside of the outermost pixel centres gets the outermost pixel, as in software, and never a pixel
+/// of the other eye.
 const FRAGMENT: &str = "#version 330 core
 uniform sampler2D picture;
 uniform bool overlay;

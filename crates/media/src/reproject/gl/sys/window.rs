@@ -63,11 +63,10 @@ impl Window {
         type Handler = unsafe extern "C" fn(*mut xlib::Display, *mut c_void);
         type Set = unsafe extern "C" fn(*mut xlib::Display, Handler, *mut c_void);
         unsafe extern "C" fn note(_: *mut xlib::Display, gone: *mut c_void) {
-            // SAFETY: it is the flag of this display's window, which outlives that display.
+            // SAFETY: `gone` is the flag of this display's window, and the window outlives the display.
             unsafe { &*gone.cast::<AtomicBool>() }.store(true, Ordering::Release);
         }
-        // SAFETY: libX11 is loaded and stays so: its initialisers have run. The function has this
-        // type.
+        // SAFETY: libX11 is already loaded and stays loaded, so its initialisers have run. The function has this type.
         unsafe {
             let Ok(library) = libloading::Library::new("libX11.so.6") else {
                 return;
@@ -137,7 +136,7 @@ impl Window {
             let create: Create = std::mem::transmute(create);
             let wanted = [CONTEXT_MAJOR, 3, CONTEXT_MINOR, 3, CONTEXT_PROFILE, CORE, 0];
             let context = create(display, config, null_mut(), 1, wanted.as_ptr());
-            // An error arrives after the call.
+            // Waits for an error, which arrives after the call.
             (x.XSync)(display, 0);
             match context.is_null() {
                 true => Err("the driver lacks OpenGL 3.3".to_owned()),
@@ -186,9 +185,9 @@ impl Window {
         }
     }
 
-    /// Makes the context current on this thread, if a different one is.
+    /// Makes the context current on this thread, unless it already is.
     pub(super) fn make_current(&self) -> Result<(), String> {
-        // SAFETY: display and context are alive, and belong to no other thread: this type stays on its own.
+        // SAFETY: display and context are alive. No other thread uses them, because this type stays on its thread.
         let made = unsafe {
             (self.glx.glXGetCurrentContext)() == self.context
                 || (self.glx.glXMakeCurrent)(self.display, self.window, self.context) != 0
@@ -201,7 +200,7 @@ impl Window {
 
     pub(super) fn swap(&self) -> Result<(), String> {
         self.make_current()?;
-        // SAFETY: both are alive.
+        // SAFETY: display and window are alive.
         unsafe { (self.glx.glXSwapBuffers)(self.display, self.window) };
         match self.gone.load(Ordering::Acquire) {
             false => Ok(()),
@@ -210,7 +209,7 @@ impl Window {
     }
 
     pub(super) fn resize(&self, size: Size) {
-        // SAFETY: both are alive.
+        // SAFETY: display and window are alive.
         unsafe {
             (self.x.XResizeWindow)(self.display, self.window, size.width, size.height);
             (self.x.XFlush)(self.display);
@@ -246,7 +245,7 @@ fn ours() -> std::sync::MutexGuard<'static, Vec<usize>> {
 /// The previous handlers of errors and of lost connections.
 static BEFORE: OnceLock<(Option<Handler>, Option<EndHandler>)> = OnceLock::new();
 
-/// Installs handlers that log errors of our displays, instead of ending the program.
+/// Installs handlers that log errors of the displays in [`ours`], instead of ending the program.
 fn handle_errors(x: &xlib::Xlib) {
     unsafe extern "C" fn log(display: *mut xlib::Display, event: *mut xlib::XErrorEvent) -> c_int {
         if ours().contains(&display.addr()) {
@@ -256,16 +255,16 @@ fn handle_errors(x: &xlib::Xlib) {
             return 0;
         }
         match BEFORE.get().and_then(|(before, _)| *before) {
-            // SAFETY: the previous handler is called as Xlib would.
+            // SAFETY: the previous handler is called as Xlib would call it.
             Some(before) => unsafe { before(display, event) },
             None => 0,
         }
     }
     unsafe extern "C" fn ended(display: *mut xlib::Display) -> c_int {
-        // For our displays, the exit handler is called next and reports the error. The default handler would end the program
-        // here.
+        // For the displays in [`ours`], Xlib calls the exit handler next, which reports the error. The default handler
+        // would end the program here.
         match BEFORE.get().and_then(|(_, before)| *before) {
-            // SAFETY: the previous handler is called as Xlib would.
+            // SAFETY: the previous handler is called as Xlib would call it.
             Some(before) if !ours().contains(&display.addr()) => unsafe { before(display) },
             _ => 0,
         }

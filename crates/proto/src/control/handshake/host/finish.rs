@@ -1,4 +1,5 @@
-//! The last handshake message: the client proves its PIN or possession of its key, and is admitted or refused.
+//! Handles the client's last handshake message, Finish. In it, the client proves knowledge of the PIN or possession of
+//! its key. The host then admits or refuses the client.
 
 use zerocopy::IntoBytes;
 
@@ -13,7 +14,7 @@ use crate::id::PathId;
 use crate::time::Instant;
 
 impl HostHandshake {
-    /// Answers a Finish if its tag proves knowledge of an Answer's key; a repeated Finish gets the same reply.
+    /// Answers a Finish if its tag proves knowledge of the key in the Answer. A repeated Finish gets the same reply.
     pub(super) fn answer_finish(
         &mut self,
         now: Instant,
@@ -28,7 +29,8 @@ impl HostHandshake {
                 && finish.head.pattern() == Some(half.pattern)
         })?;
         let half = &self.halves[index];
-        // The key proves that the sender has read the Answer. A Finish from any other sender does not count as a try.
+        // A tag under the Answer's key proves that the sender has read the Answer. A Finish from any other sender does
+        // not count as a try.
         if !is_tagged(&half.key, datagram) {
             return None;
         }
@@ -98,11 +100,12 @@ impl HostHandshake {
         finish: &Finish,
         standing: &dyn Fn(&ClientId) -> DeviceStatus,
     ) -> Result<(Keys, PublicKey, Paired), Rejection> {
-        // Concurrent exchanges are judged in sequence, with the same delays as if they were queued.
+        // The window is checked again, so concurrent exchanges are treated as if they ran one after the other, with the
+        // same delays.
         if self.admitting(now, from)?.serial != window {
             return Err(Refusal(Reason::PairingClosed, 0).into());
         }
-        // From here on, a Finish without a Confirm uses up a try.
+        // From here on, a Finish that is not answered with a Confirm uses up a try.
         let name = noise.read(&finish.noise);
         let (Some(name), Some(peer)) = (name, noise.peer()) else {
             self.count_wrong(now, from, |tries_left| PairingEvent::WrongPin {
@@ -124,7 +127,7 @@ impl HostHandshake {
         Ok((keys, peer, Paired::New { name }))
     }
 
-    /// Counts a failed try and emits its event; the last one closes the window.
+    /// Counts a failed try and emits its event. The last try closes the window.
     pub(super) fn count_wrong(
         &mut self,
         now: Instant,
@@ -143,8 +146,8 @@ impl HostHandshake {
     }
 }
 
-/// The Finish's tag is valid, and only the owner of `key` could have made it. This function checks whether the device is
-/// still allowed.
+/// Checks whether the device is still allowed. The Finish's tag has been verified, and only the owner of `key` could
+/// have made it.
 fn finish_by_key(
     status: DeviceStatus,
     key: PublicKey,

@@ -1,4 +1,5 @@
-//! Tickets in the handshake, and over a connection that is sealed by other means, such as a browser's.
+//! Tickets that arrive in the handshake, or over a connection that is sealed by other means, such as a browser's
+//! connection.
 
 use super::{DeviceStatus, HostHandshake, Paired, PairingEvent, Refusal, Rejection, TicketClaim};
 use crate::control::handshake::layout::Reason;
@@ -9,7 +10,7 @@ use crate::control::ticket::{SignedTicket, TicketRefused};
 use crate::id::PathId;
 
 impl HostHandshake {
-    /// Verifies and redeems the ticket of a client that has proved possession of its key.
+    /// Verifies and redeems the ticket of a client. The client has proved possession of its key.
     pub(super) fn finish_by_ticket(
         &mut self,
         from: PathId,
@@ -28,7 +29,8 @@ impl HostHandshake {
         Ok((keys, claim.device, Paired::Ticket { name, role }))
     }
 
-    /// Redeems the ticket of a device at `from` with `key` and returns the highest role that it grants.
+    /// Redeems a ticket that the device at `from` with the key `key` presents. Returns the highest role that the ticket
+    /// grants.
     ///
     /// # Errors
     /// [`TicketRefused`] if the ticket is rejected.
@@ -48,7 +50,7 @@ impl HostHandshake {
         gate.redeem(now, ticket, key)
     }
 
-    /// Emits an event for a rejected ticket.
+    /// Emits an event if the ticket was rejected.
     fn report_refusal(
         &mut self,
         from: PathId,

@@ -1,7 +1,9 @@
-//! A PIN sent in the clear over a connection that is sealed by other means, such as a browser's.
+//! A PIN that a client sends in the clear over a connection that is sealed by other means, such as a browser's
+//! connection.
 //!
-//! It counts as a try in the same window as in [`super::finish`], with the same limits, and the first success closes the
-//! window. Unlike the handshake, it does not prove the absence of an on-path attacker. The other connection must do that.
+//! The PIN counts as a try in the same pairing window as those in [`super::finish`], with the same limits, and the
+//! first success closes the window. Unlike a handshake, a PIN in the clear does not prove that there is no on-path
+//! attacker. The connection itself must prove this.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +16,7 @@ use crate::time::Instant;
 /// Why a PIN was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum PinRefused {
-    /// No pairing window is open, or this network has used up its tries.
+    /// No pairing window is open, or the client's network has used up its tries.
     #[error("pairing is closed at the host: run `openuvr devices pair` there for a new PIN")]
     Closed,
     /// Retry after this many seconds.
@@ -29,7 +31,7 @@ pub enum PinRefused {
 }
 
 impl HostHandshake {
-    /// Tries the PIN of a device at `from` with `key` and the record `standing`.
+    /// Tries a PIN that a device at `from` sends. `standing` is the host's record of the device.
     ///
     /// # Errors
     /// [`PinRefused`] if the PIN is not accepted. All variants except [`PinRefused::Closed`] and [`PinRefused::Wait`] use up
@@ -70,8 +72,8 @@ impl HostHandshake {
     }
 }
 
-/// The storage key of a device without an X25519 key: 32 bytes that only this device can prove, such as the hash of the
-/// public key with which it signs.
+/// A `PublicKey` value under which a device without an X25519 key is stored: 32 bytes that only this device can prove.
+/// They are a hash, for example of the public key with which the device signs.
 #[must_use]
 pub fn foreign_key(kind: &str, public_key: &[u8]) -> PublicKey {
     let length = (kind.len() as u64).to_le_bytes();

@@ -1,4 +1,4 @@
-//! A client with a portal's ticket, and a host that accepts tickets.
+//! Tests of a client with a portal's ticket, and of a host that accepts tickets.
 
 use super::*;
 use crate::control::negotiate::Role;
@@ -36,7 +36,7 @@ fn showing(ticket: &Ticket) -> World {
     world
 }
 
-/// The same client connects again.
+/// Connects with the same client again.
 fn attempt(world: &mut World, trust: Trust) -> Result<(), HandshakeError> {
     let name = DeviceName::new("x");
     let client = ClientHandshake::new(world.now, &world.client_identity, name, trust);
@@ -53,7 +53,7 @@ fn a_ticket_admits_a_stranger_that_then_reconnects() {
     assert_eq!(world.assert_agreed(), &Paired::Ticket { name, role });
     let key = world.client_identity.public();
     assert_eq!(world.host.admitted(&key), Some(Role::Observer));
-    // It reconnects with its key after the ticket has expired.
+    // The client reconnects with its key after the ticket has expired.
     world.host.time_of_day(UnixTime(TIME.0 + 10_000));
     let host = world.host_identity.public();
     attempt(&mut world, Trust::Known(host)).unwrap();
@@ -177,7 +177,8 @@ fn a_begin_repeated_from_another_address_consumes_nothing() {
         .iter()
         .find(|(to, datagram)| *to == To::Host && Kind::of(datagram) == Some(Kind::Begin));
     let begin = begin.unwrap().1.clone();
-    // A cookie is valid for one address, and a ticket is redeemed at the Finish.
+    // The replayed Begin fails because its cookie is valid for one address only. No ticket is consumed, because a host
+    // redeems a ticket only at the Finish.
     let reaction = world
         .host
         .handle_datagram(world.now, OTHER, &begin, &no_device);

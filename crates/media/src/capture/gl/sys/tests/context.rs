@@ -41,7 +41,7 @@ impl ContextConfig {
     }
 }
 
-/// A window with a context that any one thread can make current.
+/// A window with a context, which one thread at a time can make current.
 pub(super) trait Context: Send {
     fn find(&self, name: &CStr) -> *const c_void;
     fn make_current(&self, yes: bool);
@@ -51,13 +51,13 @@ pub(super) trait Context: Send {
     fn destroy(&mut self);
 }
 
-/// Keeps the libraries loaded until the process ends. A thread that has used one calls into it on
-/// exit, possibly after the end of the test that opened it.
+/// Keeps the libraries loaded until the process ends. A thread that has used a library calls into it on exit, possibly
+/// after the end of the test that opened the library.
 fn keep() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         for name in ["libX11.so.6", "libGL.so.1", "libEGL.so.1"] {
-            // SAFETY: none of them has an initialiser with preconditions.
+            // SAFETY: none of these libraries has an initialiser with preconditions.
             std::mem::forget(unsafe { libloading::Library::new(name) });
         }
     });
@@ -87,7 +87,7 @@ const GLX_SAMPLES: c_int = 100_001;
 const GLX_SAMPLE_BUFFERS: c_int = 100_000;
 
 impl Glx {
-    /// Opens a window on `display` with a current context; `None` if that is not available.
+    /// Opens a window on `display` with a current context; `None` if the requested context is not available.
     pub(super) fn open(
         display: &str,
         size: Size,
@@ -98,8 +98,8 @@ impl Glx {
         let x = xlib::Xlib::open().expect("libX11");
         let glx = glx::Glx::open().expect("libGL");
         let name = CString::new(display).expect("a name");
-        // SAFETY: as Xlib and GLX require; pointers are theirs or point to locals that outlive the
-        // calls.
+        // SAFETY: the calls are as Xlib and GLX require. Pointers come from these libraries, or point to locals that
+        // outlive the calls.
         unsafe {
             (x.XInitThreads)();
             let display = share.map_or_else(|| (x.XOpenDisplay)(name.as_ptr()), |s| s.display);
@@ -178,7 +178,7 @@ impl Glx {
 /// A window on the screen.
 ///
 /// # Safety
-/// The display is open, and has the visual.
+/// The display must be open and have the visual.
 unsafe fn window(
     x: &xlib::Xlib,
     display: *mut xlib::Display,
@@ -224,17 +224,17 @@ impl Context for Glx {
         } else {
             (0, null_mut())
         };
-        // SAFETY: all are alive; no other thread has the context.
+        // SAFETY: display, window and context are valid or null; no other thread holds the context.
         unsafe { (self.glx.glXMakeCurrent)(self.display, window, context) };
     }
 
     fn swap(&self) {
-        // SAFETY: both are alive.
+        // SAFETY: display and window are valid.
         unsafe { (self.glx.glXSwapBuffers)(self.display, self.window) };
     }
 
     fn resize(&self, size: Size) {
-        // SAFETY: both are alive.
+        // SAFETY: display and window are valid.
         unsafe {
             (self.x.XResizeWindow)(self.display, self.window, size.width, size.height);
             (self.x.XSync)(self.display, 0);
@@ -242,7 +242,7 @@ impl Context for Glx {
     }
 
     fn destroy(&mut self) {
-        // SAFETY: both are alive.
+        // SAFETY: display and context are valid.
         unsafe {
             self.make_current(false);
             (self.glx.glXDestroyContext)(self.display, self.context);
@@ -292,7 +292,7 @@ pub(super) struct Egl {
     context: *mut c_void,
 }
 
-// SAFETY: EGL may be used from any thread, and the tests make a context current on one at a time.
+// SAFETY: EGL may be used from any thread, and the tests make a context current on one thread at a time.
 unsafe impl Send for Egl {}
 
 const EGL_PLATFORM_DEVICE: c_int = 0x313F;
@@ -316,12 +316,12 @@ const EGL_CONTEXT_MINOR: c_int = 0x30FB;
 const EGL_CONTEXT_PROFILE: c_int = 0x30FD;
 
 impl Egl {
-    /// A current context with a surface of `size` on an X display or without one; `None` if
-    /// unavailable. Without a display, Mesa renders it in software, or the GPU whose EGL device
-    /// number is in `OPENUVR_EGL_DEVICE`.
+    /// A current context with a surface of `size` on an X display or without one; `None` if unavailable. Without a
+    /// display, the renderer is Mesa's software renderer, or the GPU whose EGL device number is in
+    /// `OPENUVR_EGL_DEVICE`.
     pub(super) fn open(display: Option<&str>, size: Size, wanted: ContextConfig) -> Option<Egl> {
         keep();
-        // SAFETY: libEGL's and Xlib's functions have these types; pointers are their own or to
+        // SAFETY: libEGL's and Xlib's functions have these types. Pointers come from these libraries, or point to
         // locals that outlive the calls.
         unsafe {
             let library = libloading::Library::new("libEGL.so.1").ok()?;
@@ -448,7 +448,7 @@ impl Egl {
 fn device(functions: &EglFunctions) -> Option<*const c_void> {
     type Devices = unsafe extern "C" fn(c_int, *mut *const c_void, *mut c_int) -> c_int;
     let number: usize = std::env::var("OPENUVR_EGL_DEVICE").ok()?.parse().ok()?;
-    // SAFETY: EGL_EXT_device_enumeration's type; the list has the given length.
+    // SAFETY: the type is that of EGL_EXT_device_enumeration; the list has the given length.
     unsafe {
         let devices = (functions.find)(c"eglQueryDevicesEXT".as_ptr());
         assert!(!devices.is_null(), "EGL_EXT_device_enumeration");
@@ -472,18 +472,18 @@ impl Context for Egl {
         } else {
             (null_mut(), null_mut())
         };
-        // SAFETY: all are alive; no other thread has the context.
+        // SAFETY: display, surface and context are valid or null; no other thread holds the context.
         unsafe { (self.functions.current)(self.display, surface, surface, context) };
     }
 
     fn swap(&self) {
-        // SAFETY: both are alive.
+        // SAFETY: display and surface are valid.
         unsafe { (self.functions.swap)(self.display, self.surface) };
     }
 
     fn resize(&self, size: Size) {
         let (x, display, window) = self.x.as_ref().expect("only a window can be resized");
-        // SAFETY: both are alive.
+        // SAFETY: display and window are valid.
         unsafe {
             (x.XResizeWindow)(*display, *window, size.width, size.height);
             (x.XSync)(*display, 0);
@@ -492,7 +492,7 @@ impl Context for Egl {
 
     fn destroy(&mut self) {
         self.make_current(false);
-        // SAFETY: both are alive.
+        // SAFETY: display and context are valid.
         unsafe { (self.functions.destroy)(self.display, self.context) };
         self.context = null_mut();
     }

@@ -163,7 +163,7 @@ fn cost(name: &str, context: &dyn Context) {
     waiting(context, &gl);
 }
 
-/// How often the GPU has not finished at once, and the cost of the waiting thread in that case.
+/// Measures how often the GPU has not finished at once, and the cost of the waiting thread in that case.
 fn waiting(context: &dyn Context, gl: &glow::Context) {
     let shelf = Shelf::default();
     let mut back = read_back(context, Sharing::Egl, &shelf);
@@ -194,7 +194,7 @@ fn pack_buffer(gl: &glow::Context, bytes: usize) -> glow::Buffer {
     }
 }
 
-/// Draws a few coloured areas and finishes them.
+/// Draws a few coloured areas and waits until they are drawn.
 fn paint(gl: &glow::Context, round: u32) {
     // SAFETY: the context is current.
     unsafe {
@@ -294,7 +294,7 @@ impl Shader {
         }
     }
 
-    /// Converts the window into readable memory.
+    /// Converts the window and reads the result into the pixel buffer.
     fn convert(&mut self, gl: &glow::Context) {
         // SAFETY: the context is current, and the buffer has room.
         unsafe {
@@ -318,7 +318,7 @@ impl Shader {
         }
     }
 
-    /// Checks that it has written the same bytes as the CPU conversion.
+    /// Checks that the shader has written the same bytes as the CPU conversion.
     fn compare(&self, gl: &glow::Context, luma: &[u8], chroma: &[u8]) {
         let mut have = vec![0; SIZE.pixels() * 3 / 2];
         // SAFETY: the context is current, and the buffer has these bytes.

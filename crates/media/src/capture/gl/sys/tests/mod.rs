@@ -1,4 +1,4 @@
-//! Real contexts of Mesa's software renderer, or of a GPU (`OPENUVR_EGL_DEVICE`).
+//! Tests with real contexts of Mesa's software renderer, or of a GPU (`OPENUVR_EGL_DEVICE`).
 
 mod context;
 mod cost;
@@ -24,7 +24,7 @@ use crate::picture::{Picture, PixelFormat, RowOrder};
 
 const SIZE: Size = Size::new(71, 46);
 
-/// Receives the pictures, oldest first.
+/// Collects the submitted pictures, oldest first.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Vec<Picked>>>);
 
@@ -90,7 +90,7 @@ fn glx(server: &Xvfb, wanted: ContextConfig) -> Glx {
     Glx::open(&server.display, SIZE, wanted, None).expect("Mesa has it")
 }
 
-/// Red, green and blue, counted from the top.
+/// Red, green and blue of the pixel at column `x` and row `y`, counted from the top.
 fn pixel(picture: &Picture<'_>, x: u32, y: u32) -> [u8; 3] {
     let y = match picture.rows {
         RowOrder::TopDown => y,
@@ -298,7 +298,7 @@ fn a_ticket_belongs_to_the_picture_waited_for() {
         assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     }
     assert_eq!(tickets.lock().unwrap().len(), 20);
-    // The host uses the picture as long as it exists.
+    // The host uses its last picture until it is dropped, so it is dropped before `retire`, which would wait.
     drop(host);
     back.retire(true);
 }
@@ -325,7 +325,7 @@ fn without_a_waiting_thread_the_next_poll_finds_it() {
     }
 }
 
-/// All state that a read may change, as the application may have set it.
+/// All state that a read may change.
 const STATE: [(&str, u32); 14] = [
     ("pack buffer", glow::PIXEL_PACK_BUFFER_BINDING),
     ("unpack buffer", glow::PIXEL_UNPACK_BUFFER_BINDING),
@@ -400,7 +400,7 @@ fn the_applications_state_and_errors_are_preserved() {
         };
         let state = || {
             known.iter().map(|(name, value)| {
-                // SAFETY: the context is current and has these.
+                // SAFETY: the context is current and has these parameters.
                 (*name, unsafe { gl.get_parameter_i32(*value) })
             })
         };
@@ -473,12 +473,12 @@ fn pixel_transfer_of_the_application_changes_no_colour() {
         let gl = functions(&context);
         let state = || {
             let values = theirs.iter().filter(|_| fixed);
-            // SAFETY: the context is current and has these.
+            // SAFETY: the context is current and has these parameters.
             let values = values.map(|(name, _)| unsafe { gl.get_parameter_f32(*name) });
             values.collect::<Vec<_>>()
         };
         if fixed {
-            // SAFETY: these are their types; the context is current.
+            // SAFETY: the functions have these types; the context is current.
             unsafe {
                 let find = |name| context.find(name);
                 let set: Set = std::mem::transmute(find(c"glPixelTransferf"));
@@ -605,7 +605,7 @@ fn pictures_outlive_their_context() {
             window(&mut back);
         }
         let mut all = shelf.take();
-        // The host uses one picture, and then rests it.
+        // The host uses one picture, and then calls `rest`.
         assert_shows(&*all[1].0, SIZE, 2, "before");
         all[1].0.rest();
         if !current {
@@ -785,7 +785,7 @@ fn contexts_of_several_threads_are_independent() {
                 let gl = functions(&context);
                 let shelf = Shelf::default();
                 let mut back = read_back(&context, Sharing::Glx { threads: true }, &shelf);
-                // The second has a waiting thread.
+                // The second context always uses a waiting thread.
                 back.looks = number != 1;
                 together.wait();
                 for n in 0..20 {
@@ -848,7 +848,7 @@ fn without_a_context_there_is_an_error() {
     let error = error.err().expect("no context").0;
     assert!(error.contains("current on this thread"), "{error}");
     let mut nothing = |_: &CStr| null();
-    // SAFETY: nothing is found.
+    // SAFETY: the loader finds no function.
     let error = unsafe { ReadBack::new(&mut nothing, Sharing::None, shelf.submit()) };
     assert!(error.err().expect("no OpenGL").0.contains("glReadPixels"));
 }

@@ -229,7 +229,7 @@ impl Gpu {
         copied
     }
 
-    /// Waits in the queue for a semaphore, and for the queue.
+    /// Makes the queue wait for a semaphore, then waits until the queue is idle.
     fn wait_for(&self, semaphore: vk::Semaphore) {
         let waits = [semaphore];
         let stages = [vk::PipelineStageFlags::ALL_COMMANDS];
@@ -237,7 +237,7 @@ impl Gpu {
             .wait_semaphores(&waits)
             .wait_dst_stage_mask(&stages);
         let none = vk::Fence::null();
-        // SAFETY: the earlier submission signals it.
+        // SAFETY: the earlier submission signals the semaphore.
         unsafe {
             let submitted = self.device.queue_submit(self.queue, &[submit], none);
             submitted.unwrap();
@@ -246,7 +246,7 @@ impl Gpu {
     }
 
     fn forget(&self, gone: &Drawn) {
-        // SAFETY: `present` has waited for all uses.
+        // SAFETY: `present` has waited until the objects are no longer used.
         unsafe {
             self.device.destroy_image(gone.image, None);
             self.device.free_memory(gone.image_memory, None);
@@ -257,7 +257,7 @@ impl Gpu {
         }
     }
 
-    /// Closes everything in the order of the application and its layer.
+    /// Closes everything in the same order as an application and its layer.
     fn close(self, ring: &Ring) {
         // SAFETY: `present` has waited for everything; the ring is no longer used.
         unsafe {
@@ -340,7 +340,7 @@ fn without_a_free_buffer_a_picture_is_skipped() {
     assert!(!ring.idle() && !show(&hosts[0].0));
     hosts.pop();
     assert!(ring.idle() && show(&hosts[0].0));
-    // The newer picture replaces the older one; its buffer is returned.
+    // The newer picture replaces the older one, whose buffer is returned.
     assert_eq!(hosts[0].1.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
     assert!(ring.idle());
     drop(hosts);
@@ -392,7 +392,7 @@ fn cost_of_a_picture() {
     );
     let bytes = pattern(HD, 0);
     let device = &ring.shared.device;
-    // SAFETY: as in `present`; only this thread uses the slot, and each copy is waited for.
+    // SAFETY: as in `present`. Only this thread uses the slot, and it waits for each copy.
     let slot = unsafe { Slot::new(device, 0, gpu.pool, HD.pixels() as u64 * 4).unwrap() };
     let mut times = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
@@ -423,7 +423,7 @@ fn cost_of_a_picture() {
             }
             times[what].push(begun.elapsed());
             if what == 1 {
-                // SAFETY: it was submitted.
+                // SAFETY: the copy was submitted.
                 unsafe { slot.wait(&gpu.device, WAIT).unwrap() };
             }
             gpu.forget(&drawn);
