@@ -105,7 +105,7 @@ static void configurations(void)
     EXPECT(openuvr_open(&newer.config, &context, NULL, 0), OPENUVR_OK);
     openuvr_close(&context);
     newer.more[15] = 1;
-    EXPECT(refused(&newer.config, "too old"), OPENUVR_ERROR_SIZE);
+    EXPECT(refused(&newer.config, "newer than this library"), OPENUVR_ERROR_SIZE);
     /* The size must not end within a pointer. */
     config = valid_config();
     config.size = offsetof(struct openuvr_config, name) + 4;
