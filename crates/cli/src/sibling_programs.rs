@@ -66,7 +66,7 @@ pub(crate) fn commands() -> impl Iterator<Item = Command> {
             .value_parser(value_parser!(OsString));
         Command::new(name)
             .about(about)
-            // The sibling has its own help.
+            // The sibling program prints its own help.
             .disable_help_flag(true)
             .arg(words)
     })

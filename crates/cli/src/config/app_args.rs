@@ -7,7 +7,8 @@ use openuvr_terminal::usage::UsageError;
 
 const WORDS: &str = "words";
 
-/// The argument for the command line, `name` in the usage line. The caller sets its position.
+/// The positional argument that holds a program and its arguments. The usage line shows it as `name`. The caller adds its
+/// position.
 pub(super) fn arg(name: &'static str, help: &'static str) -> Arg {
     Arg::new(WORDS)
         .value_name(name)

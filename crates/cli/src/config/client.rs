@@ -296,8 +296,8 @@ Examples:
             /// and returns the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
             /// Head angles that move the mouse or stick: first right, then down.
-            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none. A - before an angle inverts
-            /// it. Examples: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
+            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none. A `-` before an angle
+            /// inverts it. Examples: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
             /// Set it so that a quarter turn of the head is a quarter turn in the game, whose own sensitivity scales it

@@ -76,7 +76,7 @@ pub(crate) trait Settings: Sized {
     /// Checks requirements on the current environment. Settings that are saved for later use need not meet them.
     fn check_environment(&self) -> Result<(), ConfigError>;
 
-    /// The subcommand with all flags.
+    /// The subcommand of the role, with a flag for each setting.
     fn command() -> Command {
         let all = Self::table().into_iter().filter(|setting| !setting.fixed);
         let all = all.map(|setting| setting.arg());
