@@ -356,7 +356,7 @@ mod tests {
         );
         let why = failed.unwrap_err().to_string();
         assert!(why.ends_with("fails: last\\u{1b}"), "{why}");
-        let late = shell.run(&["-c", "sleep 1000"], Duration::from_millis(20));
+        let late = shell.run(&["-c", "exec sleep 1000"], Duration::from_millis(20));
         assert!(late.unwrap_err().to_string().contains("did not end"));
         assert!(Program::find("no-such-program-of-openuvr").is_none());
         let missing = Program::require("no-such-program-of-openuvr", "p").unwrap_err();

@@ -220,7 +220,7 @@ mod tests {
             "application 4",
             "../etc",
             "\"big\"",
-            "\"huge\": its memory_mib",
+            "\"huge\": memory_mib",
             "\"lines\": unknown field `two lines`",
         ] {
             assert!(problems.contains(part), "{part} is missing in {problems}");
