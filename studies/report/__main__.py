@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 NEEDED = ("pandas", "matplotlib", "jinja2")
-# The distribution's Python finds the distribution's packages; another one in front of it on the path does not.
+# The distribution's Python finds the distribution's packages. Another Python that precedes it on `$PATH` does not.
 DISTRIBUTION = "/usr/bin/python3"
 
 
@@ -18,7 +18,7 @@ def main() -> int:
         packages = " ".join(f"python3-{name}" for name in missing)
         print(f"report: Python packages missing: {', '.join(missing)}; apt-get install {packages}", file=sys.stderr)
         return 1
-    # Modules here must not hide those of the standard library.
+    # The modules in this folder must not hide those of the standard library.
     here = pathlib.Path(__file__).resolve().parent
     sys.path[0] = str(here.parent)
     from report import command

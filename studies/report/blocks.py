@@ -36,7 +36,7 @@ class Plot:
 @dataclass
 class Section:
     title: str
-    # Paragraphs, tables and plots, in order.
+    # Paragraphs, tables and plots, in the order of the page.
     parts: list = field(default_factory=list)
 
     def text(self, words):

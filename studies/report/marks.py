@@ -10,11 +10,11 @@ from .results import QUIET_CORES
 class Mark(enum.Enum):
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
-    # Measured, but the data does not suffice: noise, a single or quick run, a busy machine.
+    # The claim was measured, but the data does not suffice: noise, a single or quick run, or a busy machine.
     INCONCLUSIVE = "inconclusive"
     # The bench, or this part of it, has not run.
     NOT_MEASURED = "not measured"
-    # A prerequisite is missing on this machine: a radio, a graphics card, people.
+    # A prerequisite is missing on this machine, such as a radio, a graphics card, or people.
     NOT_TESTABLE = "not testable here"
 
 
@@ -33,17 +33,17 @@ class Claim:
 
     # The paper's section or figure.
     place: str
-    # What it claims, with its own figures.
+    # The claim's statement, with the paper's figures.
     text: str
-    # What counts as reproduced, with its bound.
+    # The criterion of a reproduction, with its bound.
     criterion: str
-    # The judged result files.
+    # The names of the result files that are judged.
     sources: tuple[str, ...]
     # None: no data.
     judge: Callable
-    # Whether a busy machine changes the figures; a simulation's do not.
+    # Whether a busy machine changes the figures. It does not change those of a simulation.
     is_timed: bool = True
-    # Whether the judge looks at the conditions of each cell itself.
+    # Whether the judge itself checks the conditions of each cell.
     is_by_cell: bool = False
 
     def verdict(self, results):

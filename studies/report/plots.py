@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-# Okabe and Ito: distinct for all common kinds of colour vision.
+# The colours of Okabe and Ito, which are distinct for all common kinds of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4B4B4B", "#A6761D")
 PAPER = "#000000"
 MARKERS = "osD^vP*X"
@@ -98,7 +98,7 @@ def lines(title, x, y, series, paper=(), categories=None):
         return None
     figure, ax = axes(title, x, y)
     every = [point[0] for _, points in series for point in points]
-    # Intervals of several series would hide each other at one place.
+    # Shift the series against each other, because intervals of several series at one position would hide each other.
     apart = (
         (max(every) - min(every) or 1) * 0.008
         if any(point[2] is not None for _, points in series for point in points)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pandas
 
-# The version of the files' common header that this reporter reads.
+# The version of the result files' common header that this reporter reads.
 SCHEMA_VERSION = 1
 PREFIX = "openuvr."
-# Cores of other processes above which times are unreliable (`QUIET` of the benches).
+# If other processes use more cores than this, times are unreliable (`QUIET` of the benches).
 QUIET_CORES = 0.1
 
 
@@ -81,7 +81,7 @@ class Results:
     """All result files of a report, by name: `bench latency`, `lab wifi`."""
 
     all: list[Result] = field(default_factory=list)
-    # Files that are not result files, with the reason.
+    # Files that are not result files, each with the reason.
     ignored: list[str] = field(default_factory=list)
 
     def of(self, name):

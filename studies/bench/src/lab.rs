@@ -229,7 +229,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A Wi-Fi network in one line.
+/// Describes a Wi-Fi network in one line.
 fn described(wifi: &Scenario) -> String {
     let radio = wifi.setup.radio;
     format!(
@@ -262,7 +262,7 @@ impl HopArgs {
         let scheduler = Scheduler::new();
         let link = scheduler.spawn(ThreadRole::EmulatedLink, "hop", move || {
             let result = run();
-            // Fails only if the receiver is gone.
+            // Fails only if the receiver no longer exists.
             let _ = ended.send(());
             result
         })?;
@@ -270,7 +270,7 @@ impl HopArgs {
             eprintln!("warning: {warning}");
         }
         match self.lasting {
-            // Timeout or early end: both stop it.
+            // On a timeout as well as on an early end, the link is stopped below.
             Some(lasting) => drop(end.recv_timeout(lasting)),
             None => drop(end.recv()),
         }
@@ -281,8 +281,8 @@ impl HopArgs {
         Ok(result?)
     }
 
-    /// The reason why the figures of this run are invalid, if they are. `came` is the number of datagrams or frames that the
-    /// link has received.
+    /// The reason why the figures of this run are invalid, or `None` if they are valid. `came` is the number of
+    /// datagrams or frames that the link has received.
     fn invalid_reason(&self, came: u64, lateness: &Lateness) -> Option<String> {
         if came == 0 {
             return Some(match &self.bridge {
@@ -322,7 +322,7 @@ impl HopArgs {
         };
         let is_bare = |script: &Option<String>| script.as_deref() == Some("");
         let schedule = |option: &str, script: &Option<String>, other: &Option<String>| {
-            // The options apply only to the other direction.
+            // The other option has no value, so the options apply only to its direction.
             if script.is_none() && is_bare(other) {
                 return Ok(ImpairmentSchedule::default());
             }

@@ -1,6 +1,6 @@
-//! The machine and its load during a run, without which a latency figure is meaningless.
+//! The machine and its load during a run. Without them, a latency figure is meaningless.
 //!
-//! All of it comes from `/proc` (proc(5)).
+//! All values come from `/proc` (proc(5)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -62,9 +62,9 @@ pub(crate) struct Load {
     busy: u64,
     /// Ticks that the hypervisor gave to other guests (steal).
     stolen: u64,
-    /// Ticks of each process of our tree.
+    /// CPU ticks of each process of our process tree.
     own: BTreeMap<u32, u64>,
-    /// Nanoseconds of each such process's audio thread, if it has one.
+    /// CPU time of each such process's audio thread, in nanoseconds. Processes without one are absent.
     audio: BTreeMap<u32, u64>,
     loopback_bytes: u64,
 }
@@ -72,15 +72,15 @@ pub(crate) struct Load {
 /// The usage between two [`Load`]s.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Used {
-    /// Cores used by all processes outside our tree.
+    /// Cores used by all processes outside our process tree.
     pub(crate) other_cores: f64,
-    /// Stolen cores (given to other guests by the hypervisor); part of `other_cores`.
+    /// Cores that the hypervisor gave to other guests (steal). `other_cores` includes them.
     pub(crate) stolen_cores: f64,
-    /// Cores used by each requested process.
+    /// Cores used by each process of our process tree.
     pub(crate) cores: BTreeMap<u32, f64>,
-    /// Cores used by their audio threads.
+    /// Cores used by the audio thread of each process that has one.
     pub(crate) audio_cores: BTreeMap<u32, f64>,
-    /// Megabits per second on the loopback device, all traffic of the network namespace.
+    /// Megabits per second of all traffic on the network namespace's loopback device.
     pub(crate) loopback_mbps: f64,
 }
 
@@ -96,7 +96,7 @@ impl Load {
             .skip(1)
             .map(|field| field.parse().unwrap_or(0))
             .collect();
-        // user, nice, system, idle, iowait, irq, softirq, steal; guest time is part of user.
+        // The fields are user, nice, system, idle, iowait, irq, softirq and steal. Guest time is part of user.
         let busy = [0, 1, 2, 5, 6, 7]
             .iter()
             .filter_map(|&index| fields.get(index))
@@ -158,7 +158,7 @@ impl Used {
         self.cores.get(&id).copied().unwrap_or(0.0)
     }
 
-    /// Cores used by this process's audio thread; `None` if it has none.
+    /// Cores used by this process's audio thread, or `None` if it has no audio thread.
     pub(crate) fn of_audio(&self, id: u32) -> Option<f64> {
         self.audio_cores.get(&id).copied()
     }
@@ -188,8 +188,8 @@ pub(crate) fn process_ns(id: u32) -> u64 {
     tasks.filter_map(|task| on_cpu_ns(&task.path())).sum()
 }
 
-/// Memory of a process and its living descendants, in MiB: proportional set size (PSS,
-/// proc_pid_smaps(5)). `None` if unreadable.
+/// Memory of a process and its living descendants, in MiB: proportional set size (PSS, proc_pid_smaps(5)). `None` if it
+/// cannot be read.
 pub(crate) fn memory_mib(id: u32) -> Option<f64> {
     let pss = |id: &u32| {
         let text = read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
@@ -201,16 +201,16 @@ pub(crate) fn memory_mib(id: u32) -> Option<f64> {
     (!kib.is_empty()).then(|| kib.iter().sum::<f64>() / 1024.0)
 }
 
-/// How a thread is scheduled.
+/// A thread and its scheduling policy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub(crate) struct Thread {
     pub(crate) process: String,
     pub(crate) thread: String,
-    /// Such as `OTHER` or `FIFO 50`.
+    /// The scheduling policy, such as `OTHER` or `FIFO 50`.
     pub(crate) policy: String,
 }
 
-/// The threads of our whole process tree: each kind once, with the number of threads.
+/// The threads of our whole process tree. Equal threads appear once, with their number.
 pub(crate) fn threads() -> BTreeMap<Thread, usize> {
     let mut threads = BTreeMap::new();
     for id in family(&processes(), std::process::id()) {
@@ -236,7 +236,8 @@ pub(crate) fn threads() -> BTreeMap<Thread, usize> {
     threads
 }
 
-/// Scheduling policies of the threads of one process, with the number of threads of each; empty if the process has ended.
+/// The scheduling policies of one process's threads, and the number of threads with each policy. Empty if the process
+/// has ended.
 pub(crate) fn policies(id: u32) -> BTreeMap<String, usize> {
     let mut policies = BTreeMap::new();
     let tasks = std::fs::read_dir(format!("/proc/{id}/task"));
@@ -249,8 +250,8 @@ pub(crate) fn policies(id: u32) -> BTreeMap<String, usize> {
     policies
 }
 
-/// Field 41 is the policy, 40 the real-time priority, 19 the nice value (counted from 1, with the
-/// process id and the name as 1 and 2).
+/// Field 41 is the policy, field 40 the real-time priority, and field 19 the nice value. Fields are counted from 1; the
+/// process id is field 1, and the name is field 2.
 fn policy(fields: &[&str]) -> String {
     let field = |number: usize| fields.get(number - 3).copied().unwrap_or("?");
     match field(41) {
@@ -265,7 +266,8 @@ fn policy(fields: &[&str]) -> String {
     }
 }
 
-/// The name, and the fields from the third one onwards. The name is in parentheses and may itself contain parentheses.
+/// Returns the name, and the fields from the third onwards. The name is in parentheses and may itself contain
+/// parentheses.
 fn split_stat(stat: &str) -> Option<(&str, Vec<&str>)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     Some((
@@ -285,13 +287,14 @@ fn audio_ns(id: u32) -> Option<u64> {
     on_cpu_ns(&audio)
 }
 
-/// CPU time of the thread with this folder, in nanoseconds.
+/// CPU time of the thread with this `/proc` folder, in nanoseconds.
 fn on_cpu_ns(task: &Path) -> Option<u64> {
     let text = read_to_string(task.join("schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Parent and used ticks of every process. Children that have ended count for the parent that has waited for them.
+/// The parent and the used ticks of every process. The ticks of an ended child count for its parent once the parent has
+/// waited for it.
 fn processes() -> BTreeMap<u32, (u32, u64)> {
     let Ok(dir) = std::fs::read_dir("/proc") else {
         return BTreeMap::new();
@@ -339,7 +342,7 @@ fn loopback_bytes() -> u64 {
         .unwrap_or(0)
 }
 
-/// Number of cores used by other processes above which milliseconds are unreliable.
+/// If other processes use more cores than this, milliseconds are unreliable.
 pub(crate) const QUIET: f64 = 0.1;
 
 #[cfg(test)]
@@ -372,7 +375,7 @@ mod tests {
             .spawn()
             .unwrap();
         let own = std::process::id();
-        // Until it has executed its program, it has our command line.
+        // Until the child has executed its program, it has the command line of this test.
         let end = clock::now() + std::time::Duration::from_secs(20);
         let mut found = None;
         while found.is_none() && clock::now() < end {

@@ -1,8 +1,9 @@
 //! The program `openuvr-bench`: benchmarks and studies of OpenUVR.
 //!
-//! `openuvr bench` and `openuvr lab` execute this program with the same arguments. It observes OpenUVR from outside, with
-//! the testbed's instruments: hosts, clients and the scene are processes of `openuvr`, and their pictures are read from
-//! displays. A stream needs nothing from this crate. For comparison, it contains a host with inferior parts (`baseline`).
+//! `openuvr bench` and `openuvr lab` execute this program with the same arguments. It observes OpenUVR from outside,
+//! with the testbed's instruments: hosts, clients and the scene are processes of `openuvr`, and their pictures are read
+//! from displays. A stream needs nothing from this crate. For comparison, the crate contains a host with inferior parts
+//! (`baseline`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -10,7 +11,7 @@
     reason = "statistics work in floating point"
 )]
 
-// Its `print!`, `println!` and `eprintln!` replace the standard library's.
+// The `print!`, `println!` and `eprintln!` of this crate replace the standard library's.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -60,7 +61,7 @@ fn run(name: &str, words: &clap::ArgMatches) -> anyhow::Result<ExitCode> {
 
 fn command() -> Command {
     Command::new("openuvr-bench")
-        // As typed by users: `openuvr` executes this program.
+        // The command that users type: `openuvr` executes this program.
         .bin_name("openuvr")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures OpenUVR on this machine; started by openuvr bench and lab")

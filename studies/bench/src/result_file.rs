@@ -1,5 +1,5 @@
-//! Result files, which the reporter (`studies/report`) reads: JSON with a common header, and CSV files for long data next to
-//! it.
+//! Writes result files for the reporter (`studies/report`): JSON with a common header, and beside it CSV files for
+//! large amounts of data.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,11 +12,11 @@ use time::OffsetDateTime;
 
 use crate::machine::Machine;
 
-/// Version of the header and of all contents; the reporter reads one version.
+/// Version of the header and of all contents. The reporter reads only one version.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Writes `content`, an object, with the header into a file; the folder is created if it does not
-/// exist. `name` is the bench or study: `bench.latency`, `lab.wifi`.
+/// Writes the header and `content`, a JSON object, into a file. Creates the folder if it does not exist. `name` is the
+/// bench or study, such as `bench.latency` or `lab.wifi`.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
@@ -28,7 +28,7 @@ pub(crate) fn write(path: &Path, name: &str, content: &impl Serialize) -> Result
     write_bytes(path, serde_json::to_string_pretty(&file)?.as_bytes())
 }
 
-/// Writes a table with one line of column names.
+/// Writes a CSV table. Its first line contains the column names.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
@@ -44,7 +44,7 @@ where
     write_bytes(path, &writer.into_inner()?)
 }
 
-/// Writes a file; its folder is created if it does not exist.
+/// Writes a file. Creates its folder if it does not exist.
 fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
@@ -53,7 +53,7 @@ fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("can't write {}", path.display()))
 }
 
-/// The data with which a measurement can be judged and repeated.
+/// The data needed to judge and to repeat a measurement.
 fn header(name: &str) -> Map<String, Value> {
     let fields = [
         ("schema", format!("openuvr.{name}").into()),
@@ -70,7 +70,7 @@ fn header(name: &str) -> Map<String, Value> {
         .collect()
 }
 
-/// The commit of the source folder, with `-dirty` if it was changed; `None` without that folder or git.
+/// The commit of the source folder, with `-dirty` if files were changed. `None` without the folder or without git.
 fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.args(["-C", env!("CARGO_MANIFEST_DIR"), "describe"]);
@@ -90,7 +90,7 @@ fn date() -> Option<String> {
     Some(format!("{day}T{hour:02}:{minute:02}:{second:02}Z"))
 }
 
-/// The command line, quoted for a shell, with the program's name without its path.
+/// The command line, quoted for a shell. The program's name has no path.
 pub(crate) fn command() -> String {
     let words: Vec<String> = std::env::args().skip(1).collect();
     format!("openuvr {}", quoted(&words))

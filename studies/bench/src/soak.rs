@@ -1,8 +1,8 @@
-//! `openuvr lab soak`: long streaming between a host and a client, observed from outside. It checks whether their memory
-//! grows, and whether every captured frame has exactly one outcome.
+//! `openuvr lab soak`: observes a long stream between a host and a client from outside. Checks whether the memory of
+//! host and client grows, and whether every captured frame has exactly one outcome.
 //!
-//! It measures no latency (`openuvr bench latency` does), and cannot find a leak that becomes visible only after a longer
-//! time.
+//! This study measures no latency (`openuvr bench latency` does). It cannot find a leak that becomes visible only after
+//! a longer run.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -22,21 +22,20 @@ use openuvr_testbed::child::Child;
 use openuvr_testbed::display::VirtualDisplay;
 use openuvr_testbed::pair::{self, Options, Pair, TemporaryDir};
 
-/// Soak test: stream for long, and check that memory stays flat and every frame has one outcome.
+/// Soak test: stream for a long time, and check that memory does not grow and every frame has one outcome.
 ///
-/// Starts a host and a client on this machine, reads their resident memory (as in `top`) every few
-/// seconds, and fits a line to the second half of the readings: the median of the slopes between
-/// any two (Theil-Sen), which is robust against single jumps. Memory is flat if along that line it
-/// grows over the second half by less than 1 MiB or 1 %, whichever is more. The first half does not
-/// count, since buffers and the codecs' pools fill.
+/// Starts a host and a client on this machine, reads their resident memory (as in `top`) every few seconds, and fits a
+/// line to the second half of the readings. The line's slope is the median of the slopes between any two readings
+/// (Theil-Sen), which is robust against single jumps. Memory is flat if this line grows over the second half by less
+/// than 1 MiB or 1 %, whichever is more. The first half does not count, because buffers and the codecs' pools fill
+/// meanwhile.
 ///
-/// Then each row of the host's record is checked: every captured frame occurs once, with one
-/// outcome. There is no verdict for a run that was interrupted, that took less than a minute, or
-/// with fewer than half of the requested frames complete. Exit status: 0 if the verdict is
-/// positive, 1 if not.
+/// Then checks each row of the host's record: every captured frame must occur once, with one outcome. There is no
+/// verdict on a run that was interrupted, that took less than a minute, or that completed fewer than half of the
+/// requested frames. Exit status: 0 if the verdict is positive, 1 if not.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// How long to stream: 60s, 10m, 1h
+    /// How long to stream, such as 60s, 10m or 1h
     #[arg(long = "duration", value_name = "TIME", default_value = "1h", value_parser = script::time)]
     lasting: Duration,
     /// Source of the stream
@@ -51,7 +50,7 @@ pub(crate) struct Args {
     /// Bitrate of the host
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// Interval of memory readings [default: a 200th of the time, at most 5s]
+    /// Interval between memory readings [default: a 200th of --duration, at most 5s]
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     every: Option<Duration>,
     /// Additional argument for the host; may be repeated
@@ -61,30 +60,29 @@ pub(crate) struct Args {
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Source {
-    /// The built-in scene on a virtual display, shown in a window on another
+    /// The built-in scene on a virtual display, shown in a window on a second virtual display
     #[default]
     Scene,
-    /// The host's test pattern, decoded but not displayed: needs no display
+    /// The host's test pattern, decoded but not displayed. It needs no display
     Pattern,
 }
 
-/// Maximum interval of readings.
+/// Maximum interval between readings.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Warm-up until frames flow, before the first reading.
+/// Warm-up time before the first reading, until frames flow.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Minimum duration. Below it, growth within the slack would be gigabytes per hour (a guess).
+/// Minimum duration of a run. In a shorter run, growth within the tolerance could mean gigabytes per hour (a guess).
 const LEAST: Duration = Duration::from_secs(60);
 
-/// Minimum share of requested frames that must be complete; otherwise the run did not test
-/// streaming (a guess).
+/// Minimum share of requested frames that must be complete (a guess). With fewer, the run did not test streaming.
 const LEAST_COMPLETE: f64 = 0.5;
 
-/// Minimum number of readings for a line through their second half.
+/// Minimum number of readings to which a line is fitted.
 const FEWEST: usize = 8;
 
-/// Tolerated growth, in bytes: caches of the allocator and the C library (a guess).
+/// Tolerated growth in bytes, for caches of the allocator and of the C library (a guess).
 const SLACK: f64 = 1_048_576.0;
 
 /// Streams, observes, and prints the verdict.
@@ -122,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         clock::sleep_until(next);
     }
     let (ran, streamed) = (clock::now().since(begun), clock::now().since(streaming));
-    // The client closes the session, so that the host learns the outcome of every frame.
+    // The client ends first. It closes the session, so that the host learns the outcome of every frame.
     pair.client.stop();
     pair.host.stop();
     let words = pair.host.last_words();
@@ -161,7 +159,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Why the run is not judged; `complete` is the share of requested frames that were complete.
+/// The reason why the run is not judged, or `None` if it is judged. `complete` is the share of requested frames that
+/// were complete.
 fn doubt(ran: Duration, asked: Duration, complete: f64) -> Option<String> {
     let of = |span: Duration| format!("{:.0} s", span.as_secs_f64());
     match () {
@@ -175,7 +174,7 @@ fn doubt(ran: Duration, asked: Duration, complete: f64) -> Option<String> {
     }
 }
 
-/// Displays and application, if the source needs them. They are dropped in this order.
+/// The application and the displays, if the source needs them. The fields are dropped in this order.
 struct Stage {
     scene: Option<Child>,
     displays: Option<[VirtualDisplay; 2]>,
@@ -208,7 +207,7 @@ impl Stage {
     fn pair(&self, args: &Args, dir: &Path, csv: &Path) -> Result<Pair> {
         let words = |words: &[&str]| -> Vec<String> { words.iter().map(|&w| w.into()).collect() };
         let (mut host, mut client) = (args.host_arg.clone(), Vec::new());
-        // No program connects to a display without a number.
+        // `:` is a display name without a number, to which no program can connect.
         let (mut here, mut there) = (":", ":");
         match &self.displays {
             Some([a, b]) => (here, there) = (a.name(), b.name()),
@@ -242,7 +241,7 @@ impl Stage {
 /// A reading of a process's memory.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct MemoryReading {
-    /// Seconds since the start.
+    /// Seconds since the first reading.
     at: f64,
     bytes: f64,
 }
@@ -268,12 +267,12 @@ struct Trend {
     last: f64,
     /// Bytes per second.
     slope: f64,
-    /// Seconds of the second half.
+    /// Duration of the second half in seconds.
     span: f64,
 }
 
 impl Trend {
-    /// `None` if there are too few readings.
+    /// Fits the line. Returns `None` if there are too few readings.
     fn of(readings: &[MemoryReading]) -> Option<Trend> {
         let half = readings.get(readings.len() / 2..)?;
         if half.len() < FEWEST {
@@ -297,9 +296,9 @@ impl Trend {
         })
     }
 
-    /// Whether it is flat; `None` if it is too short to determine this.
+    /// Whether memory is flat along this line. `None` if the line is too short to determine this.
     fn is_flat(&self) -> Option<bool> {
-        // The last reading is one interval before the end.
+        // The factor is less than a half, because the last reading is one interval before the end.
         (self.span >= LEAST.as_secs_f64() * 0.4)
             .then(|| self.slope * self.span < SLACK.max(self.middle / 100.0))
     }
@@ -323,7 +322,7 @@ impl std::fmt::Display for Trend {
     }
 }
 
-/// The frames of the client in the host's record.
+/// The client's frames in the host's record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Account {
     frames: BTreeSet<u32>,
@@ -336,7 +335,7 @@ struct Account {
 }
 
 impl Account {
-    /// Reads the rows after the header.
+    /// Reads the rows that follow the header.
     fn of(lines: impl Iterator<Item = String>) -> Account {
         let mut account = Account::default();
         for line in lines.skip(1) {
@@ -359,7 +358,7 @@ impl Account {
         account
     }
 
-    /// Number of frames between the first and the last, because the host numbers them without a gap.
+    /// Number of frames from the first to the last, both included. The host numbers them without a gap.
     fn captured(&self) -> usize {
         match (self.frames.first(), self.frames.last()) {
             (Some(first), Some(last)) => (last - first) as usize + 1,
@@ -367,7 +366,7 @@ impl Account {
         }
     }
 
-    /// Whether each captured frame occurs once, with an outcome, and there is at least one.
+    /// Whether at least one frame was captured, and each captured frame occurs once, with an outcome.
     fn adds_up(&self) -> bool {
         let ended = self.complete + self.displayed + self.dropped;
         let captured = self.captured();
@@ -409,7 +408,7 @@ mod tests {
     #[test]
     fn growth_of_the_second_half_is_found_and_single_jumps_are_not() {
         const MIB: f64 = 1_048_576.0;
-        // Growth at first, then flat with occasional peaks.
+        // The memory grows at first, and then stays flat with occasional peaks.
         let filled = readings(|at| {
             let peak = if at as u64 % 10 == 3 { 30.0 * MIB } else { 0.0 };
             at.min(60.0) * MIB + peak
@@ -417,7 +416,7 @@ mod tests {
         let trend = Trend::of(&filled).unwrap();
         assert_eq!(trend.is_flat(), Some(true), "{trend}");
         assert_eq!(trend.slope.to_bits(), 0.0_f64.to_bits());
-        // 36 kB per second, under noise of half a MiB.
+        // The memory grows by 36 kB per second, under noise of half a MiB.
         let leak = readings(|at| 40.0 * MIB + at * 36e3 + (at as u64 % 7) as f64 * 75e3);
         let trend = Trend::of(&leak).unwrap();
         assert_eq!(trend.is_flat(), Some(false), "{trend}");

@@ -1,8 +1,8 @@
-//! Attacks on one's own host, as an attacker on the network without keys can make them. All datagrams are built from public
+//! Attacks on one's own host that a network attacker without keys can make. All datagrams are built from public
 //! information.
 //!
-//! It is not a scanner: [`own`] limits targets to hosts on this machine, and nothing here searches for others. It gives no
-//! verdicts, either: the caller measures.
+//! This module is not a scanner: [`own`] limits targets to hosts on this machine, and nothing here searches for others.
+//! It gives no verdicts, either: the caller measures.
 
 pub mod browsers;
 pub mod device;
@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 
 /// A repeatable attack.
 pub trait Attack: Send {
-    /// Strikes for the `n`-th time, counted from 0. Unsent datagrams are not counted.
+    /// Performs strike number `n`, counted from 0.
     ///
     /// # Errors
-    /// Returns the system's error for a datagram that was not sent.
+    /// Returns the system's error if the strike's datagram could not be sent. Such a strike is not counted.
     fn strike(&mut self, n: u64) -> io::Result<()>;
 }
 
-/// Runs an attack `per_second` times a second until `stop` is set. `struck` counts the strikes.
+/// Runs an attack `per_second` times a second until `stop` is set. `struck` counts the successful strikes.
 pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: &AtomicU64) {
     let (begun, mut n) = (Instant::now(), 0_u64);
     while !stop.load(Ordering::Relaxed) {
@@ -38,19 +38,19 @@ pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: 
             struck.fetch_add(1, Ordering::Relaxed);
         }
         n += 1;
-        // An attack that can't keep up skips all but the newest missed strikes.
+        // If an attack can't keep up, skip all missed strikes but the newest.
         n = n.max(u64::try_from(due).unwrap_or(n).saturating_sub(BEHIND));
     }
 }
 
-/// Period of checking for due strikes.
+/// Interval at which due strikes are checked.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Maximum number of strikes to catch up at once.
 const BEHIND: u64 = 2000;
 
-/// Whether `host` is this machine, or its current network namespace: loopback, or an address that
-/// is also the source address of datagrams to it.
+/// Whether `host` is an address of this machine (in the network namespace of this process). Datagrams to such an
+/// address have the same address as their source.
 #[must_use]
 pub fn own(host: IpAddr) -> bool {
     if host.is_unspecified() || host.is_multicast() {
@@ -58,7 +58,7 @@ pub fn own(host: IpAddr) -> bool {
     }
     let source = || -> io::Result<IpAddr> {
         let socket = UdpSocket::bind(SocketAddr::new(host, 0))?;
-        // Sends no packet. Linux allows binding a broadcast address, but not connecting to it.
+        // This sends no packet. Linux allows a socket to bind a broadcast address, but not to connect to one.
         socket.connect(SocketAddr::new(host, 9))?;
         Ok(socket.local_addr()?.ip())
     };

@@ -1,8 +1,8 @@
-//! Captures of network traffic: pcap and pcapng files, packet by packet, with timestamps normalised
-//! to nanoseconds.
+//! Reads captures of network traffic (pcap and pcapng files), packet by packet. Timestamps are converted to
+//! nanoseconds.
 //!
-//! [`datagram`] finds the datagram in a packet, [`mod@write`] writes such files. The crate
-//! `pcap-file` parses the formats; packets are borrowed by the callback, and none is stored.
+//! [`datagram`] finds the datagram in a packet, and [`mod@write`] writes such files. The crate `pcap-file` parses the
+//! formats. The callback borrows each packet, and no packet is stored.
 
 pub mod datagram;
 pub mod relayed;
@@ -24,11 +24,11 @@ use pcap_file::{DataLink, PcapError, TsResolution};
 pub struct Packet<'a> {
     /// Capture time, in nanoseconds since 1970 on the capturing machine's clock.
     pub at: u64,
-    /// The type of its first header.
+    /// The type of the packet's first header.
     pub link: DataLink,
     /// Its captured bytes.
     pub data: &'a [u8],
-    /// Its original length in bytes.
+    /// The packet's original length in bytes.
     pub length: u32,
 }
 
@@ -37,11 +37,11 @@ pub struct Packet<'a> {
 pub struct CaptureInfo {
     /// Number of packets read.
     pub packets: u64,
-    /// The program that wrote it, if recorded.
+    /// The program that wrote the capture, if it is recorded.
     pub application: Option<String>,
 }
 
-/// Why a capture could not be read completely.
+/// The reason why a capture could not be read completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
     /// Not a capture.
@@ -50,10 +50,10 @@ pub enum CaptureError {
     /// A compressed file.
     #[error("compressed file: decompress it first ({0})")]
     Compressed(&'static str),
-    /// Unreadable or invalid at some position.
+    /// The file is unreadable or invalid from some packet on.
     #[error("capture corrupt after packet {packets}: {why}")]
     Broken {
-        /// Number of packets before it.
+        /// Number of packets before the error.
         packets: u64,
         /// The reason.
         why: String,
@@ -63,7 +63,7 @@ pub enum CaptureError {
 /// The first bytes of a pcapng file.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// The same for pcap, in both byte orders, with micro- and nanoseconds.
+/// The first bytes of a pcap file, in both byte orders, with timestamps in micro- and nanoseconds.
 const PCAP: [[u8; 4]; 4] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
     [0xa1, 0xb2, 0xc3, 0xd4],
@@ -71,14 +71,14 @@ const PCAP: [[u8; 4]; 4] = [
     [0xa1, 0xb2, 0x3c, 0x4d],
 ];
 
-/// The same for compressed files, with the decompressor.
+/// The first bytes of compressed files, and the program that decompresses each.
 const COMPRESSED: [(&[u8], &str); 3] = [
     (&[0x1f, 0x8b], "gunzip"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "unzstd"),
     (&[0xfd, b'7', b'z', b'X'], "unxz"),
 ];
 
-/// Whether a file with this prefix is a capture.
+/// Whether a file that begins with these bytes is a capture.
 #[must_use]
 pub fn is_capture(begins: &[u8]) -> bool {
     begins
@@ -86,10 +86,11 @@ pub fn is_capture(begins: &[u8]) -> bool {
         .is_some_and(|magic| *magic == PCAPNG || PCAP.contains(magic))
 }
 
-/// Reads a capture and passes each packet to `each` until that breaks. Uses at most 8 MB of memory.
+/// Reads a capture and passes each packet to `each`, until `each` returns `Break`. Uses at most 8 MB of memory.
 ///
 /// # Errors
-/// Returns an error if it is not a capture or is corrupt. The packets before the error have been passed to `each`.
+/// Returns an error if the file is not a capture or is corrupt. The packets before the error have been passed to
+/// `each`.
 pub fn read(
     mut file: impl Read,
     each: &mut dyn FnMut(Packet<'_>) -> ControlFlow<()>,
@@ -139,7 +140,7 @@ fn read_pcap(
         TsResolution::NanoSecond => 1,
     };
     let mut facts = CaptureInfo::default();
-    // Raw: the library rejects packets longer than the snapshot length.
+    // Read raw packets, because the library otherwise rejects packets longer than the snapshot length.
     while let Some(packet) = reader.next_raw_packet() {
         let packet = packet.map_err(|error| broken(facts.packets, &error))?;
         let at = u64::from(packet.ts_sec) * 1_000_000_000 + u64::from(packet.ts_frac) * unit;
@@ -172,7 +173,7 @@ fn read_pcapng(
     };
     while let Some(block) = reader.next_block() {
         let block = block.map_err(|error| broken(facts.packets, &error))?;
-        // The library assumes nanoseconds; the actual unit is the interface's.
+        // The library interprets all timestamps as nanoseconds, but the interface defines their unit.
         let (raw, interface, data, length) = match block {
             Block::EnhancedPacket(packet) => {
                 let raw = packet.timestamp.as_nanos();
@@ -206,8 +207,8 @@ fn read_pcapng(
     Ok(facts)
 }
 
-/// Converts a timestamp from the units of its interface: 10^-n seconds, or 2^-n if the highest bit
-/// of n is set; microseconds by default. Adds the interface's offset, if it has one.
+/// Converts a timestamp from the units of its interface to nanoseconds. The unit is 10^-n seconds, or 2^-n seconds if
+/// the highest bit of the option is set. The default is microseconds. Adds the interface's offset, if it has one.
 fn timestamp(raw: u128, interface: &InterfaceDescriptionBlock<'_>) -> u64 {
     let mut resolution = 6;
     let mut offset = 0;

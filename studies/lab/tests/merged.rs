@@ -1,4 +1,5 @@
-//! Datagrams that the kernel hands to a capture as one large packet (segmentation offload): the analysis splits them.
+//! Tests that the analysis splits datagrams that the kernel passes to a capture as one large packet (segmentation
+//! offload).
 
 use std::io;
 use std::time::Duration;
@@ -19,7 +20,7 @@ fn datagrams_merged_by_the_kernel_are_split() {
         );
         let port = raw_cables::open("a").unwrap();
         let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
-        // RTP packets of one frame, and the remainder.
+        // RTP packets with the timestamp of one frame. The last packet is shorter.
         let mut payload = Vec::new();
         for number in 0..8u16 {
             payload.extend([0x80, 96]);

@@ -1,5 +1,5 @@
-//! A relay with clients that are stations of a modelled Wi-Fi network: content, order and counts; of time only that no datagram
-//! is early.
+//! Tests a relay whose clients are stations of a modelled Wi-Fi network. Checks content, order and counts. Of the
+//! times, checks only that no datagram is early.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// Runs `test` with a relay to `target` over the network of these words, and returns the relay's report.
+/// Runs `test` with a relay to `target` over the network that these words describe. Returns the relay's report.
 fn relay_over(words: &str, target: SocketAddr, test: impl FnOnce(SocketAddr)) -> Report {
     let mut hop = Hop::open(Config {
         listen: "127.0.0.1:0".parse().expect("an address"),

@@ -1,5 +1,5 @@
-// Pairs of actors of the C++ Actor Framework (0.17, Debian's version). One thread per pair sends paced
-// messages, since actors must not sleep.
+// Pairs of actors of the C++ Actor Framework (0.17, Debian's version). One thread for each pair sends paced messages,
+// because actors must not sleep.
 #include "samples.hpp"
 
 #include <memory>
@@ -70,7 +70,7 @@ int main(int count, char **words) {
     receivers.push_back(system.spawn(receiver, pair));
     if (!paced) senders.push_back(system.spawn(sender, receivers.back()));
   }
-  // The pacers exist before the test starts, so that scheduling settings of its threads apply to them.
+  // Create the pacers before the test starts, so that scheduling settings of the process's threads apply to them.
   std::atomic<uint64_t> begin{0};
   std::vector<std::thread> pacers;
   for (uint32_t pair = 0; paced && pair < options.pairs; pair++)

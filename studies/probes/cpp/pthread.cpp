@@ -49,7 +49,7 @@ struct Pair {
   Mailbox there, back;
 };
 
-// Two barriers: all threads exist before the test starts, and none works before that.
+// Two barriers ensure that all threads exist before the test starts, and that no thread works before that.
 void wait_for_begin(Test &test) {
   pthread_barrier_wait(&test.created);
   pthread_barrier_wait(&test.begun);

@@ -4,16 +4,16 @@ from ..marks import Claim, Mark, Verdict, decide, not_testable
 from ..results import value
 from . import quality
 
-# Section 6.2, ms: processing delay of the servers, and the bound of responsiveness.
+# Section 6.2, ms: the servers' processing delays, and the bound of responsiveness.
 SERVER_MS = {"GamingAnywhere": 34.0, "OnLive": 191.0, "StreamMyGame": 365.0}
 RESPONSIVE_MS = 100.0
-# Fewer presses have no meaningful percentile (a guess).
+# With fewer presses, a percentile is meaningless (a guess).
 ENOUGH_PRESSES = 10
 # Figure 8, ms: the largest means of the seven components.
 ENCODING_MS, RENDERING_MS = 16.0, 7.0
 # Figure 9(d).
 BITRATE_MBPS = 3.0
-# Section 6.4, the conditions.
+# Section 6.4: the ranges of the network conditions.
 DELAY_MS, LOSS_PERCENT, BANDWIDTH_MBPS = (0, 600), (0, 10), (1, 6)
 
 

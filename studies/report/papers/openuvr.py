@@ -15,7 +15,7 @@ FIGURE_4_MS = {
     "GamingAnywhere, laptop": 52.0,
     "GamingAnywhere, RPi": 1200.0,
 }
-# Names of these in `bench peers`, where they are measured.
+# The names of these platforms in `bench peers`, which measures them.
 PRODUCTS = ("moonlight", "gaminganywhere", "hwa-gaminganywhere", "steam-link")
 SICKNESS_MS = 20.0
 # Figure 6, ms, of HWA-GamingAnywhere.
@@ -25,9 +25,10 @@ OPENUVR_MS, HWA_GAMINGANYWHERE_MS = 14.32, 38.3
 RATIO = 2.67
 # Figure 11, ms.
 TRANSCODING_MS, SHARING_MS, NETWORK_MS = 5.51, 4.71, 13.67 + 0.7
-# Section V-A2: what peers save with RGB (against YUV over the router) and with YUV; IV-B1: airtime over the router.
+# Section V-A2: time that peers save compared with YUV over the router, with RGB and with YUV. Section IV-B1: airtime
+# over the router as a multiple of that between peers.
 PEERS_RGB_MS, PEERS_YUV_MS, AIRTIME_TIMES = 0.8, 1.6, 2.0
-# A guess: a ratio a tenth below the paper's counts.
+# A ratio that is lower than the paper's by a tenth still counts (a guess).
 AIRTIME_LEAST = 0.9 * AIRTIME_TIMES
 # Section V-D1.
 SSIM_MEAN, SSIM_BEST, SSIM_WORST, SSIM_GOOD = 0.918, 0.961, 0.679, 0.9

@@ -3,9 +3,9 @@
 from .. import estimate
 from ..marks import Mark, Verdict, decide
 
-# A change that matters: dB of PSNR, and SSIM.
+# The smallest relevant change, in dB of PSNR and in SSIM.
 MATTERS = {"PSNR": 1.0, "SSIM": 0.01}
-# What the curves of GamingAnywhere's figures 10(c) and 11(c) fall by.
+# Drop of the curves in GamingAnywhere's figures 10(c) and 11(c), in dB of PSNR and in SSIM.
 DROP = {"PSNR": 6.0, "SSIM": 0.1}
 
 

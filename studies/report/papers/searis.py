@@ -7,9 +7,9 @@ are compared as ratios and orders, since the machines differ.
 from ..marks import Claim, Mark, Verdict, not_measured
 from ..results import QUIET_CORES, value
 
-# Minimum number of samples for a meaningful maximum: a tenth of the slides'.
+# Minimum number of samples for a meaningful maximum: a tenth of the number in the slides.
 ENOUGH = 1_000_000
-# Slide "Max, Mean, and Median of Latency Values", SCHED_OTHER, µs: (RT patch, vanilla).
+# Slide "Max, Mean, and Median of Latency Values", under SCHED_OTHER, in µs: (kernel with RT patch, vanilla kernel).
 RUNTIMES_US = {
     "pekko/cms": {
         "name": "Akka",
@@ -21,7 +21,7 @@ RUNTIMES_US = {
     "pthread": {"name": "C++", "max": (380.2, 577.9), "mean": (48.0, 34.8), "median": (43.1, 35.3)},
     "caf": {"name": "C++ actors", "max": (130.8, 72.5), "mean": (4.1, 3.7), "median": (3.5, 3.2)},
 }
-# Slide "Max, Mean, and Median of GCs", vanilla kernel, longest, ms: (SCHED_OTHER, SCHED_RR).
+# Slide "Max, Mean, and Median of GCs", vanilla kernel, longest latency in ms: (SCHED_OTHER, SCHED_RR).
 LONGEST_MS = {"cms": (63.4, 212.0), "g1": (216.8, 210.6), "parallel": (1110.2, 192.0), "serial": (385.1, 717.4)}
 COLLECTORS = tuple(LONGEST_MS)
 
@@ -143,7 +143,7 @@ def round_robin(results):
         if not all(pair):
             return None
         other, rr = (micros(one, "max") / 1e3 for one in pair)
-        # G1 hardly changes in the slides; a tenth is no growth.
+        # In the slides, G1 hardly changes. A change of less than a tenth does not count as growth.
         alike += (rr > other * 1.1) == (after > before * 1.1)
         text.append(f"{collector} {other:.0f} and {rr:.0f}")
         cells += pair

@@ -6,7 +6,7 @@ from .. import estimate
 from ..marks import Claim, Mark, Verdict, all_within, decide, not_measured, not_testable
 from ..results import value
 
-# Table 3, Alteration Hunting at 90 frames/s: (down, stream) -> bytes on Ethernet, ms between packets, Mb/s.
+# Table 3, Alteration Hunting at 90 frames/s. (direction, stream) -> bytes on Ethernet, ms between packets, Mb/s.
 TABLE_3 = {
     ("down", "STUN"): (122.0, 1287.42, 0.0008),
     ("down", "RTP audio"): (83.0, 20.0, 0.033),
@@ -18,8 +18,8 @@ TABLE_3 = {
     ("up", "DTLS"): (174.97, 4.90, 0.31),
     ("up", "other UDP"): (147.64, 443.75, 0.0026),
 }
-# By frame rate: kB of a frame and batches of one (6.2, 6.3), % of idle 5.56 ms slots (fig. 13), jitter and assembly in
-# ms (fig. 15), packets that arrive at once (fig. 18).
+# For each frame rate: kB and batches of a frame (6.2, 6.3), percentage of idle 5.56 ms slots (fig. 13), jitter and
+# assembly in ms (fig. 15), and number of packets that arrive at once (fig. 18).
 RATES = {
     30: {"frame_kb": 201.0, "batches": 4.56, "idle": 25.0, "jitter": 20.0, "assembly": 21.0, "at_once": 14.0},
     60: {"frame_kb": 99.0, "batches": 2.54, "idle": 20.0, "jitter": 9.0, "assembly": 9.0, "at_once": 13.0},
@@ -30,7 +30,7 @@ CLOSE_PERCENT = 97.0
 DOWN_PERCENT, VIDEO_PERCENT = 99.3, 99.5
 AT_ONCE_PERCENT = {"down": 89.7, "up": 10.1}
 ROUND_TRIP_MS = 1.5
-# What the study quotes from the ITU-T as the most that may be lost.
+# Maximum loss according to the ITU-T, as the study quotes it.
 LOST_PERCENT = 0.001
 SECONDS = 30.0
 # Figures 19 to 22.
@@ -42,8 +42,8 @@ FRAME_BY_INTERVAL_MS = (3.10, 3.52, 4.45, 6.40, 8.18)
 AIRTIME_PERCENT = {30: 16.0, 90: 35.0}
 RUNS, RUN_SECONDS = 10, 10.0
 
-# Relative deviation of a mean that counts as the same: the study's trials of one game differ by less, its three games
-# by up to this (a guess with room).
+# A mean with at most this relative deviation counts as equal. The study's trials of one game differ by less, and its
+# three games differ by up to this (a guess with margin).
 TOLERANCE = 0.15
 
 
@@ -113,7 +113,7 @@ def compare(result):
     any_capture = next(iter(result.get("captures", [])), None)
     loads = _loads(any_capture) if any_capture else None
     if loads:
-        # The smaller part may be twice as large, or absent.
+        # The tolerance is the size of the smaller part, which may be twice as large, or absent.
         _add(rows, "section 5.2", "load that goes down", "%", DOWN_PERCENT, loads[0], 100 - DOWN_PERCENT)
         _add(rows, "section 5.2", "video in it", "%", VIDEO_PERCENT, loads[1], 100 - VIDEO_PERCENT)
     found = video(capture(result, "server"))

@@ -6,7 +6,7 @@ from ..papers.gaminganywhere import ENCODING_MS, RENDERING_MS
 from ..papers.openuvr import HWA_GAMINGANYWHERE_MS, OPENUVR_MS
 from ..results import value
 
-# What a frame waits for, from drawn to visible; each begins where the one before ends.
+# The stages of a frame from drawn to visible. Each begins where the previous one ends.
 STAGES = (
     ("until captured", (("drawn", "Captured"),)),
     ("conversion", (("Captured", "Converted"),)),

@@ -5,7 +5,8 @@ from ..blocks import ABSENT, Section, number
 from ..papers import unity
 from ..results import value
 
-# Distributions that are drawn: quantity, title, axis, scale of its unit, the study's value by frame rate.
+# The drawn distributions: quantity, title, axis label, scale of the unit, and the key of the study's value by frame
+# rate.
 PLOTS = (
     ("packet_interval_ns", "From packet to packet, all streams (figure 6)", "interval, ms", 1e6, None),
     ("stream_interval_ns", "From packet to packet, by stream (figure 8)", "interval, ms", 1e6, None),

@@ -7,7 +7,8 @@ from ..blocks import ABSENT, Section, number
 from ..estimate import Estimate
 from ..papers import unity
 
-# The figures of the paper as boxes: place, title, unit, cases, quantity, the share of its whisker, its means.
+# The paper's figures as box plots: number, title, axis label, cases, quantity, share of the upper whisker, the paper's
+# means.
 FIGURES = (
     (
         "19",
@@ -31,7 +32,7 @@ FIGURES = (
     ("22", "frame delay, 60 frames/s", "delay, ms", "intervals", "frames", "p99", unity.FRAME_BY_INTERVAL_MS),
 )
 SHARES = ("p5", "p25", "p50", "p75", "p95")
-# Quantities of a sweep with a plot, and their axes.
+# The quantities of a sweep that have a plot, and their axis labels.
 SWEPT = {
     "packet_ms": "packet delay from the server, ms",
     "packet_p99_ms": "packet delay, p99, ms",

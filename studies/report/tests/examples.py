@@ -43,7 +43,7 @@ def ablation(conventional=40.0, ours=10.0, rgb=6.0, single=30.0, raw=15.0, netwo
     runs = [
         ablation_run(name, ms, network, encoding, client) for name, mean in medians.items() for ms in around(mean, 0.01)
     ]
-    # No two runs are equal.
+    # Make all runs slightly different, as real runs are.
     for number, run in enumerate(runs):
         for one in run["steps"]:
             one["ms"]["mean"] += number % 5 * 0.001
@@ -151,7 +151,7 @@ def peers(product_ms):
     return {"quick": False, "other_cores": 0.0, "ways": [ours, way]}
 
 
-# What the study has at 90 frames/s.
+# The study's values at 90 frames/s.
 STUDY = {
     "down": 99.3,
     "video": 99.5,
@@ -311,7 +311,8 @@ def both(ablated, synchronous):
     return bench("ablation", ablated).add("bench sync", synchronous)
 
 
-# Claim -> (supporting results, refuting results); by paper, as places repeat.
+# Claim -> (supporting results, refuting results). The key includes the paper, because the same section or figure occurs
+# in several papers.
 EXAMPLES = {
     ("OpenUVR", "figure 4"): (bench("peers", peers(30.0)), bench("peers", peers(10.0))),
     ("OpenUVR", "figure 6"): (

@@ -7,7 +7,7 @@ from report import estimate
 
 class EstimateTest(unittest.TestCase):
     def test_the_interval_is_students(self):
-        # Mean 3, standard deviation 1.5811, t(4) = 2.776.
+        # The mean is 3, the standard deviation is 1.5811, and t(4) = 2.776.
         found = estimate.of([1, 2, 3, 4, 5])
         self.assertAlmostEqual(found.mean, 3.0)
         self.assertAlmostEqual(found.half, 2.776 * 1.5811388 / 5**0.5, places=4)
@@ -21,7 +21,7 @@ class EstimateTest(unittest.TestCase):
         self.assertEqual(single.text(), "4.00")
 
     def test_a_difference_is_welchs(self):
-        # Equal variances and sizes: 2 (n - 1) = 8 degrees of freedom.
+        # With equal variances and sizes, there are 2 (n - 1) = 8 degrees of freedom.
         found = estimate.difference([11, 12, 13, 14, 15], [1, 2, 3, 4, 5])
         self.assertAlmostEqual(found.mean, 10.0)
         self.assertAlmostEqual(found.half, 2.306 * (2.5 / 5 * 2) ** 0.5, places=3)

@@ -11,7 +11,7 @@ from report.sections import latency
 from . import examples
 
 SUMMARY = {"count": 100, "mean": 5.0, "min": 4.0, "p50": 5.0, "p90": 6.0, "p99": 7.0, "max": 9.0}
-# Axes of quantities without a unit, or with a unit in their name.
+# Axis labels of quantities without a unit, or with a unit in their name.
 UNITLESS = ("case", "content", "share of longer messages")
 
 
@@ -199,7 +199,7 @@ def everything():
 
 def write_all(folder):
     for name, data, tables in everything():
-        # Several results of one study lie in two files.
+        # Some studies write two result files with the same schema.
         schema = name.replace("sweep", "wifi").replace("topology", "wifi")
         (folder / f"{name.split('.')[1]}.json").write_text(json.dumps(header(schema) | data))
         for file_name, text in tables.items():

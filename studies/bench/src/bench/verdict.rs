@@ -25,7 +25,7 @@ pub(super) const LEAST_COMPLETE: f64 = 0.99;
 /// Minimum number of presses (a guess). With fewer presses, their median is random.
 const FEWEST_PRESSES: usize = 10;
 
-/// The scene must reach this share of its frame rate (a guess) before rates and CPU use are judged, because fewer
+/// The scene must reach this share of its frame rate (a guess) before CPU use and bitrate are judged, because fewer
 /// frames cost less of everything.
 const LEAST_DRAWN: f64 = 0.9;
 

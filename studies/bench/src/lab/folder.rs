@@ -1,4 +1,4 @@
-//! A study's output folder: its result file, and CSV files for long data.
+//! A study's output folder: its result file, and CSV files for large amounts of data.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::result_file;
 
-/// An output folder in progress.
+/// An output folder that is being written.
 pub(super) struct Folder {
     path: PathBuf,
     study: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Creates it, if it does not exist; the result file will be `STUDY.json`.
+    /// Creates the folder if it does not exist. The result file will be `STUDY.json`.
     pub(super) fn make(path: &Path, study: &'static str) -> Result<Folder> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("can't make the folder {}", path.display()))?;
@@ -30,12 +30,12 @@ impl Folder {
         })
     }
 
-    /// Sets another result file, so that several modes of a study can share a folder.
+    /// Sets another name of the result file, so that several modes of a study can share a folder.
     pub(super) fn with_file(self, file: &'static str) -> Folder {
         Folder { file, ..self }
     }
 
-    /// Adds a part of the data.
+    /// Adds a part of the result file's data.
     pub(super) fn add_data(&mut self, name: &str, value: Value) {
         self.data.insert(name.into(), value);
     }

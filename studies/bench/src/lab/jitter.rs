@@ -30,41 +30,41 @@ const INCOMPLETE: u8 = 1;
 
 /// Measure message latency between threads or actors: the SEARIS study of latency jitter.
 ///
-/// Six runtimes, each with a small program (a probe) that ./dev lab builds: C++ threads, C++ actors
-/// (CAF), Rust threads, Rust tasks (tokio), Java threads, Pekko actors. Three patterns: ping-pong
-/// (one message in flight per pair), flood (the sender never waits), paced (absolute deadlines).
-/// Four scheduling policies, applied to every thread of the probe: OTHER, FIFO, RR, DEADLINE. Six
-/// garbage collectors, with pauses matched to the samples.
+/// Measures six runtimes, each with a small program (a probe) that ./dev lab builds: C++ threads, C++ actors (CAF),
+/// Rust threads, Rust tasks (tokio), Java threads, and Pekko actors. There are three message patterns: ping-pong (one
+/// message in flight per pair), flood (the sender never waits), and paced (the sender sends at fixed times). One of
+/// four scheduling policies applies to every thread of the probe: OTHER, FIFO, RR, or DEADLINE. For six garbage
+/// collectors, their pauses are matched to the samples.
 ///
-/// Without options, it measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about half an hour.
-/// Each cell is stored when it ends: a later run with --only repeats some and keeps the others, and one with --continue
-/// measures the missing ones, so that a study can be done in portions (--duration). Real-time cells monopolise the machine
-/// while they run.
+/// Without options, measures all 75 cells, such as pthread/ping-pong/other or pekko/flood/rr/cms, in about half an
+/// hour. Each cell is stored when it ends. A later run with --only repeats some cells and keeps the others. A run with
+/// --continue measures the missing cells, so that a study can be split into several runs (--duration). Cells with
+/// real-time policies monopolise the machine while they run.
 ///
-/// --quick measures half of the cells, with 16 000 messages instead of 10 million: each runtime with
-/// each pattern, all cells of the slides, each collector, and each policy for threads. It takes
-/// less than a minute and tests that everything works; its figures do not count for verdicts.
+/// --quick measures half of the cells, with 16 000 messages instead of 10 million. These are each runtime with each
+/// pattern, all cells of the slides, each collector, and each policy for threads. This takes less than a minute and
+/// tests that everything works. The figures of such a run do not count for verdicts.
 ///
-/// It writes a folder: tables and distributions (CSV), and the results with machine and command
-/// (jitter.json), which `openuvr bench report --from FOLDER` draws next to the slides' figures.
+/// Writes a folder with tables and distributions (CSV), and with the results, machine and command (jitter.json).
+/// `openuvr bench report --from FOLDER` draws the results next to the slides' figures.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub(crate) struct JitterArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Only cells with one of these words in the name: pthread,caf or ping-pong/other
+    /// Measure only cells whose names contain one of these words, such as pthread,caf or ping-pong/other
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Smoke test in less than a minute: half of the cells, or those of --only, with few messages
+    /// Smoke test in less than a minute: measure half of the cells, or those of --only, with few messages
     #[arg(long)]
     quick: bool,
-    /// Skip the cells that the folder has, complete and measured by the same command
+    /// Skip cells that the folder already contains, if they are complete and were measured by the same command
     #[arg(long = "continue")]
     keep_going: bool,
-    /// Start no cell after this time: --continue measures the rest later
+    /// Start no cell after this time. A later run with --continue measures the remaining cells
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Messages of a ping-pong cell, over all pairs; a flood has a tenth
+    /// Number of messages of a ping-pong cell, over all pairs. A flood has a tenth of this number
     #[arg(
         long,
         value_name = "N",
@@ -72,7 +72,7 @@ pub(crate) struct JitterArgs {
         conflicts_with = "quick"
     )]
     samples: u64,
-    /// Pairs of threads or actors
+    /// Number of pairs of threads or actors
     #[arg(long, value_name = "N", default_value_t = 16,
         value_parser = clap::value_parser!(u32).range(1..=496))]
     pairs: u32,
@@ -83,7 +83,7 @@ pub(crate) struct JitterArgs {
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = script::time,
         conflicts_with = "quick")]
     paced_for: Duration,
-    /// Timeout of a cell; its samples until then are kept
+    /// Timeout of a cell. Samples taken before the timeout are kept
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = script::time)]
     limit: Duration,
     /// Folder of the probes (default: the folder "probes" next to this program)
@@ -111,7 +111,7 @@ Examples:
 /// Runs the study.
 ///
 /// # Errors
-/// Returns the failure, in one line.
+/// Returns a one-line error if the study fails.
 pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     if let Some(Action::Analyse(args)) = &args.action {
         return analyse::run(args);

@@ -25,40 +25,40 @@ use super::folder::Folder;
 
 /// Analyse a capture of a stream: RTP, WebRTC, or OpenUVR.
 ///
-/// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes
-/// suffices) and finds each stream and its load, the timing of packets, batches and frames, losses,
-/// reordering, retransmissions, jitter, assembly delay, and aggregated arrivals, as in sections 5
-/// to 7 of the Unity Render Streaming study (Casasnovas et al.). No keys are needed.
+/// Reads pcap and pcapng files (Ethernet, Linux cooked, raw IP; a snapshot length of 66 bytes suffices). For each
+/// stream, determines its load, the timing of packets, batches and frames, losses, reordering, retransmissions, jitter,
+/// assembly delay, and aggregated arrivals, as in sections 5 to 7 of the Unity Render Streaming study (Casasnovas et
+/// al.). No keys are needed.
 ///
-/// Two files are the captures of both ends, the server's first: the offset and drift between their
-/// clocks are estimated and removed, and each packet's delay and fate is reported.
+/// If there are two files, they are the captures of both ends, the server's first. The offset and drift between their
+/// clocks are estimated and removed. Each packet's delay and fate are reported.
 ///
-/// Writes a folder: tables and distributions (CSV), and the results with machine and command
-/// (traffic.json), which `openuvr bench report --from FOLDER` draws next to the study's figures. A
-/// capture that is corrupt in its middle is analysed up to there, with exit code 1.
+/// Writes a folder with tables and distributions (CSV), and with the results, machine and command (traffic.json).
+/// `openuvr bench report --from FOLDER` draws the results next to the study's figures. If a capture is corrupt in the
+/// middle, the packets before the fault are analysed, and the exit code is 1.
 #[derive(clap::Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct TrafficArgs {
-    /// The capture; or the server's and the client's
+    /// The capture of one end; or the server's capture and the client's capture
     #[arg(value_name = "FILE", num_args = 1..=2, required_unless_present = "generate")]
     files: Vec<PathBuf>,
-    /// Capture point of a single capture; some figures are meaningful only at one end
+    /// The end at which a single capture was made; some figures are meaningful only at one end
     #[arg(long, value_name = "END")]
     end: Option<End>,
-    /// Frames per second that the sender was set to; figures by frame rate need it
+    /// The frame rate that the sender was set to. Figures that depend on the frame rate need it
     #[arg(long, value_name = "NUMBER", conflicts_with = "generate")]
     sent_fps: Option<f64>,
-    /// The medium between the ends, which no capture shows; figures about Wi-Fi need it
+    /// The medium between the ends. Figures about Wi-Fi need it, because no capture shows the medium
     #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
     medium: Option<Medium>,
     /// Start of the analysis, counted from the first packet
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = script::time)]
     from: Duration,
-    /// Duration of the analysis (default: all); with --generate: of the capture (default: 30s)
+    /// Duration of the analysis (default: the whole capture). With --generate: duration of the capture (default: 30s)
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time)]
     lasting: Option<Duration>,
-    /// Generate the captures of both ends of the study's traffic over a model of its Wi-Fi, with
-    /// the ground truth: server.pcapng, client.pcapng and truth.json
+    /// Generate captures at both ends of the study's traffic, with a model of the study's Wi-Fi: server.pcapng and
+    /// client.pcapng, and the ground truth in truth.json
     #[arg(long, conflicts_with_all = ["files", "end", "from"])]
     generate: bool,
     /// With --generate: frames per second
@@ -106,7 +106,7 @@ pub(crate) struct TrafficArgs {
 /// What carried the captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Medium {
-    /// A radio link by 802.11
+    /// A radio link (802.11)
     Wifi,
     /// Cables, a loopback device, or an emulated link
     Wired,
@@ -161,7 +161,7 @@ struct Capture {
 /// Analyses or generates captures.
 ///
 /// # Errors
-/// Returns the failure, in one line.
+/// Returns a one-line error if the command fails.
 pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     if args.generate {
         return generate::run(args);
@@ -184,7 +184,8 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     };
     let mut captures = Vec::new();
     for (path, end) in args.files.iter().zip(ends) {
-        // Keep all of the client's packets that belong to the server's part.
+        // The window applies only to the server's capture. All packets of the client's capture are kept here, because a
+        // packet of the window can arrive after its end.
         let window = match captures.is_empty() {
             true => window,
             false => Window::default(),
@@ -221,7 +222,7 @@ fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
     Ok(Box::new(BufReader::new(File::open(path)?)))
 }
 
-/// Joins two captures, in the order server, client.
+/// Joins two captures: first the server's, then the client's.
 fn joined(captures: &mut [Capture], window: Window) -> Result<Option<JoinedCaptures>> {
     let [server, client] = captures else {
         return Ok(None);
@@ -256,7 +257,7 @@ fn write(captures: &[Capture], joined: Option<&JoinedCaptures>, args: &TrafficAr
     folder.finish()
 }
 
-/// The name of a capture's file: with its end, if there are two.
+/// The name of a capture's file. It begins with the name of the capture's end if there are two captures.
 fn file(name: &str, capture: &Capture, is_one_of_two: bool) -> String {
     match capture.end.filter(|_| is_one_of_two) {
         Some(end) => format!("{}-{name}", end.name()),

@@ -1,4 +1,4 @@
-//! `openuvr lab wifi`: effects of Wi-Fi on a stream, in a model.
+//! `openuvr lab wifi`: simulates the effects of Wi-Fi on a stream.
 //!
 //! The model is in crate `lab`; this module has the options and the output folder.
 
@@ -44,21 +44,21 @@ use super::folder::Folder;
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, after_help = after_help())]
 pub(crate) struct WifiArgs {
-    /// The network and its traffic: NAME=VALUE, see below; defaults are those of the study
+    /// The network and its traffic: NAME=VALUE, see below. The defaults are those of the study
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
     /// Reproduce the published study
     #[arg(long, conflicts_with_all = ["words", "vary", "replay"])]
     paper: bool,
-    /// Compare peers with paths over a router
+    /// Compare a direct link between peers with paths over a router
     #[arg(long, conflicts_with_all = ["paper", "vary", "replay"])]
     topology: bool,
-    /// One word at several values, separated by commas (or | if values have commas):
-    /// stations=1,2,4. A second one adds a line per value
+    /// Simulate several values of one word, separated by commas (or by | if values contain commas): stations=1,2,4. A
+    /// second --vary adds a line for each of its values
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
     vary: Vec<String>,
-    /// Send the packets of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes, and way,
-    /// station, frame if known) instead of modelled ones
+    /// Instead of modelled packets, send those of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes, and if
+    /// known way, station and frame)
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
     /// With --replay: deadline of a frame
@@ -71,7 +71,7 @@ pub(crate) struct WifiArgs {
     /// Duration of each run, in simulated time
     #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = script::time)]
     lasting: Duration,
-    /// The first seed; further runs use the next ones
+    /// The seed of the first run. Each further run uses the next number
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Output folder; created if it does not exist
@@ -104,7 +104,7 @@ struct RunSettings {
 /// Runs the study.
 ///
 /// # Errors
-/// Returns the failure, in one line.
+/// Returns a one-line error if the study fails.
 pub(super) fn run(args: &WifiArgs) -> Result<ExitCode> {
     ensure!(
         args.runs > 0,

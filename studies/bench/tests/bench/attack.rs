@@ -1,11 +1,11 @@
-//! `openuvr lab attack`: it attacks only the user's own host; contents of its table. The effect of attacks on
-//! a stream depends on the machine and is not checked.
+//! `openuvr lab attack`: tests that it attacks only the user's own host, and checks the contents of its table. The
+//! effect of attacks on a stream depends on the machine and is not checked.
 
 use openuvr_xserver::fixture::has_xvfb;
 
 use super::openuvr_bench;
 
-/// Runs the attacks; returns whether they succeeded, standard output and standard error.
+/// Runs the attacks. Returns whether they succeeded, the standard output, and the standard error.
 fn attack(args: &[&str]) -> (bool, String, String) {
     let mut command = openuvr_bench();
     command.args(["lab", "attack"]).args(args);
@@ -70,7 +70,7 @@ fn attacks_lock_out_no_browser_or_video_player() {
     for name in ["logins", "places"] {
         assert_eq!(numbers(&text, name), [10, 10, 10, 10], "{text}");
     }
-    // The share of a core comes first.
+    // The first number is the share of a core.
     let [share, rest @ ..] = &numbers(&text, "descriptors")[..] else {
         panic!("{text}");
     };
@@ -87,8 +87,9 @@ fn no_display_of_another_session_is_reached() {
     let [refused, tried] = numbers(&text, "displays")[..] else {
         panic!("{text}");
     };
-    // Two sockets of the other display with two cookies, those of the own one without: outside a sandbox and
-    // inside.
+    // There are 6 attempts outside a sandbox, and 6 inside one where it is available. 4 attempts use the two sockets of
+    // the other display, without and with a cookie. 2 attempts use the two sockets of the session's own display,
+    // without a cookie.
     assert!(refused == tried && [6, 12].contains(&tried), "{text}");
     assert!(!text.contains("proves nothing"), "{text}");
 }

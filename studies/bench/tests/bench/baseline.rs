@@ -1,4 +1,4 @@
-//! `openuvr-bench host`: the host uses each selected baseline, and its stream arrives.
+//! `openuvr-bench host`: tests that the host uses each selected baseline, and that its stream arrives.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -15,13 +15,13 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::{has_xvfb, openuvr_bench};
 
-/// Timeout of every expectation.
+/// Timeout of every wait for an expected event.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Width and height of the display.
 const SIDE: u16 = 128;
 
-/// The quarters of the display: upper left, upper right, lower left, lower right.
+/// The colours of the display's quarters: upper left, upper right, lower left, lower right.
 const COLOURS: [[u8; 3]; 4] = [[200, 40, 60], [30, 160, 90], [50, 70, 210], [180, 180, 170]];
 
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -45,7 +45,7 @@ impl Drop for Running {
     }
 }
 
-/// A static display: four quarters of one colour each.
+/// A display with a static picture: four quarters of one colour each.
 struct Still {
     server: Xvfb,
 }
@@ -73,7 +73,7 @@ impl Still {
     }
 }
 
-/// A host with these baselines, and a client that writes its pictures.
+/// A host with the selected baselines, and a client that writes its pictures to files.
 struct Stream {
     _client: Running,
     host: Running,
@@ -81,7 +81,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Streams this display, or the test pattern without one.
+    /// Streams `display`, or the test pattern if `display` is `None`.
     fn start(name: &str, display: Option<&Still>, baselines: &[&str], more: &[&str]) -> Stream {
         let folder = TempDir::with_prefix(name).expect("a folder");
         let at = |name: &str| folder.path().join(name);
@@ -128,7 +128,7 @@ impl Stream {
         }
     }
 
-    /// The values of a column of the host's record so far, one per row.
+    /// The values of a column of the host's record, one for each row written so far.
     fn column(&self, name: &str) -> Vec<String> {
         let text =
             std::fs::read_to_string(self.folder.path().join("frames.csv")).unwrap_or_default();
@@ -168,7 +168,7 @@ impl Stream {
             let mut files: Vec<PathBuf> = folder.flatten().map(|file| file.path()).collect();
             files.sort();
             let file = std::fs::File::open(files.last()?).ok()?;
-            // A picture that is being written can't be read yet.
+            // A file that is still being written can't be decoded yet.
             let mut reader = png::Decoder::new(BufReader::new(file)).read_info().ok()?;
             let mut pixels = vec![0; reader.output_buffer_size()?];
             let info = reader.next_frame(&mut pixels).ok()?;
@@ -197,7 +197,7 @@ fn run(mut command: Command, folder: &Path, csv: &Path) -> Running {
         .arg(folder)
         .arg("--csv")
         .arg(csv)
-        // Without the environment of the user who runs the tests.
+        // The user's environment must not affect the test.
         .env_remove("DISPLAY")
         .env_remove("WAYLAND_DISPLAY")
         .env("HOME", "/nonexistent")
@@ -220,7 +220,7 @@ fn a_static_display_is_polled() {
         &["capture=poll"],
         &["--fps", "60"],
     );
-    // Without polling it would capture only the first picture and requested key frames.
+    // Without polling, the host would capture only the first picture, and the key frames that are requested.
     eventually("a hundred captures of a still display", || {
         let captured: BTreeSet<String> = stream.column("Captured_ns").into_iter().collect();
         (captured.len() >= 100).then_some(())
@@ -246,8 +246,8 @@ fn pictures_of_swscale_arrive_like_ours() {
     let theirs = Stream::start("swscale", Some(&display), &["converter=swscale"], &[]);
     for (stream, loads) in [(&ours, false), (&theirs, true)] {
         for (have, want) in stream.colours().iter().zip(COLOURS) {
-            // A difference of 4 in luma and chroma, as between the two conversions, is up to 12 of
-            // red (BT.709). In flat areas the encoder is lossless.
+            // The two conversions may differ by 4 in luma and chroma. That is up to 12 in red (BT.709). In flat areas,
+            // the encoder is lossless.
             let apart = have.iter().zip(want).map(|(a, b)| a.abs_diff(b)).max();
             assert!(
                 apart <= Some(12),

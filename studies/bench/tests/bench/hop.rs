@@ -1,4 +1,4 @@
-//! `openuvr lab hop`: its verdict on its own lateness.
+//! `openuvr lab hop`: tests its verdict on its own lateness.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ fn a_late_hop_rejects_its_run() {
     let wait = Some(Duration::from_secs(60));
     target.set_read_timeout(wait).expect("a time");
     let to = target.local_addr().expect("an address").to_string();
-    // No packet leaves within a nanosecond.
+    // No packet leaves within a nanosecond of its scheduled time.
     for (limit, code) in [("1ns", 3), ("1000s", 0)] {
         let args = ["lab", "hop", "--listen", "127.0.0.1:0", "--to", &to];
         let limits = ["--punctual", "1000s", "--max-late", limit];

@@ -1,4 +1,4 @@
-//! The benches as a user starts them: everything is measured, counted and written. Times are not
+//! Runs the benches as a user starts them. Tests that everything is measured, counted and written. Times are not
 //! checked.
 #![allow(
     clippy::print_stderr,
@@ -32,7 +32,7 @@ use serde_json::Value;
 use skip::has_program;
 use tempfile::TempDir;
 
-/// The program, next to the one that it measures.
+/// The program `openuvr-bench`. It lies next to the program that it measures.
 fn openuvr_bench() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_openuvr-bench"));
     assert!(
@@ -42,7 +42,7 @@ fn openuvr_bench() -> Command {
     Command::new(program)
 }
 
-/// Runs a bench that writes into `folder`; returns its output.
+/// Runs a bench that writes into `folder`. Returns its output.
 fn bench(words: &[&str], option: &str, folder: &Path) -> String {
     let out = openuvr_bench()
         .arg("bench")
@@ -59,7 +59,7 @@ fn bench(words: &[&str], option: &str, folder: &Path) -> String {
     text
 }
 
-/// A JSON file of a folder.
+/// Reads a JSON file of a folder.
 fn read_json(folder: &TempDir, name: &str) -> Value {
     let text = std::fs::read_to_string(folder.path().join(name)).expect("the output");
     serde_json::from_str(&text).expect("JSON")
@@ -213,7 +213,7 @@ fn a_run_lasts_until_a_complete_frame() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Most runs end before the scene draws its next picture.
+    // Most runs would end before the scene draws its next picture.
     let slow = ["--duration", "0.1s", "--scene-fps", "2"];
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let three = ["--only", "conventional", "--repetitions", "3"];
@@ -355,7 +355,7 @@ fn wayland_displays_and_windows_are_measured_with_their_cost() {
             );
         }
         assert!(row["complete"].as_f64().unwrap() > 0.0, "{row}");
-        // The host itself is the Wayland display.
+        // In this case, the host itself is the Wayland display, so there is no separate display process.
         let own = row["name"] == "virtual-wayland";
         assert_eq!(row["display_cores"].is_null(), own, "{row}");
     }
@@ -397,7 +397,8 @@ fn scheduling_latency_and_sealing_are_counted() {
     let all = read_json(&folder, "scheduling.json");
     let cells = all["wake_ups"].as_array().unwrap();
     let left_out = count(&all["left_out"]);
-    // Two primitives by two policies by two placements, plus conditions that only some machines support.
+    // There are eight combinations of two primitives, two policies and two placements. Further conditions depend on the
+    // machine.
     assert!((8..=11).contains(&cells.len()), "{}", cells.len());
     assert_eq!(left_out > 0, cells.len() < 11, "{}", all["left_out"]);
     for cell in cells {
@@ -429,7 +430,7 @@ fn the_link_bench_counts_outcomes_on_a_bad_link() {
     let outcomes = figures["outcomes"].as_object().expect("outcomes");
     let number = |how: &str| outcomes.get(how).and_then(Value::as_u64).unwrap_or(0);
     let recorded: u64 = outcomes.values().filter_map(Value::as_u64).sum();
-    // How many are complete depends on stalls of the machine; retransmission and FEC complete some in any case.
+    // The number of complete frames depends on stalls of the machine. Retransmission and FEC always complete some.
     let complete = number("complete");
     assert!(0 < complete && complete <= recorded, "{text}");
     let seconds = figures["seconds"].as_f64().expect("seconds");

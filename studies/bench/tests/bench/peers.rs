@@ -1,4 +1,4 @@
-//! `openuvr bench peers` with the installed programs, and without any.
+//! `openuvr bench peers` with the installed programs, and without any program.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn installed_programs_are_measured_like_ours() {
         let row = row(&all, name);
         if let Some(what) = row["skipped"].as_str() {
             assert!(what.starts_with("install "), "{row}");
-            // Long lines are wrapped.
+            // The output wraps long lines, so compare it without line breaks.
             let words = Vec::from_iter(text.split_whitespace()).join(" ");
             assert!(words.contains(&format!("skipped: {what}")), "{text}");
             assert!(row["direct"].is_null(), "{row}");
@@ -57,8 +57,8 @@ fn installed_programs_are_measured_like_ours() {
             assert!(psnr.expect("pictures to compare") > 20.0, "{row}");
             assert!(reactions.expect("presses") > 0, "{row}");
         }
-        // On a busy machine another program may be so late that no picture of the time is stored,
-        // and presses time out.
+        // On a busy machine, another program may be so late that the drawn picture is no longer stored for comparison,
+        // and that presses time out.
         let compared = figures["compared"].as_u64().expect("a count");
         assert_eq!(compared > 0, psnr.is_some(), "{row}");
         if row["takes_input"] == false {

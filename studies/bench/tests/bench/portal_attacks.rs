@@ -1,9 +1,9 @@
-//! The attacks of `openuvr lab attack` on a portal: each runs, with the expected row. Response times depend on the
-//! machine, so they are not checked here.
+//! The attacks of `openuvr lab attack` on a portal. Tests that each attack runs and has the expected row in the table.
+//! Response times depend on the machine, so they are not checked here.
 
 use super::openuvr_bench;
 
-/// The text of a row.
+/// The text of the row with this name.
 fn row<'a>(text: &'a str, name: &str) -> &'a str {
     let start = format!("| {name} |");
     let row = text.lines().find(|line| line.starts_with(&start));
@@ -30,7 +30,7 @@ fn a_portal_under_attack_answers_its_people() {
         .split(|c: char| !c.is_ascii_digit())
         .filter_map(|word| word.parse().ok())
         .collect();
-    // Without the number in the middle, a list did not arrive.
+    // If the number in the middle is missing, a list did not arrive.
     let [lists, _, held] = numbers[..] else {
         panic!("{text}");
     };

@@ -1,18 +1,18 @@
-//! `openuvr bench` as typed by users: the program `openuvr` executes `openuvr-bench`, if installed.
+//! `openuvr bench` as users type it: the program `openuvr` executes `openuvr-bench` if it is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::openuvr_bench;
 
-/// Both programs, as they were built.
+/// The built programs `openuvr` and `openuvr-bench`.
 fn built() -> [PathBuf; 2] {
     let bench = openuvr_bench().get_program().to_owned();
     let bench = Path::new(&bench);
     [bench.with_file_name("openuvr"), bench.to_owned()]
 }
 
-/// Runs `openuvr` with these arguments and only `path` on its `$PATH`.
+/// Runs `openuvr` with these arguments. Its `$PATH` contains only `path`.
 fn openuvr(program: &Path, path: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(words).env("PATH", path);

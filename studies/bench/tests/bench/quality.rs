@@ -1,12 +1,11 @@
-//! `openuvr bench quality` as a user starts it: two points of a short clip, judged, counted and
-//! written. Picture quality depends on the codec and on the machine's load; a clip sent raw equals
-//! the captured one in any case.
+//! `openuvr bench quality` as a user starts it. Tests that two points of a short clip are judged, counted and written.
+//! Picture quality depends on the codec and on the machine's load. Only a raw clip always equals the captured one.
 
 use serde_json::Value;
 
 use super::{has_xvfb, openuvr_bench};
 
-/// A clip of 20 pictures with a textured ground that moves by two pixels per picture.
+/// A clip of 20 pictures. Its textured background moves by two pixels per picture.
 fn clip() -> Vec<u8> {
     const WIDTH: usize = 320;
     const HEIGHT: usize = 240;
@@ -61,7 +60,7 @@ fn two_points_are_judged_and_written() {
     assert_eq!((best[4], grouped[4]), ("none", "15"));
     for row in [best, grouped] {
         let of = |name: &str| number(row, name);
-        // 1.5 s at 30 frames/s, each judged or excluded, each with an outcome.
+        // A run of 1.5 s at 30 frames/s has 45 frames. Each is judged or excluded, and each has an outcome.
         assert_eq!(of("frames") + of("unseen"), 45.0);
         let ends = [
             "complete",
@@ -114,7 +113,7 @@ fn two_points_are_judged_and_written() {
     assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
 }
 
-/// A point without any received frame is missing, with the reason; the others are present.
+/// A point at which no frame is received is reported as missing, with the reason. The other points are present.
 #[test]
 fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
     if !has_xvfb() {
@@ -143,7 +142,7 @@ fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
     assert!(text.contains("no answer from the host"), "{text}");
     assert!(text.contains("missing: moving 100 % loss"), "{text}");
     assert!(errors.contains("could not be measured: 1"), "{errors}");
-    // The header, the perfect link, and the point after the failed one.
+    // The lines are the header, the perfect link, and the point after the failed one.
     let rows = std::fs::read_to_string(&csv).unwrap();
     assert_eq!(rows.lines().count(), 3, "{rows}");
 }

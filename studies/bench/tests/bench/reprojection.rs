@@ -1,5 +1,5 @@
-//! The angle of a scripted head against the pictures in the client's window, with a delay between
-//! host and client: from pixels, by the bench.
+//! Compares the angle of a scripted head with the pictures in the client's window, while a delay is added between host
+//! and client. The bench reads the angles from pixels.
 
 use super::{bench, has_xvfb, read_json};
 
@@ -9,8 +9,8 @@ fn reprojected_pictures_follow_the_head() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Slow, and with much delay, so that a busy machine blurs neither figure: without reprojection
-    // the picture is 12 degrees late, and a tenth of a second of a busy machine is 2.
+    // The head turns slowly and the delay is long, so that a busy machine blurs neither figure. Without reprojection,
+    // the picture is 12 degrees late. A stall of a tenth of a second adds 2 degrees.
     let words = [
         "reprojection",
         "--eye",
@@ -39,7 +39,7 @@ fn reprojected_pictures_follow_the_head() {
         let with = way["degrees"]["p50"].as_f64().expect("pictures were seen");
         assert!(with < without / 2.0, "{text}");
         assert!(way["degrees"]["pictures"].as_u64() >= Some(10), "{text}");
-        // It used the requested method, not the fallback.
+        // The client used the requested method, not the fallback.
         let cost = way["cost"].as_str().expect("the client's report");
         assert!(cost.ends_with(&format!("with {name}")), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Scheduling latency recorded by a real host and clients, read by `openuvr lab jitter analyse`.
+//! Tests that `openuvr lab jitter analyse` reads the scheduling latency recorded by a real host and real clients.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::openuvr_bench;
 
-/// Timeout of every expectation.
+/// Timeout of every wait for an expected event.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PIN: &str = "271828";
 
@@ -45,7 +45,7 @@ fn openuvr() -> Command {
     Command::new(Path::new(bench.get_program()).with_file_name("openuvr"))
 }
 
-/// The number of samples of each file, from `analyse`.
+/// The number of samples in each file, as `analyse` reports it.
 fn analysed(files: &[PathBuf], out: &Path) -> BTreeMap<String, u64> {
     let mut command = openuvr_bench();
     command.args(["lab", "jitter", "analyse"]).args(files);
@@ -85,7 +85,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The fields of each row of a CSV, by the names in its first line.
+/// The rows of a CSV file. Each row maps the column names of the first line to its fields.
 fn rows(csv: &Path) -> Vec<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(csv).unwrap_or_default();
     let mut lines = text.lines().map(|line| line.split(',').map(String::from));
@@ -135,7 +135,7 @@ fn wake_ups_match_the_frames() {
         client.arg("--config-dir").arg(at(&format!("{name}-keys")));
         client
     };
-    // A PIN is valid for one device: the first one paired in an earlier stream.
+    // A PIN is valid for only one device, so the first client is paired with an earlier host process.
     let first = host(&[]);
     let once = client("one", true)
         .args(["--duration", "1s"])
@@ -148,8 +148,8 @@ fn wake_ups_match_the_frames() {
     let client =
         |name: &str, pin| Running::start(client(name, pin).arg("--scheduling-trace").arg(at(name)));
     let mut one = client("one", false);
-    // Frames of a secondary rendition, encoded in its own thread, for a second client; of a third
-    // rendition for a client that had to reconnect.
+    // Frames of further renditions, which are encoded in their own threads: the second rendition for a second client,
+    // or a third one for a client that had to reconnect.
     let further = || {
         Vec::from_iter(
             rows(&csv)
@@ -180,7 +180,7 @@ fn wake_ups_match_the_frames() {
         of("host-control-timer") > 0 && of("host-to-media") > 0,
         "{counts:?}"
     );
-    // A picture that replaced another one shares its wake-up.
+    // A picture that replaces a waiting one causes no further wake-up.
     let all = further();
     let superseded = all
         .iter()
@@ -188,12 +188,12 @@ fn wake_ups_match_the_frames() {
         .count();
     let taken = (all.len() - superseded) as u64;
     let handed = of("host-media-to-rendition");
-    // Not in the record: wake-ups before its first requested frame, and after its last.
+    // The record lacks the wake-ups before the rendition's first requested frame and after its last one.
     assert!(
         handed.abs_diff(taken) <= 10 + taken / 10,
         "{handed} for {taken} frames"
     );
-    // A thread with an event before each of its timers is never woken by a timer.
+    // A thread is never woken by a timer if an event always arrives before the timer expires.
     let timers = ["one", "two"].map(|name| {
         let counts = analysed(&files(&at(name)), &at(&format!("{name}-page")));
         counts["client-media-timer"]

@@ -1,4 +1,4 @@
-//! Both ends of the pictures in the client's window, from pixels, by the bench.
+//! `openuvr bench slices`: tests that the bench reads both ends of the pictures in the client's window.
 
 use super::{bench, has_xvfb, read_json};
 
@@ -19,7 +19,7 @@ fn slices_make_pictures_of_two_frames() {
             assert!(way[end]["median"].as_f64() > Some(0.0), "{end}: {text}");
         }
     }
-    // A host may catch the scene between two frames.
+    // Even without slices, the share can exceed 0, because a host may capture the scene between two frames.
     let mixed = |way: usize| ways[way]["mixed"]["median"].as_f64();
     assert!(mixed(0).is_some() && mixed(1) > mixed(0), "{text}");
 }

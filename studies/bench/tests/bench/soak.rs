@@ -1,4 +1,4 @@
-//! `openuvr lab soak`: a few seconds of it.
+//! `openuvr lab soak` for a few seconds.
 
 use super::{has_xvfb, openuvr_bench};
 
@@ -33,7 +33,7 @@ fn a_short_soak_accounts_for_all_frames_without_verdict() {
         .nth(1)
         .and_then(|word| word.parse().ok())
         .expect("a count");
-    // 90 on a quiet machine.
+    // On a quiet machine, 90 frames are captured.
     assert!(captured > 30, "{frames}");
     assert!(line("time").contains(" s of 3, "), "{text}");
     assert!(

@@ -1,4 +1,4 @@
-//! A client that reconnects to its host during a flood of handshake requests.
+//! Tests that a client reconnects to its host during a flood of handshake requests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -17,13 +17,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::openuvr_bench;
 
-/// Rate of all attackers together.
+/// Requests per second from all attackers together.
 const A_SECOND: u32 = 3000;
 
 /// Limit of each wait. It is far longer than needed, even on a heavily loaded machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// `openuvr` with this subcommand, and its keys in `folder`.
+/// The command `openuvr` with this subcommand. Its keys are in `folder`.
 fn openuvr(command: &str, folder: &Path) -> Command {
     let program = openuvr_bench();
     let program = Path::new(program.get_program()).with_file_name("openuvr");
@@ -37,7 +37,7 @@ fn openuvr(command: &str, folder: &Path) -> Command {
     openuvr
 }
 
-/// A host at this address with keys in `folder`, and its messages in `log`.
+/// Starts a host at this address. Its keys are in `folder`, and its messages go to `log`.
 fn host(at: SocketAddr, folder: &Path, log: &Path) -> Child {
     let mut command = openuvr("host", folder);
     command
@@ -48,7 +48,7 @@ fn host(at: SocketAddr, folder: &Path, log: &Path) -> Child {
     host
 }
 
-/// Waits until a child's log has this number of lines with these words.
+/// Waits until at least `count` lines of a child's log contain `words`.
 fn wait_for_lines(child: &mut Child, log: &Path, count: usize, words: &str) {
     pair::wait_for(child, &format!("print {words:?}"), |_| {
         let text = std::fs::read_to_string(log).unwrap_or_default();
@@ -99,12 +99,12 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
         }
     };
     more(1000);
-    // Its client must not be informed of a graceful end.
+    // SIGKILL prevents the host from informing its client of its end.
     let id = i32::try_from(first.id()).ok().and_then(Pid::from_raw);
     kill_process(id.expect("an id"), Signal::KILL).expect("it runs");
     drop(first);
     let mut second = host(at, &keys, &logs[1]);
-    // The new host uses other cookies.
+    // The second host generates new cookies.
     let before = struck.load(Ordering::Relaxed);
     wait_for_lines(&mut client, &logs[2], 2, "connected to the host");
     wait_for_lines(&mut second, &logs[1], 1, "joins as player");

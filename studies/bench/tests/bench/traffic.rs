@@ -1,4 +1,4 @@
-//! `openuvr lab traffic` on traffic of real programs: an OpenUVR stream, and an RTP stream.
+//! `openuvr lab traffic` on the traffic of real programs: an OpenUVR stream, and an RTP stream.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
@@ -28,7 +28,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts a relay that captures into a folder for some seconds; returns its address.
+/// Starts a relay that captures into a folder. Returns the relay with its address.
 fn relay(
     to: SocketAddr,
     words: &[&str],
@@ -68,7 +68,7 @@ fn relay(
     (hop, listens, said)
 }
 
-/// Waits for the relay's end.
+/// Waits until the relay has ended.
 fn end(mut hop: (Running, SocketAddr, BufReader<ChildStdout>)) {
     let mut rest = String::new();
     while hop.2.read_line(&mut rest).expect("text") > 0 {}
@@ -165,7 +165,8 @@ fn our_stream_is_analysed_without_keys() {
         joined["down"]["arrived"].as_u64() < joined["down"]["sent"].as_u64(),
         "{joined}"
     );
-    // The same machine: no drift, no offset, and no delay below the link's.
+    // Both captures come from the same machine, so there is no drift and no offset, and no delay is below that of the
+    // link.
     let delay = joined["down"]["delay_ns"]["min"].as_f64().expect("a delay");
     assert!((2.9e6..4.5e6).contains(&delay), "{joined}");
 }
@@ -190,7 +191,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
     let to = sink.local_addr().expect("bound");
     let long = Some(std::time::Duration::from_secs(60));
     sink.set_read_timeout(long).expect("a time that can be");
-    // The test reads between other steps.
+    // The receive buffer is large, because the test does not read all the time.
     let _ = set_socket_recv_buffer_size_force(&sink, 4 << 20);
     let hop = relay(to, &["--delay", "1ms"], &folder.path().join("ends"));
     let mut sender = Command::new(SENDER);
@@ -221,7 +222,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
         ])
         .stdout(Stdio::null());
     let sender = Running::start(&mut sender);
-    // Count frames: the last packet of each has the marker.
+    // Count the frames. The last packet of each frame has the marker bit.
     let mut packet = [0; 2048];
     let mut frames = 0;
     while frames < 91 {
@@ -236,7 +237,7 @@ fn rtp_of_gstreamer_has_its_frames_and_clock() {
     end(hop);
     drop(sender);
 
-    // The server sends to the relay, so that the relay's address is the client's.
+    // The server sends to the relay's listen address, so client.pcapng is the server's capture here.
     let data = traffic(&folder, ["ends/client.pcapng", "ends/host.pcapng"]);
     for capture in 0..2 {
         let video = stream(&data, capture, "RTP video");

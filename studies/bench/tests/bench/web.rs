@@ -1,4 +1,4 @@
-//! `openuvr bench web` with a browser, if installed, and without.
+//! `openuvr bench web` with a browser, if one is installed, and without a browser.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -18,7 +18,7 @@ const SMALL: [&str; 7] = [
     "--parts",
 ];
 
-/// Whether this program is installed; a skipped test prints a message.
+/// Whether this program is installed. If not, prints that the test is skipped.
 fn has(program: &str) -> bool {
     let there = Command::new("sh")
         .args(["-c", &format!("command -v {program}")])
@@ -83,7 +83,7 @@ fn a_browser_is_measured_with_and_without_loss() {
             "Submitted",
         ];
         assert_eq!(to, stages);
-        // No stage precedes its predecessor; the page's clock has a resolution of 0.2 ms.
+        // No stage ends before the preceding one. The tolerance is the page clock's resolution of 0.2 ms.
         assert!(
             steps.iter().all(|step| number(step, "/ms/p50") > -0.2),
             "{steps:?}"
@@ -118,7 +118,7 @@ fn a_player_is_measured_with_observers() {
         ("kinds", 4),
         ("stalled", 2),
     ];
-    // Without moonlight-python, which no package of the distribution has.
+    // The case `kinds` is absent if moonlight-python is not installed. No package of the distribution contains it.
     counts.retain(|(name, _)| *name != "kinds" || names.contains(name));
     let expected = Vec::from_iter(counts.iter().map(|(name, _)| *name));
     assert_eq!(names, expected);
@@ -126,7 +126,8 @@ fn a_player_is_measured_with_observers() {
         assert!(number(way, "/p50_ms/median") > 0.0, "{way}");
         assert_eq!(number(way, "/encoders_opened"), 1.0, "{way}");
         assert_eq!(number(way, "/unaccounted"), 0.0, "{way}");
-        // A video player first requests a description, for which the host inspects one frame.
+        // A video player first requests a description of the stream. For the description, the host inspects one frame,
+        // which the record counts for a further subscriber.
         let all = way["company"][0]["subscribers"].as_array();
         let stays = |of: &&Value| {
             let outcomes = of["outcomes"].as_object().expect("outcomes").values();
@@ -165,13 +166,13 @@ fn a_browsers_window_is_read_like_any_other() {
         let plays = !name.starts_with("openuvr-floor");
         assert_eq!(has("Submitted -> visible"), plays, "{row}");
         if plays {
-            // Unscaled, so that it can be compared.
+            // The browser's picture is not scaled, so that it can be compared.
             assert!(number(figures, "/psnr_db/p50") > 20.0, "{row}");
         }
     }
 }
 
-/// Creates a search path with only Xvfb and the programs that it needs.
+/// Creates a folder for `$PATH` that contains only Xvfb and the programs that Xvfb needs.
 fn little(folder: &TempDir) -> std::path::PathBuf {
     let path = folder.path().join("path");
     std::fs::create_dir(&path).expect("room");

@@ -1,5 +1,5 @@
-//! Floods from browsers and video players (log-ins with wrong signatures, and idle connections), and their victims: a
-//! browser that the host knows, and a player with the token.
+//! Floods by browsers and video players (log-ins with wrong signatures, and idle connections), and the victims of these
+//! floods: a browser that the host knows, and a player that has the token.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ use rustls::{
 
 use super::Attack;
 
-/// Timeout of an answer.
+/// Timeout of waiting for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum size of an answer, in bytes.
@@ -32,7 +32,7 @@ const PURPOSE: &str = "openuvr browser log-in 1";
 
 type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// A page of one's own host; its certificate is not verified.
+/// The page of one's own host. Its certificate is not verified.
 #[derive(Clone)]
 pub struct Page {
     at: SocketAddr,
@@ -43,7 +43,7 @@ impl Page {
     /// The page at this address.
     ///
     /// # Errors
-    /// Returns the library's error if it has no TLS.
+    /// Returns the TLS library's error if it supports no protocol version.
     pub fn new(at: SocketAddr) -> io::Result<Page> {
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
         let builder = builder.with_safe_default_protocol_versions();
@@ -61,7 +61,7 @@ impl Page {
         Ok(StreamOwned::new(connection, stream))
     }
 
-    /// Sends a POST request as the page does; returns the status and the body of the answer.
+    /// Sends a POST request as the page does. Returns the status and the body of the answer.
     fn post(&self, by: &mut Secure, path: &str, body: &str) -> io::Result<(u16, String)> {
         let (host, length) = (self.at, body.len());
         let request = format!(
@@ -81,7 +81,7 @@ impl Page {
     }
 }
 
-/// Connects from this address of this machine.
+/// Connects to `to` from the local address `from`.
 fn connected(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -97,7 +97,7 @@ fn connected(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The status of an answer of HTTP or RTSP, and its body.
+/// Reads an HTTP or RTSP answer. Returns its status and its body.
 fn answer(by: &mut impl io::Read) -> io::Result<(u16, String)> {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
@@ -142,13 +142,13 @@ impl Browser {
         Ok(Browser { page, key })
     }
 
-    /// The key under which a host stores it.
+    /// The public key under which a host stores this browser.
     #[must_use]
     pub fn device(&self) -> PublicKey {
         foreign_key("browser P-256", self.key.public_key().as_ref())
     }
 
-    /// Logs in from this address, without a PIN. Returns whether this has succeeded.
+    /// Logs in from this address, without a PIN. Returns whether the host accepted the log-in.
     ///
     /// # Errors
     /// Returns an error if the page is unreachable or does not answer.
@@ -177,7 +177,7 @@ fn body(key: &[u8], signature: &[u8], challenge: &str) -> String {
     )
 }
 
-/// Log-ins with a foreign signature, alternating with requests for challenges.
+/// Sends log-ins with an invalid signature, alternating with requests for challenges.
 pub struct JunkLogins {
     browser: Browser,
     from: IpAddr,
@@ -223,14 +223,14 @@ impl Attack for JunkLogins {
     fn strike(&mut self, n: u64) -> io::Result<()> {
         let posted = self.post(n);
         if posted.is_err() {
-            // The connection was closed in favour of others, or is too old.
+            // The host closed the connection, in favour of others or because it was too old.
             self.open = None;
         }
         posted
     }
 }
 
-/// Idle connections from several addresses, of which the newest are held.
+/// Opens idle connections from several addresses, and keeps the newest of them open.
 pub struct IdleConnections {
     to: SocketAddr,
     from: Vec<IpAddr>,
@@ -239,7 +239,7 @@ pub struct IdleConnections {
 }
 
 impl IdleConnections {
-    /// Holds at most `most` connections.
+    /// Keeps at most `most` connections open.
     #[must_use]
     pub fn new(to: SocketAddr, from: Vec<IpAddr>, most: usize) -> IdleConnections {
         IdleConnections {
@@ -276,7 +276,7 @@ pub fn described(server: SocketAddr, token: &str, from: IpAddr) -> io::Result<bo
     answer(&mut stream).map(|(status, _)| status == 200)
 }
 
-/// Accepts any certificate: the page is one's own, and the traffic is worthless.
+/// Accepts any certificate, because the page is one's own and the traffic is not secret.
 #[derive(Debug)]
 struct AcceptAnyCertificate;
 

@@ -1,4 +1,4 @@
-//! Attacks by an admitted device on the others: an observer that requests probes endlessly, and a
+//! Attacks by a device on the devices that the host serves: an admitted observer that requests probes endlessly, and a
 //! client that guesses PINs.
 
 use std::io;
@@ -21,7 +21,7 @@ use super::Attack;
 /// Timeout of a reply.
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Performs a handshake for at most `span`. `Ok(None)` means that there was no answer in time.
+/// Tries to perform a handshake for at most `span`. `Ok(None)` means that it was not complete in this time.
 ///
 /// # Errors
 /// Returns the system's error or, as the inner error, the host's refusal.
@@ -61,21 +61,21 @@ fn shake_hands(
     Ok(Ok(None))
 }
 
-/// An observer that requests bursts endlessly.
+/// An observer that endlessly requests probes, which are bursts of datagrams.
 pub struct Probing {
     socket: UdpSocket,
     session: ClientSession,
     begun: Instant,
     out: Vec<u8>,
-    /// Datagrams of answers to probes.
+    /// Number of datagrams received in answer to probes.
     answers: u64,
 }
 
 impl Probing {
-    /// Joins `host`, which knows `identity`, as an observer.
+    /// Joins `host` as an observer. The host must know `identity`.
     ///
     /// # Errors
-    /// Returns a one-line error if the host has refused it.
+    /// Returns a one-line error if the host has refused the observer or has not answered.
     pub fn join(host: SocketAddr, identity: &Identity, trust: Trust) -> io::Result<Probing> {
         let socket = UdpSocket::bind(SocketAddr::new(host.ip(), 0))?;
         socket.connect(host)?;
@@ -116,10 +116,10 @@ impl Attack for Probing {
         let mut datagram = [0; 2048];
         while let Ok(length) = self.socket.recv(&mut datagram) {
             let datagram = &datagram[..length];
-            // On the control plane, only an answer to a probe fills a datagram.
+            // On the control plane, only answers to probes have the maximum datagram size.
             let full = length == MAX_DATAGRAM && plane_of(datagram) == Ok(Plane::Control);
             self.answers += u64::from(full);
-            // The control plane refuses video and other datagrams.
+            // The result is ignored, because the session refuses video and other datagrams.
             let _ = self.session.handle_datagram(now, path, datagram);
         }
         self.session.handle_timeout(now);
@@ -155,7 +155,7 @@ impl Guessing {
         }
     }
 
-    /// The number of correct guesses, and of other answers.
+    /// The number of correct guesses, and the number of other answers.
     #[must_use]
     pub fn outcome(&self) -> (u64, u64) {
         (self.paired, self.refused)

@@ -1,4 +1,4 @@
-//! Floods of datagrams: garbage from unknown addresses, and earlier datagrams, unchanged or altered.
+//! Floods of datagrams: garbage from unknown addresses, and recorded datagrams, unchanged or altered.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -19,7 +19,7 @@ pub struct Garbage {
 const LONGEST: usize = 1500;
 
 impl Garbage {
-    /// Opens senders from these addresses of this machine to a host.
+    /// Opens sockets at these addresses of this machine that send to a host.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -54,14 +54,14 @@ impl Attack for Garbage {
         }
         let socket = &self.sockets[self.random.below(self.sockets.len())];
         match socket.send(datagram) {
-            // No listener at the moment: the host is restarting.
+            // The host is restarting, so that no socket listens at the moment.
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             sent => sent.map(drop),
         }
     }
 }
 
-/// Earlier datagrams, from their original source address.
+/// Sends recorded datagrams again, from their original source address.
 pub struct Replayed {
     forger: Forger,
     random: Random,
@@ -69,7 +69,8 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Replays them unchanged. With `altered`, one bit of each is flipped, or the whole payload is replaced.
+    /// Replays the datagrams unchanged. With `altered`, flips one bit of each datagram, or replaces its whole payload
+    /// by random bytes.
     #[must_use]
     pub fn new(forger: Forger, altered: bool, seed: u64) -> Replayed {
         Replayed {
@@ -80,7 +81,7 @@ impl Replayed {
     }
 }
 
-/// Bytes of a datagram's header.
+/// Length of a datagram's header in bytes.
 const HEADER: usize = 24;
 
 impl Attack for Replayed {

@@ -1,4 +1,5 @@
-//! Unfinished handshakes from several addresses, each of which has proven that it receives. They cost a host computation.
+//! Unfinished handshakes from several addresses, each of which has proven that it receives. Each handshake costs the
+//! host a computation.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -18,14 +19,14 @@ pub enum Claim {
     Pairing,
     /// The device with this ID, which an on-path attacker can read.
     Device(ClientId),
-    /// An unknown device, a different one each time.
+    /// An unknown device. Each handshake claims a different one.
     Stranger,
 }
 
-/// How long a cookie is used. It is valid for at least 8 s.
+/// Time for which a cookie is used. The host accepts it for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
-/// Timeout of a host's challenge.
+/// Timeout of waiting for the host's challenge.
 const TIMEOUT: Duration = Duration::from_millis(20);
 
 // Offsets in a Begin (`crates/proto/src/control/handshake/layout.rs`).
@@ -45,7 +46,7 @@ struct Sender {
 }
 
 impl HandshakeFlood {
-    /// Opens senders from these addresses of this machine to a host.
+    /// Opens sockets at these addresses of this machine that send to a host.
     ///
     /// # Errors
     /// Returns the system's error if one of the addresses does not belong to this machine.
@@ -69,7 +70,7 @@ impl HandshakeFlood {
     }
 }
 
-/// Whether the host answers a greeting.
+/// Whether the host answers the first message of a handshake.
 ///
 /// # Errors
 /// Returns the system's error.
@@ -79,7 +80,7 @@ pub fn answers(host: SocketAddr) -> io::Result<bool> {
     Ok((0..GREETINGS).any(|_| sender.show(Claim::Stranger).is_ok()))
 }
 
-/// Number of greetings before a host counts as silent: one second.
+/// Number of first messages after which a host counts as silent. They take one second.
 const GREETINGS: u32 = 50;
 
 impl Attack for HandshakeFlood {
@@ -93,7 +94,7 @@ impl Attack for HandshakeFlood {
         let Some(begin) = &mut sender.begin else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // Different each time: a repeated one is answered without computation.
+        // These bytes differ in each Begin, because the host answers a repeated Begin without computation.
         begin[NOISE..NOISE + 8].copy_from_slice(&n.to_le_bytes());
         if self.claim == Claim::Stranger {
             begin[ID..ID + 8].copy_from_slice(&n.to_le_bytes());

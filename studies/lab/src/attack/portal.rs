@@ -1,5 +1,5 @@
-//! Attacks on a portal over HTTP (requests that never end, and guesses at an account's password), and a minimal HTTP client
-//! for the honest user.
+//! Attacks on a portal over HTTP (requests that never end, and guesses of an account's password), and a minimal HTTP
+//! client for the honest user.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -10,14 +10,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use super::Attack;
 
-/// Timeout of an answer.
+/// Timeout of waiting for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer of a portal.
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The cookies that it sets, `NAME=VALUE`.
+    /// The cookies that the answer sets, as `NAME=VALUE`.
     pub cookies: Vec<String>,
     /// The body.
     pub body: String,
@@ -66,14 +66,14 @@ fn read(answer: &str) -> Option<Answer> {
     })
 }
 
-/// A log-in, as JSON.
+/// The JSON body of a log-in request.
 #[must_use]
 pub fn log_in(name: &str, password: &str) -> String {
     format!("{{\"name\":\"{name}\",\"password\":\"{password}\"}}")
 }
 
-/// Connections, each of which has started a log-in but never sends its body: a configured number, and a new one for each
-/// that the portal closes.
+/// Holds a configured number of connections. On each connection, a log-in request has begun, but its body is never
+/// completed. A connection that the portal closes is replaced by a new one.
 pub struct SlowBodies {
     portal: SocketAddr,
     from: Vec<IpAddr>,
@@ -82,13 +82,13 @@ pub struct SlowBodies {
 
 enum Slot {
     Free,
-    /// The connection may not be established yet.
+    /// The connection is being established.
     Open(TcpStream),
     Requested(TcpStream),
 }
 
 impl SlowBodies {
-    /// `count` connections from these addresses of this machine.
+    /// Opens `count` connections from these addresses of this machine.
     #[must_use]
     pub fn new(portal: SocketAddr, from: Vec<IpAddr>, count: usize) -> SlowBodies {
         SlowBodies {
@@ -98,7 +98,7 @@ impl SlowBodies {
         }
     }
 
-    /// Connections currently held by the portal.
+    /// Number of connections with a request that the portal currently keeps open.
     #[must_use]
     pub fn held(&self) -> usize {
         let is_held = |slot: &&Slot| match slot {
@@ -144,7 +144,7 @@ impl Attack for SlowBodies {
     }
 }
 
-/// A log-in with the first byte of its body.
+/// A log-in request with only the first byte of its body.
 const BEGUN: &[u8] =
     b"POST /api/login HTTP/1.1\r\nhost: portal\r\ncontent-type: application/json\r\n\
                        content-length: 100\r\n\r\n{";
@@ -153,13 +153,13 @@ fn is_waiting(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected)
 }
 
-/// Whether the other end has neither answered nor closed it.
+/// Whether the portal has neither answered on the connection nor closed it.
 fn is_open(mut stream: &TcpStream) -> bool {
     matches!(stream.read(&mut [0; 512]), Err(why) if is_waiting(&why))
 }
 
-/// Wrong passwords for one account, each from another address, in one /64 or several. Addresses are passed in a proxy's
-/// header, because a machine rarely has enough.
+/// Sends wrong passwords for one account, each from another address. The addresses are in one /64 network or in
+/// several. They are passed in a proxy's header, because a machine rarely has enough addresses.
 pub struct Guessing {
     portal: SocketAddr,
     name: String,
@@ -179,7 +179,7 @@ impl Guessing {
         }
     }
 
-    /// Guesses that the portal compared with the password.
+    /// Number of guesses that the portal compared with the account's password.
     #[must_use]
     pub fn compared(&self) -> u64 {
         self.compared
@@ -188,7 +188,7 @@ impl Guessing {
 
 impl Attack for Guessing {
     fn strike(&mut self, n: u64) -> io::Result<()> {
-        // From the documentation prefix (RFC 3849).
+        // The address has the documentation prefix (RFC 3849).
         let network = u16::try_from(n % u64::from(self.networks)).unwrap_or(0);
         let address = u16::try_from(n % 0xffff).unwrap_or(0);
         let from = Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, address).to_string();
@@ -224,7 +224,7 @@ mod tests {
         let portal = listener.local_addr().unwrap();
         let mut slow = SlowBodies::new(portal, vec![IpAddr::from([127, 0, 0, 1])], 3);
         let mut taken = Vec::new();
-        // Each slot is opened, and its request sent once connected.
+        // Each slot first opens a connection, and sends its request once the connection is established.
         for n in 0..100_000 {
             let _ = slow.strike(n);
             if n < 3 {

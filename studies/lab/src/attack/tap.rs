@@ -1,7 +1,7 @@
-//! An on-path attacker between an honest client and its host: a relay that records datagrams, and
-//! that can send datagrams to either end with the source address of the other.
+//! An on-path attacker between an honest client and its host: a relay that records datagrams. It can also send
+//! datagrams to client or host with the source address of the other.
 //!
-//! It is not a link emulator, which is the hop of the testbed.
+//! This is not a link emulator; the hop of the testbed is one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Recorded datagrams per direction.
+/// Maximum number of recorded datagrams in each direction.
 const KEPT: usize = 256;
 
-/// Interval of checking for the stop request.
+/// Interval at which the stop request is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The relay. Dropping it stops it.
@@ -32,9 +32,9 @@ struct Shared {
     client: Mutex<Option<SocketAddr>>,
     up: Mutex<VecDeque<Vec<u8>>>,
     down: Mutex<VecDeque<Vec<u8>>>,
-    /// Sends every second datagram of the client instead of [`Shared::back`].
+    /// If set, this socket sends every second datagram of the client instead of [`Shared::back`].
     elsewhere: Mutex<Option<UdpSocket>>,
-    /// Bytes sent from there.
+    /// Number of bytes sent from `elsewhere`.
     diverted: AtomicU64,
     cut: AtomicBool,
     stop: AtomicBool,
@@ -84,7 +84,7 @@ impl Tap {
         Ok(Tap { shared, threads })
     }
 
-    /// The address for the client.
+    /// The address to which the client connects.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -92,7 +92,7 @@ impl Tap {
         self.shared.front.local_addr()
     }
 
-    /// A sender towards one end, with the source address of the other.
+    /// A sender that sends in this direction, with the source address of the opposite end.
     #[must_use]
     pub fn forger(&self, towards: Towards) -> Forger {
         Forger(self.shared.clone(), towards)
@@ -103,12 +103,12 @@ impl Tap {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// Sends every second datagram of the client from `socket`; `None` undoes this.
+    /// If set, this socket sends every second datagram of the client instead of [`Shared::back`].
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }
 
-    /// Bytes sent from the diverted socket.
+    /// Number of bytes sent from the sockets passed to [`Tap::divert`].
     #[must_use]
     pub fn diverted(&self) -> u64 {
         self.shared.diverted.load(Ordering::Relaxed)
@@ -119,7 +119,7 @@ impl Drop for Tap {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A panic has been reported already.
+            // If the thread panicked, the panic has already been reported.
             let _ = thread.join();
         }
     }
@@ -140,7 +140,7 @@ impl Shared {
             }
             turn = !turn;
             let elsewhere = locked(&self.elsewhere);
-            // An unsent datagram is lost, as on any link.
+            // A datagram that cannot be sent is lost, as on any link.
             let _ = match elsewhere.as_ref().filter(|_| turn) {
                 Some(socket) => {
                     self.diverted.fetch_add(length as u64, Ordering::Relaxed);
@@ -182,11 +182,11 @@ fn keep(kept: &Mutex<VecDeque<Vec<u8>>>, datagram: &[u8]) {
     kept.push_back(room);
 }
 
-/// Sends to one end from the address of the other.
+/// Sends to the host from the client's address, or to the client from the host's address.
 pub struct Forger(Arc<Shared>, Towards);
 
 impl Forger {
-    /// A recorded datagram in this direction, selected by `n`; `None` before the first.
+    /// A recorded datagram of this direction, selected by `n`. `None` if none has been recorded yet.
     #[must_use]
     pub fn seen(&self, n: usize) -> Option<Vec<u8>> {
         let kept = match self.1 {
@@ -212,7 +212,8 @@ impl Forger {
     }
 }
 
-/// Opens sockets that never answer, at an address of this machine; received bytes are counted.
+/// Opens a socket that never answers, at an address of this machine. The second handle serves to count the received
+/// bytes.
 ///
 /// # Errors
 /// Returns the system's error.

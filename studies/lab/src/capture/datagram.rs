@@ -1,5 +1,5 @@
-//! The datagram in a captured packet: UDP over IPv4 and IPv6, with or without VLAN tags, on Ethernet,
-//! Linux cooked and raw IP links; and OpenUVR's own frames on Ethernet.
+//! Finds the datagram in a captured packet: UDP over IPv4 and IPv6, with or without VLAN tags, on Ethernet, Linux
+//! cooked and raw IP links; or one of OpenUVR's own Ethernet frames.
 //!
 //! IP fragments are not reassembled.
 
@@ -28,63 +28,62 @@ pub enum Endpoint {
 /// A machine, as identified in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Machine {
-    /// By its IP address.
+    /// A machine identified by its IP address.
     Ip(IpAddr),
-    /// By its Ethernet address.
+    /// A machine identified by its Ethernet address.
     Ethernet([u8; 6]),
 }
 
 /// A datagram with its captured bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// Capture time, as [`Packet::at`].
+    /// Capture time, in the units of [`Packet::at`].
     pub at: u64,
     /// The sender.
     pub from: Endpoint,
     /// The receiver.
     pub to: Endpoint,
-    /// The captured part of its payload.
+    /// The captured part of the payload.
     pub payload: &'a [u8],
-    /// Length of its payload in bytes.
+    /// Length of the whole payload in bytes.
     pub length: usize,
-    /// Bytes of headers before the payload, on Ethernet: 14 plus those of IP and UDP, or of
-    /// OpenUVR. For cooked and raw links, Ethernet's header is counted as well, so that captures
-    /// are comparable.
+    /// Number of header bytes before the payload on Ethernet: 14 bytes, plus the headers of IP and UDP, or of OpenUVR.
+    /// On cooked and raw links, Ethernet's header is counted, too, so that captures are comparable.
     pub headers: usize,
 }
 
-/// Why a packet contains no datagram.
+/// The reason why a packet contains no datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoDatagram {
     /// TCP.
     Tcp,
-    /// A fragment of IP.
+    /// An IP fragment.
     Fragment,
     /// Something else: ARP, ICMP, other EtherTypes.
     Other,
-    /// Its headers are truncated or invalid.
+    /// The packet's headers are truncated or invalid.
     Truncated,
     /// The link type is not supported.
     Link,
 }
 
-/// The EtherType of OpenUVR's frames: the first of those for local experiments (IEEE 802, 9.2.4); see
+/// The EtherType of OpenUVR's frames. It is the first of the EtherTypes for local experiments (IEEE 802, 9.2.4); see
 /// `docs/protocol.md`.
 pub const OPENUVR_ETHER_TYPE: u16 = 0x88b5;
 
-/// The magic number of such a frame, and the length of the prefix before its datagram.
+/// The magic number at the start of an OpenUVR frame, and the length of the prefix before the datagram.
 pub const OPENUVR_MAGIC: [u8; 2] = *b"OV";
 const OPENUVR_PREFIX: usize = 8;
 
-/// Destination, source and EtherType.
+/// Length of an Ethernet header: destination, source and EtherType.
 const ETHERNET: usize = 14;
 
-/// Header lengths of Linux cooked links, versions 1 and 2, and the offsets of the EtherType (pcap's
+/// For Linux cooked links of versions 1 and 2: the header's length, and the offset of the EtherType (pcap's
 /// LINKTYPE_LINUX_SLL and LINKTYPE_LINUX_SLL2).
 const COOKED: (usize, usize) = (16, 14);
 const COOKED_2: (usize, usize) = (20, 0);
 
-/// Length of the address family before each packet on BSD's loopback link.
+/// Length of the address family that precedes each packet on BSD's loopback link.
 const NULL: usize = 4;
 
 impl Endpoint {
@@ -97,7 +96,7 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint with port 0.
+    /// The same endpoint, with its port set to 0.
     #[must_use]
     pub fn without_port(self) -> Endpoint {
         match self {
@@ -133,7 +132,7 @@ impl<'a> Datagram<'a> {
     /// Finds the datagram in a packet.
     ///
     /// # Errors
-    /// Returns the reason if there is none.
+    /// Returns the reason if the packet contains no datagram.
     pub fn of(packet: &Packet<'a>) -> Result<Datagram<'a>, NoDatagram> {
         let data = packet.data;
         let cooked = |(header, kind): (usize, usize)| {
@@ -192,7 +191,7 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
     match &packet.transport {
         Some(TransportSlice::Udp(udp)) => {
             let payload = udp.payload();
-            // 0 if the datagram is too long for the field (RFC 2675), or if it is not filled in yet.
+            // The field is 0 if the datagram is too long for it (RFC 2675), or if it has not been filled in yet.
             let length = usize::from(udp.length()).saturating_sub(8);
             Ok(Datagram {
                 at,
@@ -212,7 +211,8 @@ fn udp<'a>(at: u64, packet: &LaxSlicedPacket<'a>) -> Result<Datagram<'a>, NoData
     }
 }
 
-/// OpenUVR on Ethernet: magic, length, port of the receiver and of the sender, all little-endian.
+/// Parses an OpenUVR frame on Ethernet: magic number, length, the receiver's port, and the sender's port. The numbers
+/// are little-endian.
 fn openuvr<'a>(packet: &Packet<'a>, parsed: &LaxSlicedPacket<'a>) -> Option<Datagram<'a>> {
     let Some(LinkSlice::Ethernet2(ethernet)) = &parsed.link else {
         return None;

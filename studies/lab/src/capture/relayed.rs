@@ -1,7 +1,7 @@
-//! Captures of a hop's traffic at both ends of its link, on one clock, from which `openuvr lab
-//! traffic` can recover the link's delays and losses.
+//! Captures a hop's traffic at both ends of its link, on one clock. `openuvr lab traffic` can recover the link's delays
+//! and losses from the two captures.
 //!
-//! Datagrams carry the addresses of client and target, as if there were no relay.
+//! The captured datagrams carry the addresses of client and target, as if there were no relay.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -15,24 +15,24 @@ use openuvr_testbed::hop::{End, Observer};
 
 use super::write::CaptureWriter;
 
-/// The author in the captures' headers.
+/// The program named in the captures' headers.
 const APPLICATION: &str = "openuvr lab hop --capture";
 
-/// Two captures in progress.
+/// The two captures that are being written.
 #[derive(Debug)]
 pub struct LinkCaptures {
     target: SocketAddr,
-    /// Start of the hop's clock, in nanoseconds since 1970.
+    /// Time at which the hop's clock starts, in nanoseconds since 1970.
     origin: u64,
     host: CaptureWriter<BufWriter<File>>,
     client: CaptureWriter<BufWriter<File>>,
-    /// Datagrams that could not be written.
+    /// Number of datagrams that could not be written.
     unwritten: u64,
 }
 
 impl LinkCaptures {
-    /// Starts host.pcapng and client.pcapng in a folder, which is created if it does not exist. `target` is the
-    /// relay's.
+    /// Creates host.pcapng and client.pcapng in a folder. Creates the folder if it does not exist. `target` is the
+    /// address to which the relay forwards.
     ///
     /// # Errors
     /// Returns an error if the files cannot be created.

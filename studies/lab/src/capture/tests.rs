@@ -1,4 +1,4 @@
-//! Captures of known content.
+//! Tests with captures of known content.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn invalid_and_corrupt_captures_are_named() {
         "{}",
         message(&file)
     );
-    // Four billion bytes in a packet.
+    // The length field announces a packet of four billion bytes.
     let mut absurd = cut_to_60();
     absurd[24 + 8..24 + 12].copy_from_slice(&[0xff; 4]);
     assert!(

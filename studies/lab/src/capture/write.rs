@@ -1,4 +1,4 @@
-//! Writer of captures: pcapng, raw IP, nanoseconds.
+//! Writes captures as pcapng with raw IP packets and timestamps in nanoseconds.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -26,11 +26,11 @@ impl<W: Write> std::fmt::Debug for CaptureWriter<W> {
     }
 }
 
-/// Hop limit of IP packets (arbitrary).
+/// Hop limit of the IP packets (arbitrary).
 const HOPS: u8 = 64;
 
 impl<W: Write> CaptureWriter<W> {
-    /// Starts a capture; `application` is recorded as its author.
+    /// Starts a capture, and records `application` as the program that wrote it.
     ///
     /// # Errors
     /// Returns the writer's error.
@@ -53,8 +53,8 @@ impl<W: Write> CaptureWriter<W> {
     /// Adds a UDP datagram with timestamp `at` (nanoseconds since 1970).
     ///
     /// # Errors
-    /// Returns the writer's error, or an error if sender and receiver differ in their IP version or the datagram is too
-    /// long.
+    /// Returns the writer's error. Also returns an error if the datagram is too long, or if sender and receiver have
+    /// different IP versions.
     pub fn udp(
         &mut self,
         at: u64,

@@ -1,8 +1,8 @@
-//! Analysis of a sample file: two reference times, outliers, and their correlation with pauses.
+//! Analyses a sample file: latencies from two reference times, outliers, and the correlation of outliers with pauses.
 //!
-//! *Received − sent* is the figure of the slides. It misses the delay of messages that a late
-//! sender did not send on time; *received − intended* includes it (coordinated omission). If
-//! messages answer each other, the two are equal, and the omission is unknown.
+//! *Received − sent* is the figure of the slides. It misses the time by which a late sender delayed its messages.
+//! *Received − intended* includes this time (coordinated omission). If messages answer each other, the two figures are
+//! equal, and the omitted time is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::distribution::{Distribution, Summary};
 use super::pauses::{Covered, Kind, Pause};
 use super::samples::{Sample, Samples, SamplesError};
 
-/// Cells of the scatter plot: over the test's duration, and per decade of latency.
+/// Numbers of cells of the scatter plot: columns over the test's duration, and rows per decade of latency.
 const COLUMNS: f64 = 400.0;
 const ROWS: f64 = 30.0;
 /// The share of the test that counts as its start.
@@ -26,13 +26,13 @@ const Z_FACTOR: f64 = 0.6745;
 /// Definition of outliers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Rule {
-    /// Longer than the median plus two standard deviations: the slides.
+    /// The rule of the slides: a latency above the median plus two standard deviations.
     MedianAndTwoSd,
-    /// A modified z-score above 3.5: their follow-up of the same year.
+    /// The rule of the slides' follow-up in the same year: a modified z-score above 3.5.
     ModifiedZ,
 }
 
-/// The outliers by a rule, of received − sent.
+/// The outliers of received − sent by one rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Outliers {
     /// The rule.
@@ -41,11 +41,11 @@ pub struct Outliers {
     pub above: f64,
     /// Number of outliers.
     pub count: u64,
-    /// Outliers sent in the first hundredth of the test.
+    /// Number of outliers sent in the first hundredth of the test.
     pub at_the_beginning: u64,
-    /// The share that was in flight during a collector's pause; `None`: there is no log.
+    /// The share of outliers that were in flight during a collector's pause. `None` if there is no log.
     pub in_pauses: Option<f64>,
-    /// The expected share if outliers were distributed uniformly over the test.
+    /// The share to be expected if outliers were distributed uniformly over the test.
     pub by_chance: Option<f64>,
 }
 
@@ -63,13 +63,13 @@ pub struct PauseSpan {
 /// Analysis of a file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Analysis {
-    /// The probe that wrote it.
+    /// The probe that wrote the file.
     pub name: String,
-    /// Samples missing in the file.
+    /// Number of samples that are missing in the file.
     pub missing: u64,
-    /// Samples with decreasing times; excluded from all other figures.
+    /// Number of samples whose times decrease. All other figures exclude them.
     pub backwards: u64,
-    /// From its start to its last sample, s.
+    /// Start and end of the test.
     pub seconds: f64,
     /// Received − sent.
     pub sent: Summary,
@@ -77,17 +77,18 @@ pub struct Analysis {
     pub intended: Summary,
     /// The outliers by each rule.
     pub outliers: Vec<Outliers>,
-    /// Outliers by the first rule: share of the test, latency in ns.
+    /// Outliers by the first rule, as (share of the test, latency in ns).
     pub scatter: Vec<(f64, f64)>,
     /// Pauses of the collector.
     pub pauses: Vec<PauseSpan>,
-    /// The number of pauses, which may exceed the list.
+    /// The number of pauses. It can exceed the length of `pauses`, which merges neighbouring pauses.
     pub pause_count: usize,
     /// The longest pause, ns.
     pub longest_pause: f64,
 }
 
-/// Reads and analyses a file in two passes. `pauses` are in starting order; `None`: unknown.
+/// Reads and analyses a file in two passes. `pauses` are sorted by their start. `None` means that the pauses are
+/// unknown.
 ///
 /// # Errors
 /// Returns the system's error.
@@ -180,14 +181,14 @@ fn is_forward(sample: Sample) -> bool {
     sample.intended <= sample.sent && sample.sent <= sample.received
 }
 
-/// Duration of the test.
+/// Start and end of the test.
 struct Test {
     begin: Nanos,
     end: Nanos,
 }
 
 impl Test {
-    /// The elapsed share of the test at a time.
+    /// The share of the test that has elapsed at the time `at`.
     fn share(&self, at: Nanos) -> f64 {
         let share = at.saturating_sub(self.begin) as f64 / (self.end - self.begin) as f64;
         share.min(1.0)
@@ -198,7 +199,7 @@ impl Test {
     }
 }
 
-/// Pauses as shares of the test, merged per column of the plot.
+/// Converts pauses to shares of the test, and merges those in the same column of the plot.
 fn shades(pauses: &[Pause], test: &Test) -> Vec<PauseSpan> {
     let mut shades: Vec<PauseSpan> = Vec::new();
     for pause in pauses.iter().filter(|pause| test.has(pause)) {
@@ -214,7 +215,8 @@ fn shades(pauses: &[Pause], test: &Test) -> Vec<PauseSpan> {
     shades
 }
 
-/// Outliers during counting: their length determines the probability of overlapping a pause by chance.
+/// Counts outliers. Their lengths are counted, too, because the probability that an outlier overlaps a pause by chance
+/// depends on its length.
 struct OutlierCounts {
     rule: Rule,
     above: f64,

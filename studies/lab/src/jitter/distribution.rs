@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Nanos;
 
-/// The longest distinguishable latency: an hour.
+/// The longest latency that the histogram distinguishes: an hour.
 const LONGEST: Nanos = 3_600_000_000_000;
 
-/// Minimum number of samples beyond a reported quantile.
+/// A quantile is reported only if at least this number of samples is beyond it.
 const BEYOND: f64 = 10.0;
 
-/// All latencies of a file from one reference time.
+/// All latencies of a file relative to one reference time.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     histogram: Histogram<u64>,
@@ -31,7 +31,7 @@ pub struct Summary {
     pub sd: f64,
     /// Median.
     pub median: f64,
-    /// p99; `None` if fewer than ten samples are beyond it, as for the other quantiles.
+    /// p99. As with the other quantiles, `None` if fewer than ten samples are beyond it.
     pub p99: Option<f64>,
     /// p99.9.
     pub p999: Option<f64>,
@@ -47,7 +47,7 @@ impl Default for Distribution {
     fn default() -> Distribution {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3);
         Distribution {
-            // Fails only for invalid bounds, which are constants here.
+            // Fails only if the bounds are invalid, and they are constants here.
             histogram: histogram.unwrap_or_else(|wrong| unreachable!("{wrong}")),
             sum: 0.0,
             squares: 0.0,
@@ -81,7 +81,7 @@ impl Distribution {
         (square - self.mean().powi(2)).max(0.0).sqrt()
     }
 
-    /// The quantile of this share.
+    /// The quantile at this share.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Nanos {
         self.histogram.value_at_quantile(share).min(self.max)
@@ -122,7 +122,7 @@ impl Distribution {
         }
     }
 
-    /// Twelve shares per decade, down to a single sample.
+    /// The complementary distribution, with twelve shares per decade down to a single sample.
     fn beyond(&self) -> Vec<(f64, f64)> {
         let count = self.count() as f64;
         if count == 0.0 {

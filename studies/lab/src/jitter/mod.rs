@@ -1,10 +1,10 @@
-//! Latency jitter: latency of each message from one thread or actor to another.
+//! Latency jitter: the latency of each message from one thread or actor to another.
 //!
-//! The probes (`studies/probes/`) write sample files; this module reads ([`samples`]) and analyses them
-//! ([`analysis`]), together with the pauses of a garbage collector ([`pauses`]). The reporter
-//! (`studies/report`) has the figures of the reproduced study.
+//! The probes (`studies/probes/`) write sample files. This module reads them ([`samples`]) and analyses them
+//! ([`analysis`]), together with the pauses of a garbage collector ([`pauses`]). The reporter (`studies/report`) has
+//! the figures of the reproduced study.
 //!
-//! It starts no probe, and reads no clock.
+//! This module starts no probe, and reads no clock.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -16,7 +16,7 @@ pub mod distribution;
 pub mod pauses;
 pub mod samples;
 
-/// Nanoseconds; points in time are of CLOCK_MONOTONIC.
+/// Nanoseconds. Points in time are readings of CLOCK_MONOTONIC.
 pub type Nanos = u64;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Pauses of a garbage collector, from the JVM's log.
+//! Reads the pauses of a garbage collector from the JVM's log.
 //!
-//! The log is that of `-Xlog:gc*,safepoint:file=NAME:tn`: each line starts with System.nanoTime,
-//! which is CLOCK_MONOTONIC on Linux, as in the samples. A pause is logged at its end, with its
-//! duration.
+//! The JVM writes the log with `-Xlog:gc*,safepoint:file=NAME:tn`. Each line starts with System.nanoTime, which is
+//! CLOCK_MONOTONIC on Linux, as in the samples. A pause is logged when it ends, with its duration.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -13,11 +12,11 @@ use super::Nanos;
 /// The kind of a pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The young generation, or selected regions of a region-based heap.
+    /// A collection of the young generation, or of selected regions of a region-based heap.
     Young,
     /// A full stop-the-world collection.
     Full,
-    /// A phase of a concurrent collection: marking starts or ends.
+    /// A phase of a concurrent collection, such as the start or the end of marking.
     Phase,
 }
 
@@ -32,15 +31,15 @@ pub struct Pause {
     pub kind: Kind,
 }
 
-/// Maximum length of a pause's line; longer ones are skipped.
+/// Maximum length of a line that describes a pause. Longer lines are skipped.
 const LONGEST_LINE: u64 = 4096;
 /// Maximum number of pauses: a thousand per second for a quarter of an hour.
 const MOST: usize = 1_000_000;
 
-/// Reads the pauses of a log, in starting order. Other lines are skipped.
+/// Reads the pauses of a log, and sorts them by their start. Other lines are skipped.
 ///
 /// # Errors
-/// Returns the system's error, or an error if the log has no nanosecond stamps.
+/// Returns the system's error, or an error if the log has no timestamps in nanoseconds.
 pub fn read(path: &Path) -> io::Result<Vec<Pause>> {
     let mut reader = BufReader::new(File::open(path)?);
     let (mut pauses, mut line, mut stamped, mut lines) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
@@ -73,7 +72,7 @@ pub fn read(path: &Path) -> io::Result<Vec<Pause>> {
     Ok(pauses)
 }
 
-/// `[123ns] words`, possibly with other decorations in between.
+/// Parses `[123ns] words`. Other decorations may stand in between.
 fn stamped_line(line: &str) -> Option<(Nanos, &str)> {
     let (stamp, mut words) = line.trim_end().strip_prefix('[')?.split_once("ns]")?;
     while let Some(decorated) = words.trim_start().strip_prefix('[') {
@@ -82,14 +81,14 @@ fn stamped_line(line: &str) -> Option<(Nanos, &str)> {
     Some((stamp.parse().ok()?, words.trim_start()))
 }
 
-/// `GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.205ms`; ZGC of later versions
-/// puts the generation in front: `GC(7) Y: Pause Mark Start 0.012ms`.
+/// Parses a line such as `GC(7) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.205ms`. Later versions of
+/// ZGC put the generation in front: `GC(7) Y: Pause Mark Start 0.012ms`.
 fn pause(end: Nanos, words: &str) -> Option<Pause> {
     let words = words.strip_prefix("GC(")?.split_once(") ")?.1;
     let of_generation = words.split_once(": ").filter(|(name, _)| name.len() == 1);
     let words = of_generation.map_or(words, |(_, words)| words);
     let what = words.strip_prefix("Pause ")?;
-    // Without a duration, it is the line of the pause's start.
+    // A line without a duration marks the start of a pause.
     let length: f64 = what.rsplit(' ').next()?.strip_suffix("ms")?.parse().ok()?;
     let length = (length * 1e6) as Nanos;
     let kind = match () {
@@ -104,12 +103,12 @@ fn pause(end: Nanos, words: &str) -> Option<Pause> {
     })
 }
 
-/// Merged pauses, for lookups.
+/// Pauses for lookups. Overlapping pauses are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Covered(Vec<(Nanos, Nanos)>);
 
 impl Covered {
-    /// From pauses in starting order.
+    /// Merges pauses, which must be sorted by their start.
     #[must_use]
     pub fn by(pauses: &[Pause]) -> Covered {
         let mut covered: Vec<(Nanos, Nanos)> = Vec::new();

@@ -1,6 +1,6 @@
-//! The sample file of a probe, and its reader. `studies/probes/README.md` describes the format.
+//! The sample file of a probe, with its reader. `studies/probes/README.md` describes the format.
 //!
-//! A file is streamed: only a buffer and the header are in memory.
+//! A file is read as a stream: only a buffer and the header are in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -14,17 +14,17 @@ const RECORD: usize = 24;
 const NAME: usize = 64;
 const COUNTS: usize = 128;
 
-/// Maximum number of pairs: their counts must fit the header.
+/// Maximum number of pairs. Their counts must fit into the header.
 pub const MOST_PAIRS: usize = (HEADER - COUNTS) / 8;
 
 /// Message pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// One message is in flight per pair; the next is sent after its answer.
+    /// Each pair has one message in flight. The next message is sent after the answer to it.
     PingPong,
     /// The sender never waits.
     Flood,
-    /// Each is sent at its scheduled time, independently of earlier ones.
+    /// Each message is sent at its scheduled time, independently of earlier messages.
     Paced,
 }
 
@@ -46,7 +46,7 @@ impl Pattern {
 /// One message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Scheduled send time; equal to `sent` for unpaced senders.
+    /// Scheduled send time. It equals `sent` if the sender is not paced.
     pub intended: Nanos,
     /// Send time.
     pub sent: Nanos,
@@ -57,7 +57,7 @@ pub struct Sample {
 /// A file's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The probe that wrote it.
+    /// The probe that wrote the file.
     pub name: String,
     /// The message pattern.
     pub pattern: Pattern,
@@ -65,21 +65,21 @@ pub struct Header {
     pub capacity: u64,
     /// Start of the test.
     pub begin: Nanos,
-    /// End of the test; `None` if it was aborted.
+    /// End of the test, or `None` if the test was aborted.
     pub end: Option<Nanos>,
-    /// Messages per second of each pair, in thousandths; 0 if not paced.
+    /// Messages per second of each pair, in thousandths. 0 if the sender is not paced.
     pub rate_millihertz: u64,
-    /// Records written by each pair.
+    /// Number of records written by each pair.
     pub counts: Vec<u64>,
 }
 
-/// Why a file can't be read.
+/// The reason why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplesError {
     /// An I/O error.
     #[error("can't read {0}: {1}")]
     Io(PathBuf, #[source] io::Error),
-    /// Not a sample file, or damaged.
+    /// The file is not a sample file, or it is damaged.
     #[error("{0} is not a sample file: {1}")]
     Foreign(PathBuf, String),
 }
@@ -90,7 +90,7 @@ pub struct Samples {
     path: PathBuf,
     file: File,
     header: Header,
-    /// Records present in the file, of those counted in the header, per pair.
+    /// For each pair, the number of records that the file contains of those counted in the header.
     present: Vec<u64>,
 }
 
@@ -129,13 +129,13 @@ impl Samples {
         &self.header
     }
 
-    /// Records counted in the header but missing in the truncated file.
+    /// Number of records that the header counts but a truncated file lacks.
     #[must_use]
     pub fn missing(&self) -> u64 {
         self.header.counts.iter().sum::<u64>() - self.present.iter().sum::<u64>()
     }
 
-    /// Calls `each` with every sample, pair by pair and in order.
+    /// Calls `each` with every sample, one pair after the other and in the order of each pair.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -253,7 +253,7 @@ impl Header {
     }
 }
 
-/// Writes a file of one pair, for loops that measure themselves.
+/// Writes a file with one pair, for loops that measure themselves.
 ///
 /// # Errors
 /// Returns the system's error.
@@ -271,14 +271,14 @@ pub fn write(path: &Path, header: &Header, samples: &[Sample]) -> io::Result<()>
     writer.flush()
 }
 
-/// The 64 bits at `at`, which must be inside.
+/// The 64-bit number at offset `at`, which must be inside `bytes`.
 fn number(bytes: &[u8], at: usize) -> u64 {
     let mut value = [0; 8];
     value.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(value)
 }
 
-/// The 32 bits at `at`, which must be inside.
+/// The 32-bit number at offset `at`, which must be inside `bytes`.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let mut value = [0; 4];
     value.copy_from_slice(&bytes[at..at + 4]);

@@ -1,4 +1,4 @@
-//! Files with known contents, from the bytes to the analysis.
+//! Tests with files of known contents, from the bytes to the analysis.
 
 mod logs;
 mod synthetic;

@@ -12,7 +12,7 @@ pub struct Distribution {
 }
 
 impl std::fmt::Debug for Distribution {
-    /// Omits the thousands of counters.
+    /// Omits the histogram's thousands of counters.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut fields = f.debug_struct("Distribution");
         fields.field("count", &self.count);
@@ -21,13 +21,13 @@ impl std::fmt::Debug for Distribution {
     }
 }
 
-/// Significant digits: the relative error is below 1/1000.
+/// Number of significant digits. The relative error is below 1/1000.
 const DIGITS: u8 = 3;
 
 impl Default for Distribution {
     fn default() -> Distribution {
         Distribution {
-            // Fails only for more than five digits.
+            // Fails only if there are more than five digits.
             histogram: Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("three digits")),
             sum: 0,
             count: 0,
@@ -43,7 +43,7 @@ impl Distribution {
 
     /// Adds a value `times` times.
     pub fn record_many(&mut self, value: u64, times: u32) {
-        // It resizes automatically, up to 2⁶⁴.
+        // The histogram resizes automatically, up to 2⁶⁴.
         let recorded = self.histogram.record_n(value, times);
         if recorded.is_ok() {
             self.sum += u128::from(value) * u128::from(times);
@@ -63,11 +63,11 @@ impl Distribution {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The quantile of this share (0 to 1).
+    /// The quantile at this share (0 to 1).
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         (self.count > 0).then(|| match share {
-            // The extremes are exact beyond three digits.
+            // The maximum has the same precision as all other values: three significant digits.
             1.0.. => self.histogram.max(),
             share => self.histogram.value_at_quantile(share),
         })
@@ -89,8 +89,8 @@ impl Distribution {
         all.map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
-    /// The mode: the mean of the values in the densest of all windows with a width of a tenth of
-    /// their position. Values below `least` are ignored.
+    /// The mode. A window extends from a value down by a tenth of this value; the mode is the mean of the values in the
+    /// window that contains most of them. Values below `least` are ignored.
     #[must_use]
     pub fn mode(&self, least: u64) -> Option<f64> {
         let all: Vec<(u64, u32)> = self.values().filter(|(value, _)| *value >= least).collect();
@@ -167,7 +167,7 @@ mod tests {
         let mode = all.mode(1).unwrap();
         assert!((5_600_000.0..5_620_000.0).contains(&mode), "{mode}");
         assert_eq!(of([0; 9]).mode(1), None);
-        // Zeros dominate but are ignored.
+        // Most values are zeros, but they are below `least`, so they are ignored.
         let mode = of([0, 0, 0, 0, 70]).mode(1).unwrap();
         assert!((70.0..71.0).contains(&mode), "{mode}");
     }

@@ -1,10 +1,10 @@
-//! Captures of known content: the study's traffic, as captured by its server and its client.
+//! Generates captures with known content: the study's traffic, as its server and its client would have captured it.
 //!
-//! Streams are those of table 3. Video frames vary in size, and a pacer sends queued packets in
-//! batches every 5.56 ms, at up to 1.54 times the bitrate: of two fitted models, the one that
-//! reproduces the study's batches, idle times and assembly delays (`docs/studies/traffic.md`). The
-//! path to the client is the Wi-Fi model ([`crate::wifi`]); the client's clock has an offset and
-//! drift. Lost packets are retransmitted after a delay, with a separate SSRC (RFC 4588).
+//! The streams are those of table 3. Video frames vary in size. A pacer sends queued packets in batches every 5.56 ms,
+//! at up to 1.54 times the bitrate. Two models were fitted. This is the one that reproduces the study's batches, idle
+//! times and assembly delays (`docs/studies/traffic.md`). The path to the client is the Wi-Fi model ([`crate::wifi`]).
+//! The client's clock has an offset and drift. Lost packets are retransmitted after a delay, with a separate SSRC (RFC
+//! 4588).
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use crate::wifi::network::{Offer, Outcome};
 use crate::wifi::scenario::Scenario;
 use crate::wifi::{Direction, Event, Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 
-/// The author in the captures' headers.
+/// The program named in the captures' headers.
 pub const APPLICATION: &str = "openuvr lab traffic --generate";
 
-/// Parameters of a generated capture.
+/// Parameters of the generated captures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Frames per second.
@@ -29,9 +29,9 @@ pub struct Plan {
     pub bitrate: u64,
     /// Duration.
     pub lasting: Nanos,
-    /// Share of the video packets that are lost after the server and retransmitted.
+    /// Share of the video packets that are lost after they have left the server, and retransmitted.
     pub loss: f64,
-    /// Offset of the client's clock to the server's, ns.
+    /// Offset of the client's clock from the server's, ns.
     pub offset: i64,
     /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
@@ -42,7 +42,7 @@ pub struct Plan {
 }
 
 impl Default for Plan {
-    /// 90 frames per second at 50 Mb/s for 30 s, without loss, as in the study.
+    /// The plan of the study: 90 frames per second at 50 Mb/s for 30 s, without loss.
     fn default() -> Plan {
         Plan {
             fps: 90.0,
@@ -60,9 +60,9 @@ impl Default for Plan {
 /// The ground truth of generated captures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Truth {
-    /// Original video packets of complete frames from the server.
+    /// Video packets from the server, without retransmissions.
     pub video_packets: u64,
-    /// Packets lost after the server.
+    /// Packets lost after they have left the server.
     pub lost: u64,
     /// Retransmitted packets.
     pub repeated: u64,
@@ -70,13 +70,13 @@ pub struct Truth {
     pub frames: u64,
     /// Mean number of batches per frame.
     pub batches: f64,
-    /// Share of the pacer's slots with an empty queue, from its first batch to its last.
+    /// Of the pacer's slots from its first batch to its last, the share in which the queue was empty.
     pub idle: f64,
-    /// Mean number of delivered packets, of any kind, per A-MPDU to the client.
+    /// Mean number of delivered packets in each A-MPDU to the client. All kinds of packets count.
     pub aggregate: f64,
     /// Mean delay of packets to the client, ns.
     pub delay_ns: f64,
-    /// The client's clock minus the server's at the start, ns.
+    /// The client's clock minus the server's when the capture starts, ns.
     pub offset_ns: i64,
     /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
@@ -130,8 +130,8 @@ enum PacketContent {
 /// Send time of the first packet, ns since 1970 (in 2023).
 const BEGINS: u64 = 1_700_000_000 * SECOND;
 
-/// Interval of the batches, their maximum rate relative to the bitrate, and the variation of frame
-/// sizes: the study's interval, and two figures fitted to its batches and idle times.
+/// Interval of the batches, their maximum rate relative to the bitrate, and the variation of frame sizes. The interval
+/// is the study's; the other two figures are fitted to the study's batches and idle times.
 const INTERVAL: Nanos = 5_560 * MICROSECOND;
 const BUDGET: f64 = 1.54;
 const SIZE_VARIATION: f64 = 0.4;
@@ -139,13 +139,13 @@ const SIZE_VARIATION: f64 = 0.4;
 /// Gap between packets of a batch (section 8.2 of the study).
 const GAP: Nanos = 5 * MICROSECOND;
 
-/// Ethernet, IPv4 and UDP.
+/// Length of the Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// Payload of a video packet: with headers 1242 bytes, as in table 3.
+/// Payload of a video packet in bytes. With headers, the packet has 1242 bytes, as in table 3.
 const VIDEO_PACKET: usize = 1200;
 
-/// Delay of a retransmission: a round trip and a report.
+/// Delay of a retransmission: a round trip, and the wait for a report.
 const REPAIR: Nanos = 8 * MILLISECOND;
 
 const VIDEO: u32 = 0x5649_4445;
@@ -184,16 +184,16 @@ fn audio(number: u64) -> PacketContent {
         payload_type: 111,
         marker: false,
         sequence: number as u16,
-        // 20 ms at 48 kHz.
+        // A packet has 20 ms at 48 kHz.
         timestamp: (number as u32).wrapping_mul(960),
     }
 }
 
-/// A STUN response on Ethernet (section 5.3 of the study). The size of the alternating requests
-/// follows from the mean.
+/// Bytes of a STUN response on Ethernet (section 5.3 of the study). Requests and responses alternate; the size of the
+/// requests follows from the mean.
 const STUN_ANSWER: usize = 106;
 
-/// Bytes on Ethernet of a packet, with a mean of `bytes`.
+/// Length of a packet on Ethernet, in bytes. `bytes` is the mean of the stream.
 fn length(what: PacketContent, number: u64, bytes: usize) -> usize {
     match what {
         PacketContent::Stun if number % 2 == 1 => STUN_ANSWER,
@@ -206,7 +206,7 @@ impl Plan {
     /// Generates both captures.
     ///
     /// # Errors
-    /// Returns an error if the network or the video is impossible.
+    /// Returns an error if the parameters of the network or of the video are impossible.
     pub fn generate(&self) -> Result<Generated, Impossible> {
         let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
         if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
@@ -269,7 +269,7 @@ impl Plan {
         (BEGINS + drifted).saturating_add_signed(self.offset)
     }
 
-    /// The pacer's packets of frames and retransmissions.
+    /// The packets that the pacer sends: frames and retransmissions.
     fn video(&self, truth: &mut Truth) -> Vec<Packet> {
         let mut random = Random::new(self.seed, 21);
         let budget = self.bitrate as f64 / 8.0 * BUDGET * INTERVAL as f64 / SECOND as f64;
@@ -307,7 +307,7 @@ impl Plan {
                 if is_lost {
                     truth.lost += 1;
                     truth.repeated += 1;
-                    // The original sequence number comes first (RFC 4588).
+                    // The payload begins with the original sequence number of 2 bytes (RFC 4588).
                     let what = (REPAIRS, 103, again);
                     packets.push(video(
                         at + REPAIR,
@@ -340,9 +340,9 @@ impl Plan {
         packets
     }
 
-    /// The packets of a frame: number, whether it is the last, and length.
+    /// The packets of a frame: the frame's number, whether the packet is the last, and its length.
     fn frame(&self, frame: u32, random: &mut Random) -> Vec<(u32, bool, usize)> {
-        // Nearly normal: the sum of twelve uniform numbers.
+        // The sum of twelve uniform random numbers is nearly normally distributed.
         let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
         let size = self.bitrate as f64 / 8.0 / self.fps * (1.0 + SIZE_VARIATION * normal).max(0.1);
         let count = usize::try_from(nanos((size / VIDEO_PACKET as f64).ceil()))
@@ -378,7 +378,7 @@ impl Plan {
         }
     }
 
-    /// The arriving packets and their times.
+    /// Sends the packets through the network. Returns the packets that arrive, with their arrival times.
     fn cross(
         &self,
         packets: &[Packet],
@@ -455,7 +455,7 @@ fn video(
 }
 
 impl Generated {
-    /// Writes one of the captures, as pcapng.
+    /// Writes one of the two captures as a pcapng file.
     ///
     /// # Errors
     /// Returns the writer's error.
@@ -476,7 +476,7 @@ impl Generated {
 }
 
 impl Packet {
-    /// Its bytes; `number` seeds the encrypted part.
+    /// The bytes of the packet. `number` seeds the encrypted part.
     fn payload(&self, number: usize) -> Vec<u8> {
         let mut bytes = match self.what {
             PacketContent::Rtp {
@@ -493,7 +493,7 @@ impl Packet {
                 bytes
             }
             PacketContent::Dtls(record) => {
-                // Application data, DTLS 1.2, epoch 1.
+                // A DTLS 1.2 record of application data in epoch 1.
                 let mut bytes = vec![23, 0xfe, 0xfd, 0, 1];
                 bytes.extend(&record.to_be_bytes()[2..]);
                 bytes
@@ -510,7 +510,7 @@ impl Packet {
         };
         let mut filler = Random::new(number as u64, 23);
         let room = self.length.saturating_sub(bytes.len());
-        // Random enough to distinguish packets.
+        // 32 random bytes suffice to distinguish packets.
         bytes.extend((0..room.min(32)).map(|_| filler.byte()));
         bytes.resize(self.length, 0);
         bytes

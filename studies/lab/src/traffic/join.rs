@@ -1,12 +1,12 @@
-//! Joins the captures of both ends: the delay of each packet, losses in between, and the offset and
+//! Joins the captures of both ends. The result is the delay of each packet, the losses in between, and the offset and
 //! drift of the clocks.
 //!
-//! Packets are identified by the first bytes of their payload, so that address translation between
-//! the ends does not matter. Clocks are compared by the fastest packets: the drift is the one that
-//! maximises the minimum round trip (with one direction only, the line below all delays that is
-//! highest in its middle: Moon, Skelly, Towsley, Estimation and removal of clock skew from network
-//! delay measurements, INFOCOM 1999). The offset is then chosen such that the fastest packets of
-//! both directions have equal delays; its error is unknown, but bounded by that delay.
+//! Packets are identified by the first bytes of their payload, so that address translation between the ends does not
+//! matter. The fastest packets are used to compare the clocks. The drift is the one that maximises the minimum round
+//! trip. If there are packets in only one direction, it is the slope of the line that lies below all delays and is
+//! highest in the middle of the capture (Moon, Skelly, Towsley, Estimation and removal of clock skew from network delay
+//! measurements, INFOCOM 1999). The offset is then chosen such that the fastest packets of both directions have equal
+//! delays. The error of the offset is unknown, but it is at most this delay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,60 +24,61 @@ use crate::wifi::Direction;
 /// The result of joining two captures.
 #[derive(Debug, Serialize)]
 pub struct JoinedCaptures {
-    /// Whether the captures were passed in reverse order, so that packets arrive before they are sent.
+    /// Whether the captures were passed in the wrong order. In that order, packets would arrive before they are sent.
     pub swapped: bool,
-    /// The client's clock minus the server's in the middle, ns; `None` if there are packets in only
-    /// one direction.
+    /// The client's clock minus the server's in the middle of the capture, ns. `None` if there are packets in only one
+    /// direction.
     pub offset_ns: Option<f64>,
     /// Drift of the client's clock, ppm.
     pub drift_ppm: f64,
-    /// Sampling interval: 1 for captures of up to half a million packets.
+    /// Sampling interval: one packet in this number is examined. It is 1 for captures of up to half a million packets.
     pub one_of: u64,
-    /// From server to client.
+    /// Packets from the server to the client.
     pub down: Crossing,
-    /// From client to server.
+    /// Packets from the client to the server.
     pub up: Crossing,
-    /// Video frame delay: from the departure of the first packet to the arrival of the last, ns.
+    /// Delay of video frames in ns, from the departure of a frame's first packet to the arrival of its last.
     pub frame_ns: Distribution,
-    /// Round trip: the sum of both directions' median delays, ns. It is independent of the offset.
+    /// Round trip in ns: the sum of the median delays of both directions. It is independent of the offset.
     pub round_trip_ns: Option<f64>,
 }
 
-/// The fates of the packets of a direction.
+/// The fates of one direction's packets.
 #[derive(Debug, Default, Serialize)]
 pub struct Crossing {
-    /// Packets sent while the other end captured.
+    /// Number of packets sent while the receiving end captured.
     pub sent: u64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// Delays, ns. If the offset is unknown, they are relative to the fastest.
+    /// Delays, ns. If the offset is unknown, they are relative to the fastest packet.
     pub delay_ns: Distribution,
-    /// The same for video only.
+    /// The delays of video packets only.
     pub video_delay_ns: Distribution,
 }
 
-/// Why captures can't be joined.
+/// The captures can't be joined, because no packet occurs in both.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the two captures have no packet in common ({server} and {client} identifiable packets)")]
 pub struct Unrelated {
-    /// Identifiable packets of the first capture.
+    /// Number of identifiable packets in the first capture.
     pub server: usize,
-    /// Identifiable packets of the second capture.
+    /// Number of identifiable packets in the second capture.
     pub client: usize,
 }
 
-/// Bytes that identify a packet: an RTP header plus 12 bytes, or OpenUVR's whole header; they fit a
+/// Number of bytes that identify a packet: an RTP header plus 12 bytes, or OpenUVR's whole header. They fit into a
 /// snapshot length of 66 bytes.
 const ID_BYTES: usize = 24;
 
-/// Maximum number of sampled packets; beyond it, every second, fourth, … packet, the same at both ends.
+/// Maximum number of sampled packets. If there are more, only every second, fourth, … packet is sampled, and the same
+/// packets at both ends.
 const MOST: usize = 1 << 19;
 
-/// The largest drift in the search, as a fraction: crystals have at most 100 ppm, twice that
-/// between two, and virtual machines slightly more.
+/// The largest drift in the search, as a fraction. A crystal deviates by at most 100 ppm, so two crystals drift by at
+/// most 200 ppm. Virtual machines drift slightly more.
 const LARGEST_DRIFT: f64 = 500e-6;
 
-/// A table that thins out to every 2ⁿth key when it is full.
+/// A table that keeps only every 2ⁿth key. When it is full, n grows.
 #[derive(Debug)]
 struct SampledMap<V> {
     values: HashMap<u64, V>,
@@ -124,7 +125,7 @@ struct Sighting {
 #[derive(Debug, Default)]
 struct End {
     packets: SampledMap<Sighting>,
-    /// Times of the first and the last packet of each frame.
+    /// For each frame, the times of its first and its last packet.
     frames: SampledMap<(u64, u64)>,
     span: Option<(u64, u64)>,
     origin: u64,
@@ -133,7 +134,7 @@ struct End {
 impl End {
     fn read(open: &mut Open<'_>, window: Window, server: Endpoint) -> End {
         let mut end = End::default();
-        // The analysis has reported errors already.
+        // The error is ignored, because the analysis has already reported it.
         let (account, _) = walk(open, window, &mut |seen| end.record(seen, server));
         end.origin = account.origin_ns;
         end
@@ -174,12 +175,12 @@ fn key(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A packet at both ends.
+/// A packet that was captured at both ends.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
-    /// Server's time in ns, relative to the middle of the capture.
+    /// Capture time at the server in ns, relative to the mean of all pairs.
     at: f64,
-    /// Client's time minus server's, ns.
+    /// Capture time at the client minus that at the server, ns.
     apart: f64,
     direction: Direction,
     is_video: bool,
@@ -188,7 +189,7 @@ struct Pair {
 /// Joins the captures of server and client, each with its analysis.
 ///
 /// # Errors
-/// Returns an error if they have nothing in common.
+/// Returns an error if no packet occurs in both captures.
 pub fn join(
     server: (&mut Open<'_>, &Analysis),
     client: (&mut Open<'_>, &Analysis),
@@ -246,14 +247,14 @@ fn joined(
             crossing.video_delay_ns.record(whole(delay));
         }
     }
-    // Packets sent while the other end captured, except in its last moments.
+    // Count the packets sent while the receiving end captured, without the last moments of its capture.
     let to_client = |at: u64| at as f64 + clock.at(at as f64 - all.0);
     let to_server = |at: u64| at as f64 - clock.at(at as f64 - all.0 - clock.offset);
     let (down, up) = (&mut result.down, &mut result.up);
     count(server, client, Direction::Down, &to_client, down);
     count(client, server, Direction::Up, &to_server, up);
     for (key, (first, last)) in &server.frames.values {
-        // A frame with lost packets never completes.
+        // A frame without a last packet at the client, or with only one packet, has no delay.
         if let Some((_, arrived)) = client.frames.values.get(key)
             && last > first
         {
@@ -269,8 +270,9 @@ fn joined(
     result
 }
 
-/// Maximum delay of a packet: packets sent in the last moments of the other capture are not counted
-/// as lost (a guess with margin; links of this study hold packets for tens of milliseconds).
+/// Maximum delay of a packet, ns. Packets that would arrive in the last moments of the other capture are not counted,
+/// because they might arrive after its end (a guess with margin; links of this study hold packets for tens of
+/// milliseconds).
 const MAX_DELAY: f64 = 200e6;
 
 fn count(
@@ -294,14 +296,15 @@ fn count(
     }
 }
 
-/// Packets seen at both ends, and the middle of their times.
+/// The packets that were captured at both ends, and the mean of their times.
 fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     let mut all = Vec::new();
     for (key, at_server) in &server.packets.values {
         let Some(at_client) = client.packets.values.get(key) else {
             continue;
         };
-        // If one capture is short, the two ends may identify different servers.
+        // If one capture is short, the analyses of the two ends may take different endpoints for the server. The
+        // directions then differ.
         if at_server.is_double || at_client.is_double || at_server.direction != at_client.direction
         {
             continue;
@@ -317,18 +320,18 @@ fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     for pair in &mut all {
         pair.at -= middle;
     }
-    // The map is unordered: sort, so that floating-point sums are reproducible.
+    // The map is unordered. Sorting makes floating-point sums reproducible.
     all.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.apart.total_cmp(&b.apart)));
     (middle, all)
 }
 
-/// The client's clock against the server's, each relative to its capture's first packet.
+/// The client's clock relative to the server's. Each counts from the first packet of its capture.
 #[derive(Debug)]
 struct Clock {
     offset: f64,
     drift: f64,
-    /// The minimum of client minus server over packets down, with the drift removed; and the
-    /// maximum over packets up.
+    /// Client's time minus server's time without the drift: the minimum over packets down, and the maximum over packets
+    /// up.
     down: Option<f64>,
     up: Option<f64>,
     round_trip: f64,
@@ -340,7 +343,7 @@ impl Clock {
         if pairs.is_empty() {
             return None;
         }
-        // Concave in the drift: ternary search finds the maximum.
+        // `height` is concave in the drift, so a ternary search finds its maximum.
         let (mut low, mut high) = (-LARGEST_DRIFT, LARGEST_DRIFT);
         for _ in 0..60 {
             let third = (high - low) / 3.0;
@@ -367,13 +370,13 @@ impl Clock {
         })
     }
 
-    /// Client's minus server's time, at a server's time relative to the middle.
+    /// Client's time minus server's time. `at` is the server's time relative to the mean of all pairs.
     fn at(&self, at: f64) -> f64 {
         self.offset + self.drift * at
     }
 }
 
-/// The objective of the drift's maximisation.
+/// The function that the best drift maximises.
 fn height(pairs: &[Pair], drift: f64) -> f64 {
     match extremes(pairs, drift) {
         (Some(down), Some(up)) => down - up,

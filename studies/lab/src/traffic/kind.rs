@@ -1,20 +1,20 @@
-//! Classification of datagrams by their first bytes: RFC 7983 (STUN, DTLS, TURN, RTP), RFC 5761 (RTP and RTCP),
-//! and OpenUVR's own header, which is in clear.
+//! Classifies datagrams by their first bytes, according to RFC 7983 (STUN, DTLS, TURN, RTP), RFC 5761 (RTP and RTCP),
+//! and OpenUVR's own cleartext header.
 //!
-//! It decrypts nothing of SRTP, DTLS or OpenUVR.
+//! This module decrypts nothing of SRTP, DTLS or OpenUVR.
 
 use openuvr_proto::wire::header::{Header, PROTOCOL_VERSION, Plane, plane_of};
 
 /// A kind of datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// RTP, or SRTP: their headers are the same.
+    /// RTP or SRTP, which have the same headers.
     Rtp,
     /// RTCP or SRTCP.
     Rtcp,
-    /// DTLS: WebRTC's data channels, and its handshake.
+    /// DTLS, which carries WebRTC's handshake and data channels.
     Dtls,
-    /// Session traversal (RFC 8489).
+    /// STUN: Session Traversal Utilities for NAT (RFC 8489).
     Stun,
     /// OpenUVR's media plane.
     OpenUvrMedia,
@@ -26,10 +26,10 @@ pub enum Kind {
     Other,
 }
 
-/// The header of RTP (RFC 3550, section 5.1), without its lists.
+/// The RTP header (RFC 3550, section 5.1) without its lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rtp {
-    /// Marker: set in the last packet of a video frame.
+    /// The marker bit. It is set in the last packet of a video frame.
     pub marker: bool,
     /// Payload type, as negotiated.
     pub payload_type: u8,
@@ -46,7 +46,7 @@ pub struct Rtp {
 pub struct Sealed {
     /// Session identifier.
     pub session: u32,
-    /// Datagram number, per direction and plane.
+    /// Datagram number. Each direction and each plane counts separately.
     pub number: u64,
     /// Send timestamp, in nanoseconds of the sender's clock.
     pub sent: i64,
@@ -57,13 +57,13 @@ pub struct Sealed {
 pub enum Content {
     /// RTP.
     Rtp(Rtp),
-    /// A sealed plane of OpenUVR.
+    /// A sealed OpenUVR datagram, with its plane.
     OpenUvr(Plane, Sealed),
     /// All other kinds.
     Plain(Kind),
 }
 
-/// RTP's header without lists.
+/// Length of RTP's header without its lists.
 pub const RTP_HEADER: usize = 12;
 
 /// The magic cookie of STUN (RFC 8489, section 5).
@@ -72,20 +72,20 @@ const COOKIE: [u8; 4] = 0x2112_a442_u32.to_be_bytes();
 /// STUN's header.
 const STUN_HEADER: usize = 20;
 
-/// Channel number and length, before data relayed by TURN (RFC 8656, section 12.4).
+/// Length of a TURN channel header, which precedes relayed data: channel number and length (RFC 8656, section 12.4).
 const CHANNEL: usize = 4;
 
 impl Content {
-    /// Classifies a datagram of `length` bytes, of which `payload` was captured; and whether a TURN
-    /// channel carries it.
+    /// Classifies a datagram of `length` bytes, of which `payload` was captured. Also returns whether a TURN channel
+    /// carries it.
     #[must_use]
     pub fn of(payload: &[u8], length: usize) -> (Content, bool) {
-        // RFC 7983, section 7: channel numbers start with 64 to 79.
+        // The first byte of a channel number is 64 to 79 (RFC 7983, section 7).
         if let Some((first, inner)) = payload.split_first_chunk::<CHANNEL>()
             && (64..80).contains(&first[0])
         {
             let reported = usize::from(u16::from_be_bytes([first[2], first[3]]));
-            // Over UDP there may be up to three bytes of padding.
+            // Over UDP, up to three bytes of padding may follow.
             if (reported..reported + 4).contains(&length.saturating_sub(CHANNEL)) {
                 return (direct(inner, reported), true);
             }
@@ -130,7 +130,7 @@ fn direct(payload: &[u8], length: usize) -> Content {
         0..=3 if is_stun(payload, length) => Kind::Stun,
         PROTOCOL_VERSION => return openuvr(payload, length),
         20..=63 => Kind::Dtls,
-        // RFC 5761, section 4: payload types 64 to 95 are reserved for RTCP.
+        // Payload types 64 to 95 are reserved for RTCP (RFC 5761, section 4).
         128..=191 if (192..=223).contains(&second) => Kind::Rtcp,
         128..=191 => match rtp(payload) {
             Some(rtp) => return Content::Rtp(rtp),
@@ -148,7 +148,7 @@ fn is_stun(payload: &[u8], length: usize) -> bool {
         })
 }
 
-/// RTP's header, if complete.
+/// Parses RTP's header. Returns `None` if it is incomplete.
 fn rtp(payload: &[u8]) -> Option<Rtp> {
     let header = payload.first_chunk::<RTP_HEADER>()?;
     let word = |at: usize| {
@@ -171,7 +171,7 @@ fn openuvr(payload: &[u8], length: usize) -> Content {
     if plane == Plane::Handshake {
         return Content::Plain(Kind::OpenUvrHandshake);
     }
-    // The reserved field is zero in OpenUVR's datagrams, which distinguishes them.
+    // In OpenUVR's datagrams, the reserved field is zero, which distinguishes them from others.
     let Some(header) =
         Header::from_capture(payload, length).filter(|_| payload.get(2..4) == Some(&[0, 0]))
     else {

@@ -1,16 +1,15 @@
-//! Datagrams merged in a capture: by segmentation offload before segmentation (GSO, at the sender),
-//! or by receive offload (GRO, at the receiver).
+//! Splits datagrams that are merged in a capture. The sender merges them by segmentation offload (GSO), which segments
+//! only after the capture point. The receiver merges them by receive offload (GRO).
 //!
-//! A capture does not record the segment size. Each RTP packet and each OpenUVR datagram starts
-//! with a header, and the next one's counter is one higher, which reveals the size. If the snapshot
-//! length is too small for that, the largest single datagram of the stream is assumed. Other kinds
-//! are not split.
+//! A capture does not record the segment size. Each RTP packet and each OpenUVR datagram starts with a header. The next
+//! header's counter is higher by one, so its position reveals the size. If the snapshot length is too small for that,
+//! the size of the stream's largest single datagram is assumed. Other kinds of datagrams are not split.
 
 use openuvr_proto::wire::MAX_DATAGRAM;
 
 use super::kind::Content;
 
-/// The largest UDP payload in one Ethernet packet: smaller datagrams are never split.
+/// The largest UDP payload in one Ethernet packet. Smaller datagrams are never split.
 pub const LARGEST: usize = 1500 - 28;
 
 /// The smallest segment size in the search. Offloads merge only datagrams of equal size, and small
@@ -24,13 +23,13 @@ pub enum Segmentation {
     Single,
     /// Segments of this size, confirmed by their headers.
     Every(usize),
-    /// Several datagrams without captured headers.
+    /// Several datagrams whose headers were not captured.
     Unseen,
 }
 
 impl Segmentation {
-    /// Determines the segmentation of a datagram of `length` bytes, of which `payload` was
-    /// captured, with the header `first`.
+    /// Determines the segmentation of a datagram that has `length` bytes and begins with the header `first`. `payload`
+    /// is its captured part.
     #[must_use]
     pub fn of(payload: &[u8], length: usize, first: &Content) -> Segmentation {
         let follows = |at: usize| {
@@ -43,22 +42,23 @@ impl Segmentation {
             Content::OpenUvr(..) => MAX_DATAGRAM,
             Content::Plain(_) => return Segmentation::Single,
         };
-        // From the largest down: a small size could match by chance within a payload.
+        // Search from the largest size down, because a small size could match by chance within a payload.
         let found = (SMALLEST..=most.min(length - 1))
             .rev()
             .find(|size| follows(*size) == Some(true));
         match (found, first) {
             (Some(size), _) => Segmentation::Every(size),
-            // An OpenUVR datagram is never longer.
+            // A single OpenUVR datagram is never this long.
             (None, Content::OpenUvr(..)) => Segmentation::Unseen,
-            // RTP may be longer on jumbo links, unless the headers were not captured.
+            // If the headers were not captured, assume several RTP packets. Otherwise it is a single long RTP packet,
+            // as on jumbo links.
             (None, _) if payload.len() < length.min(LARGEST) => Segmentation::Unseen,
             (None, _) => Segmentation::Single,
         }
     }
 }
 
-/// Whether the second header follows the first in a stream.
+/// Whether the second header belongs to the datagram after the first in the same stream.
 fn is_next(first: &Content, second: &Content) -> bool {
     match (first, second) {
         (Content::Rtp(a), Content::Rtp(b)) => {
@@ -73,7 +73,7 @@ fn is_next(first: &Content, second: &Content) -> bool {
     }
 }
 
-/// The content of segment number `index` after `first`, if its own header was not captured.
+/// The content of the segment that follows `first` after `index` segments, if its own header was not captured.
 #[must_use]
 pub fn content_behind(first: &Content, index: usize) -> Content {
     let mut content = *first;
@@ -81,7 +81,7 @@ pub fn content_behind(first: &Content, index: usize) -> Content {
         Content::Rtp(rtp) => {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             rtp.sequence = rtp.sequence.wrapping_add(index);
-            // The marker is at the end of the frame, which is unknown.
+            // Only the last packet of a frame has the marker, and the end of the frame is unknown.
             rtp.marker = false;
         }
         Content::OpenUvr(_, sealed) => sealed.number = sealed.number.wrapping_add(index as u64),

@@ -1,16 +1,16 @@
-//! Analysis of a stream's capture: sections 5 to 7 of the Unity Render Streaming study (Casasnovas
-//! et al.), for RTP, WebRTC and OpenUVR. No keys are needed.
+//! Analyses a stream's capture as in sections 5 to 7 of the Unity Render Streaming study (Casasnovas et al.), for RTP,
+//! WebRTC and OpenUVR. No keys are needed.
 //!
-//! Available without keys: of RTP and SRTP the whole header, and hence frames, losses, jitter and
-//! retransmissions; of DTLS, STUN and RTCP timing and volume; of OpenUVR the session, the plane,
-//! and each datagram's number and send timestamp. Not available: the contents of SRTCP (round
-//! trips, losses at the receiver), the frame of an OpenUVR datagram, and which ones are FEC or
-//! retransmissions (these have new numbers).
+//! Without keys, the following is available. For RTP and SRTP: the whole header, and hence frames, losses, jitter and
+//! retransmissions. For DTLS, STUN and RTCP: timing and volume. For OpenUVR: the session, the plane, and each
+//! datagram's number and send timestamp. Not available are the contents of SRTCP (round trips, and losses at the
+//! receiver), the frame of an OpenUVR datagram, and whether such a datagram is FEC or a retransmission (retransmissions
+//! have new numbers).
 //!
-//! [`reader`] iterates over a capture; [`kind`] classifies its datagrams, and [`merged`] splits
-//! merged ones. [`survey`] is the first pass, [`video`] the second; [`analyse`] runs both. [`join`]
-//! compares the captures of both ends, and [`generate`] generates captures of known content. Memory
-//! use is independent of the capture's size. The reporter (`studies/report`) has the study's figures.
+//! [`reader`] iterates over a capture. [`kind`] classifies its datagrams, and [`merged`] splits merged ones. [`survey`]
+//! is the first pass, and [`video`] is the second; [`analyse`] runs both. [`join`] compares the captures of both ends,
+//! and [`generate`] generates captures with known content. Memory use is independent of the capture's size. The
+//! reporter (`studies/report`) has the study's figures.
 
 pub mod distribution;
 pub mod generate;
@@ -36,17 +36,17 @@ use crate::wifi::Direction;
 /// Analysis of a capture.
 #[derive(Debug)]
 pub struct Analysis {
-    /// Statistics of the reading.
+    /// Statistics on the reading of the capture.
     pub account: Account,
-    /// The endpoint that sent most: streams from it are down, streams to it up.
+    /// The endpoint that sent most bytes. Streams from it are down, and streams to it are up.
     pub server: Endpoint,
-    /// The streams: down before up, and in the order of tables.
+    /// The streams in the order of the tables, those down before those up.
     pub streams: Vec<StreamFound>,
-    /// Datagrams of streams beyond [`survey::MOST_STREAMS`].
+    /// Number of datagrams in streams beyond [`survey::MOST_STREAMS`].
     pub beyond: u64,
-    /// From server to clients and back, for the busiest pair of machines each.
+    /// Arrival patterns from the server to the clients and back, each for the busiest pair of machines.
     pub directions: [Option<ArrivalPattern>; 2],
-    /// Why it ends before the capture does, if it does.
+    /// The reason why the analysis ends before the capture does, or `None` if it is complete.
     pub ended: Option<CaptureError>,
 }
 
@@ -55,9 +55,9 @@ pub struct Analysis {
 pub struct StreamFound {
     /// Its key.
     pub key: StreamKey,
-    /// From or to the server; `None`: neither.
+    /// Down if the stream comes from the server, and up if it goes to the server. `None` if neither is true.
     pub direction: Option<Direction>,
-    /// RTP content, and clock rate.
+    /// Content and clock rate of an RTP stream.
     pub role: Option<(Role, Option<u32>)>,
     /// Properties of all streams.
     pub stream: Stream,
@@ -65,7 +65,7 @@ pub struct StreamFound {
     pub video: Option<Video>,
 }
 
-/// Why there is no analysis.
+/// The reason why there is no analysis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NothingFound {
     /// The capture is unreadable.
@@ -87,8 +87,8 @@ pub enum NothingFound {
     },
 }
 
-/// Analyses a capture in two passes. A capture that is corrupt in its middle is analysed up to
-/// there; the result contains the error.
+/// Analyses a capture in two passes. If a capture is corrupt in the middle, only the packets before the fault are
+/// analysed, and the result contains the error.
 ///
 /// # Errors
 /// Returns an error if there is no datagram, or if the capture is unreadable.
@@ -115,7 +115,7 @@ pub fn analyse(open: &mut Open<'_>, window: Window) -> Result<Analysis, NothingF
         let median = stream.gaps.quantile(0.5).unwrap_or(0);
         videos.insert(*key, Video::new(median, rate));
     }
-    // It ends where the first pass did.
+    // The second pass ends where the first pass did, so its error is ignored.
     let _ = walk(open, window, &mut |seen| {
         if let Some(video) = videos.get_mut(&seen.key) {
             video.record(seen);
@@ -186,7 +186,7 @@ impl Analysis {
         videos.max_by(|(a, _), (b, _)| a.bytes().total_cmp(&b.bytes()))
     }
 
-    /// Whether this program generated the capture: then it validates the analysis, but describes no
+    /// Whether this program generated the capture. Such a capture serves to validate the analysis, and describes no
     /// real network.
     #[must_use]
     pub fn is_generated(&self) -> bool {
@@ -195,7 +195,7 @@ impl Analysis {
 }
 
 impl StreamFound {
-    /// Its name in tables.
+    /// The stream's name in tables.
     #[must_use]
     pub fn name(&self) -> String {
         let relayed = if self.key.relayed { ", over TURN" } else { "" };
@@ -208,7 +208,7 @@ impl StreamFound {
         format!("{what}{relayed}")
     }
 
-    /// Total bytes on Ethernet.
+    /// The stream's total bytes on Ethernet.
     #[must_use]
     pub fn bytes(&self) -> f64 {
         let sizes = &self.stream.sizes;

@@ -1,5 +1,5 @@
-//! One pass through a capture: assigns datagrams to streams, splits merged ones, counts other
-//! packets, and ends at implausible clock steps.
+//! One pass through a capture. It assigns datagrams to streams, splits merged ones, and counts other packets. It ends
+//! at an implausible clock step.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use crate::capture::datagram::{Datagram, Endpoint, NoDatagram};
 use crate::capture::{self, CaptureError, CaptureInfo, Packet};
 use crate::wifi::Direction;
 
-/// Opens a capture; each pass starts at its beginning.
+/// Opens a capture. Each pass calls it to start at the capture's beginning.
 pub type Open<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
 
 /// The analysed part of a capture, in nanoseconds relative to its first packet.
@@ -21,12 +21,12 @@ pub type Open<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
 pub struct Window {
     /// Start.
     pub from: u64,
-    /// Duration; `None`: to the end.
+    /// Duration. `None` means until the end of the capture.
     pub lasting: Option<u64>,
 }
 
-/// Datagrams of one kind from one endpoint to another; for RTP of one source, for OpenUVR of one
-/// session.
+/// Identifies a stream: datagrams of one kind from one endpoint to another. RTP datagrams also have the same source,
+/// and OpenUVR datagrams the same session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey {
     /// The sender.
@@ -41,11 +41,11 @@ pub struct StreamKey {
     pub relayed: bool,
 }
 
-/// Sender and receiver: machines, with port 0; or endpoints, if both are on one machine.
+/// Sender and receiver. They are machines, with port 0, or endpoints if both are on one machine.
 pub type EndpointPair = (Endpoint, Endpoint);
 
 impl StreamKey {
-    /// Its sender and receiver.
+    /// The stream's sender and receiver.
     #[must_use]
     pub fn ends(&self) -> EndpointPair {
         match self.from.machine() == self.to.machine() {
@@ -54,7 +54,7 @@ impl StreamKey {
         }
     }
 
-    /// Its direction, if it comes from or goes to the server.
+    /// The stream's direction, if it comes from the server or goes to it.
     #[must_use]
     pub fn direction(&self, server: Endpoint) -> Option<Direction> {
         match self.ends() {
@@ -74,15 +74,15 @@ pub struct StreamDatagram<'a> {
     pub key: StreamKey,
     /// Its header.
     pub content: Content,
-    /// Its bytes on Ethernet, from the Ethernet header on, without the checksum.
+    /// Length on Ethernet in bytes, including the Ethernet header but not the checksum.
     pub bytes: u64,
-    /// The captured part of its payload.
+    /// The captured part of the payload.
     pub payload: &'a [u8],
-    /// Length of its payload in bytes.
+    /// Length of the whole payload in bytes.
     pub length: usize,
 }
 
-/// Statistics of a capture's reading.
+/// Statistics on the reading of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Packets read.
@@ -91,7 +91,7 @@ pub struct Account {
     pub datagrams: u64,
     /// When the first packet was captured, in nanoseconds since 1970.
     pub origin_ns: u64,
-    /// From the first datagram of the window to the last, in nanoseconds.
+    /// Time from the first datagram in the window to the last, in nanoseconds.
     pub lasted_ns: u64,
     /// Packets of TCP.
     pub tcp: u64,
@@ -101,34 +101,34 @@ pub struct Account {
     pub others: u64,
     /// Packets with truncated headers.
     pub cut: u64,
-    /// Packets of several merged datagrams (GSO, GRO), split by their headers.
+    /// Packets that consisted of several merged datagrams (GSO, GRO) and were split.
     pub joined: u64,
-    /// Datagrams in merged packets.
+    /// Datagrams that these packets contained.
     pub joined_datagrams: u64,
-    /// Merged packets split by the stream's usual size, since headers were not captured.
+    /// Those of these datagrams that were split by the stream's usual size, because headers were not captured.
     pub joined_unseen: u64,
-    /// Large packets that appear merged but can't be split: counted as one.
+    /// Large packets that appear merged but can't be split. Each counts as one datagram.
     pub joined_uncut: u64,
-    /// Packets with a time before the previous one's.
+    /// Packets with an earlier time than a previous packet.
     pub out_of_order: u64,
     /// The program that wrote the capture.
     pub application: Option<String>,
 }
 
-/// A larger step back means that the clock was set: captures of several queues are out of order by
-/// milliseconds (a guess with margin).
+/// A larger step back means that the clock was set. Packets of several capture queues are out of order by milliseconds
+/// at most (a guess with margin).
 const LARGEST_STEP_BACK: u64 = 1_000_000_000;
 
 /// A larger step forward means that the clock was set, or that captures were concatenated (a guess).
 const LARGEST_STEP_FORWARD: u64 = 3_600_000_000_000;
 
-/// Maximum number of streams with a stored usual size.
+/// Maximum number of streams whose usual datagram size is stored.
 const MOST_SIZES: usize = 1024;
 
 /// Reads a capture, and passes each datagram of the window to `each`.
 ///
 /// # Errors
-/// Returns a read error, with the statistics until then.
+/// Returns a read error, together with the statistics of the packets before it.
 pub fn walk(
     open: &mut Open<'_>,
     window: Window,
@@ -178,12 +178,12 @@ struct Walk {
     account: Account,
     latest: Option<u64>,
     span: Option<(u64, u64)>,
-    /// The largest single datagram of a stream.
+    /// The size of the largest single datagram in each stream.
     sizes: HashMap<StreamKey, usize>,
 }
 
 impl Walk {
-    /// Processes a packet. Returns whether to continue.
+    /// Processes a packet. Returns whether the pass continues.
     fn packet(
         &mut self,
         packet: &Packet<'_>,

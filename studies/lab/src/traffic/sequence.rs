@@ -1,21 +1,21 @@
-//! Analysis of sequence numbers: losses, reordering, duplicates (RFC 3550, appendix A.1 and A.3).
+//! Analyses sequence numbers: losses, reordering and duplicates (RFC 3550, appendices A.1 and A.3).
 
 use serde::Serialize;
 
-/// Statistics of sequence numbers of any width.
+/// State of the analysis of sequence numbers of any width.
 #[derive(Debug, Clone, Default)]
 pub struct Sequence {
-    /// Expected numbers of completed runs.
+    /// Number of packets expected in the runs before the last restart.
     due: u64,
     highest: Option<u64>,
-    /// Bit map of the last 1024 numbers; bit 0 of the first word is the highest.
+    /// Bit map of the last 1024 numbers. Bit 0 of the first word is the highest number.
     seen: [u64; WORDS],
     first: u64,
     received: u64,
     account: SequenceAccount,
 }
 
-/// Statistics of the numbers.
+/// Statistics on the sequence numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SequenceAccount {
     /// Numbers between the first and the highest that were never seen.
@@ -26,7 +26,7 @@ pub struct SequenceAccount {
     pub reordered_by: u64,
     /// Packets with a repeated number: duplicates or retransmissions.
     pub repeated: u64,
-    /// Restarts of the numbers, including gaps too large to be losses.
+    /// Number of restarts of the sequence. Gaps too large to be losses count as restarts.
     pub restarts: u64,
     /// Expected numbers.
     pub due: u64,
@@ -43,7 +43,7 @@ const LARGEST_GAP: u64 = 3000;
 impl Sequence {
     /// Records a packet with a 16-bit number. Returns the extended number, and whether it is new.
     pub fn record16(&mut self, number: u16) -> (u64, bool) {
-        // Start above zero, so that packets before the first one seen have a number.
+        // Start above zero, so that packets that precede the first received packet have a number, too.
         let highest = self.highest.unwrap_or(1 << 32 | u64::from(number));
         #[allow(clippy::cast_possible_truncation)] // Its last 16 bits.
         let ahead = number.wrapping_sub((highest & 0xffff) as u16);
@@ -86,7 +86,7 @@ impl Sequence {
         self.account.reordered += 1;
         self.account.reordered_by = self.account.reordered_by.max(behind);
         self.received += 1;
-        // It was sent before the first one seen.
+        // The packet may have been sent before the first received packet.
         self.first = self.first.min(number);
         true
     }
@@ -156,7 +156,7 @@ mod tests {
         };
         assert_eq!(all, want);
         assert_eq!(account(&[]), SequenceAccount::default());
-        // The first one seen was not the first one sent.
+        // The first received packet was not the first sent packet.
         assert_eq!(account(&[7, 6, 8]).lost, 0);
         assert_eq!(account(&[7, 6, 8]).due, 3);
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any order within the window, and any losses and duplicates, the statistics are exact.
+        /// The statistics are exact for any losses and duplicates, and for any order within the window.
         #[test]
         fn accounts_match_the_numbers(
             start in any::<u16>(),

@@ -1,6 +1,6 @@
-//! The first pass: the streams, with the columns of the study's Table 3: mean bytes, mean
-//! milliseconds between packets, megabits per second. Also the arrival pattern from one machine to
-//! another, across streams.
+//! The first pass determines the streams, with the columns of the study's Table 3: mean bytes, mean milliseconds
+//! between packets, and megabits per second. It also determines the arrival pattern from one machine to another, across
+//! streams.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,12 +12,11 @@ use super::reader::{EndpointPair, StreamDatagram, StreamKey};
 use super::sequence::{Sequence, SequenceAccount};
 use crate::capture::datagram::Endpoint;
 
-/// Maximum number of streams, and of pairs of machines; further ones are only counted.
+/// Maximum number of streams, and of pairs of machines. Datagrams of further streams are only counted.
 pub const MOST_STREAMS: usize = 128;
 
-/// Packets closer than this arrived simultaneously: no link could have delivered them one after the
-/// other so fast (10 µs is the serialisation delay of 1250 bytes at 1 Gb/s; the study says
-/// "simultaneous" without a number).
+/// Packets closer than this count as simultaneous, because no link could have delivered them one after the other so
+/// fast. 10 µs is the serialisation delay of 1250 bytes at 1 Gb/s. The study says "simultaneous" without a number.
 pub const AT_ONCE: u64 = 10_000;
 
 /// The content of an RTP stream.
@@ -28,9 +27,9 @@ pub enum Role {
     Video,
     /// Another clock rate.
     Audio,
-    /// Its timestamps repeat those of another stream: retransmissions (RFC 4588), or FEC.
+    /// Retransmissions (RFC 4588) or FEC: the timestamps repeat those of another stream.
     Repair,
-    /// Too short to determine this.
+    /// The stream is too short to determine its content.
     Unknown,
 }
 
@@ -41,9 +40,9 @@ pub struct Stream {
     pub sizes: Distribution,
     /// Nanoseconds from each packet to the next.
     pub gaps: Distribution,
-    /// Times of the first and the last packet.
+    /// Capture times of the first and the last packet.
     pub span: Option<(u64, u64)>,
-    /// Statistics of its sequence numbers, if it has any.
+    /// Statistics on the stream's sequence numbers, if it has any.
     pub sequence: Sequence,
     /// Further RTP statistics.
     pub rtp: Option<Source>,
@@ -54,9 +53,9 @@ pub struct Stream {
 pub struct Source {
     /// The first payload type, and whether there were others.
     pub payload_type: (u8, bool),
-    /// Packets with a marker.
+    /// Number of packets with the marker bit.
     pub markers: u64,
-    /// Packets with a timestamp seen earlier in another stream.
+    /// Number of packets with a timestamp that occurred earlier in another stream.
     echoed: u64,
     last_timestamp: u32,
     ticks: i64,
@@ -70,10 +69,9 @@ pub struct ArrivalPattern {
     pub bytes: u64,
     /// Nanoseconds from each packet to the next.
     pub gaps: Distribution,
-    /// Packets within [`AT_ONCE`] of the previous one.
+    /// Number of packets less than [`AT_ONCE`] after the previous one.
     pub at_once: u64,
-    /// Sizes of groups of simultaneous packets: an estimate of a link's aggregates, such as
-    /// A-MPDUs.
+    /// Sizes of groups of simultaneous packets. They estimate a link's aggregates, such as A-MPDUs.
     pub aggregates: Distribution,
     last: Option<u64>,
     run: u64,
@@ -86,20 +84,20 @@ pub struct Survey {
     pub streams: Vec<(StreamKey, Stream)>,
     /// The pairs of machines.
     pub directions: Vec<(EndpointPair, ArrivalPattern)>,
-    /// Datagrams of streams beyond the limit.
+    /// Number of datagrams in streams beyond [`MOST_STREAMS`].
     pub beyond: u64,
     places: HashMap<StreamKey, usize>,
     recent: HashMap<EndpointPair, Recent>,
 }
 
-/// The stream in which each recent timestamp was seen first.
+/// For each recent timestamp, the stream in which it occurred first.
 #[derive(Debug, Default)]
 struct Recent {
     first: HashMap<u32, u32>,
     order: VecDeque<u32>,
 }
 
-/// Stored timestamps: some seconds of video and audio.
+/// Number of stored timestamps, enough for some seconds of video and audio.
 const MOST_TIMESTAMPS: usize = 1024;
 
 impl Survey {
@@ -119,14 +117,14 @@ impl Survey {
         stream.record(seen, echoed);
     }
 
-    /// Closes open groups at the end of the capture.
+    /// Closes the last groups of simultaneous packets at the end of the capture.
     pub fn finish(&mut self) {
         for (_, direction) in &mut self.directions {
             direction.end_run();
         }
     }
 
-    /// The server: the endpoint that sent most bytes; on a tie, the lower address.
+    /// The server: the endpoint that sent most bytes. If two sent the same amount, the lower address.
     #[must_use]
     pub fn server(&self) -> Option<Endpoint> {
         let mut sent: HashMap<Endpoint, u64> = HashMap::new();
@@ -198,7 +196,7 @@ impl ArrivalPattern {
         self.last = Some(at);
     }
 
-    /// The share of packets within [`AT_ONCE`] of the previous one, percent.
+    /// The share of packets less than [`AT_ONCE`] after the previous one, in percent.
     #[must_use]
     pub fn at_once_percent(&self) -> Option<f64> {
         let gaps = self.gaps.count();
@@ -242,19 +240,20 @@ impl Stream {
             .map_or(0.0, |(first, last)| (last - first) as f64 / 1e9)
     }
 
-    /// Statistics of its sequence numbers, if it has any.
+    /// Statistics on the stream's sequence numbers, if it has any.
     #[must_use]
     pub fn account(&self, kind: Kind) -> Option<SequenceAccount> {
         let numbered = matches!(kind, Kind::Rtp | Kind::OpenUvrMedia | Kind::OpenUvrControl);
         numbered.then(|| self.sequence.account())
     }
 
-    /// Its content and clock rate, if it is RTP.
+    /// The stream's content and clock rate, if it is RTP.
     #[must_use]
     pub fn role(&self) -> Option<(Role, Option<u32>)> {
         let source = self.rtp.as_ref()?;
         let packets = self.sizes.count();
-        // Nearly all, so that timestamps equal by chance don't make a stream a repair stream.
+        // A stream is a repair stream only if nearly all its timestamps are repeated, because some timestamps are equal
+        // by chance.
         if source.echoed * 10 >= packets * 9 {
             return Some((Role::Repair, None));
         }
@@ -281,10 +280,10 @@ const RATES: [u32; 9] = [
     8000, 11_025, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, VIDEO_RATE,
 ];
 
-/// Tolerance of a measured clock rate: less than half of the distance between two rates.
+/// Tolerance of a measured clock rate. It is less than half of the distance between two rates.
 const RATE_TOLERANCE: f64 = 0.04;
 
-/// Minimum number of timestamps for a clock rate: some frames.
+/// Minimum number of timestamp changes for the measurement of a clock rate.
 const FEWEST_CHANGES: u64 = 4;
 
 impl Source {
@@ -303,7 +302,7 @@ impl Source {
         self.payload_type.1 |= rtp.payload_type != self.payload_type.0;
         self.markers += u64::from(rtp.marker);
         self.echoed += u64::from(echoed);
-        // Signed: reordered packets step back.
+        // The step is signed, because it is negative for reordered packets.
         let step = rtp
             .timestamp
             .wrapping_sub(self.last_timestamp)
@@ -318,7 +317,7 @@ impl Source {
         if self.changes < FEWEST_CHANGES || self.ticks <= 0 {
             return None;
         }
-        // The last frame is incomplete.
+        // The last frame counts only partly. The tolerance below allows for that.
         let rate = self.ticks as f64 / seconds;
         let tolerance = RATE_TOLERANCE + 0.5 / frames;
         let off = |known: u32| (rate / f64::from(known) - 1.0).abs();

@@ -1,4 +1,4 @@
-//! Captures with known ground truth.
+//! Tests with captures whose ground truth is known.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "captures of a test are short"
@@ -62,7 +62,7 @@ fn the_servers_capture_matches_the_truth() {
         assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
         let sent = video.video.as_ref().unwrap();
         let frames = sent.frames.as_ref().unwrap();
-        // The first and the last may be incomplete.
+        // The first and the last frame may be incomplete, so they are excluded.
         assert_eq!(frames.broken, 0);
         assert!((1..=2).contains(&(truth.frames - frames.complete)));
         assert_near(frames.interval_ns.mean(), 1e9 / fps, 0.01);
@@ -70,7 +70,7 @@ fn the_servers_capture_matches_the_truth() {
         assert_near(sent.usual_interval(), 5.56e6, 0.001);
         let found = sent.idle().unwrap().1;
         assert!((found - truth.idle).abs() < 0.005, "{found} {}", truth.idle);
-        // Like the study's captures.
+        // The figures are like those of the study's captures.
         assert_near(Some(truth.batches), batches, 0.15);
         assert!((truth.idle - idle).abs() < 0.08, "{} at {fps}", truth.idle);
     }
@@ -78,11 +78,11 @@ fn the_servers_capture_matches_the_truth() {
 
 /// A row of the study's table 3, for Alteration Hunting at 90 frames per second.
 struct Row {
-    /// Whether it is downlink.
+    /// Whether it is a downlink stream.
     down: bool,
     /// The stream.
     name: &'static str,
-    /// Mean bytes of a packet, with the Ethernet header: a STUN response of 64 bytes counts as 106.
+    /// Mean bytes of a packet, with the Ethernet header. For example, a STUN response of 64 bytes counts as 106 bytes.
     bytes: f64,
     /// Mean interval, ms.
     ms: f64,
@@ -125,7 +125,7 @@ fn table_3_is_that_of_the_study() {
         }
         let found = stream(analysis, direction, row.name);
         assert_near(found.stream.sizes.mean(), row.bytes, 0.03);
-        // Its video has 53.45 Mb/s, not the nominal 50.
+        // The study's video has 53.45 Mb/s, not the nominal 50.
         let share = if row.name == "RTP video" { 0.12 } else { 0.01 };
         assert_near(found.stream.gaps.mean().map(|gap| gap / 1e6), row.ms, share);
     }
@@ -145,7 +145,8 @@ fn simultaneous_arrivals_match_ampdus() {
     let (_, video) = client.main_video().unwrap();
     let assembly = video.frames.as_ref().unwrap().assembly_ns.mean();
     assert!(assembly > Some(5e6), "{assembly:?}");
-    // The two kinds of jitter: one decays within a batch, the other reflects the assembly.
+    // The two kinds of jitter differ: the jitter after each packet decays within a batch, and the jitter once per frame
+    // reflects the assembly.
     let each = video.jitter_ns.mean().unwrap();
     assert!(video.frame_jitter_ns.mean().unwrap() > 3.0 * each);
 }
@@ -165,7 +166,7 @@ fn losses_are_counted_and_repairs_recognised() {
     assert!(frames.broken > 50 && frames.complete > 50);
     let repair = stream(&client, Direction::Down, "RTP repair");
     assert_eq!(repair.stream.sizes.count(), truth.repeated);
-    // At the server there are no losses yet.
+    // The server's capture has no losses yet.
     let server = analysed(&written(&generated, &generated.server)).unwrap();
     let video = stream(&server, Direction::Down, "RTP video");
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
@@ -196,7 +197,8 @@ fn joined_captures_give_delays_losses_and_clocks() {
     let found = join_files(&server, &client).unwrap();
     assert!(!found.swapped);
     assert!((found.drift_ppm - 20.0).abs() < 2.0, "{}", found.drift_ppm);
-    // In the middle it has drifted by 20 ppm of 5 s. Uplink and downlink delays differ.
+    // In the middle of the capture, the clock has drifted by 20 ppm of 5 s. The offset has an error, because the delays
+    // of uplink and downlink differ.
     let offset = found.offset_ns.unwrap() - 1.7e9 - 100e3;
     assert!(offset.abs() < 150e3, "{offset}");
     assert_near(found.down.delay_ns.mean(), truth.delay_ns, 0.1);
@@ -239,7 +241,7 @@ fn rtp(sequence: u16, timestamp: u32, marker: bool, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Frames at 60 per second, of four packets each, as single packets.
+/// 60 frames per second, each of four packets that are captured separately.
 fn rtp_burst(frames: u16, length: usize) -> Vec<(u64, Vec<u8>)> {
     (0..frames * 4)
         .map(|packet| {
@@ -271,7 +273,7 @@ fn joined_packets_are_the_same_as_single_ones() {
     }
 }
 
-/// A pcap file of raw IP packets with a snapshot length.
+/// Truncates each packet of a capture to `most` bytes.
 fn cut(file: &File, most: usize) -> File {
     let mut short: Vec<u8> = vec![0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0];
     short.extend([0; 8]);
@@ -302,7 +304,7 @@ fn truncated_captures_give_the_same_result() {
             .collect::<Vec<_>>()
     };
     assert_eq!(message(&long), message(&short));
-    // Without captured headers the usual size is assumed.
+    // If headers were not captured, the stream's usual size is assumed.
     let mut all = rtp_burst(10, 1200);
     let large: Vec<u8> = (40..44)
         .flat_map(|n| rtp(n, 15_000, n == 43, 1200))
@@ -315,7 +317,7 @@ fn truncated_captures_give_the_same_result() {
     assert_eq!(video.stream.account(Kind::Rtp).unwrap().lost, 0);
 }
 
-/// OpenUVR's media, 20 datagrams per frame, each with its send timestamp.
+/// A media datagram of OpenUVR with this number and send timestamp.
 fn openuvr(number: u64, sent: u64) -> Vec<u8> {
     let mut bytes = vec![1, 2, 0, 0, 9, 0, 0, 0];
     bytes.extend(number.to_le_bytes());
@@ -329,7 +331,7 @@ fn our_header_gives_losses_and_jitter() {
     let mut all = Vec::new();
     for number in 0..2000_u64 {
         let sent = number / 20 * 16_666_667 + number % 20 * 10 * MICROSECOND;
-        // Every second frame takes 2 ms longer.
+        // Every second frame arrives 2 ms later.
         let late = number / 20 % 2 * 2 * MILLISECOND;
         if number % 500 != 250 {
             all.push((sent + late, openuvr(number, sent)));
@@ -376,7 +378,7 @@ fn captures_without_datagrams_are_named() {
     assert!(message(b"hello, this is text").contains("neither a pcap"));
     assert!(message(&capture(&[])).contains("no datagram in 0 packets"));
     let whole = capture(&rtp_burst(3, 1200));
-    // Radio: captured in monitor mode.
+    // Link type 127 is a radio capture in monitor mode.
     let mut radio = cut(&whole, 60).to_vec();
     radio[20] = 127;
     assert!(message(&radio).contains("link type"), "{}", message(&radio));
@@ -409,7 +411,7 @@ fn streams_without_end_take_no_memory() {
 
 #[test]
 fn a_late_sender_still_sends_video() {
-    // 60 frames per second by their timestamps, 38 by the clock.
+    // The timestamps have 60 frames per second, but only 38 frames per second arrive.
     let mut late = rtp_burst(100, 1200);
     for (at, _) in &mut late {
         *at = *at / 38 * 60;

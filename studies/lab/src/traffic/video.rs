@@ -1,8 +1,7 @@
-//! The second pass: batches and frames of a video stream, and their timing at the capture point.
+//! The second pass determines the batches and frames of a video stream, and their timing at the capture point.
 //!
-//! A batch ends at a gap longer than usual in the stream. An RTP frame is the set of packets with
-//! one timestamp. OpenUVR's frames are sealed: only batches and the cleartext send timestamps are
-//! available.
+//! A batch ends at a gap that is longer than usual in the stream. An RTP frame is the set of packets with one
+//! timestamp. OpenUVR's frames are sealed, so only batches and the cleartext send timestamps are available.
 
 use std::collections::VecDeque;
 
@@ -13,13 +12,13 @@ use super::kind::{Content, Rtp};
 use super::reader::StreamDatagram;
 use super::sequence::Sequence;
 
-/// Minimum gap that ends a batch, absolute and as a multiple of the stream's median gap: batches of
-/// the study are 5.56 ms apart, its packets 5 to 50 µs (research for the study; a guess with margin
-/// on both sides).
+/// Minimum gap that ends a batch, as a time and as a multiple of the stream's median gap. In the study, batches are
+/// 5.56 ms apart, and packets are 5 to 50 µs apart (research for the study; a guess with margin on both sides).
 const LEAST_PAUSE: u64 = 500_000;
 const PAUSE_GAPS: u64 = 20;
 
-/// Maximum number of incomplete frames: later packets of older frames are not counted.
+/// Maximum number of frames in flight. If there are more, the oldest frame is finished, and its later packets are not
+/// counted.
 const MOST_FRAMES: usize = 32;
 
 /// One video stream.
@@ -33,20 +32,20 @@ pub struct Video {
     pub batch_bytes: Distribution,
     /// Duration of a batch, ns.
     pub batch_lasted_ns: Distribution,
-    /// Interval from the start of a batch to that of the next, ns.
+    /// Interval from the start of a batch to the start of the next batch, ns.
     pub batch_interval_ns: Distribution,
     /// Frames, if they can be distinguished.
     pub frames: Option<Frames>,
     /// The jitter of RFC 3550, section 6.4.1, after each packet, ns.
     pub jitter_ns: Distribution,
-    /// The same, but only from the last packet of a frame to the first of the next, which reflects
-    /// frame durations, ns.
+    /// The same jitter, but updated only at the first packet of each frame, from the last packet of the previous frame.
+    /// It reflects the duration of frames, ns.
     pub frame_jitter_ns: Distribution,
     #[serde(skip)]
     state: State,
 }
 
-/// Frames of a stream. The first and the last of the capture are excluded, since they may be incomplete.
+/// Frames of a stream. The first and the last frame of the capture are excluded, because they may be incomplete.
 #[derive(Debug, Default, Serialize)]
 pub struct Frames {
     /// Complete frames.
@@ -57,17 +56,17 @@ pub struct Frames {
     pub bytes: Distribution,
     /// Packets.
     pub packets: Distribution,
-    /// From the first packet of a frame to the first of the next, ns.
+    /// Interval from the first packet of a frame to the first packet of the next frame, ns.
     pub interval_ns: Distribution,
     /// Number of batches per frame.
     pub batches: Distribution,
-    /// Time from the first packet to the last, ns.
+    /// Time from the first packet of a frame to its last, ns.
     pub assembly_ns: Distribution,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Nanoseconds per tick; 0: not RTP.
+    /// Nanoseconds per tick of the RTP clock. 0 if the stream is not RTP.
     tick: f64,
     batch: Option<Batch>,
     number: u64,
@@ -91,7 +90,7 @@ struct Batch {
 #[derive(Debug, Clone, Copy)]
 struct Last {
     at: u64,
-    /// Time on the sender's clock: RTP ticks, or nanoseconds.
+    /// Time on the sender's clock: ticks for RTP, otherwise nanoseconds.
     sent: i64,
 }
 
@@ -109,7 +108,7 @@ struct Frame {
 }
 
 impl Video {
-    /// Starts the analysis of a stream with this median gap, and this clock rate if it is RTP.
+    /// Starts the analysis of a stream with this median gap. `rate` is the clock rate of an RTP stream.
     #[must_use]
     pub fn new(median_gap: u64, rate: Option<u32>) -> Video {
         Video {
@@ -156,14 +155,14 @@ impl Video {
         }
     }
 
-    /// The usual interval of batches, ns, if there is one.
+    /// The usual interval between batches in ns, if there is one.
     #[must_use]
     pub fn usual_interval(&self) -> Option<f64> {
         // Batches can't be closer than the minimum gap.
         self.batch_interval_ns.mode(self.pause_ns)
     }
 
-    /// The number of slots of the usual interval, and the share of idle ones.
+    /// The number of slots with the length of the usual interval, and the share of slots without a batch.
     #[must_use]
     pub fn idle(&self) -> Option<(u64, f64)> {
         let usual = self.usual_interval()?;
@@ -172,7 +171,7 @@ impl Video {
         let slots: f64 = slots.map(|(at, count)| times(at) * f64::from(count)).sum();
         let busy = self.batch_interval_ns.count() as f64;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        // Integral and not negative.
+        // The value is integral and not negative.
         let count = slots as u64;
         Some((count, 1.0 - busy / slots))
     }
@@ -207,7 +206,7 @@ impl Video {
         }
     }
 
-    /// RFC 3550, appendix A.8, with times in nanoseconds.
+    /// Updates the jitter according to RFC 3550, appendix A.8, with times in nanoseconds.
     fn record_jitter(&mut self, at: u64, sent: i64) {
         let state = &mut self.state;
         if let Some(last) = state.last {
@@ -267,7 +266,7 @@ impl Video {
             return;
         };
         let (first, last) = frame.numbers;
-        // In the order of sequence numbers, even if frames were reordered.
+        // A frame must follow the previous one in the order of sequence numbers. Frames may be reordered.
         let follows = before.numbers.1 + 1 == first;
         let is_whole = frame.has_end && last - first + 1 == frame.packets && follows;
         match is_whole {

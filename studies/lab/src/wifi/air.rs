@@ -1,46 +1,46 @@
-//! Losses on the channel between the access point and a station: independent, in bursts, and by
+//! Losses on the channel between the access point and a station. They are independent, in bursts, or dependent on the
 //! SNR.
 
 use openuvr_sim::random::Random;
 
 use super::{Impossible, Nanos};
 
-/// Losses between the access point and one station, the same both ways. They are cumulative.
+/// Losses between the access point and one station, equal in both directions. All kinds of losses add up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Air {
-    /// Probability of an independent loss of an MPDU, at any rate.
+    /// Probability that an MPDU is lost independently of others, at any rate.
     pub per: f64,
     /// Burst losses.
     pub bursts: Option<Bursts>,
-    /// SNR: losses then depend on rate and length.
+    /// Losses by SNR. They also depend on the rate and on the MPDU's length.
     pub signal: Option<Signal>,
 }
 
-/// Two states with random durations (Gilbert 1960, Elliott 1963, in continuous time): a bad one in
-/// which MPDUs are lost, and a good one without such losses.
+/// Burst losses: two states with random durations (Gilbert 1960, Elliott 1963, in continuous time). MPDUs are lost in
+/// the bad state, and not in the good state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bursts {
     /// Mean duration of the good state.
     pub good: Nanos,
     /// Mean duration of the bad state.
     pub bad: Nanos,
-    /// Probability of loss in the bad state.
+    /// Probability that an MPDU is lost in the bad state.
     pub loss: f64,
 }
 
 /// A fading signal: normally distributed in decibels, with an exponential autocorrelation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Signal {
-    /// Mean SNR, dB, over the channel width.
+    /// Mean SNR over the channel width, dB.
     pub mean: f64,
     /// Its standard deviation.
     pub deviation: f64,
-    /// Time in which a deviation decays to 1/e.
+    /// Time in which a deviation from the mean decays to 1/e.
     pub coherence: Nanos,
 }
 
 impl Air {
-    /// Independent losses of MPDUs.
+    /// A channel with only independent losses of MPDUs.
     #[must_use]
     pub fn losing(per: f64) -> Air {
         Air {
@@ -74,22 +74,22 @@ impl Air {
     }
 }
 
-/// SNR at which a tenth of all PPDUs with 4096 bytes is lost, by MCS, dB: the sensitivity that
-/// 802.11ax requires of a receiver (table 27-51; 802.11be: 36-67) above its noise, with the
+/// SNR in dB at which a tenth of all PPDUs with 4096 bytes are lost, by MCS. It is the difference between the
+/// sensitivity that 802.11ax requires of a receiver (table 27-51; 802.11be: 36-67) and the receiver's noise, with the
 /// standard's noise figure of 10 dB and margin of 5 dB.
 const NEEDED: [f64; 14] = [
     4.0, 7.0, 9.0, 12.0, 16.0, 20.0, 21.0, 22.0, 27.0, 29.0, 32.0, 34.0, 37.0, 40.0,
 ];
 
-/// Slope of the loss over the SNR, in decibels per factor e, far from the edge. Coded transmissions
-/// fall from nearly total to nearly no loss within about 2 dB.
+/// Slope of the loss over the SNR far from the edge: the loss changes by a factor of e in this number of decibels.
+/// Coded transmissions change from nearly total loss to nearly no loss within about 2 dB.
 const DECIBELS_FOR_E: f64 = 0.5;
 
-/// The share of MPDUs of this length that is lost at an SNR.
+/// The share of MPDUs of this length that are lost at this SNR.
 #[must_use]
 pub fn lost_at(signal_db: f64, mcs: u8, bytes: u32) -> f64 {
     let above = (signal_db - NEEDED[usize::from(mcs)]) / DECIBELS_FOR_E;
-    // A tenth at the edge.
+    // At the needed SNR, the loss is a tenth.
     let of_4096 = 1.0 / (1.0 + 9.0 * above.exp());
     1.0 - (1.0 - of_4096).powf(f64::from(bytes) / 4096.0)
 }
@@ -102,9 +102,9 @@ pub(super) struct AirState {
     states: Random,
     fading: Random,
     is_bad: bool,
-    /// When the state changes.
+    /// Time of the next change between the good and the bad state.
     change: Nanos,
-    /// Deviation from the mean, dB, and its time.
+    /// Deviation of the SNR from its mean in dB, and the time at which it was computed.
     deviation: f64,
     seen: Nanos,
 }

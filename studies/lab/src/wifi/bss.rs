@@ -1,9 +1,9 @@
-//! One access point and its stations on one channel (a BSS): medium access.
+//! Medium access of one access point and its stations on one channel (a BSS).
 //!
-//! Every node has a queue for each access category, and the access point has one for each station
-//! in each. A non-empty queue counts its backoff down while the channel is idle; the first to
-//! finish transmits, and two within a slot collide. A transmission's contents and results are
-//! determined at its start, so its events are known from then on, with their times.
+//! Each station has one queue for each access category. The access point has one queue for each station in each
+//! category. A sender with packets counts its backoff down while the channel is idle. The first sender to finish
+//! transmits. If two finish within a slot, they collide. The contents and the results of a transmission are determined
+//! when it starts, so all its events are known from then on, with their times.
 //!
 //! [`Bss::advance`] and [`Bss::offer`] advance the time, which must not decrease between calls.
 
@@ -26,15 +26,15 @@ pub struct Bss {
     setup: Setup,
     timing: Timing,
     seed: u64,
-    /// In the order of their first packets.
+    /// The senders, in the order of their first packets.
     senders: Vec<Sender>,
     /// By station.
     peers: Vec<Peer>,
-    /// Packets queued at the access point and at each station.
+    /// Number of packets queued at the access point and at each station.
     waiting: Vec<usize>,
-    /// Start of the channel's idle time.
+    /// Time from which the channel is idle.
     idle_from: Nanos,
-    /// Cached start of the next transmission in this idle time.
+    /// Cached start of the next transmission, if it is known.
     next: Option<Nanos>,
     events: VecDeque<Event>,
 }
@@ -56,7 +56,7 @@ pub enum Event {
         /// The packet.
         packet: Packet,
     },
-    /// A transmission has ended, with its acknowledgement.
+    /// A transmission and its acknowledgement have ended.
     Sent(Sent),
     /// Two or more transmissions started within a slot.
     Collided {
@@ -72,7 +72,7 @@ pub enum Event {
 pub struct Packet {
     /// Identifier chosen by the sender.
     pub id: u64,
-    /// Arrival at the queue.
+    /// Time of arrival at the queue.
     pub queued: Nanos,
     /// Its station.
     pub station: usize,
@@ -80,10 +80,10 @@ pub struct Packet {
     pub direction: Direction,
 }
 
-/// A transmission: from RTS to acknowledgement.
+/// A transmission, from the RTS to the acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// End of its acknowledgement.
+    /// Time at which the acknowledgement ends.
     pub at: Nanos,
     /// Airtime.
     pub lasted: Nanos,
@@ -97,37 +97,37 @@ pub struct Sent {
     pub attempted: u32,
     /// MPDUs delivered.
     pub delivered: u32,
-    /// MCS; with several stations, that of the first.
+    /// The MCS. If there are several stations, the MCS for the first of them.
     pub mcs: u8,
 }
 
 /// The queues of one node in one category, and its backoff.
 #[derive(Debug, Clone)]
 struct Sender {
-    /// 0: the access point; n: station n - 1.
+    /// 0 is the access point; n is station n - 1.
     node: usize,
     category: Category,
     access: Access,
     aifs: Nanos,
     random: Random,
-    /// For the access point, by station; for a station, one.
+    /// The access point has one queue for each station. A station has one queue.
     queues: Vec<Queue>,
-    /// Packets in all of them.
+    /// Number of packets in all these queues.
     backlog: usize,
-    /// Arrival of the first packet at the empty queues.
+    /// Time at which the first packet arrived while all queues were empty.
     ready: Nanos,
-    /// Remaining backoff slots, counted from the end of AIFS after `idle_from`.
+    /// Number of remaining backoff slots. They begin one AIFS after `idle_from`.
     backoff: u32,
-    /// Start of the idle time for which the backoff was drawn.
+    /// The `idle_from` for which the backoff was drawn.
     drawn_for: Nanos,
     contention_window: u32,
-    /// Failed transmissions since the last success.
+    /// Number of failed transmissions since the last success.
     failures: u8,
-    /// The next station in turn.
+    /// The queue that is next in round-robin order.
     turn: usize,
 }
 
-/// The access point's queue for a station, or a station's own queue, and its receiver's reorder buffer.
+/// The access point's queue for a station, or a station's own queue. Includes the receiver's reorder buffer.
 #[derive(Debug, Clone, Default)]
 struct Queue {
     mpdus: VecDeque<Mpdu>,
@@ -144,10 +144,10 @@ struct Mpdu {
     retries: u8,
 }
 
-/// Channel and rate control between the access point and a station, by direction.
+/// The channel between the access point and a station, and the rate control in each direction.
 #[derive(Debug, Clone)]
 struct Peer {
-    /// Durations of its PPDUs.
+    /// Durations of the PPDUs to and from the station.
     timing: Timing,
     air: AirState,
     down: RateControl,
@@ -155,7 +155,7 @@ struct Peer {
 }
 
 impl Bss {
-    /// A new network, idle since time 0.
+    /// Creates a network that is idle since time 0.
     ///
     /// # Errors
     /// Returns an error if the setup is impossible.
@@ -186,19 +186,19 @@ impl Bss {
         })
     }
 
-    /// Durations in the network.
+    /// Durations of the network's frames.
     #[must_use]
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
 
-    /// Packets queued at the access point, without those in transmission.
+    /// Number of packets queued at the access point, without those in transmission.
     #[must_use]
     pub fn waiting_at_access_point(&self) -> usize {
         self.waiting[0]
     }
 
-    /// Offers a packet to its queue at `now`; returns whether it was accepted.
+    /// Offers a packet to its queue at `now`. Returns whether the queue accepted it.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -207,7 +207,7 @@ impl Bss {
         id: u64,
         bytes: u32,
     ) -> bool {
-        // A transmission that starts at `now` may include it.
+        // Perform only transmissions that start before `now`, because one that starts at `now` may include the packet.
         while let Some(start) = self.next_start().filter(|start| *start < now) {
             self.transmit(start);
         }
@@ -223,7 +223,7 @@ impl Bss {
         let (idle_from, sender) = (self.idle_from, &mut self.senders[index]);
         if sender.backlog == 0 {
             sender.ready = now;
-            // Its backoff has expired, but the channel is busy: draw a new backoff.
+            // The sender's backoff has expired, but the channel is busy, so the sender draws a new backoff.
             if now < idle_from && sender.backoff == 0 && sender.drawn_for != idle_from {
                 sender.draw(idle_from);
             }
@@ -242,14 +242,14 @@ impl Bss {
         true
     }
 
-    /// Starts all transmissions due by `now`.
+    /// Performs all transmissions that start by `now`.
     pub fn advance(&mut self, now: Nanos) {
         while let Some(start) = self.next_start().filter(|start| *start <= now) {
             self.transmit(start);
         }
     }
 
-    /// The next event until `now`, without advancing the time.
+    /// Returns the next event until `now`, without advancing the time.
     pub fn poll(&mut self, now: Nanos) -> Option<Event> {
         let event = self.events.front().filter(|event| event.at() <= now)?;
         let event = *event;
@@ -265,7 +265,7 @@ impl Bss {
         event.into_iter().chain(start).min()
     }
 
-    /// Start of the next transmission if no packet arrives before.
+    /// Start of the next transmission if no further packet arrives before.
     pub(super) fn next_start(&mut self) -> Option<Nanos> {
         if self.next.is_none() {
             let (idle_from, slot) = (self.idle_from, self.timing.slot);
@@ -275,7 +275,7 @@ impl Bss {
         self.next
     }
 
-    /// The sender of a node and category.
+    /// The index of the sender of a node in a category.
     fn sender(&mut self, node: usize, category: Category) -> usize {
         let is = |sender: &Sender| sender.node == node && sender.category == category;
         if let Some(index) = self.senders.iter().position(is) {
@@ -296,7 +296,7 @@ impl Bss {
             queues: vec![Queue::default(); queues],
             backlog: 0,
             ready: 0,
-            // Idle for a long time.
+            // The sender has been idle for a long time.
             backoff: 0,
             drawn_for: 0,
             contention_window: access.cw_min,
@@ -306,7 +306,7 @@ impl Bss {
         self.senders.len() - 1
     }
 
-    /// Appends events sorted by time. All existing ones are earlier.
+    /// Sorts the events by time and appends them. All existing events are earlier.
     fn push_events(&mut self, mut events: Vec<Event>) {
         events.sort_by_key(Event::at);
         self.events.extend(events);
@@ -327,10 +327,10 @@ impl Event {
 }
 
 impl Sender {
-    /// When it would start to transmit.
+    /// The time at which this sender would start to transmit, or `None` if it has no packets.
     fn start(&self, idle_from: Nanos, slot: Nanos) -> Option<Nanos> {
         let counted = idle_from + self.aifs + Nanos::from(self.backoff) * slot;
-        // At once, if its backoff had expired before the packet arrived.
+        // A packet is sent on arrival if the backoff had already expired.
         (self.backlog > 0).then(|| counted.max(self.ready))
     }
 
@@ -341,7 +341,7 @@ impl Sender {
         self.drawn_for = idle_from;
     }
 
-    /// Counts down the idle slots until another transmission started at `start`.
+    /// Counts down the slots that were idle before another transmission started at `start`.
     fn count_down(&mut self, idle_from: Nanos, start: Nanos, slot: Nanos) {
         let passed = start.saturating_sub(idle_from + self.aifs) / slot;
         let passed = u32::try_from(passed).unwrap_or(u32::MAX);
@@ -358,7 +358,7 @@ impl Sender {
         self.failures = 0;
     }
 
-    /// The next station with packets, in round-robin order.
+    /// The next queue with packets, in round-robin order.
     fn next_queue(&self) -> usize {
         let count = self.queues.len();
         (0..count)

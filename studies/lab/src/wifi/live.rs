@@ -1,8 +1,8 @@
-//! The model in real time between real programs: datagrams go in on arrival, and come out at their
-//! simulated delivery.
+//! Runs the model in real time between real programs: datagrams enter on arrival, and leave at their simulated delivery
+//! time.
 //!
-//! It is the same model as in [`scenario`](super::scenario), driven by a clock: the same packets at
-//! the same times have the same fates. It opens no socket: a relay or a bridge of the testbed does.
+//! This is the same model as in [`scenario`](super::scenario), driven by a clock. The same packets at the same times
+//! have the same fates. It opens no socket: a relay or a bridge of the testbed does.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -44,7 +44,8 @@ struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// The network of a scenario as the medium of a relay or bridge, whose clock starts at 0.
+/// The network of a scenario as the medium of a relay or bridge. The clock of the relay or bridge starts at 0.
+/// real datagrams take the place of video and controllers.
 ///
 /// # Errors
 /// Returns an error, with the reason, if the scenario is impossible.
@@ -58,15 +59,15 @@ pub fn medium(scenario: &Scenario, seed: u64) -> Result<Box<dyn Medium>, Impossi
     }
 }
 
-/// First identifier of background packets.
+/// The first identifier for background packets.
 const BACKGROUND_IDS: u64 = 1 << 63;
 
-/// Maximum lag of the background traffic behind the clock while no datagram is in flight.
+/// While no datagram is in flight, the background traffic lags behind the clock by at most this time.
 const CATCH_UP: Nanos = 50 * MILLISECOND;
 
 impl Live {
-    /// The network of a scenario, from `begin` on. Only the scenario's background traffic is
-    /// generated: video and controllers are the real datagrams.
+    /// Creates the network of a scenario, which starts at `begin`. It generates only the scenario's background traffic.
+    /// The real datagrams take the place of video and controllers.
     ///
     /// # Errors
     /// Returns an error if the scenario is impossible.
@@ -169,10 +170,10 @@ impl Medium for Live {
     fn next_timeout(&mut self) -> Option<Instant> {
         let background = self.background.next_at();
         let next = if self.in_flight.is_empty() {
-            // Periodically, so that the background traffic does not have to catch up all at once.
+            // Wake up periodically, so that the background traffic need not catch up all at once.
             background? + CATCH_UP
         } else {
-            // Earlier background packets come first: they may occupy the channel.
+            // Also wake up for the next background packet, because it may occupy the channel before a datagram.
             let own = self.network.next_timeout();
             own.into_iter().chain(background).min()?
         };
@@ -202,7 +203,7 @@ impl Live {
         Some(datagram)
     }
 
-    /// Sends the background traffic until `until`.
+    /// Sends the background traffic that is due until `until`.
     fn carry_background(&mut self, until: Nanos) {
         while self.background.next_at().is_some_and(|at| at <= until)
             && let Some(mut departure) = self.background.next()

@@ -1,5 +1,5 @@
-//! The access point's network with its server: at the access point, behind a wired link (a FIFO
-//! queue), or at a station.
+//! The access point's network with a server. The server is at the access point, behind a wired link (a FIFO queue), or
+//! at a station.
 
 mod relay;
 
@@ -10,14 +10,14 @@ use super::setup::{Category, Direction, Setup};
 use super::{Impossible, Nanos, SECOND};
 use relay::{Relay, Step};
 
-/// Place of the server, which sends the video and takes the controllers' packets.
+/// The location of the server. The server sends the video and receives the controllers' packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     /// At the access point.
     AccessPoint,
-    /// At the end of a wired link to it, with this rate in bits per second.
+    /// At the end of a wired link to the access point, with this rate in bits per second.
     Wired(u64),
-    /// At a station of its own, the one after the viewers: the access point relays.
+    /// At the first station after the viewers. The access point relays all packets.
     Station,
 }
 
@@ -25,17 +25,17 @@ pub enum Server {
 #[derive(Debug, Clone)]
 pub struct Network {
     bss: Bss,
-    /// For a server at a station.
+    /// The relay at the access point, if the server is at a station.
     relay: Option<Relay>,
-    /// Events of relayed packets and of their transmissions, until polled.
+    /// Events of relayed packets and of their transmissions that have not been polled yet.
     relayed: VecDeque<Event>,
-    /// Rate of the wired link in bits per second; `None`: no delay.
+    /// Rate of the wired link in bits per second. `None` means that there is no delay.
     wire: Option<u64>,
-    /// When the wired link becomes idle.
+    /// Time from which the wired link is idle.
     wire_free: Nanos,
     /// Packets on the wired link, with their arrival times at the access point.
     on_wire: VecDeque<(Nanos, Offer)>,
-    /// Packets dropped at a full queue, with the time.
+    /// Packets dropped at a full queue: the time, and the packet's identifier.
     refused: VecDeque<(Nanos, u64)>,
     account: Account,
 }
@@ -49,9 +49,9 @@ pub struct Offer {
     pub station: usize,
     /// Its access category.
     pub category: Category,
-    /// Its identifier in events.
+    /// The packet's identifier in events.
     pub id: u64,
-    /// Its length from the IP header on.
+    /// The packet's length in bytes, including the IP header.
     pub bytes: u32,
 }
 
@@ -69,18 +69,18 @@ pub enum Outcome {
     },
 }
 
-/// Counters of packets: `offered = refused + delivered + given_up` + those in transit.
+/// Counters of packets. `offered` is the sum of `refused`, `delivered`, `given_up` and the packets in transit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Offered to the network.
+    /// Packets offered to the network.
     pub offered: u64,
-    /// Dropped at a full queue.
+    /// Packets dropped at a full queue.
     pub refused: u64,
-    /// Delivered, as far as polled.
+    /// Packets whose delivery has been polled.
     pub delivered: u64,
-    /// Dropped at the retry limit.
+    /// Packets dropped at the retry limit.
     pub given_up: u64,
-    /// Packets to the access point's queues; `found` sums the queue lengths at their arrivals.
+    /// Packets that arrived at the access point's queues. `found` is the sum of the queue lengths at these arrivals.
     pub came: u64,
     /// See `came`.
     pub found: u64,
@@ -89,7 +89,7 @@ pub struct Account {
 }
 
 impl Network {
-    /// A new network. The first stations are `viewers`.
+    /// Creates a network. The first `viewers` stations are the viewers.
     ///
     /// # Errors
     /// Returns an error if the setup is impossible.
@@ -120,14 +120,14 @@ impl Network {
         })
     }
 
-    /// Sends a packet from the server or a station at `now`, which must not decrease between calls.
+    /// Sends a packet from the server or a station at the time `now`. The time must not decrease between calls.
     pub fn send(&mut self, now: Nanos, offer: Offer) {
         self.account.offered += 1;
         let offer = match &mut self.relay {
             None => offer,
             Some(relay) => {
                 let first = relay.first_hop(offer);
-                // Packets on their second hop come first.
+                // Packets that begin their second hop before `now` come first.
                 if let Some(before) = now.checked_sub(1) {
                     self.relay_until(before);
                 }
@@ -144,7 +144,7 @@ impl Network {
         self.on_wire.push_back((self.wire_free, offer));
     }
 
-    /// The next outcome until `now`.
+    /// Returns the next outcome until `now`.
     pub fn poll(&mut self, now: Nanos) -> Option<Outcome> {
         self.arrive_until(now);
         match self.relay {
@@ -168,7 +168,7 @@ impl Network {
         Some(Outcome::Air(event))
     }
 
-    /// When to call [`Network::poll`] next.
+    /// The time at which [`Network::poll`] must be called next.
     pub fn next_timeout(&mut self) -> Option<Nanos> {
         let wire = self.on_wire.front().map(|(at, _)| *at);
         let refused = self.refused.front().map(|(at, _)| *at);
@@ -183,7 +183,7 @@ impl Network {
         self.account
     }
 
-    /// Delivers packets from the wired link to the access point until `now`.
+    /// Delivers the packets that arrive from the wired link at the access point until `now`.
     fn arrive_until(&mut self, now: Nanos) {
         while let Some((at, offer)) = self.on_wire.front().copied().filter(|(at, _)| *at <= now) {
             self.on_wire.pop_front();
@@ -193,7 +193,7 @@ impl Network {
 
     /// Carries packets over both hops until `until`.
     fn relay_until(&mut self, until: Nanos) {
-        // One step at a time: a packet's second hop begins at the end of its first.
+        // Advance event by event, because a packet's second hop begins when its first hop ends.
         while let Some(next) = self.bss.next_timeout().filter(|next| *next <= until) {
             while let Some(event) = self.bss.poll(next) {
                 let step = match &mut self.relay {
@@ -218,7 +218,7 @@ impl Network {
             bytes,
         } = offer;
         if direction == Direction::Down {
-            // Earlier transmissions come first.
+            // Transmissions that start before this arrival come first.
             if let Some(before) = at.checked_sub(1) {
                 self.bss.advance(before);
             }

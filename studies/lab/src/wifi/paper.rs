@@ -1,14 +1,14 @@
-//! The simulations of "Experimental Evaluation of Interactive Edge/Cloud Virtual Reality Gaming over
-//! Wi-Fi using Unity Render Streaming" (Casasnovas et al., section 8.2): its figures 19 to 22 and
-//! table 4, reproduced next to its own figures.
+//! Reproduces the simulations of "Experimental Evaluation of Interactive Edge/Cloud Virtual Reality Gaming over Wi-Fi
+//! using Unity Render Streaming" (Casasnovas et al., section 8.2): its figures 19 to 22 and table 4, next to the
+//! paper's own values.
 //!
-//! Ambiguities of the paper are resolved once for all figures:
-//! * Delays of figure 19 count from the access point's queue, as the paper's text says; those of figure 21 from the server.
-//!   The same scenario is in both, with 1.20 and 1.35 ms.
-//! * The number of batches is drawn from 1 to 3 for every interval in figures 21 and 22. Drawn from 1 to ⌈T/τ⌉, as the
-//!   paper's text says, frames take far longer than the paper reports: [`Table::literally`].
-//! * "Buffer occupancy" is the number of packets queued at the access point at a packet's arrival.
-//! * Packets of an A-MPDU are the delivered ones.
+//! Each ambiguity of the paper is resolved in the same way for all figures:
+//! * Delays of figure 19 count from the access point's queue, as the paper's text says. Delays of figure 21 count from
+//!   the server. The same scenario is in both figures, with 1.20 ms in one and 1.35 ms in the other.
+//! * In figures 21 and 22, the number of batches is drawn from 1 to 3 for every interval. If it is drawn from 1 to
+//!   ⌈T/τ⌉, as the paper's text says, frames take far longer than the paper reports: [`Table::literally`].
+//! * "Buffer occupancy" is the number of packets queued at the access point when a packet arrives.
+//! * The packets of an A-MPDU are its delivered packets.
 
 use super::scenario::Scenario;
 use super::setup::Setup;
@@ -28,7 +28,7 @@ pub enum Tolerance {
     Reported,
 }
 
-/// A figure of the paper next to ours.
+/// A value of the paper next to ours.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Section or figure of the paper.
@@ -52,7 +52,7 @@ pub struct Trend {
     pub place: &'static str,
     /// Description.
     pub what: &'static str,
-    /// Ours, in the order in which it should rise or fall.
+    /// Our values, in the order in which they should rise or fall.
     pub values: Vec<f64>,
     /// Whether it holds.
     pub holds: bool,
@@ -72,13 +72,13 @@ pub struct Case {
 pub struct Table {
     /// Delay of a single packet.
     pub single_packet: Nanos,
-    /// 30, 60 and 90 frames per second.
+    /// The cases with 30, 60 and 90 frames per second.
     pub rates: Vec<Case>,
-    /// 60 frames per second at the intervals of figures 21 and 22.
+    /// The cases with 60 frames per second and the intervals of figures 21 and 22.
     pub intervals: Vec<Case>,
-    /// The same with the number of batches stated in the text.
+    /// The same cases, but with the number of batches that the paper's text states.
     pub literally: Vec<Case>,
-    /// The figures of the paper.
+    /// The paper's values next to ours.
     pub rows: Vec<Row>,
     /// Contradictions in it.
     pub contradictions: Vec<Row>,
@@ -106,7 +106,8 @@ pub const SINGLE_PACKET: Nanos = 374_000;
 /// Number of scenarios, each of which is repeated.
 pub const CASES: usize = RATES.len() + 2 * (INTERVALS.len() - 1);
 
-/// Runs the paper's simulations. `keep_going` is called before each run with the name of the scenario, and stops by returning false.
+/// Runs the paper's simulations. Before each run, `keep_going` is called with the name of the scenario. If it returns
+/// false, the simulations stop.
 ///
 /// # Errors
 /// Returns an error if `keep_going` has returned false.
@@ -135,7 +136,7 @@ pub fn run(
     }
     let (mut intervals, mut literally) = (Vec::new(), Vec::new());
     for tau in INTERVALS {
-        // At 5.56 ms the case is the same as one above.
+        // The case with 5.56 ms equals the case with 60 frames/s above.
         let (name, known) = (format!("tau {tau} ms"), tau == 5.56);
         let readings = [
             (3, ", up to 3 batches", &mut intervals),
@@ -219,7 +220,7 @@ impl Table {
         rows
     }
 
-    /// Contradictions in the paper, with our values for each reading.
+    /// Contradictions in the paper, with our value for each way of reading it.
     fn contradictions(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut add = |place, what: String, unit, paper, ours: Option<Estimate>| {
@@ -288,7 +289,7 @@ impl Table {
             of(&self.rates, |s| s.down),
             &rises,
         );
-        // From 4 ms on, batches don't overlap anyway.
+        // From 4 ms on, batches don't overlap, so a longer interval has no effect.
         add(
             "8.2.2",
             "airtime of the access point falls with a shorter interval, %",
@@ -304,7 +305,7 @@ impl Table {
         trends
     }
 
-    /// Mean relative error of the figures.
+    /// Mean relative error of our values.
     #[must_use]
     pub fn mean_error(&self) -> f64 {
         let errors = self.rows.iter().map(|row| row.error().abs());

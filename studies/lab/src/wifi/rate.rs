@@ -8,25 +8,25 @@ use super::{MILLISECOND, Nanos, Timing};
 /// Algorithm of the rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateRule {
-    /// Always the radio's MCS.
+    /// The radio's MCS is always used.
     Fixed,
-    /// With perfect knowledge of the current SNR: the MCS with the highest throughput, up to the radio's.
+    /// The MCS with the highest throughput at the current SNR, which is known exactly. At most the radio's MCS.
     Ideal,
-    /// Like Minstrel, from acknowledgements only: the MCS, up to the radio's, with the highest throughput in the moving
-    /// mean; a tenth of all PPDUs probes another MCS.
+    /// As in Minstrel, the MCS follows from acknowledgements only: it is the one with the highest mean throughput, at
+    /// most the radio's MCS. A tenth of all PPDUs probe another MCS.
     Learned,
 }
 
-/// Interval of the mean's updates (Minstrel: 50 ms).
+/// Interval at which the mean is updated (Minstrel: 50 ms).
 const WINDOW: Nanos = 50 * MILLISECOND;
 
 /// Weight of the past in the mean (EWMA).
 const KEPT: f64 = 0.75;
 
-/// Share of probing PPDUs.
+/// Share of PPDUs that probe another MCS.
 const TRIED: f64 = 0.1;
 
-/// Minimum success ratio of a usable rate: losses delay acknowledgements.
+/// Minimum success ratio of a usable MCS, because losses delay delivery.
 const HOPELESS: f64 = 0.1;
 
 /// Rate control for one station.
@@ -41,12 +41,12 @@ pub(super) struct RateControl {
     judged: Nanos,
 }
 
-/// Statistics of a rate.
+/// Statistics of an MCS.
 #[derive(Debug, Clone, Copy, Default)]
 struct RateStatistics {
     attempted: u32,
     delivered: u32,
-    /// Success ratio; `None`: never tried.
+    /// Mean success ratio, or `None` if the MCS was never tried.
     through: Option<f64>,
 }
 
@@ -109,7 +109,7 @@ impl RateControl {
     }
 }
 
-/// The MCS with the highest throughput; on a tie the lowest.
+/// The MCS with the highest throughput. Of several such MCS, the lowest.
 fn best(highest: u8, worth: impl Fn(u8) -> f64) -> u8 {
     (1..=highest).fold(
         0,

@@ -1,19 +1,19 @@
-//! A receiver's reorder buffer: it holds packets until earlier ones have arrived or been dropped.
+//! A receiver's reorder buffer. It holds packets until all earlier packets have arrived or been dropped.
 //!
-//! There is no timeout: the sender announces dropped packets at once.
+//! There is no timeout, because the sender announces dropped packets immediately.
 
 use std::collections::BTreeMap;
 
 use super::Nanos;
 
-/// Packets of one flow, by the sender's numbers: 0, 1, 2, …
+/// The state of one flow. The sender numbers its packets 0, 1, 2, …
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reorder {
     /// The number of the next packet to be released.
     next: u64,
-    /// Later packets that have arrived, and dropped ones (`None`).
+    /// Later packets that have arrived. `None` stands for a dropped packet.
     held: BTreeMap<u64, Option<Held>>,
-    /// Time of the last release: release times never decrease.
+    /// Time of the last release. Release times never decrease.
     last: Nanos,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Held {
 }
 
 impl Reorder {
-    /// Records the arrival (`Some`) or drop (`None`) of a packet; returns the released packets.
+    /// Records the arrival (`Some`) or the drop (`None`) of a packet. Calls `release` for each packet that is released.
     pub(super) fn settle(
         &mut self,
         number: u64,
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(settle(4, true, 8), []);
         assert_eq!(settle(1, true, 9), [(10, 9), (20, 9), (40, 9)]);
         assert_eq!(settle(5, false, 20), []);
-        // Dropped after a later packet's arrival: the order counts.
+        // Packet 5 was dropped at time 20, after the arrival of packet 6 at time 15. Packet 6 is released only at 20.
         assert_eq!(settle(6, true, 15), [(60, 20)]);
     }
 }

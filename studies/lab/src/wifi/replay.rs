@@ -1,8 +1,8 @@
-//! Replay of recorded packets over the model.
+//! Replays recorded packets over the model.
 //!
-//! Input is captures of IP (pcap and pcapng) and tables (CSV). In a capture, the server is the
-//! address that sent most bytes; every other address that it sent to is a station. Video frames are
-//! identified in RTP by source and timestamp. OpenUVR datagrams have no cleartext frame numbers.
+//! The input is an IP capture (pcap or pcapng) or a table (CSV). In a capture, the server is the address that sent most
+//! bytes. Every other address that exchanged packets with the server is a station. In RTP, source and timestamp
+//! identify a video frame. OpenUVR datagrams have no cleartext frame numbers.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -22,28 +22,28 @@ use crate::capture::datagram::{Datagram, Machine, NoDatagram};
 /// Packets at their send times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// In time order, from 0 on.
+    /// The packets in the order of their times, which start at 0.
     pub departures: Vec<Departure>,
     /// Number of stations.
     pub stations: usize,
-    /// Their addresses after the server's; empty for a table.
+    /// The server's address, followed by those of the stations. Empty for a table.
     pub addresses: Vec<IpAddr>,
     /// Number of identified video frames.
     pub frames: usize,
-    /// Packets other than UDP over IP between server and stations.
+    /// Number of skipped packets, which are not UDP over IP between server and stations.
     pub skipped: u64,
-    /// Packets larger than Ethernet's, unsegmented (GSO) or merged (GRO): they are split into
-    /// packets that fit.
+    /// Number of packets larger than an Ethernet packet. Such packets were captured before segmentation (GSO) or were
+    /// merged (GRO). They are split into packets that fit.
     pub merged: u64,
 }
 
-/// Why a replay failed.
+/// The reason why a replay failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file is unreadable or invalid at some position.
     #[error("{0}")]
     Unreadable(String),
-    /// It has no packets to send.
+    /// The file has no packets to send.
     #[error("{0}")]
     Empty(String),
     /// The network is impossible.
@@ -51,10 +51,10 @@ pub enum ReplayError {
     Impossible(#[from] Impossible),
 }
 
-/// The largest packet of Ethernet.
+/// Length of the largest Ethernet packet, in bytes.
 const LARGEST: u32 = 1500;
 
-/// The header of Ethernet.
+/// Length of the Ethernet header in bytes.
 const ETHERNET: usize = 14;
 
 /// A packet of a capture.
@@ -63,7 +63,7 @@ struct CapturedPacket {
     at: Nanos,
     from: IpAddr,
     to: IpAddr,
-    /// Length from the IP header on.
+    /// Length in bytes, including the IP header.
     bytes: u32,
     /// Source and timestamp.
     rtp: Option<(u32, u32)>,
@@ -73,7 +73,7 @@ impl Recording {
     /// Reads a capture or a table.
     ///
     /// # Errors
-    /// Returns the reason and the position.
+    /// Returns an error with the reason, and with the position if it is known.
     pub fn read(path: &Path) -> Result<Recording, ReplayError> {
         let name = path.display();
         let unreadable = |why: String| ReplayError::Unreadable(format!("{name}: {why}"));
@@ -95,8 +95,8 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Sends it over the network of a scenario, which gets the required number of stations, until
-    /// `after` its last packet. Also returns all sent packets, by their numbers in the run.
+    /// Sends the recording over the network of a scenario, extended to the required number of stations. The run ends
+    /// `after` the last packet. Also returns all sent packets, in the order of their numbers in the run.
     ///
     /// # Errors
     /// Returns an error if the network is impossible.
@@ -112,7 +112,7 @@ impl Recording {
         let viewers = self.stations.max(scenario.viewers());
         let missing = (viewers + scenario.others()).saturating_sub(scenario.setup.stations.len());
         let more = std::iter::repeat_n(station, missing);
-        // The other stations remain the last.
+        // Insert the additional viewers before the other stations, which must remain the last.
         let place = scenario.viewers();
         scenario.setup.stations.splice(place..place, more);
         let end = self.departures.last().map_or(0, |last| last.at) + after;
@@ -120,7 +120,7 @@ impl Recording {
         scenario.check()?;
         let network = scenario.network(seed)?;
         let category = scenario.video.category;
-        // Background traffic is the scenario's.
+        // The background traffic comes from the scenario.
         let mut streams = super::traffic::Streams::default();
         for (station, stream) in scenario.background_stations() {
             streams.background(stream, station, seed);
@@ -161,7 +161,7 @@ fn from_capture(file: impl std::io::Read) -> Result<Recording, String> {
     }
 }
 
-/// State of a capture's reading.
+/// The datagrams of a capture that is being read.
 #[derive(Debug, Default)]
 struct Datagrams {
     seen: Vec<CapturedPacket>,
@@ -191,7 +191,7 @@ impl Datagrams {
         for seen in &self.seen {
             *sent.entry(seen.from).or_default() += u64::from(seen.bytes);
         }
-        // On a tie the lower address, independently of the map's order.
+        // If two addresses sent the same amount, take the lower one, independently of the map's order.
         let server = sent
             .iter()
             .max_by_key(|(address, bytes)| (**bytes, std::cmp::Reverse(**address)));
@@ -253,7 +253,7 @@ fn departure(at: Nanos, to: (Direction, usize), bytes: u32, frame: Option<u32>) 
     }
 }
 
-/// Numbers the frames of each station, from 0 on.
+/// Numbers the frames of each station from 0 on.
 #[derive(Debug, Default)]
 struct Numbering<Name>(HashMap<(usize, Name), u32>, HashMap<usize, u32>);
 
@@ -268,7 +268,7 @@ impl<Name: Eq + std::hash::Hash> Numbering<Name> {
 }
 
 impl Recording {
-    /// Sets the packet count of each packet's frame.
+    /// Sets the number of packets in each packet's frame.
     fn count_frames(&mut self) {
         let mut packets: HashMap<(usize, u32), u32> = HashMap::new();
         let frame = |d: &Departure| d.frame.map(|frame| (d.offer.station, frame.number));
@@ -288,8 +288,8 @@ impl Recording {
     }
 }
 
-/// Source and timestamp, if this is RTP (RFC 3550; distinguished from RTCP by RFC 5761, and from
-/// others by RFC 7983).
+/// Source and timestamp if the payload is RTP (RFC 3550). RFC 5761 distinguishes RTP from RTCP, and RFC 7983 from other
+/// protocols.
 fn rtp(payload: &[u8]) -> Option<(u32, u32)> {
     let header = payload.first_chunk::<12>()?;
     let is_rtp = (128..192).contains(&header[0]) && !(192..224).contains(&header[1]);

@@ -11,13 +11,14 @@ use super::{Impossible, Nanos, SECOND};
 pub struct Scenario {
     /// The network.
     pub setup: Setup,
-    /// Place of the server.
+    /// The location of the server.
     pub server: Server,
     /// Video to each viewer.
     pub video: Video,
     /// Uplink traffic of each viewer.
     pub uplink: Option<Periodic>,
-    /// Background stations, the last ones: they have only background traffic, with the access point.
+    /// Traffic of the background stations, which are the last stations. Each exchanges only background traffic with the
+    /// access point.
     pub background: Vec<Background>,
     /// Duration.
     pub lasting: Nanos,
@@ -61,13 +62,14 @@ impl Scenario {
         Ok(())
     }
 
-    /// Number of viewers, the first stations.
+    /// Number of viewers. They are the first stations.
     #[must_use]
     pub fn viewers(&self) -> usize {
         self.setup.stations.len() - self.others()
     }
 
-    /// Number of the other stations: the server's, if it has one, and those with background traffic.
+    /// Number of stations that are not viewers: the server's station, if it has one, and the stations with background
+    /// traffic.
     #[must_use]
     pub fn others(&self) -> usize {
         usize::from(self.server == Server::Station) + self.background.len()
@@ -87,7 +89,7 @@ impl Scenario {
         Network::new(self.setup.clone(), self.server, self.viewers(), seed)
     }
 
-    /// All traffic, with its times.
+    /// All packets of the scenario, with their times.
     #[must_use]
     pub fn streams(&self, seed: u64) -> Streams {
         let mut streams = Streams::default();
@@ -104,7 +106,7 @@ impl Scenario {
         streams
     }
 
-    /// Runs it; the same seed gives the same result.
+    /// Runs the scenario. The same seed gives the same result.
     ///
     /// # Errors
     /// Returns an error if the scenario is impossible.
@@ -117,22 +119,22 @@ impl Scenario {
     }
 }
 
-/// Results of a run. Delays are of packets down to all viewers together.
+/// Results of a run. Unless stated otherwise, delays are those of packets down to all viewers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Run {
     /// Duration.
     pub lasted: Nanos,
-    /// Numbers of packets, in the order of delivery.
+    /// Numbers of the delivered packets, in the order of delivery.
     pub packets: Vec<u64>,
     /// Delay of each of these packets from the server.
     pub delays: Vec<Nanos>,
     /// Delay of each of these packets from the access point's queue.
     pub delays_from_queue: Vec<Nanos>,
-    /// Complete frames: station and number, in the order of completion.
+    /// The complete frames (station and frame number), in the order of completion.
     pub whole: Vec<(usize, u32)>,
-    /// Delay of each complete frame, from the first packet sent to the last arrived.
+    /// Delay of each complete frame, from the sending of its first packet to the arrival of its last.
     pub frames: Vec<Nanos>,
-    /// Assembly delay of each complete frame, from the first packet arrived to the last.
+    /// Assembly delay of each complete frame, from the arrival of its first packet to the arrival of its last.
     pub assembly: Vec<Nanos>,
     /// Frames with a lost packet.
     pub broken_frames: u64,
@@ -150,7 +152,7 @@ pub struct Run {
     pub collided: Nanos,
     /// Number of collisions.
     pub collisions: u64,
-    /// Transmissions to several stations (OFDMA).
+    /// Number of transmissions to several stations (OFDMA).
     pub shared: u64,
     /// Bytes of delivered video.
     pub bytes: u64,
@@ -168,8 +170,8 @@ struct Progress {
     is_broken: bool,
 }
 
-/// Carries packets over a network until all are done, but at most for `lasting`. Packets are
-/// numbered from 0 on; stations from `viewers` on are background stations.
+/// Carries packets over a network, and records outcomes until `lasting`. The packets are numbered from 0 on. Stations
+/// from `viewers` on are not viewers.
 #[must_use]
 pub fn carry(
     mut network: Network,
@@ -212,7 +214,7 @@ struct Record {
     viewers: usize,
     /// By number.
     packets: Vec<Departure>,
-    /// By station and number.
+    /// The frames, by station and frame number.
     frames: Vec<Vec<Progress>>,
 }
 
@@ -311,7 +313,7 @@ fn note_sent(sent: &Sent, run: &mut Run) {
 }
 
 impl Scenario {
-    /// Puts all packets in this category.
+    /// Puts video and controllers' packets into this access category.
     #[must_use]
     pub fn all_in(mut self, category: Category) -> Scenario {
         self.video.category = category;

@@ -7,7 +7,7 @@ use super::{Impossible, MICROSECOND, Nanos};
 
 pub use openuvr_sim::medium::Direction;
 
-/// The access categories of EDCA, the most urgent first.
+/// The access categories of EDCA, from the most urgent to the least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     /// AC_VO.
@@ -21,7 +21,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// All categories, the most urgent first.
+    /// All categories, from the most urgent to the least.
     pub const ALL: [Category; 4] = [
         Category::Voice,
         Category::Video,
@@ -44,22 +44,22 @@ impl Category {
 /// Channel access parameters of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Slots of AIFS in addition to a SIFS.
+    /// Number of slots that AIFS adds to a SIFS.
     pub aifsn: u8,
     /// Initial contention window, in slots.
     pub cw_min: u32,
     /// Maximum contention window, in slots.
     pub cw_max: u32,
-    /// TXOP limit; `None`: one PPDU of any permitted duration.
+    /// TXOP limit. `None` allows one PPDU of any permitted duration.
     pub txop: Option<Nanos>,
 }
 
-/// Access by category, for the access point and for stations.
+/// Channel access parameters by category, for the access point and for stations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edca {
-    /// In the order of [`Category::ALL`].
+    /// The access point's parameters, in the order of [`Category::ALL`].
     pub access_point: [Access; 4],
-    /// The same for stations.
+    /// The stations' parameters, in the same order.
     pub station: [Access; 4],
 }
 
@@ -79,8 +79,7 @@ impl Edca {
         }
     }
 
-    /// Default parameters of access points (the comments in hostapd.conf, after table 9-155 of the
-    /// standard).
+    /// The default parameters of access points, from the comments in hostapd.conf (after table 9-155 of the standard).
     #[must_use]
     pub fn standard() -> Edca {
         let access = |aifsn, cw_min, cw_max, txop: Option<u64>| Access {
@@ -110,29 +109,29 @@ impl Edca {
 /// Delivery order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// On arrival of its own MPDU, regardless of earlier gaps.
+    /// A packet is delivered when its own MPDU arrives, regardless of gaps before it.
     PerMpdu,
-    /// In sending order, as a receiver passes packets to its applications.
+    /// Packets are delivered in sending order, as a receiver passes them to its applications.
     InOrder,
 }
 
 /// Delivery time of a received MPDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryTime {
-    /// At the end of the acknowledgement, as in the study.
+    /// The end of the acknowledgement, as in the study.
     Acknowledged,
-    /// At its own last bit.
+    /// The MPDU's own last bit.
     OwnEnd,
 }
 
 /// One station.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Station {
-    /// Losses of its channel, both ways.
+    /// Losses on the station's channel, in both directions.
     pub air: Air,
-    /// Rate control, both ways.
+    /// Rate control in both directions.
     pub rate: RateRule,
-    /// Spatial streams, both ways; `None`: those of the radios.
+    /// Number of spatial streams in both directions. `None` means that of the radios.
     pub streams: Option<u8>,
 }
 
@@ -141,34 +140,34 @@ pub struct Station {
 pub struct Setup {
     /// The radios.
     pub radio: Radio,
-    /// Overrides the radios' durations.
+    /// If set, these durations replace those of the radios.
     pub timing: Option<Timing>,
     /// The stations.
     pub stations: Vec<Station>,
     /// Channel access parameters.
     pub edca: Edca,
-    /// RTS threshold in bytes; `None`: never.
+    /// RTS threshold in bytes. `None` means that RTS is never sent.
     pub rts_above: Option<u32>,
-    /// Maximum number of MPDUs in a PPDU, and block acknowledgement window.
+    /// Maximum number of MPDUs in a PPDU. It is also the block acknowledgement window.
     pub max_ampdu: u32,
     /// Retry limit of an MPDU, and of an RTS.
     pub retry_limit: u8,
-    /// Queue limit of the access point in packets, over all stations.
+    /// Maximum number of packets queued at the access point, for all stations together.
     pub access_point_buffer: usize,
-    /// Queue limit of a station in packets.
+    /// Maximum number of packets queued at a station.
     pub station_buffer: usize,
     /// Delivery order.
     pub delivery: Delivery,
     /// Delivery time.
     pub moment: DeliveryTime,
-    /// Whether the contention window grows, as after a collision, if no MPDU of a PPDU was received.
+    /// Whether the contention window grows, as after a collision, if all MPDUs of a PPDU are lost.
     pub backs_off_when_all_lost: bool,
-    /// Whether the access point sends to several stations at once (OFDMA).
+    /// Whether the access point sends to several stations in one PPDU (OFDMA).
     pub ofdma: bool,
 }
 
 impl Setup {
-    /// One station, with the parameters of the study (its table 4).
+    /// A network with one station and the study's parameters (its table 4).
     #[must_use]
     pub fn paper() -> Setup {
         Setup {
@@ -192,7 +191,7 @@ impl Setup {
         }
     }
 
-    /// Durations in the network.
+    /// Durations of the network's frames.
     ///
     /// # Errors
     /// Returns an error if the setup is impossible.
@@ -244,7 +243,7 @@ impl Setup {
     /// Durations of the PPDUs to and from a station.
     ///
     /// # Errors
-    /// Returns an error if the radio is impossible.
+    /// Returns an error if the parameters of the radio are impossible.
     pub fn timing_with(&self, station: &Station) -> Result<Timing, Impossible> {
         if let Some(timing) = &self.timing {
             return Ok(timing.clone());
@@ -258,5 +257,5 @@ impl Setup {
     }
 }
 
-/// Maximum number of stations: the limit of a real access point.
+/// Maximum number of stations, as for a real access point.
 pub const MAX_STATIONS: usize = 128;

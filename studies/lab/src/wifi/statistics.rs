@@ -5,11 +5,11 @@
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half of its 95 % confidence interval (Student's t); `None` for a single run.
+    /// Half of the mean's 95 % confidence interval (Student's t). `None` for a single run.
     pub half: Option<f64>,
 }
 
-/// Quantiles 0.975 of Student's t by degrees of freedom, from 1 on.
+/// The 0.975 quantiles of Student's t, by degrees of freedom from 1 on.
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -17,7 +17,7 @@ const STUDENT: [f64; 30] = [
 ];
 
 impl Estimate {
-    /// From one value of each run, ignoring missing ones; `None` without any.
+    /// Computes the estimate from one value of each run. Missing values are ignored. `None` if there are no values.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Estimate> {
         let values: Vec<f64> = values.into_iter().flatten().collect();
@@ -29,7 +29,7 @@ impl Estimate {
             many => {
                 let squares = values.iter().map(|value| (value - mean).powi(2));
                 let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
-                // Beyond the table it equals the normal quantile to two digits.
+                // Beyond the table, the quantile lies between 1.96 and 2.04.
                 let student = STUDENT.get(many - 2).copied().unwrap_or(1.98);
                 Some(Estimate {
                     mean,
@@ -41,7 +41,7 @@ impl Estimate {
 }
 
 impl std::fmt::Display for Estimate {
-    /// Digits depend on the magnitude.
+    /// The formatter's precision is the number of decimals, 2 by default.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = f.precision().unwrap_or(2);
         write!(f, "{:.digits$}", self.mean)?;
@@ -61,7 +61,7 @@ mod tests {
         let values = [5.0, 6.0, 7.0, 8.0].map(Some);
         let Estimate { mean, half } = Estimate::of(values).unwrap();
         assert_eq!(mean, 6.5);
-        // 3.182 × 1.29099 / 2
+        // The half interval is 3.182 × 1.29099 / 2.
         assert!((half.unwrap() - 2.0540).abs() < 1e-3, "{half:?}");
         assert_eq!(Estimate::of([None]), None);
         assert_eq!(Estimate::of([Some(1.0), None]).unwrap().half, None);

@@ -1,4 +1,4 @@
-//! Repetition of scenarios with several seeds, and its statistics.
+//! Repeats scenarios with several seeds, and computes statistics over the runs.
 
 use openuvr_proto::quantile::at_share;
 
@@ -6,7 +6,7 @@ use super::scenario::{Run, Scenario};
 use super::statistics::Estimate;
 use super::{Impossible, Nanos, SECOND, milliseconds};
 
-/// Number of repetitions of a scenario, with seeds `seed`, `seed + 1`, …
+/// The repetitions of a scenario, with the seeds `seed`, `seed + 1`, …
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
     /// Number of runs.
@@ -15,30 +15,30 @@ pub struct Repetition {
     pub seed: u64,
 }
 
-/// Distribution over all runs, and the mean of the runs' means.
+/// The distribution of a quantity over all runs, and the mean of the runs' means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The mean, from the means of the runs.
+    /// The mean, estimated from the means of the runs.
     pub mean: Estimate,
     /// Number of values.
     pub count: usize,
-    /// The quantiles of [`SHARES`] over all values.
+    /// The quantiles at [`SHARES`], over all values.
     pub quantiles: [f64; SHARES.len()],
 }
 
-/// The computed quantiles; the first and the last are the extremes.
+/// The shares whose quantiles are computed. The first and the last are the extremes.
 pub const SHARES: [f64; 10] = [0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.9999, 1.0];
 
-/// Summary of several runs of a scenario; times in milliseconds.
+/// Summary of several runs of a scenario. Times are in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Delay of video packets from the server.
     pub packets: Option<Spread>,
     /// Delay of video packets from the access point's queue.
     pub packets_from_queue: Option<Spread>,
-    /// Delay of complete frames, from the first packet sent to the last delivered.
+    /// Delay of complete frames, from the sending of the first packet to the delivery of the last.
     pub frames: Option<Spread>,
-    /// Assembly delay of complete frames, from the first packet delivered to the last.
+    /// Assembly delay of complete frames, from the delivery of the first packet to the delivery of the last.
     pub assembly: Option<Spread>,
     /// Delay of the controllers' packets.
     pub uplink: Option<Spread>,
@@ -46,27 +46,27 @@ pub struct Summary {
     pub attempted: Option<Spread>,
     /// MPDUs delivered in a PPDU.
     pub delivered: Option<Spread>,
-    /// Airtime of the access point, from AIFS on, percent.
+    /// Airtime of the access point, including AIFS, in percent.
     pub down: Option<Estimate>,
-    /// Airtime of the stations, percent.
+    /// Airtime of the stations, in percent.
     pub up: Option<Estimate>,
-    /// Airtime of collisions, percent.
+    /// Airtime of collisions, in percent.
     pub collided: Option<Estimate>,
-    /// Mean queue length of the access point at packet arrivals.
+    /// Mean number of packets queued at the access point when a packet arrives.
     pub found: Option<Estimate>,
-    /// Share of packets that found a non-empty queue, percent.
+    /// Share of packets that found a non-empty queue, in percent.
     pub found_some: Option<Estimate>,
     /// Transmissions of the access point per second.
     pub transmissions: Option<Estimate>,
-    /// Share of the packets that were lost: refused or given up, percent.
+    /// Share of packets that were lost (refused or given up), in percent.
     pub lost: Option<Estimate>,
-    /// Share of incomplete frames, percent.
+    /// Share of incomplete frames, in percent.
     pub broken: Option<Estimate>,
-    /// Delivered video of all viewers together, in megabits per second.
+    /// Delivered video to all viewers together, in megabits per second.
     pub throughput: Option<Estimate>,
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfinished {
     /// The scenario is impossible.
@@ -78,7 +78,7 @@ pub enum Unfinished {
 }
 
 impl Repetition {
-    /// Runs a scenario repeatedly. `keep_going` is called before each run, and stops by returning false.
+    /// Runs a scenario repeatedly. `keep_going` is called before each run. If it returns false, the repetition stops.
     ///
     /// # Errors
     /// Returns an error if the scenario is impossible, or if `keep_going` has returned false.
@@ -90,7 +90,7 @@ impl Repetition {
         Ok(Summary::of(&self.runs(scenario, keep_going)?))
     }
 
-    /// Like [`Repetition::run`], but returns the runs, for data that a summary does not have.
+    /// Like [`Repetition::run`], but returns the runs themselves, for data that a summary lacks.
     ///
     /// # Errors
     /// As for [`Repetition::run`].
@@ -116,7 +116,7 @@ impl Repetition {
 }
 
 impl Summary {
-    /// From runs of one scenario.
+    /// Summarises runs of one scenario.
     #[must_use]
     pub fn of(runs: &[Run]) -> Summary {
         let times = |of: fn(&Run) -> &[Nanos]| Spread::of(runs, of, milliseconds);
@@ -187,7 +187,7 @@ impl Spread {
         })
     }
 
-    /// The quantile of a share that is in [`SHARES`]; NaN for others.
+    /// The quantile at a share, which must be in [`SHARES`]. NaN for other shares.
     #[must_use]
     pub fn at(&self, share: f64) -> f64 {
         let place = SHARES.iter().position(|known| *known == share);

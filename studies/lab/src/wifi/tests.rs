@@ -1,4 +1,4 @@
-//! The model against published figures, against another simulator, and for invariants.
+//! Compares the model with published figures and with another simulator, and tests its invariants.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "packets and nanoseconds of a test are few"

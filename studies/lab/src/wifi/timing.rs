@@ -1,18 +1,18 @@
 //! Durations of 802.11 frames in nanoseconds, for four profiles.
 //!
-//! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes; 21.3.4 preamble and 21.5
-//! rates of 802.11ac) and 802.11ax-2021 (27.3.11 preamble, 27.5 rates); the profile `paper` has the
-//! constants with which the benchmark of its study (374 µs for one packet) comes out exactly.
+//! Sources: IEEE Std 802.11-2020 (17.4.3 control frames, 9.3.1 their sizes; 21.3.4 preamble and 21.5 rates of 802.11ac)
+//! and 802.11ax-2021 (27.3.11 preamble, 27.5 rates). The profile `paper` has the constants that give exactly the
+//! benchmark of its study (374 µs for one packet).
 //!
-//! Not modelled: with the short guard interval an 802.11ac PPDU ends at a multiple of 4 µs, and a few
-//! combinations of its MCS, streams and width do not exist (21.5).
+//! Two properties of 802.11ac are not modelled: with the short guard interval, a PPDU ends at a multiple of 4 µs; and a
+//! few combinations of MCS, streams and width do not exist (21.5).
 
 use super::{Impossible, MICROSECOND, Nanos};
 
 /// Sets of constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Constants of the Unity Render Streaming study's simulator: longer than the standard's.
+    /// Constants of the Unity Render Streaming study's simulator. Its durations are longer than the standard's.
     Paper,
     /// 802.11ac (Wi-Fi 5), single-user PPDUs.
     VhtSu,
@@ -50,7 +50,7 @@ impl Profile {
         }
     }
 
-    /// A symbol without its guard interval.
+    /// Duration of a symbol without its guard interval.
     fn symbol(self) -> Nanos {
         match self {
             Profile::VhtSu => VHT_SYMBOL,
@@ -72,13 +72,13 @@ impl Profile {
 pub struct Radio {
     /// The constants.
     pub profile: Profile,
-    /// Modulation and coding, 0 to 11; 9 in 802.11ac, 13 in 802.11be.
+    /// Modulation and coding scheme, 0 to 11. The maximum is 9 in 802.11ac, and 13 in 802.11be.
     pub mcs: u8,
     /// Spatial streams.
     pub streams: u8,
     /// Width of the channel in MHz.
     pub width: u16,
-    /// Guard interval in nanoseconds: 800, 1600 or 3200; 400 or 800 in 802.11ac.
+    /// Guard interval in nanoseconds: 800, 1600 or 3200. In 802.11ac, 400 or 800.
     pub guard: u16,
 }
 
@@ -95,7 +95,7 @@ impl Default for Radio {
     }
 }
 
-/// Bits per symbol of one subcarrier, and code rate, by MCS.
+/// Bits per symbol of one subcarrier, and numerator and denominator of the code rate, by MCS.
 const MODULATIONS: [(u64, u64, u64); 14] = [
     (1, 1, 2),
     (2, 1, 2),
@@ -113,19 +113,19 @@ const MODULATIONS: [(u64, u64, u64); 14] = [
     (12, 5, 6),
 ];
 
-/// Data subcarriers by width in MHz.
+/// Number of data subcarriers by channel width in MHz.
 const WIDTHS: [(u16, u64); 5] = [(20, 234), (40, 468), (80, 980), (160, 1960), (320, 3920)];
 
-/// The same of 802.11ac, whose subcarriers are four times as wide (table 21-5).
+/// The same for 802.11ac, whose subcarriers are four times as wide (table 21-5).
 const VHT_WIDTHS: [(u16, u64); 4] = [(20, 52), (40, 108), (80, 234), (160, 468)];
 
-/// A symbol without its guard interval.
+/// Duration of a symbol without its guard interval.
 const SYMBOL: Nanos = 12_800;
 
-/// The same of 802.11ac.
+/// The same duration for 802.11ac.
 const VHT_SYMBOL: Nanos = 3_200;
 
-/// Durations on one channel.
+/// Durations of frames on one channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
     /// Short interframe space.
@@ -138,7 +138,7 @@ pub struct Timing {
     pub cts: Nanos,
     /// Block acknowledgement.
     pub block_ack: Nanos,
-    /// Acknowledgement of a single frame in a PPDU; `None`: a block acknowledgement, too.
+    /// Acknowledgement of a PPDU with a single frame. `None` if such a PPDU also gets a block acknowledgement.
     pub ack: Option<Nanos>,
     /// Preamble.
     pub preamble: Nanos,
@@ -146,22 +146,22 @@ pub struct Timing {
     pub symbol: Nanos,
     /// Overhead bits of a PPDU: service field and tail.
     pub around_bits: u64,
-    /// Overhead bits of an MPDU: delimiter, MAC header, checksum and the like.
+    /// Overhead bits of an MPDU, such as delimiter, MAC header and checksum.
     pub mpdu_bits: u64,
-    /// MPDUs are padded to a multiple of these bits.
+    /// The length of an MPDU is padded to a multiple of this number of bits.
     pub pad_bits: u64,
     /// Data bits per symbol, for each supported MCS.
     pub bits_per_symbol: Vec<u64>,
     /// Maximum duration of a PPDU.
     pub longest_ppdu: Nanos,
-    /// Data subcarriers and spatial streams, for OFDMA.
+    /// Number of data subcarriers and of spatial streams, for OFDMA.
     pub subcarriers: u64,
     /// See `subcarriers`.
     pub streams: u64,
 }
 
 impl Radio {
-    /// Durations for these radios.
+    /// Computes the durations for these radios.
     ///
     /// # Errors
     /// Returns an error with the valid values if no such radio exists.
@@ -197,18 +197,18 @@ impl Radio {
                 // At 24 Mb/s.
                 rts: control(160, 96, 6),
                 cts: control(112, 96, 6),
-                // 24 bytes, and a bitmap with at least one bit per frame of the window.
+                // The frame has 24 bytes and a bitmap with at least one bit for each MPDU of the window.
                 block_ack: control(192 + u64::from(self.window()), 96, 6),
                 ack: Some(control(112, 96, 6)),
                 preamble: self.preamble(),
                 symbol: self.profile.symbol() + Nanos::from(self.guard),
-                // The service field; 802.11ac: and the tail of one convolutional encoder.
+                // The service field, and in 802.11ac also the tail of one convolutional encoder.
                 around_bits: if self.profile == Profile::VhtSu {
                     16 + 6
                 } else {
                     16
                 },
-                // Delimiter 4, header 26, CCMP 16, LLC/SNAP 8, checksum 4 bytes.
+                // In bytes: delimiter 4, header 26, CCMP 16, LLC/SNAP 8, checksum 4.
                 mpdu_bits: 8 * (4 + 26 + 16 + 8 + 4),
                 pad_bits: 32,
                 bits_per_symbol,
@@ -229,7 +229,7 @@ impl Radio {
         }
     }
 
-    /// Checks whether such a radio exists; returns its data subcarriers.
+    /// Checks whether such a radio exists. Returns its number of data subcarriers.
     fn check(&self) -> Result<u64, Impossible> {
         let impossible = |what: String| Err(Impossible(what));
         let Radio {
@@ -278,15 +278,16 @@ impl Radio {
         }
     }
 
-    /// The preamble of a single-user PPDU: legacy preamble (20 µs) and its repetition (4, not in
-    /// 802.11ac), signal fields (802.11ac: VHT-SIG-A and VHT-SIG-B), and the training fields.
+    /// Duration of the preamble of a single-user PPDU: the legacy preamble (20 µs), its repetition (4 µs; not in
+    /// 802.11ac), the signal fields (in 802.11ac: VHT-SIG-A and VHT-SIG-B), and the training fields.
     fn preamble(&self) -> Nanos {
         let (repetition, signal) = match self.profile {
             Profile::VhtSu => (0, 8 + 4),
             Profile::Paper | Profile::HeSu => (4, 8),
             Profile::EhtSu => (4, 12),
         };
-        // 802.11ac: 4 µs. Else 2x HE-LTF with the guard interval; 4x with the long one.
+        // Duration of a training field: in 802.11ac, 4 µs; otherwise that of a 2x HE-LTF with the guard interval, or of
+        // a 4x HE-LTF with the long guard interval.
         let field = match (self.profile, self.guard) {
             (Profile::VhtSu, _) => VHT_SYMBOL + 800,
             (_, 3200) => SYMBOL + 3200,
@@ -295,7 +296,7 @@ impl Radio {
         (20 + repetition + signal + 4) * MICROSECOND + self.training_fields() * field
     }
 
-    /// Number of training fields after the short one (21.3.8.3.5 and 27.3.11.10).
+    /// Number of training fields that follow the short one (21.3.8.3.5 and 27.3.11.10).
     fn training_fields(&self) -> u64 {
         match self.streams {
             0..=2 => u64::from(self.streams),
@@ -307,14 +308,14 @@ impl Radio {
 }
 
 impl Timing {
-    /// Duration of a PPDU with `bits` bits of MPDUs, at this MCS.
+    /// Duration of a PPDU at this MCS. Its MPDUs have `bits` bits.
     #[must_use]
     pub fn ppdu(&self, bits: u64, mcs: u8) -> Nanos {
         let symbols = (self.around_bits + bits).div_ceil(self.bits_per_symbol[usize::from(mcs)]);
         self.preamble + symbols * self.symbol
     }
 
-    /// The bits of an MPDU with a packet of `bytes` bytes.
+    /// Number of bits of an MPDU with a packet of `bytes` bytes.
     #[must_use]
     pub fn mpdu(&self, bytes: u32) -> u64 {
         let bits = self.mpdu_bits + 8 * u64::from(bytes);
@@ -324,13 +325,13 @@ impl Timing {
         }
     }
 
-    /// Duration of RTS and CTS with a SIFS after each.
+    /// Duration of RTS and CTS, with a SIFS after each.
     #[must_use]
     pub fn reservation(&self) -> Nanos {
         self.rts + self.sifs + self.cts + self.sifs
     }
 
-    /// Duration of the acknowledgement of `mpdus` MPDUs.
+    /// Duration of the acknowledgement of a PPDU with `mpdus` MPDUs.
     #[must_use]
     pub fn acknowledgement(&self, mpdus: usize) -> Nanos {
         match self.ack {
@@ -339,8 +340,7 @@ impl Timing {
         }
     }
 
-    /// Minimum duration of a single packet: from the start of AIFS to the end of its
-    /// acknowledgement, without backoff.
+    /// Minimum duration of a single packet without backoff, from the start of AIFS to the end of the acknowledgement.
     #[must_use]
     pub fn single_packet(&self, bytes: u32, mcs: u8, aifsn: u8) -> Nanos {
         let aifs = self.aifs(aifsn);
@@ -355,12 +355,12 @@ impl Timing {
     }
 }
 
-/// Duration of a control frame of `bits` bits in the legacy format, with `per_symbol` bits per symbol.
+/// Duration of a control frame with `bits` bits in the legacy format, at `per_symbol` bits per symbol.
 pub(super) fn control(bits: u64, per_symbol: u64, tail: u64) -> Nanos {
     (20 + 4 * (16 + bits + tail).div_ceil(per_symbol)) * MICROSECOND
 }
 
-/// Data bits per symbol of a resource unit, at this MCS.
+/// Number of data bits per symbol of a resource unit, at this MCS.
 pub(super) fn part_rate(subcarriers: u64, streams: u64, mcs: u8) -> u64 {
     let (bits, num, den) = MODULATIONS[usize::from(mcs)];
     subcarriers * bits * streams * num / den
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_standard() {
-        // Table 27-111 and its neighbours, Mb/s at a guard interval of 0.8 µs.
+        // Rates in Mb/s from table 27-111 and its neighbours, at a guard interval of 0.8 µs.
         let rate = |mcs, streams, width, profile| {
             let radio = Radio {
                 profile,
@@ -400,7 +400,7 @@ mod tests {
         near(rate(11, 1, 80, Profile::HeSu), 600.4);
         near(rate(11, 2, 160, Profile::HeSu), 2401.9);
         near(rate(13, 2, 320, Profile::EhtSu), 5764.7);
-        // Tables 21-30 and following, at 0.8 µs.
+        // Rates from table 21-30 and the following tables, at a guard interval of 0.8 µs.
         near(rate(0, 1, 20, Profile::VhtSu), 6.5);
         near(rate(7, 2, 40, Profile::VhtSu), 270.0);
         near(rate(9, 1, 80, Profile::VhtSu), 390.0);
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(frames, [28_000, 28_000, 40_000]);
         assert_eq!(timing.preamble, 36_000 + 2 * 7_200);
         assert_eq!(timing.symbol, 13_600);
-        // Padded to four bytes: 58 of overhead and 101 make 160.
+        // 58 bytes of overhead and 101 bytes are padded to a multiple of four: 160 bytes.
         assert_eq!(timing.mpdu(101), 8 * 160);
     }
 
@@ -436,10 +436,10 @@ mod tests {
         assert_eq!([one.preamble, two.preamble], [40_000, 44_000]);
         assert_eq!(one.block_ack, 32_000);
         assert_eq!(radio(1).window(), 64);
-        // 433.3 and 866.7 Mb/s: 1560 and 3120 bits in 3.6 µs.
+        // The rates are 433.3 and 866.7 Mb/s: 1560 and 3120 bits in 3.6 µs.
         assert_eq!([&one, &two].map(|t| t.bits_per_symbol[9]), [1560, 3120]);
         assert_eq!([one.symbol, two.symbol], [3_600; 2]);
-        // 22 and 8 × 1560 bits.
+        // The PPDU has 22 bits and 8 × 1560 bits, which need 9 symbols.
         assert_eq!(one.ppdu(one.mpdu(1502), 9), 40_000 + 9 * 3_600);
     }
 

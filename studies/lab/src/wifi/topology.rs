@@ -1,29 +1,28 @@
-//! The topologies that the OpenUVR paper compares (section IV-B1), next to its figures: host and mobile device as peers, and
-//! both as stations of a router, where each datagram crosses the channel twice. Between them is a host that is wired to the
-//! router, which the paper does not have.
+//! The topologies that the OpenUVR paper compares (section IV-B1), next to its figures. In one, host and mobile device
+//! are peers. In the other, both are stations of a router, and each datagram crosses the channel twice. A third
+//! topology, which the paper does not have, lies in between: the host is wired to the router.
 //!
-//! Parameters of the paper: 802.11ac, 80 MHz, 867 Mb/s at the host (III-A2), which are MCS 9 and two
-//! streams at a short guard interval; 20 Mb/s (III-C1), 60 frames/s. Its mobile device is a Raspberry
-//! Pi 4 with one stream, 433.3 Mb/s (data sheet of its CYW43455). A frame of RGB has twice the data:
-//! "the latency can double" (IV-B1).
+//! Parameters of the paper: 802.11ac, 80 MHz, and 867 Mb/s at the host (III-A2), which means MCS 9 and two streams at a
+//! short guard interval; 20 Mb/s (III-C1); 60 frames/s. The paper's mobile device is a Raspberry Pi 4 with one stream,
+//! 433.3 Mb/s (data sheet of its CYW43455). An RGB frame has twice the data: "the latency can double" (IV-B1).
 //!
-//! The paper states neither the router nor the load of the 12 access points around it. The model's router has two streams
-//! and forwards at once, and there is no other network.
+//! The paper describes neither the router nor the load of the 12 access points around it. The model's router has two
+//! streams and forwards immediately, and there is no other network.
 
 use super::scenario::{Run, Scenario};
 use super::statistics::Estimate;
 use super::study::{Repetition, Summary, Unfinished};
 use super::{Impossible, Nanos, milliseconds, words};
 
-/// Words of all cases, which the user's follow.
+/// Words of all cases. The user's words follow them.
 ///
-/// Guesses: 1 % of the MPDUs are lost, as in the other studies. From OpenUVR itself: full datagrams
-/// (1400 bytes, and 28 of IP and UDP), each frame at once, the category video (the transport's DSCP
-/// is CS5), and the report on each frame (51 bytes in a message of 54 and a datagram of 94 bytes).
+/// A guess: 1 % of the MPDUs are lost, as in the other studies. The following words come from OpenUVR itself: datagrams
+/// are full (1400 bytes, and 28 of IP and UDP), each frame is sent at once in the category video (the transport's DSCP
+/// is CS5), and each frame is reported (51 bytes in a message of 54 and a datagram of 94 bytes).
 pub const WORDS: &str = "profile=vht-su mcs=9 streams=1 guard=400ns per=1% category=video batches=1 \
                          packet=1428 uplink=16667us,122";
 
-/// A way from the host to the mobile device.
+/// A path from the host to the mobile device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// The host is the device's access point.
@@ -35,7 +34,7 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// All topologies, in the order of their hops.
+    /// All topologies, in the order of their number of hops.
     pub const ALL: [Topology; 3] = [Topology::Peers, Topology::WiredRouter, Topology::Router];
 
     /// Its name.
@@ -59,7 +58,7 @@ impl Topology {
     }
 }
 
-/// The pictures' format, which sets the bitrate.
+/// The pictures' pixel format. It determines the bitrate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// 20 Mb/s.
@@ -100,13 +99,13 @@ pub struct Case {
     pub format: Format,
     /// The results.
     pub summary: Summary,
-    /// Mean frame delay of each run, milliseconds; `None`: no frame was complete.
+    /// Mean frame delay of each run in milliseconds. `None` if no frame was complete.
     pub frame_ms: Vec<Option<f64>>,
-    /// Airtime of all transmissions and collisions in each run, percent.
+    /// Airtime of all transmissions and collisions in each run, in percent.
     pub airtime: Vec<f64>,
 }
 
-/// A figure of the paper next to ours.
+/// A value of the paper next to ours.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Section or figure of the paper.
@@ -135,20 +134,20 @@ pub struct Table {
 /// Number of cases, each of which is repeated.
 pub const CASES: usize = Topology::ALL.len() * Format::ALL.len();
 
-/// Network transfer of HWA-GamingAnywhere, with a router and YUV (figure 6).
+/// Duration of HWA-GamingAnywhere's network transfer over a router with YUV (figure 6).
 const ROUTER_YUV_MS: f64 = 3.2;
 
-/// What peers save with YUV, and with RGB against YUV over the router (V-A2).
+/// Time that peers save compared with YUV over the router: first with YUV, then with RGB (V-A2).
 const SAVED_YUV_MS: f64 = 1.6;
 const SAVED_RGB_MS: f64 = 0.8;
 
 /// "P2P mode halves congestion on wireless channels" (IV-B1).
 const AIRTIME_TIMES: f64 = 2.0;
 
-/// The scenario of a case. `more` are further words, which take precedence.
+/// The scenario of a case. `more` contains further words, which take precedence.
 ///
 /// # Errors
-/// Returns an error if a word is invalid, or is one that the comparison sets itself.
+/// Returns an error if a word is invalid, or if the comparison itself sets this word.
 pub fn scenario(topology: Topology, format: Format, more: &str) -> Result<Scenario, Impossible> {
     for word in more.split_whitespace() {
         let name = word.split('=').next().unwrap_or_default();
@@ -162,8 +161,8 @@ pub fn scenario(topology: Topology, format: Format, more: &str) -> Result<Scenar
     words::parse(&format!("{WORDS} {topology} {format} {more}"))
 }
 
-/// Runs all cases. `keep_going` is called before each run with the name of the case, and stops by
-/// returning false.
+/// Runs all cases. Before each run, `keep_going` is called with the name of the case. If it returns false, the runs
+/// stop.
 ///
 /// # Errors
 /// Returns an error if a word of `more` is impossible, or if `keep_going` has returned false.
@@ -217,7 +216,7 @@ fn rows(cases: &[Case]) -> Vec<Row> {
         return Vec::new();
     };
     let frames = |case: &Case| Estimate::of(case.frame_ms.iter().copied());
-    // Runs with the same seed have the same traffic: the pairs count.
+    // Runs with the same seed have the same traffic, so they are compared in pairs.
     let saved = |case: &Case| {
         let pairs = router.frame_ms.iter().zip(&case.frame_ms);
         Estimate::of(pairs.map(|(router, peers)| Some((*router)? - (*peers)?)))

@@ -1,4 +1,4 @@
-//! Traffic generators: video in batches, controllers, and background traffic.
+//! Generates traffic: video in batches, controllers, and background traffic.
 
 use std::collections::VecDeque;
 
@@ -13,13 +13,13 @@ use super::{Impossible, MICROSECOND, MILLISECOND, Nanos, SECOND, nanos};
 pub struct Video {
     /// Frames per second.
     pub fps: f64,
-    /// Bits per second; all frames have equal size.
+    /// Bits per second. All frames have the same size.
     pub bitrate: u64,
     /// Bytes of a packet.
     pub packet: u32,
-    /// Interval from the start of a batch to that of the next.
+    /// Interval from the start of a batch to the start of the next batch.
     pub interval: Nanos,
-    /// Gap between two packets of a batch, at the server.
+    /// Gap between two packets of a batch at the server.
     pub gap: Nanos,
     /// Number of batches per frame.
     pub batches: Batches,
@@ -30,14 +30,14 @@ pub struct Video {
 /// Number of batches per frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batches {
-    /// Uniform from 1 to this; 0: up to the number that fits between two frames.
+    /// Uniformly distributed from 1 to this number. 0 stands for the number of batches that fit between two frames.
     UpTo(u32),
     /// Constant.
     Exactly(u32),
 }
 
 impl Default for Video {
-    /// 60 frames per second at 50 Mb/s, in up to three batches 5.56 ms apart.
+    /// The study's stream: 60 frames per second at 50 Mb/s, in up to three batches at intervals of 5.56 ms.
     fn default() -> Video {
         Video {
             fps: 60.0,
@@ -51,7 +51,7 @@ impl Default for Video {
     }
 }
 
-/// Periodic packets of one size: a controller.
+/// A controller: it sends packets of one size periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Periodic {
     /// Period.
@@ -72,7 +72,7 @@ impl Default for Periodic {
     }
 }
 
-/// Background traffic: a Poisson process of packets.
+/// Background traffic: packets as a Poisson process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Background {
     /// Bits per second.
@@ -85,27 +85,27 @@ pub struct Background {
     pub category: Category,
 }
 
-/// A packet at its sender.
+/// A packet with its send time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
     /// Send time.
     pub at: Nanos,
-    /// The packet; its number counts all packets of the streams.
+    /// The packet. Its `id` counts all packets of the streams.
     pub offer: Offer,
-    /// Its video frame, if any.
+    /// The video frame that the packet belongs to, if any.
     pub frame: Option<Frame>,
 }
 
-/// The frame of a packet.
+/// The video frame of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Number of the frame at its station, from 0.
+    /// Number of the frame among those of its station, from 0 on.
     pub number: u32,
-    /// Number of packets of the frame.
+    /// Number of packets in the frame.
     pub packets: u32,
 }
 
-/// An endless sequence of packets of several senders in time order.
+/// An endless sequence of the packets of several senders, in the order of their times.
 #[derive(Debug, Clone, Default)]
 pub struct Streams {
     sources: Vec<(Source, Departure)>,
@@ -123,12 +123,12 @@ struct Source {
 enum Kind {
     Video {
         video: Video,
-        /// Phase and period of frames; not rounded, so that 60 per second are exact.
+        /// Start of the first frame. It is not rounded, so that 60 frames per second are exact.
         origin: f64,
         next_frame: u32,
-        /// Earliest start of the next batch.
+        /// Earliest time at which the sender can send the next packet.
         free: Nanos,
-        /// Remaining packets of a frame.
+        /// Remaining packets of the current frame.
         packets: VecDeque<(Nanos, Frame)>,
     },
     Periodic {
@@ -173,7 +173,7 @@ impl Video {
         Ok(())
     }
 
-    /// Packets of a frame.
+    /// Number of packets in a frame.
     #[must_use]
     pub fn packets(&self) -> u64 {
         nanos((self.frame_bytes() / f64::from(self.packet)).ceil()).max(1)
@@ -184,7 +184,7 @@ impl Video {
     }
 }
 
-/// Maximum number of packets per frame: about 1 GB.
+/// Maximum number of packets per frame, about 1 GB.
 const MOST_PACKETS: u64 = 1 << 20;
 
 impl Background {
@@ -203,7 +203,7 @@ impl Background {
 }
 
 impl Streams {
-    /// Adds a video stream to a station; its first frame starts within a frame period.
+    /// Adds a video stream to a station. Its first frame starts within the first frame period.
     pub fn video(&mut self, video: Video, station: usize, seed: u64) {
         let mut random = Random::new(seed, 6 << 32 | station as u64);
         let origin = random.unit() * SECOND as f64 / video.fps;
@@ -217,7 +217,7 @@ impl Streams {
         self.add(kind, station, random);
     }
 
-    /// Adds a station's controller; its first packet is sent within a period.
+    /// Adds a station's controller. It sends its first packet within the first period.
     pub fn periodic(&mut self, periodic: Periodic, station: usize, seed: u64) {
         let mut random = Random::new(seed, 7 << 32 | station as u64);
         let next = nanos(random.unit() * periodic.period as f64);
@@ -258,9 +258,9 @@ impl Streams {
 impl Iterator for Streams {
     type Item = Departure;
 
-    /// The next packet; `None` without senders.
+    /// The next packet, or `None` if there are no senders.
     fn next(&mut self) -> Option<Departure> {
-        // Of simultaneous packets, the first sender's.
+        // Of several simultaneous packets, this takes that of the sender that was added first.
         let (source, next) = self.sources.iter_mut().min_by_key(|(_, next)| next.at)?;
         let mut departure = *next;
         *next = source.next();
@@ -323,7 +323,7 @@ impl Source {
 }
 
 impl Video {
-    /// The packets of a frame with their times; returns when the sender is free again.
+    /// Appends the packets of a frame with their times. Returns the time at which the sender is free again.
     fn batch(
         &self,
         begins: f64,
@@ -351,7 +351,7 @@ impl Video {
         let begins = nanos(begins);
         for packet in 0..packets {
             let (batch, place) = (packet / in_batch, packet % in_batch);
-            // A batch waits for the end of the previous one.
+            // A batch waits until the previous batch has ended.
             let due = begins + batch * self.interval + place * self.gap;
             let at = due.max(free);
             free = at + self.gap;
@@ -361,7 +361,7 @@ impl Video {
     }
 }
 
-/// Converts the study's milliseconds.
+/// Converts the study's milliseconds to nanoseconds.
 #[must_use]
 pub fn interval(milliseconds: f64) -> Nanos {
     nanos(milliseconds * MILLISECOND as f64)
@@ -384,7 +384,7 @@ mod tests {
         let all = departures(Video::default(), 20);
         let frames = all.last().unwrap().frame.unwrap().number + 1;
         assert!((1199..=1201).contains(&frames), "{frames}");
-        // 84 packets of 1243 bytes: slightly more than 104 167 bytes.
+        // The frame has 84 packets of 1243 bytes, which is slightly more than 104 167 bytes.
         let first = &all[..84];
         assert!(first.iter().all(|d| d.frame == first[0].frame));
         assert_eq!(first[0].frame.unwrap().packets, 84);

@@ -1,5 +1,5 @@
-//! The text form of a scenario, such as `profile=he-su mcs=9 stations=4 per=1% background=20M`;
-//! defaults are those of the Unity Render Streaming study.
+//! The text form of a scenario, such as `profile=he-su mcs=9 stations=4 per=1% background=20M`. The defaults are those
+//! of the Unity Render Streaming study.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use super::timing::Profile;
 use super::traffic::{Background, Batches, Periodic};
 use super::{Impossible, MILLISECOND, Nanos};
 
-/// A scenario during parsing: stations are added at the end.
+/// A scenario while it is being parsed. The stations are added at the end.
 struct Draft {
     scenario: Scenario,
     viewers: usize,
@@ -26,7 +26,7 @@ struct Draft {
     hops: u8,
     server_streams: Option<u8>,
     air: Air,
-    /// The SNR of the last viewer, if different.
+    /// The SNR of the last viewer, if it differs from that of the others.
     far: Option<f64>,
     rate: RateRule,
 }
@@ -39,10 +39,10 @@ struct Word {
     set: fn(&mut Draft, &str) -> Result<(), String>,
 }
 
-/// Parses a scenario; words are separated by spaces or new lines.
+/// Parses a scenario. Spaces or new lines separate the words.
 ///
 /// # Errors
-/// Returns the invalid word, with the valid ones, or the reason why the scenario is impossible.
+/// Returns an error that names the invalid word and the valid ones, or the reason why the scenario is impossible.
 pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     let mut draft = Draft {
         scenario: Scenario::paper(),
@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     };
     let wrong = |word: &str, why: String| Impossible(format!("{word}: {why}"));
     let words: Vec<&str> = text.split_whitespace().collect();
-    // The profile first: it sets defaults that other words change.
+    // Apply the profile first, because it sets defaults that other words change.
     let (first, rest): (Vec<&str>, Vec<&str>) =
         words.iter().partition(|word| word.starts_with("profile="));
     for word in first.into_iter().chain(rest) {
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
     Ok(scenario)
 }
 
-/// All words with their meaning, one per line.
+/// All words with their meanings, one word per line.
 #[must_use]
 pub fn help() -> String {
     let mut text = String::new();
@@ -126,7 +126,7 @@ impl Draft {
             let near = last.air.signal.unwrap_or(STEADY);
             last.air.signal = Some(Signal { mean, ..near });
         }
-        // The server's station and those with background traffic have the SNR of the first.
+        // The server's station and the stations with background traffic have the SNR of the first viewer.
         let other = scenario.setup.stations.first().cloned();
         if scenario.server == Server::Station {
             let server = other.clone().map(|station| Station {

@@ -33,7 +33,7 @@ pub struct Options {
     rate: f64,
 }
 
-/// A message: its intended and its actual send time, in nanoseconds of CLOCK_MONOTONIC.
+/// A message with its intended and its actual send time, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub intended: u64,
@@ -109,7 +109,7 @@ impl Options {
         options
     }
 
-    /// Messages of each pair.
+    /// Number of messages of each pair.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.samples / self.pairs as u64
@@ -123,7 +123,7 @@ impl Options {
     }
 }
 
-/// The file's header without the counts.
+/// The header of the sample file, without the counts.
 pub struct Samples {
     head: &'static mut [u8],
 }
@@ -136,7 +136,7 @@ pub struct Records {
 }
 
 impl Samples {
-    /// Creates the file, and splits it by pair.
+    /// Creates the file, and divides it among the pairs.
     #[must_use]
     pub fn create(options: &Options, name: &str) -> (Samples, Vec<Records>) {
         let each = options.capacity() as usize * RECORD;
@@ -154,9 +154,9 @@ impl Samples {
         let bytes =
             mapped.unwrap_or_else(|error| fail(&format!("cannot write {}: {error}", options.out)));
         let (header, records) = bytes.split_at_mut(HEADER);
-        // Prefault and lock all pages: a later page fault would be measured as latency.
+        // Prefault and lock all pages, because a later page fault would be measured as latency.
         records.fill(0);
-        // Without the privilege, pages may be evicted; that is acceptable.
+        // Locking needs a privilege. Without it, pages may be evicted, which is acceptable.
         let _ = mlockall(MlockAllFlags::CURRENT);
         let (head, counts) = header.split_at_mut(COUNTS);
         let pairs = counts

@@ -1,9 +1,9 @@
-//! The mapping of the sample file.
+//! Maps the sample file into memory.
 
 use std::fs::File;
 use std::io;
 
-/// Maps a whole file for the lifetime of the program.
+/// Maps the whole file for the lifetime of the program.
 pub(crate) fn map(file: &File) -> io::Result<&'static mut [u8]> {
     let mut options = memmap2::MmapOptions::new();
     options.populate();

@@ -11,16 +11,17 @@ use openuvr_lab::jitter::samples::Samples;
 use super::INCOMPLETE;
 use super::study;
 
-/// Analyse sample files: percentiles from both reference times, and outliers.
+/// Analyse sample files: percentiles relative to both reference times, and outliers.
 ///
-/// The file comes from a probe (see studies/probes/README.md for its format). A truncated file is read up
-/// to its end, and the exit code reports it.
+/// A probe writes such a file; studies/probes/README.md describes the format. A truncated file is read up to its end,
+/// and the exit code reports the truncation.
 #[derive(clap::Args, Debug)]
 pub(super) struct AnalyseArgs {
     /// The samples
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The log of the JVM, written with -Xlog:gc*,safepoint:file=FILE:tn: its pauses are matched with the samples
+    /// The log of the JVM, written with -Xlog:gc*,safepoint:file=FILE:tn. The pauses in the log are matched with the
+    /// samples
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Write the results into this folder

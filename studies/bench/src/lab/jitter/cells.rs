@@ -6,19 +6,19 @@ use clap::ValueEnum;
 use openuvr_lab::jitter::samples::Pattern;
 use serde::{Deserialize, Serialize};
 
-/// Messaging runtimes; each is a program of `studies/probes/`.
+/// Messaging runtimes. `studies/probes/` has a program for each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Runtime {
-    /// C++ threads: mutex and condition variable.
+    /// C++ threads with a mutex and a condition variable.
     Pthread,
     /// C++ Actor Framework.
     Caf,
-    /// Rust threads: channels of the standard library.
+    /// Rust threads with channels of the standard library.
     Std,
     /// Tasks of tokio.
     Tokio,
-    /// Java threads: a monitor.
+    /// Java threads with a monitor.
     Java,
     /// Pekko actors on the JVM.
     Pekko,
@@ -50,7 +50,7 @@ impl Runtime {
     }
 }
 
-/// How the threads are scheduled (sched(7)).
+/// The threads' scheduling policy (sched(7)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Policy {
@@ -129,7 +129,7 @@ pub(super) struct Cell {
     pub(super) collector: Option<Collector>,
 }
 
-/// Such as `pthread/ping-pong/other` and `pekko/flood/rr/g1`.
+/// Formats the cell's name, such as `pthread/ping-pong/other` or `pekko/flood/rr/g1`.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (runtime, pattern) = (self.runtime.name(), self.pattern.name());
@@ -141,9 +141,8 @@ impl fmt::Display for Cell {
     }
 }
 
-/// All cells: every runtime with every policy, ping-pong and paced; every runtime flooded; and
-/// every collector with the policies of the slides, ping-pong and flooded. Cells that do not
-/// compare collectors use G1, the JVM's default.
+/// All cells: ping-pong and paced, every runtime with every policy; flood, every runtime; ping-pong and flood, every
+/// collector with the policies of the slides. Cells that do not compare collectors use G1, the JVM's default.
 pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     let cell = |runtime: Runtime, pattern, policy| Cell {
@@ -172,8 +171,8 @@ pub(super) fn all() -> Vec<Cell> {
 }
 
 impl Cell {
-    /// Whether a quick study includes it: each runtime with each pattern, each collector, each
-    /// policy for threads, and all cells of the slides. The others exercise no further code.
+    /// Whether a quick study includes this cell. It includes each runtime with each pattern, each collector, each
+    /// policy for threads, and all cells of the slides. The other cells exercise no further code.
     pub(super) fn is_in_quick(&self) -> bool {
         let Cell {
             runtime,
@@ -201,7 +200,7 @@ impl Cell {
 mod tests {
     use super::*;
 
-    /// The cells of the slides' two tables, all of ping-pong: runtime, policy, collector.
+    /// The cells of the slides' two tables (runtime, policy, collector). All have the ping-pong pattern.
     const SLIDES: [[&str; 3]; 11] = [
         ["java", "other", ""],
         ["pthread", "other", ""],

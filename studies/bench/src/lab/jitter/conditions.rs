@@ -1,4 +1,4 @@
-//! The machine's conditions during the measurement, without which figures are meaningless.
+//! The machine's conditions during the measurement. Without them, latency figures are meaningless.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -15,28 +15,28 @@ use rustix::time::{ClockId, Timespec};
 use serde::{Deserialize, Serialize};
 
 const NANOS: u64 = 1_000_000_000;
-/// Wake-up period of the floor's thread: `cyclictest`'s default.
+/// Wake-up period of the thread that measures the floor: `cyclictest`'s default.
 const EVERY: u64 = 1_000_000;
 
 /// Conditions shared by all cells of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Conditions {
-    /// From `uname -v`, which names PREEMPT_RT or PREEMPT_DYNAMIC.
+    /// The kernel's version from `uname -v`, which includes PREEMPT_RT or PREEMPT_DYNAMIC.
     pub(super) kernel: String,
     /// Whether the kernel has the RT patch (`/sys/kernel/realtime`).
     pub(super) real_time_kernel: bool,
-    /// Budget of real-time threads per period, µs; -1: unlimited.
+    /// Budget of real-time threads in each period, µs. -1 means unlimited.
     pub(super) throttled_to_us: Option<i64>,
     pub(super) throttling_period_us: Option<i64>,
     /// Wake-up latency of a thread that sleeps until absolute times, ns.
     pub(super) floor: Summary,
-    /// The policy of its thread.
+    /// The scheduling policy of this thread.
     pub(super) floor_policy: String,
 }
 
 impl Conditions {
-    /// Reads the conditions, and measures the floor for `lasting`: after a sleep, no message can be faster on this machine.
-    /// Its samples are stored in `scratch` meanwhile.
+    /// Reads the conditions, and measures the floor for `lasting`. The floor is a timer's wake-up latency. No message
+    /// that wakes a sleeping thread can be faster on this machine. The samples are temporarily stored in `scratch`.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -84,8 +84,8 @@ impl Conditions {
     }
 }
 
-/// Sleeps until absolute times in a thread of the highest permitted priority, and stamps each
-/// wake-up: `cyclictest` with our own clock and format.
+/// Sleeps until absolute times in a thread of the highest permitted priority, and records the time of each wake-up.
+/// This is `cyclictest` with our own clock and file format.
 fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
     let count = u64::try_from(lasting.as_nanos())? / EVERY;
     let scheduler = Scheduler::new();
@@ -98,7 +98,7 @@ fn floor(lasting: Duration, scratch: &Path) -> Result<(Summary, String)> {
                 tv_sec: (intended / NANOS).cast_signed(),
                 tv_nsec: (intended % NANOS).cast_signed(),
             };
-            // Interrupted by a signal: sleep again.
+            // If a signal interrupts the sleep, sleep again.
             while clock_nanosleep_absolute(ClockId::Monotonic, &at).is_err() {}
             samples.push(Sample {
                 intended,

@@ -23,24 +23,26 @@ use super::conditions::Conditions;
 use super::sys::{self, Scheduling};
 use crate::machine::{Load, policies};
 
-/// The priority of FIFO and RR. It is in the middle, so that there is room on both sides (sched(7)).
+/// The priority for FIFO and RR. It is in the middle of the range, so that other threads can have a higher or a lower
+/// priority (sched(7)).
 const PRIORITY: u32 = 50;
-/// The period of SCHED_DEADLINE, and the maximum budget per thread.
+/// The period of SCHED_DEADLINE, and the maximum budget of each thread in a period.
 const PERIOD: Duration = Duration::from_millis(1);
 const MOST_OF_PERIOD: Duration = Duration::from_micros(300);
 /// The total utilisation of threads under SCHED_DEADLINE, as a share of all cores. The kernel refuses more than
 /// 0.95 (`sched_rt_runtime_us` of `sched_rt_period_us`).
 const OF_ALL_CORES: f64 = 0.8;
-/// Timeout of a probe's start: a JVM on a busy machine.
+/// Timeout of a probe's start. On a busy machine, a JVM takes long to start.
 const READY: Duration = Duration::from_secs(30);
-/// Polling interval of a running probe.
+/// Interval at which a running probe is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Sizes of the cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) pairs: u32,
-    /// Number of samples over all pairs. Floods have a tenth, because a whole flood may be queued.
+    /// Number of samples over all pairs. A flood has a tenth of it, because all messages of a flood may be queued at
+    /// once.
     pub(super) samples: u64,
     /// Messages per second of a paced pair.
     pub(super) rate: f64,
@@ -68,20 +70,20 @@ impl Size {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) cell: String,
-    /// The probe with its options, and the JVM.
+    /// The command line: the probe with its options, and the JVM.
     pub(super) command: String,
     pub(super) jvm: Option<String>,
-    /// Scheduling policies of its threads, and the number of threads with each.
+    /// The scheduling policies of the probe's threads, and the number of threads with each policy.
     pub(super) policies: BTreeMap<String, usize>,
-    /// Timer slack of its first thread, ns; `None`: unknown.
+    /// Timer slack of the probe's first thread in ns, or `None` if it could not be read.
     pub(super) timer_slack_ns: Option<u64>,
-    /// Cores used by other processes meanwhile, and the stolen share.
+    /// Cores used by other processes during the measurement; and cores given to other guests by the hypervisor.
     pub(super) other_cores: f64,
     pub(super) stolen_cores: f64,
     pub(super) conditions: Conditions,
     pub(super) quick: bool,
     pub(super) analysis: Analysis,
-    /// Why it is incomplete, if it is.
+    /// The reason why the measurement is incomplete, or `None` if it is complete.
     pub(super) error: Option<String>,
 }
 
@@ -92,10 +94,10 @@ pub(super) enum Outcome {
     Skipped(String),
 }
 
-/// The probes' folders and JVMs.
+/// The probes' folder, and the JVMs found.
 pub(super) struct Probes {
     folder: PathBuf,
-    /// Folder of unread samples: in memory, where available.
+    /// Folder for samples that have not been read yet. It is in memory if /dev/shm exists.
     scratch: TempDir,
     jvms: BTreeMap<Collector, Result<(PathBuf, String), String>>,
 }
@@ -121,7 +123,7 @@ impl Probes {
         })
     }
 
-    /// Folder of unread samples.
+    /// Folder for samples that have not been read yet.
     pub(super) fn scratch(&self) -> &Path {
         self.scratch.path()
     }
@@ -129,7 +131,7 @@ impl Probes {
     /// Runs one cell.
     ///
     /// # Errors
-    /// Returns the reason if there is no measurement at all.
+    /// Returns the reason if the cell has no measurement at all.
     pub(super) fn run(
         &mut self,
         cell: Cell,
@@ -182,7 +184,7 @@ impl Probes {
         })))
     }
 
-    /// The command line of a cell, as in [`Measured`]; `None` if a prerequisite is missing.
+    /// The command line of a cell in the form that [`Measured`] stores. `None` if a prerequisite is missing.
     pub(super) fn line(&mut self, cell: Cell, size: &Size) -> Option<String> {
         let (command, _) = self.whole_command(cell, size).ok()?;
         Some(self.shown(&command))
@@ -212,7 +214,7 @@ impl Probes {
         Ok((command, jvm))
     }
 
-    /// Runs a ready probe to its end.
+    /// Waits until a probe is ready, and runs it to its end.
     fn go(
         &self,
         child: &mut Child,
@@ -241,7 +243,7 @@ impl Probes {
         let mut stdin = child
             .stdin()
             .ok_or_else(|| anyhow!("the probe has no input"))?;
-        // A probe that died meanwhile is detected below.
+        // If the probe has died, the code below detects it.
         let _ = stdin.write_all(b"go\n");
         let until = clock::now() + limit;
         let why = loop {
@@ -254,7 +256,8 @@ impl Probes {
                 _ => {}
             }
             let now = policies(child.id());
-            // Threads start later, and are gone at the end.
+            // Some threads start only now, and at the end all threads exit. Keep the policies of the largest number of
+            // threads.
             if now.values().sum::<usize>() >= running.policies.values().sum() {
                 running.policies = now;
             }
@@ -316,7 +319,7 @@ impl Probes {
             Pattern::PingPong | Pattern::Paced => 256,
         };
         command.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]);
-        // ZGC and Shenandoah were experimental in the last JVMs with CMS.
+        // In the last JVM versions with CMS, ZGC and Shenandoah were still experimental.
         command.args(["-XX:+UnlockExperimentalVMOptions", collector.option()]);
         command.arg(format!("-Xlog:gc*,safepoint:file={}:tn", log.display()));
         let path = format!("{0}:{0}/lib/*", classes.display());
@@ -324,8 +327,8 @@ impl Probes {
         Ok((command, Some(version)))
     }
 
-    /// The first JVM that has a collector. Those in the probes' folder come first, because the JVM there has all collectors
-    /// of the slides, so that nothing else differs.
+    /// The first JVM that supports the collector. JVMs in the probes' folder come first: the JVM there has all
+    /// collectors of the slides, so these cells differ only in the collector.
     fn jvm(&mut self, collector: Collector) -> Result<(PathBuf, String), String> {
         if let Some(known) = self.jvms.get(&collector) {
             return known.clone();
@@ -361,7 +364,7 @@ impl Probes {
         found
     }
 
-    /// The command without this machine's paths.
+    /// The command without the paths of this machine.
     fn shown(&self, command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<String> = words
@@ -386,7 +389,7 @@ enum ProbeRun {
     Refused(String),
 }
 
-/// Why a measurement is incomplete.
+/// The reason why a measurement is incomplete, or `None` if it is complete.
 fn fault(analysis: &Analysis) -> Option<String> {
     match analysis {
         Analysis { missing: 1.., .. } => Some(format!("{} samples are missing", analysis.missing)),
@@ -398,7 +401,7 @@ fn fault(analysis: &Analysis) -> Option<String> {
     }
 }
 
-/// The lines of its output. The channel closes at its end. There is one line.
+/// The lines of a probe's output. A probe writes one line, `ready`. The channel closes when the output closes.
 fn lines(child: &mut Child) -> Result<Receiver<String>> {
     let output = child
         .stdout()
@@ -409,7 +412,7 @@ fn lines(child: &mut Child) -> Result<Receiver<String>> {
         .spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             for line in lines {
-                // Fails only if the receiver is gone.
+                // Fails only if the receiver no longer exists.
                 let _ = sender.send(line);
             }
         })?;

@@ -1,4 +1,4 @@
-//! Measured cells, one file each, which persist if a later cell fails.
+//! Stores each measured cell in its own file, so that it persists if a later cell fails.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ impl Store {
             .with_context(|| format!("can't write {}", path.display()))
     }
 
-    /// Whether there is a complete cell measured by this command line.
+    /// Whether the folder has this cell, complete and measured by this command line.
     pub(super) fn has(&self, cell: Cell, line: Option<&str>) -> bool {
         let bytes = std::fs::read(self.file(&cell.to_string()));
         let kept = bytes

@@ -34,7 +34,7 @@ const CELL_HEADS: [&str; 19] = [
     "stolen of them",
 ];
 
-/// Columns on the terminal.
+/// The columns shown on the terminal.
 const SHOWN: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 9, 11, 17];
 
 /// Writes the folder, and prints the table of all cells.
@@ -114,7 +114,7 @@ fn distributions(folder: &Folder, all: &[(&str, &Analysis)]) -> Result<()> {
     )
 }
 
-/// The machine's conditions over all cells, which may come from several runs.
+/// Describes the machine's conditions during all cells, which may come from several runs.
 fn meanwhile(all: &[Measured]) -> String {
     let range = |of: &dyn Fn(&Measured) -> f64| {
         let values = all.iter().map(of);
@@ -175,7 +175,7 @@ fn row(cell: &Measured) -> Vec<String> {
     ]
 }
 
-/// Without the long data, which is in CSV files.
+/// The cell without its large data, which CSV files contain.
 fn as_json(cell: &Measured) -> Value {
     let mut value = json!(cell);
     if let Some(analysis) = value.get_mut("analysis") {
@@ -209,7 +209,7 @@ const FILE_HEADS: [&str; 9] = [
     "99.99 %, µs",
 ];
 
-/// The table of the analysed files, a row per reference time.
+/// The table of the analysed files, with one row for each reference time.
 fn file_rows(all: &[(String, Analysis)]) -> Vec<Vec<String>> {
     let row = |file: &str, clock: &str, summary: &Summary| {
         let maybe = |value: Option<f64>| value.map_or("–".to_owned(), micros);
@@ -276,7 +276,7 @@ pub(super) fn print_files(all: &[(String, Analysis)]) {
     print_table(&OUTLIER_HEADS, &outlier_rows(all));
 }
 
-/// The result file of analysed sample files, and the tables.
+/// Writes the tables and the result file of analysed sample files.
 pub(super) fn write_files(out: &Path, all: &[(String, Analysis)]) -> Result<()> {
     let mut folder = Folder::make(out, "samples")?;
     folder.csv("latency.csv", &FILE_HEADS, file_rows(all))?;

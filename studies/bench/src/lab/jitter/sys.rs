@@ -1,10 +1,10 @@
-//! The scheduling of threads of other processes.
+//! Sets the scheduling of other processes' threads.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::time::Duration;
 
-/// `struct sched_attr` of sched_setattr(2), its first version.
+/// The first version of `struct sched_attr` of sched_setattr(2).
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -18,11 +18,11 @@ struct Attributes {
     period: u64,
 }
 
-/// SCHED_FLAG_RESET_ON_FORK: children of such a thread are SCHED_OTHER. Without it, a thread under SCHED_DEADLINE cannot
-/// create threads.
+/// SCHED_FLAG_RESET_ON_FORK: threads and processes that the thread creates are SCHED_OTHER. Without this flag, a thread
+/// under SCHED_DEADLINE cannot create threads.
 const RESET_ON_FORK: u64 = 1;
 
-/// Scheduling of a thread.
+/// A real-time scheduling policy with its parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scheduling {
     Fifo(u32),

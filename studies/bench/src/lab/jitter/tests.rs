@@ -1,5 +1,5 @@
-//! Tests of the command, from its arguments to its folder. Probes are scripts that copy a prepared
-//! file, and one built from studies/probes/cpp.
+//! Tests of the whole command, from its arguments to its output folder. The probes are scripts that copy a prepared
+//! file, and one program built from studies/probes/cpp.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ struct Program {
     jitter: JitterArgs,
 }
 
-/// A folder for probes, and one for the study, removed on drop.
+/// A temporary folder with subfolders for the probes and for the study.
 struct Scratch(TempDir);
 
 impl Scratch {
@@ -36,7 +36,7 @@ impl Scratch {
         std::fs::read_to_string(self.out().join(name)).unwrap()
     }
 
-    /// A probe that writes these samples and then runs `ends`.
+    /// Creates a probe that writes these samples and then runs the shell command `ends`.
     fn probe(&self, name: &str, all: &[Sample], ends: &str) {
         let (program, file) = (
             self.0.path().join("probes").join(name),

@@ -1,4 +1,4 @@
-//! Generated captures of known content.
+//! Generates captures with known content.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,4 +1,4 @@
-//! The analysis as tables and as data.
+//! Writes the analysis as tables and as JSON.
 
 use anyhow::Result;
 use openuvr_lab::traffic::distribution::Distribution;
@@ -17,7 +17,7 @@ type Rows = Vec<Vec<String>>;
 /// Nanoseconds of a millisecond.
 pub(super) const MS: f64 = 1e6;
 
-/// The tables of one capture.
+/// Writes and prints the tables of one capture.
 pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: bool) -> Result<()> {
     let analysis = &capture.analysis;
     let name = |name: &str| file(name, capture, is_one_of_two);
@@ -72,7 +72,7 @@ fn described(capture: &Capture) -> String {
     )
 }
 
-/// Limits of the figures.
+/// Notes on the limits of the figures.
 fn notes(analysis: &Analysis) -> Vec<String> {
     let account = &analysis.account;
     let mut notes = Vec::new();
@@ -168,7 +168,7 @@ fn streams(analysis: &Analysis) -> Rows {
     analysis.streams.iter().map(row).collect()
 }
 
-/// Megabits per second, over all of the capture.
+/// The stream's load in megabits per second, averaged over the whole capture.
 pub(super) fn load(found: &StreamFound, analysis: &Analysis) -> Option<f64> {
     let seconds = analysis.seconds();
     (seconds > 0.0).then(|| found.bytes() * 8.0 / seconds / 1e6)
@@ -299,7 +299,7 @@ fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> 
     row
 }
 
-/// The combined results of both captures.
+/// Writes and prints the combined results of both captures.
 pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
     let mut said = match joined.offset_ns {
         Some(offset) => format!(

@@ -1,4 +1,4 @@
-//! The command, from its arguments to its folder.
+//! Tests of the whole command, from its arguments to its output folder.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ struct Program {
     traffic: TrafficArgs,
 }
 
-/// A path in a temporary folder, where nothing is yet.
+/// A path in a temporary folder. Nothing exists at this path yet.
 struct Scratch(
     PathBuf,
     #[expect(dead_code, reason = "removed on drop")] TempDir,

@@ -1,4 +1,4 @@
-//! The reproduction of the published study: its figures next to ours.
+//! Reproduces the published study, and prints its figures next to ours.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A column.
 pub(super) struct Quantity {
-    /// Name in CSV and JSON.
+    /// The name in CSV and JSON files.
     pub(super) name: &'static str,
     /// Description with unit.
     pub(super) words: &'static str,
@@ -18,7 +18,7 @@ impl Quantity {
         (self.of)(summary)
     }
 
-    /// The quantity of this name.
+    /// The quantity with this name.
     pub(super) fn named(name: &str) -> Option<&'static Quantity> {
         ALL.iter().find(|quantity| quantity.name == name)
     }

@@ -1,4 +1,4 @@
-//! Replay of recorded packets over the model.
+//! Replays recorded packets over the modelled network.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -97,7 +97,7 @@ fn describe(recording: &Recording) -> String {
     text
 }
 
-/// The share of late frames, percent.
+/// The share of late or incomplete frames, in percent.
 fn late(runs: &[Run], deadline: Duration) -> Option<Estimate> {
     let of = |run: &Run| {
         let all = run.frames.len() as u64 + run.broken_frames;

@@ -1,4 +1,4 @@
-//! One network, or a sweep over one or two words.
+//! Simulates one network, or sweeps over the values of one or two words.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub(super) fn run(
         varied.len() <= 2,
         "--vary can be used at most twice: once for the axis, once for the lines"
     );
-    // Parse all values first: a sweep must not fail in the middle because of its last value.
+    // Parse all values first, so that a wrong last value does not end the sweep in the middle.
     let cases = cases(words, &varied)?;
     let mut folder = settings.folder(out)?;
     folder.add_data("words", words.into());
@@ -115,7 +115,7 @@ impl Varied {
     }
 }
 
-/// All cases; the first word's values change fastest.
+/// All cases. The value of the first word changes fastest.
 fn cases(words: &str, varied: &[Varied]) -> Result<Vec<(Vec<String>, Scenario)>> {
     let mut all: Vec<Vec<String>> = vec![Vec::new()];
     for word in varied.iter().rev() {
@@ -175,7 +175,7 @@ fn several(folder: &mut Folder, varied: &[Varied], found: &[CaseResult]) -> Resu
         .map(|found| row(found, &mut quantities()))
         .collect();
     print_table(&heads, &rows);
-    // Everything, with machine-readable numbers.
+    // The CSV file contains all quantities, as machine-readable numbers.
     let columns = || quantities::ALL.iter();
     let heads = names
         .map(str::to_owned)

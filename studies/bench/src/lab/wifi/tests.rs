@@ -1,4 +1,4 @@
-//! The command, from its arguments to its folder.
+//! Tests of the whole command, from its arguments to its output folder.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ struct Program {
     wifi: WifiArgs,
 }
 
-/// A path in a temporary folder, where nothing is yet.
+/// A path in a temporary folder. Nothing exists at this path yet.
 struct Scratch(
     PathBuf,
     #[expect(dead_code, reason = "removed on drop")] TempDir,
@@ -93,7 +93,7 @@ fn one_network_is_reported_in_one_table() {
 #[test]
 fn the_published_study_is_a_folder_with_four_figures() {
     let folder = Scratch::new();
-    // Too short for correct figures: this tests the folder.
+    // These runs are too short for correct figures. The test checks only the folder's contents.
     study(&folder, &["--paper", "--runs", "2", "--duration", "300ms"]).unwrap();
     assert_eq!(folder.read("figures.csv").lines().count(), 1 + 18);
     assert_eq!(folder.read("cases.csv").lines().count(), 1 + 3 + 5 + 5);

@@ -1,4 +1,4 @@
-//! Host and mobile device as peers or through a router: the OpenUVR paper's figures next to ours.
+//! Simulates host and mobile device as peers and through a router, and prints the OpenUVR paper's figures next to ours.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use super::quantities;
 use crate::lab::folder::print_table;
 
 pub(super) fn run(settings: &RunSettings, words: &str, out: &Path) -> Result<ExitCode> {
-    // An impossible word fails before anything is written.
+    // Check the words for all cases first, so that a wrong word fails before anything is written.
     for format in topology::Format::ALL {
         for place in topology::Topology::ALL {
             topology::scenario(place, format, words)?;

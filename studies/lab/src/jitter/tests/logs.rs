@@ -36,7 +36,7 @@ fn pauses_of_each_collector_are_found() {
 
 #[test]
 fn a_pause_ends_when_it_is_logged() {
-    // [7820…ns] GC(0) Pause Young (Allocation Failure) … 49.129ms
+    // The line is `[7727879488705ns] GC(0) Pause Young (Allocation Failure) … 49.129ms`.
     let first = log("cms-11.log")[0];
     assert_eq!(
         (first.end, first.end - first.start),

@@ -25,7 +25,7 @@ fn analysed(all: &[Sample], pauses: Option<&[Pause]>) -> Analysis {
     analyse(&mut Samples::open(&file).unwrap(), pauses).unwrap()
 }
 
-/// One message per millisecond, with these latencies in ns.
+/// Samples of one message per millisecond, with these latencies in ns.
 fn each_millisecond(latencies: impl Iterator<Item = u64>) -> Vec<Sample> {
     let at = (1..).map(|n| n * 1_000_000);
     let all = at.zip(latencies).map(|(sent, latency)| Sample {
@@ -45,7 +45,7 @@ fn near(value: f64, wanted: f64) {
 
 #[test]
 fn known_quantiles_are_found() {
-    // 1 to 100 000 ns, shuffled.
+    // The latencies are the numbers from 1 to 100 000 ns, shuffled.
     let latencies = (0..100_000_u64).map(|n| n * 7_919 % 100_000 + 1);
     let found = analysed(&each_millisecond(latencies), None).sent;
     assert_eq!(found.count, 100_000);
@@ -72,7 +72,7 @@ fn a_tail_of_single_samples_is_not_reported() {
 
 #[test]
 fn a_stall_of_the_sender_shows_by_the_intended_clock() {
-    // 240 Hz for 10 s; the sender stalls for 100 ms, then catches up.
+    // The sender sends at 240 Hz for 10 s. Meanwhile, it stalls for 100 ms, and then catches up.
     let period = 1_000_000_000 / 240;
     let stall = 5_000_000_000..5_100_000_000_u64;
     let all: Vec<Sample> = (1..=2_400)
@@ -93,7 +93,7 @@ fn a_stall_of_the_sender_shows_by_the_intended_clock() {
     let found = analysed(&all, None);
     assert_eq!(found.sent.max, 5_000.0);
     assert!(found.intended.max > 95e6 && found.intended.max <= 100_005_000.0);
-    // 24 of 2400 waited 50 ms on average.
+    // Of 2400 messages, 24 waited for 50 ms on average.
     near(found.intended.mean, 5_000.0 + all_waited(&all));
 }
 
@@ -104,7 +104,7 @@ fn all_waited(all: &[Sample]) -> f64 {
 
 #[test]
 fn both_rules_find_the_outliers_they_define() {
-    // Of 10 000, 100 take 100 µs and one 10 ms; the others 1000 to 1009 ns.
+    // Of 10 000 messages, 100 take 100 µs, and one takes 10 ms. The others take 1000 to 1009 ns.
     let latencies = (0..10_000_u64).map(|n| match n {
         0 => 10_000_000,
         n if n % 100 == 50 => 100_000,
@@ -119,17 +119,17 @@ fn both_rules_find_the_outliers_they_define() {
         (Rule::MedianAndTwoSd, Rule::ModifiedZ)
     );
     near(slides.above, found.sent.median + 2.0 * found.sent.sd);
-    // The longest sample masks the hundred, since it dominates the standard deviation.
+    // By the first rule, the longest sample masks the hundred others, because it dominates the standard deviation.
     assert_eq!((slides.count, z.count), (1, 101));
     assert_eq!((slides.at_the_beginning, slides.in_pauses), (1, None));
     assert_eq!(found.scatter.len(), 1);
-    // Within a cell of a thirtieth of a decade.
+    // The latency is exact within a cell of the plot, which is a thirtieth of a decade.
     assert!((found.scatter[0].1.log10() - 7.0).abs() < 0.04);
 }
 
 #[test]
 fn outliers_in_pauses_are_distinguished_from_chance() {
-    // A pause of 10 ms per second; messages in flight wait for its end.
+    // There is a pause of 10 ms in each second. Messages sent during a pause wait for its end.
     let pauses: Vec<Pause> = (1..10)
         .map(|second| Pause {
             start: second * 1_000_000_000,
@@ -152,7 +152,7 @@ fn outliers_in_pauses_are_distinguished_from_chance() {
     let outliers = &found.outliers[0];
     assert!(outliers.count >= 72, "{outliers:?}");
     assert_eq!(outliers.in_pauses, Some(1.0));
-    // Each is in flight for 1 to 10 ms, and pauses take 10 ms of each second.
+    // Each outlier is in flight for 1 to 10 ms, and pauses take 10 ms of each second.
     let chance = outliers.by_chance.unwrap();
     assert!((0.012..0.02).contains(&chance), "{chance}");
     assert_eq!((found.pause_count, found.longest_pause), (9, 10e6));
@@ -168,7 +168,7 @@ fn many_tiny_pauses_explain_no_more_than_chance() {
             kind: Kind::Phase,
         })
         .collect();
-    // Outliers of 3 ms, at times independent of the pauses.
+    // The outliers take 3 ms. Their times are independent of the pauses.
     let latencies = (0..10_000_u64).map(|n| {
         if n * 7_919 % 101 == 0 {
             3_000_000
@@ -269,7 +269,7 @@ proptest! {
         prop_assert_eq!(&back, &all);
         prop_assert_eq!(read.header().counts.as_slice(), &[all.len() as u64]);
         prop_assert_eq!(read.header().name.as_str(), "test");
-        // No times cause an overflow.
+        // The analysis must not overflow for any times.
         analyse(&mut read, None).unwrap();
     }
 

@@ -42,7 +42,8 @@ impl Bss {
             }
         }
         self.next = None;
-        // Within a node, the most urgent category wins; the others behave as after a collision (internal collision).
+        // Within a node, the sender of the most urgent category wins. The others behave as after a collision (internal
+        // collision).
         let senders = &self.senders;
         let is_beaten = |index: usize| {
             let one = &senders[index];
@@ -60,7 +61,7 @@ impl Bss {
         }
     }
 
-    /// Transmission of a single sender.
+    /// Performs the transmission of a single sender.
     fn send(&mut self, index: usize, start: Nanos) {
         if self.setup.ofdma && self.senders[index].node == 0 {
             let shared = self.share(index, start);
@@ -97,7 +98,7 @@ impl Bss {
         self.end_turn(index, delivered, end, events);
     }
 
-    /// Common end of an exchange with one or several stations.
+    /// Ends an exchange with one station or with several.
     pub(super) fn end_turn(
         &mut self,
         index: usize,
@@ -117,7 +118,7 @@ impl Bss {
         sender.draw(end);
     }
 
-    /// Whether a PPDU with this many bytes is preceded by RTS/CTS.
+    /// Whether RTS/CTS precedes a PPDU with this many bytes.
     fn is_announced(&self, bytes: u64) -> bool {
         let above = self.setup.rts_above;
         above.is_some_and(|above| bytes > u64::from(above))
@@ -154,7 +155,7 @@ impl Bss {
         left.min(timing.longest_ppdu)
     }
 
-    /// Packets of a queue that fit into `room` at `rate` bits per symbol; at least one.
+    /// Takes as many packets of a queue as fit into `room` at `rate` bits per symbol, but at least one.
     pub(super) fn fill(
         &self,
         index: usize,
@@ -192,8 +193,8 @@ impl Bss {
         load
     }
 
-    /// Determines the fates of a load's packets; returns the number delivered. `rate` is the bits
-    /// per symbol of a part of the channel (resource unit), 0 for the whole channel.
+    /// Determines the fates of a load's packets, and returns the number of delivered packets. For a part of the channel
+    /// (resource unit), `rate` is its bits per symbol. For the whole channel, it is 0.
     pub(super) fn deliver(
         &mut self,
         index: usize,
@@ -255,7 +256,7 @@ impl Bss {
         delivered
     }
 
-    /// A collision: senders that start within a slot, with their times.
+    /// Performs a collision. `colliding` are the senders that start within one slot, with their start times.
     fn collide(&mut self, colliding: &[(usize, Nanos)], start: Nanos) {
         let mut end = start;
         let mut unannounced = Vec::new();
@@ -284,7 +285,7 @@ impl Bss {
         }
     }
 
-    /// A collision of data, not only of an RTS.
+    /// Loses all packets of a load after a collision of data, not only of an RTS.
     fn lose_all(&mut self, index: usize, load: PpduLoad, end: Nanos) {
         let limit = self.setup.retry_limit;
         let mut given_up = Vec::new();
@@ -302,7 +303,7 @@ impl Bss {
         }
     }
 
-    /// A sender's exchange failed: it increases its contention window, and drops a packet at the retry limit.
+    /// Handles a failed exchange of a sender: increases its contention window, and drops a packet at the retry limit.
     fn fail(&mut self, index: usize) {
         let (limit, end) = (self.setup.retry_limit, self.idle_from);
         let sender = &mut self.senders[index];
@@ -318,7 +319,7 @@ impl Bss {
         self.senders[index].draw(end);
     }
 
-    /// Drops a packet that was taken out of its queue.
+    /// Drops a packet that has been removed from its queue.
     fn give_up(&mut self, index: usize, queue: usize, mpdu: Mpdu, at: Nanos) {
         let sender = &mut self.senders[index];
         sender.backlog -= 1;
@@ -401,7 +402,7 @@ impl Sender {
         }
     }
 
-    /// The station of one of its queues.
+    /// The station to which a queue of this sender belongs.
     pub(super) fn station(&self, queue: usize) -> usize {
         match self.node {
             0 => queue,

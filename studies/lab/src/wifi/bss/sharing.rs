@@ -1,16 +1,17 @@
-//! OFDMA from the access point: one PPDU with packets for several stations, each in a resource unit
-//! of the channel.
+//! OFDMA from the access point: one PPDU contains packets for several stations, each station's in a resource unit of
+//! the channel.
 //!
-//! Announced by a trigger (MU-RTS) and CTS, acknowledged by all stations simultaneously in their
-//! resource units. 802.11ax-2021: 27.3.2.2 (resource units), 27.3.11.8 (their table in the
-//! preamble), 9.3.1.22 (trigger). No published measurement was available for a comparison.
+//! A trigger (MU-RTS) and CTS announce the PPDU. All stations acknowledge it simultaneously in their resource units.
+//! Source: 802.11ax-2021, 27.3.2.2 (resource units), 27.3.11.8 (their table in the preamble), 9.3.1.22 (trigger). No
+//! published measurement was available for a comparison.
 
 use super::super::timing::{control, part_rate};
 use super::super::{MICROSECOND, Nanos};
 use super::exchange::{PpduLoad, Span};
 use super::{Bss, Event, Sent};
 
-/// Data subcarriers of a resource unit, by channel width in MHz and number of units.
+/// For each channel width (given by its data subcarriers): pairs of the maximum number of resource units, and the data
+/// subcarriers of each unit.
 const PARTS: [(u64, [(usize, u64); 4]); 5] = [
     (234, [(2, 102), (4, 48), (9, 24), (9, 24)]),
     (468, [(2, 234), (4, 102), (8, 48), (18, 24)]),
@@ -20,8 +21,8 @@ const PARTS: [(u64, [(usize, u64); 4]); 5] = [
 ];
 
 impl Bss {
-    /// Contents of a shared PPDU of the access point; empty if only one station has packets in this
-    /// category.
+    /// The contents of a shared PPDU of the access point, and the bits per symbol of each resource unit. Empty if only
+    /// one station has packets in this category.
     pub(super) fn share(&mut self, index: usize, start: Nanos) -> Vec<(PpduLoad, u64)> {
         let sender = &self.senders[index];
         let count = sender.queues.len();
@@ -56,8 +57,8 @@ impl Bss {
         let timing = &self.timing;
         let stations = shared.len();
         let table = self.table(stations);
-        // Header and common part 28 bytes, 5 for each station; sent at the rate of control frames,
-        // derived from the length of an RTS.
+        // The trigger's header and common part have 28 bytes. Each station adds 5 bytes. The trigger is sent at the
+        // rate of control frames, which follows from the length of an RTS.
         let trigger_bits = 8 * (28 + 5 * stations as u64);
         let per_symbol = if timing.rts > 40 * MICROSECOND {
             24
@@ -67,13 +68,13 @@ impl Bss {
         let trigger = control(trigger_bits, per_symbol, 6);
         let begin = start + trigger + timing.sifs + timing.cts + timing.sifs;
         let symbols = |(load, rate): &(PpduLoad, u64)| {
-            // The acknowledgement request is in the same PPDU: an MPDU of 33 bytes.
+            // The same PPDU contains the acknowledgement request, an MPDU of 33 bytes.
             let request = timing.mpdu(0) + 8 * 33;
             (timing.around_bits + load.bits + request).div_ceil(*rate)
         };
         let longest = shared.iter().map(symbols).max().unwrap_or(0);
         let data_end = begin + timing.preamble + table + longest * timing.symbol;
-        // Each in its resource unit, with one stream at the robust MCS 2.
+        // Each station acknowledges in its resource unit, with one stream at the robust MCS 2.
         let slowest = shared.iter().map(|(load, rate)| {
             let part = rate * part_rate(24, 1, 2) / part_rate(24, timing.streams, load.mcs).max(1);
             (16 + 448_u64).div_ceil(part.max(1))
@@ -82,7 +83,7 @@ impl Bss {
         let answer = (40 + 8) * MICROSECOND + slowest * timing.symbol;
         let end = data_end + timing.sifs + answer;
         let span = Span {
-            // The table precedes the data.
+            // The resource unit table precedes the data.
             begin: begin + table,
             end,
         };
@@ -107,8 +108,8 @@ impl Bss {
         self.end_turn(index, delivered, end, events);
     }
 
-    /// Duration of the resource unit table (HE-SIG-B): about 18 bits and 26 for each station, in
-    /// two halves from 40 MHz on, 26 bits per symbol of 4 µs.
+    /// Duration of the resource unit table (HE-SIG-B). The table has about 18 bits, and 26 bits for each station. From
+    /// 40 MHz on, it is sent in two parallel halves. A symbol of 4 µs has 26 bits.
     fn table(&self, stations: usize) -> Nanos {
         let halves = if self.timing.subcarriers > 234 { 2 } else { 1 };
         let bits = 18 + 26 * (stations as u64).div_ceil(halves);

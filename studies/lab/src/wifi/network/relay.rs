@@ -1,7 +1,7 @@
-//! An access point between a server and viewers that are all its stations: it relays, and each
-//! packet crosses the channel twice.
+//! An access point that relays between a server and viewers, all of which are its stations. Each packet crosses the
+//! channel twice.
 //!
-//! It forwards a packet at once; the time that a real access point takes for that is not modelled.
+//! The access point forwards a packet immediately. The time that a real access point takes for that is not modelled.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,13 @@ use super::super::bss::{Event, Packet};
 use super::super::setup::Direction;
 use super::Offer;
 
-/// The packets on their way.
+/// The packets in transit between server and viewers.
 #[derive(Debug, Clone)]
 pub(super) struct Relay {
-    /// The server's station. The stations before it are viewers; those after it have traffic only with the access point.
+    /// The server's station. The stations before it are viewers. The stations after it exchange traffic only with the
+    /// access point.
     server: usize,
-    /// As offered, by identifier.
+    /// The packets as they were offered, by identifier.
     crossing: HashMap<u64, Offer>,
 }
 
@@ -24,7 +25,7 @@ pub(super) struct Relay {
 pub(super) enum Step {
     /// A packet has arrived at the access point, which forwards it.
     SecondHop(Nanos, Offer),
-    /// An event of the whole path.
+    /// The event belongs to the whole path.
     Outcome(Event),
 }
 
@@ -36,7 +37,7 @@ impl Relay {
         }
     }
 
-    /// A packet's way to the access point.
+    /// The packet's first hop, to the access point.
     pub(super) fn first_hop(&mut self, offer: Offer) -> Offer {
         if offer.station > self.server {
             return offer;
@@ -53,7 +54,7 @@ impl Relay {
         }
     }
 
-    /// A packet was dropped before it entered the channel.
+    /// Removes a packet that was dropped or has arrived.
     pub(super) fn forget(&mut self, id: u64) {
         self.crossing.remove(&id);
     }

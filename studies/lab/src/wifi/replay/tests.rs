@@ -1,4 +1,4 @@
-//! Captures and tables of known content.
+//! Tests with captures and tables of known content.
 #![allow(clippy::cast_possible_truncation, reason = "packets of a test are few")]
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn read(name: &str, content: &[u8]) -> Result<Recording, ReplayError> {
 
 const SERVER: [u8; 4] = [10, 0, 0, 1];
 
-/// An Ethernet frame with RTP, of `bytes` bytes from the IP header on.
+/// An Ethernet frame that contains RTP. Its length is `bytes`, including the IP header but not the Ethernet header.
 fn frame(from: [u8; 4], to: [u8; 4], timestamp: u32, bytes: usize) -> Vec<u8> {
     let mut rtp = vec![0x80, 96, 0, 1];
     rtp.extend(timestamp.to_be_bytes());
@@ -38,7 +38,8 @@ fn frame(from: [u8; 4], to: [u8; 4], timestamp: u32, bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Two packets of one frame and one of the next to one station, one to another, one back.
+/// Six packets: two of one frame and one of the next frame to one station, one to another station, one to the server,
+/// and one between other addresses.
 fn packets() -> Vec<(Duration, Vec<u8>)> {
     let (one, other) = ([10, 0, 0, 2], [10, 0, 0, 3]);
     let at = |us| Duration::from_secs(1_700_000_000) + Duration::from_micros(us);
@@ -177,7 +178,7 @@ fn a_replay_repeats_the_recorded_fates() {
         ..words::parse("profile=he-su stations=2 background=10M bitrate=20M").unwrap()
     };
     let mut table = String::from("time_ns,bytes,way,station,frame\n");
-    // Without the background traffic: the replay generates it again.
+    // The table lacks the background traffic, because the replay generates it again.
     let own = scenario.streams(4).take_while(|d| d.at < scenario.lasting);
     let mut origin = None;
     for departure in own.filter(|d| d.offer.station < 2) {
@@ -197,7 +198,7 @@ fn a_replay_repeats_the_recorded_fates() {
     let is_sent = |id: &u64| sent[*id as usize].offer.direction == Direction::Down;
     assert!(replayed.packets.iter().all(is_sent));
     let live = scenario.run(4).unwrap();
-    // Its times start at the first packet, so the background traffic is shifted.
+    // The recording's times start at its first packet, so the background traffic is shifted relative to it.
     assert_eq!(recording.stations, 2);
     assert_eq!(replayed.broken_frames, 0);
     let down = recording

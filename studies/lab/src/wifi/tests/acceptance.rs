@@ -1,4 +1,4 @@
-//! Published figures of the paper, and figures of ns-3 for the same scenarios.
+//! Compares the model with the paper's figures, and with figures of ns-3 for the same scenarios.
 
 use crate::wifi::paper::{self, Row};
 use crate::wifi::scenario::Scenario;
@@ -32,7 +32,7 @@ fn the_papers_figures_are_reproduced() {
     assert_eq!(table.trends.len(), 5);
     assert!(table.mean_error() <= 0.03, "{}", table.mean_error());
     assert!(table.is_reproduced());
-    // Reported, not fitted: these follow from the paper's text.
+    // The following figures follow from the paper's text. They are reported, and nothing is fitted to them.
     let ours = |what: &str| {
         let row = table.contradictions.iter().find(|row| row.what == what);
         row.unwrap_or_else(|| panic!("no row {what}")).ours.mean
@@ -43,7 +43,7 @@ fn the_papers_figures_are_reproduced() {
     assert!(airtime < 1.3, "16 to 35 % would be 2.2: {airtime}");
 }
 
-/// Durations of ns-3 3.37.
+/// The frame durations of ns-3 3.37.
 fn ns3_timing() -> Timing {
     Timing {
         rts: 52 * MICROSECOND,
@@ -55,8 +55,8 @@ fn ns3_timing() -> Timing {
     }
 }
 
-/// Mean packet delay from the server, mean frame delay and MPDUs in a PPDU, each from 10 runs of 10 s
-/// of ns-3 3.37: one station, the paper's scenario, a tenth of all MPDUs lost.
+/// Results of ns-3 3.37: mean packet delay from the server, mean frame delay, and mean number of MPDUs in a PPDU, each
+/// from 10 runs of 10 s. The scenario is the paper's, with one station. A tenth of all MPDUs are lost.
 const NS3: [(f64, f64, u32, [f64; 3]); 7] = [
     (30.0, 5.56, 0, [1.622, 16.20, 15.00]),
     (60.0, 5.56, 0, [1.440, 7.586, 13.51]),

@@ -1,4 +1,4 @@
-//! Two hops against one: what a server at a station costs.
+//! Compares two hops with one: the cost of a server at a station.
 
 use crate::wifi::bss::{Event, Sent};
 use crate::wifi::network::{Offer, Outcome};
@@ -6,7 +6,7 @@ use crate::wifi::scenario::Scenario;
 use crate::wifi::setup::{Category, Direction};
 use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
-/// All outcomes of a scenario's packets, until none is in transit.
+/// All outcomes of a scenario, until no packet is in transit.
 fn outcomes(scenario: &Scenario, seed: u64) -> Vec<Outcome> {
     let mut network = scenario.network(seed).unwrap();
     let departures = scenario.streams(seed);
@@ -34,7 +34,7 @@ fn delivered(outcomes: &[Outcome]) -> usize {
     outcomes.iter().filter(is).count()
 }
 
-/// The deliveries and transmissions of one packet on an idle channel.
+/// The delivery delays and the transmissions of one packet on an idle channel.
 fn single(text: &str, direction: Direction) -> (Vec<Nanos>, Vec<Sent>) {
     let mut network = words::parse(text).unwrap().network(1).unwrap();
     let offer = Offer {
@@ -71,7 +71,8 @@ fn a_single_packet_takes_twice_the_airtime() {
         assert_eq!(airtime(&sent_twice), 2 * airtime(&sent_once));
         let directions: Vec<Direction> = sent_twice.iter().map(|s| s.direction).collect();
         assert_eq!(directions, [Direction::Up, Direction::Down]);
-        // The channel was idle before the first hop, but not before the second: an AIFS more.
+        // The channel was idle before the first hop, but not before the second. The second hop therefore takes an AIFS
+        // longer.
         assert_eq!(one, [340_000]);
         assert_eq!(two, [340_000 + 374_000]);
     }
@@ -96,7 +97,7 @@ fn each_packet_crosses_the_channel_twice() {
     assert_eq!(delivered(&two), delivered(&one));
     assert_eq!(mpdus(&one) as usize, delivered(&one));
     assert_eq!(mpdus(&two), 2 * mpdus(&one));
-    // Those of background stations stay with the access point.
+    // Packets of background stations cross the channel only once, to or from the access point.
     let own = mpdus(&two);
     let with_background = all("hops=2 background=5M");
     let background = delivered(&with_background) - delivered(&two);
@@ -134,7 +135,7 @@ fn a_hop_more_takes_time_and_air() {
     assert!(median(&two.frames) > median(&fast.frames));
     assert!(median(&fast.frames) > median(&one.frames));
     assert!(median(&two.uplink) > median(&one.uplink));
-    // The access point sends video and feedback, the stations the same.
+    // With two hops, the access point sends video and feedback, and so do the stations.
     assert!(two.down > one.down && two.up > one.down);
     assert!(fast.up < two.up);
 }

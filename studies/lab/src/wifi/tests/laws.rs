@@ -1,5 +1,5 @@
-//! Invariants of all scenarios: packets are conserved, none is early or duplicated, promised order
-//! is kept, and transmissions don't overlap.
+//! Invariants of all scenarios: packets are conserved, no packet is early or duplicated, the promised order is kept,
+//! and transmissions don't overlap.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::wifi::setup::{Category, Delivery, Direction};
 use crate::wifi::traffic::Departure;
 use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
-/// All outcomes of a scenario's packets, until none is in transit.
+/// All packets and all outcomes of a scenario, until no packet is in transit.
 fn outcomes(scenario: &Scenario, seed: u64) -> (Vec<Departure>, Vec<Outcome>, Network) {
     let mut network = scenario.network(seed).unwrap();
     let departures: Vec<Departure> = (scenario.streams(seed))
@@ -168,7 +168,7 @@ proptest! {
     }
 }
 
-/// No packet is faster than a preamble and a symbol.
+/// No packet is faster than a preamble.
 fn network_shortest(scenario: &Scenario) -> Nanos {
     let timing = scenario.setup.timing().unwrap();
     timing.preamble
@@ -185,8 +185,8 @@ fn the_same_seed_gives_the_same_run_and_another_another() {
     assert_ne!(run(5).delays, run(6).delays);
 }
 
-/// Pins the first figures of a run, so that a change of the model is noticed: results of studies
-/// are compared over years.
+/// Fixes the first figures of a run, so that a change of the model is noticed. Results of studies are compared over
+/// years.
 #[test]
 fn a_run_is_reproducible_across_versions() {
     let run = Scenario {
@@ -213,7 +213,7 @@ fn a_single_packet_matches_the_benchmark() {
         first = streams.next().unwrap();
     }
     let mut took = Vec::new();
-    // At the start of an idle time, and in its middle without AIFS.
+    // The packet is sent at the start of an idle time, and later in an idle time, when it needs no AIFS.
     for at in [0, 5 * MILLISECOND] {
         network.send(at, first.offer);
         while let Some(next) = network.next_timeout() {

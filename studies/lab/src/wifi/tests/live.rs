@@ -1,4 +1,4 @@
-//! The real-time model against the model with all packets known in advance.
+//! Compares the real-time model with the model that knows all packets in advance.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::wifi::setup::Direction;
 use crate::wifi::traffic::Departure;
 use crate::wifi::{Nanos, SECOND, words};
 
-/// Deliveries in order: direction, station, number, time.
+/// Deliveries in order, each with direction, station, packet number and time.
 type Deliveries = Vec<(Direction, usize, u64, Nanos)>;
 
-/// All packets are known in advance.
+/// The deliveries if all packets are known in advance.
 fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
     let mut network = scenario.network(seed).unwrap();
     let mut deliveries = Vec::new();
@@ -41,7 +41,7 @@ fn foretold(scenario: &Scenario, own: &[Departure], seed: u64) -> Deliveries {
     deliveries
 }
 
-/// A clock advances from one timeout to the next, and datagrams arrive meanwhile.
+/// The deliveries if a clock advances from one timeout to the next, and datagrams arrive meanwhile.
 fn driven(scenario: &Scenario, own: &[Departure], seed: u64, begin: Instant) -> Deliveries {
     let mut live = Live::new(scenario, begin, seed).unwrap();
     let mut deliveries = Vec::new();
@@ -125,7 +125,7 @@ fn background_traffic_is_independent_of_the_clock() {
     };
     let all = departures(&scenario, 9);
     let mut foretold = foretold(&scenario, &all, 9);
-    // With a clock only the own datagrams are sent; numbers of background packets don't count.
+    // In real time, only the viewers' datagrams are sent by the test. The numbers of background packets don't matter.
     let is_own = |departure: &&Departure| departure.offer.station < scenario.viewers();
     let own: Vec<Departure> = all.iter().filter(is_own).copied().collect();
     let begin = Instant(5);
@@ -149,7 +149,7 @@ fn background_traffic_is_independent_of_the_clock() {
             offer.bytes as usize,
         );
     }
-    // Packets still in transit when the last own packet is sent are not polled.
+    // The test does not poll packets that are still in transit when it sends the last datagram.
     foretold.truncate(driven.len());
     assert!(driven.len() > 4_000, "{}", driven.len());
     assert!(driven == foretold);

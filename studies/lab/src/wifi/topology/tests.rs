@@ -1,4 +1,4 @@
-//! The cases are those of the paper, and peers save a hop.
+//! Tests that the cases are those of the paper, and that peers save a hop.
 
 use super::*;
 use crate::wifi::network::Server;
@@ -20,7 +20,7 @@ fn the_parameters_are_the_papers() {
     });
     let rates: Vec<f64> = rates.map(f64::round).collect();
     assert_eq!(rates, [433.0, 867.0], "the device's, and the host's");
-    // 20 Mb/s at 60 frames/s.
+    // A frame has 30 packets at 20 Mb/s and 60 frames/s.
     assert_eq!(scenario.video.packets(), 30);
     let reports = scenario.uplink.unwrap();
     assert!(reports.period.abs_diff(SECOND / 60) < MILLISECOND / 100);
@@ -34,7 +34,7 @@ fn a_packet_is_a_full_datagram_and_a_report_is_openuvrs() {
     use openuvr_proto::wire::control::{Message, Report};
     use openuvr_proto::wire::header::{HEADER, TAG};
 
-    // IPv4 and UDP (RFC 791, RFC 768).
+    // Length of the IPv4 and UDP headers (RFC 791, RFC 768).
     const IP_AND_UDP: usize = 20 + 8;
     let scenario = scenario(Topology::Peers, Format::Yuv, "").unwrap();
     assert_eq!(scenario.video.packet as usize, IP_AND_UDP + MAX_DATAGRAM);

@@ -1,4 +1,4 @@
-//! A scenario from its words, and errors of one line.
+//! Tests that words give the right scenario, and that errors have one line.
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn invalid_words_are_one_error_line() {
 fn the_help_names_every_word() {
     let help = help();
     assert_eq!(help.lines().count(), WORDS.len());
-    // Longer lines would wrap in most terminals.
+    // Most terminals would wrap longer lines.
     let long = help.lines().find(|line| line.chars().count() > 104);
     assert_eq!(long, None);
 }

@@ -14,7 +14,7 @@ struct Test {
 }
 
 impl Test {
-    /// Two barriers: all threads exist before the test starts, and none works before that.
+    /// Two barriers ensure that all threads exist before the test starts, and that no thread works before that.
     fn wait_for_begin(&self) -> u64 {
         self.created.wait();
         self.started.wait();

@@ -1,5 +1,5 @@
-//! Pairs of tasks with an unbounded tokio channel for each direction. One thread per pair sends paced
-//! messages: tokio's timer has a resolution of a millisecond.
+//! Pairs of tasks with an unbounded tokio channel for each direction. One thread for each pair sends paced messages,
+//! because tokio's timer has a resolution of a millisecond.
 
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
@@ -81,7 +81,7 @@ fn main() {
             let (options, begin) = (options.clone(), Arc::clone(&begin));
             let (created, begun) = (Arc::clone(&created), Arc::clone(&begun));
             pacers.push(thread::spawn(move || {
-                // Unused: paced messages are not answered.
+                // The channel is unused, because paced messages are not answered.
                 drop(answered);
                 created.wait();
                 begun.wait();
