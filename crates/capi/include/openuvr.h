@@ -83,8 +83,8 @@ enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_TCP = 1,
     // UDP.
     OPENUVR_NETWORK_UDP = 2,
-    // Raw Ethernet frames without IP (the paper's). Requires the capability CAP_NET_RAW and a MUD on the
-    // same segment.
+    // Raw Ethernet frames without IP, as in the paper. Requires the capability CAP_NET_RAW and a MUD on the same
+    // segment.
     OPENUVR_NETWORK_RAW = 3,
     // Raw Ethernet frames through memory-mapped AF_PACKET rings. Never chosen by ANY: measurements show no gain.
     OPENUVR_NETWORK_RAW_RING = 4,
@@ -105,9 +105,9 @@ enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_TARGET_FPS = 1,
     // Maximum video bitrate in kbit/s, 100 to 1000000; default 20000, 60000 with JPEG, 1000000 with RGB.
     OPENUVR_FEATURE_BITRATE = 2,
-    // Pixels per row, 1 to 16384; default 1920.
+    // Width in pixels, 1 to 16384; default 1920.
     OPENUVR_FEATURE_WIDTH = 3,
-    // Rows, 1 to 16384; default 1080.
+    // Height in pixels, 1 to 16384; default 1080.
     OPENUVR_FEATURE_HEIGHT = 4,
     // The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`; default RGB.
     OPENUVR_FEATURE_FORMAT = 5,
@@ -128,7 +128,7 @@ enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_ENCODER = 12,
 };
 
-// Device ids that both ends know. Any other id from 0 to 255 may be used as well.
+// Device ids that the MUD and the host both know. Any other id from 0 to 255 may be used as well.
 enum OPENUVR_DEVICE {
     // The mouse.
     OPENUVR_DEVICE_SYS_MOUSE = 1,
@@ -181,7 +181,7 @@ enum OPENUVR_ERROR {
     OPENUVR_ERROR_SIZE = -3,
     // Unsupported on this machine; the message names an alternative.
     OPENUVR_ERROR_UNAVAILABLE = -4,
-    // The call is invalid in this state: the context has already been started, or not yet.
+    // The call is invalid in this state: the context has already been started, or has not been started yet.
     OPENUVR_ERROR_STATE = -5,
     // Must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
@@ -236,8 +236,8 @@ enum OPENUVR_INPUT_KIND {
     OPENUVR_INPUT_WHEEL = 5,
     // All keys and buttons are released, because the MUD has lost the focus or the player has left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
-    // An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its
-    // type. At the host, only from devices that are not mapped to a descriptor.
+    // An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its type.
+    // At the host, such events come only from devices that are not mapped to a descriptor.
     OPENUVR_INPUT_DEVICE = 7,
 };
 
@@ -363,9 +363,9 @@ struct openuvr_pointer {
     uint32_t x;
     // The vertical position, from the upper edge.
     uint32_t y;
-    // Pixels per row of the shape, 1 to 256.
+    // Width of the shape in pixels, 1 to 256.
     uint32_t width;
-    // Rows of the shape, 1 to 256.
+    // Height of the shape in pixels, 1 to 256.
     uint32_t height;
     // The hot spot in the shape, from the left.
     uint32_t hot_x;
@@ -419,9 +419,9 @@ struct openuvr_config {
     uint32_t encoder;
     // An `OPENUVR_NETWORK_TYPE`.
     uint32_t network;
-    // Pixels per row of the first picture, and of the pixel buffer; 1920 by default.
+    // Width in pixels of the first picture, and of the pixel buffer; 1920 by default.
     uint32_t width;
-    // Rows; 1080 by default.
+    // Height in pixels; 1080 by default.
     uint32_t height;
     // The pixel format of the pixel buffer, an `OPENUVR_PIXEL_FORMAT`.
     uint32_t format;
@@ -469,8 +469,8 @@ struct openuvr_config {
     // The callback for log lines; NULL: none.
     openuvr_log_callback log;
     // The callback for the player's input, one event per call, on a dedicated thread of the library;
-    // `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the
-    // callback returns. It must not close this context.
+    // `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the callback
+    // returns. The callback must not close this context.
     void (*on_input)(void *user, const struct openuvr_input *input);
     // A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
     // --csv`; NULL: none.
@@ -486,9 +486,9 @@ struct openuvr_config {
 struct openuvr_picture {
     // Bytes of this structure.
     uint32_t size;
-    // Pixels per row, 1 to 16384.
+    // Width in pixels, 1 to 16384.
     uint32_t width;
-    // Rows, 1 to 16384.
+    // Height in pixels, 1 to 16384.
     uint32_t height;
     // An `OPENUVR_PIXEL_FORMAT`.
     uint32_t format;
@@ -572,9 +572,9 @@ struct openuvr_mud_config {
     void *user;
     // The callback for log lines; NULL: none.
     openuvr_log_callback log;
-    // The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding, on the decoder's
-    // thread, which it blocks; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
-    // picture is valid until the callback returns. It must not close this context.
+    // The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. It runs on the
+    // decoder's thread, and blocks it; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
+    // picture is valid until the callback returns. The callback must not close this context.
     void (*on_frame)(void *user, const struct openuvr_picture *picture);
     // The target of the host's sound, an `OPENUVR_SOUND`; none by default.
     uint32_t sound;
@@ -627,7 +627,7 @@ struct openuvr_statistics {
     uint64_t damaged;
     // Number that were not displayed.
     uint64_t dropped;
-    // Bytes sent for them, without transport headers.
+    // Bytes sent for the captured frames, without transport headers.
     uint64_t bytes;
     // Latency from submission to display in nanoseconds: the median of recent frames. It is based on the estimated clock
     // offset.
@@ -646,9 +646,9 @@ struct openuvr_mud_statistics {
     uint32_t size;
     // An `OPENUVR_MUD_STATE`.
     uint32_t state;
-    // Pixels per row of the picture; 0 before the first one.
+    // Width of the picture in pixels; 0 before the first picture.
     uint32_t width;
-    // Rows of the picture.
+    // Height of the picture in pixels; 0 before the first picture.
     uint32_t height;
     // Frames with a known result.
     uint64_t frames;
@@ -954,10 +954,11 @@ int openuvr_capture_gl(struct openuvr_context *context,
                        int wait);
 
 // Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close` before the
-// context is destroyed or its display closed, because the stream has pictures in its memory. These are copied, and when
-// this function returns, no thread of the library uses the context (it may wait for an encode). The stream continues: the
-// next picture may come from another context. Does nothing if no context is in use. On the thread where the context is
-// current; on another thread, objects allocated in it are freed only with the context.
+// context is destroyed or its display closed, because the stream has pictures in the memory of the context. This
+// function copies these pictures, and may wait for an encode. When it returns, no thread of the library uses the
+// context. The stream continues: the next picture may come from another context. Does nothing if no context is in use.
+// On the thread where the context is current; on another thread, objects allocated in it are freed only with the
+// context.
 int openuvr_release_buffer(struct openuvr_context *context);
 
 // Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
@@ -991,9 +992,9 @@ int openuvr_set_host(struct openuvr_mud_context *context,
 // is established; `openuvr_mud_statistics` returns the state. From any thread; blocks during name resolution.
 int openuvr_init_mud_thread(struct openuvr_mud_context *context);
 
-// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at
-// most `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. Its memory
-// is valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
+// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at most
+// `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. The picture's memory is
+// valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
 int openuvr_next_frame(struct openuvr_mud_context *context,
                        struct openuvr_picture *picture,
                        uint32_t timeout_ms);
@@ -1008,12 +1009,12 @@ int openuvr_send_input(struct openuvr_mud_context *context,
 int openuvr_send_pose(struct openuvr_mud_context *context,
                       const struct openuvr_pose *pose);
 
-// Registers an input device (paper, Table I): the events of `fd`, an event device or mouse (`/dev/input/event3`,
-// `/dev/input/mice`) that is open for reading, are sent to the host as device `id`, 0 to 255, a number that the host's
-// application knows too (`OPENUVR_DEVICE`). `fd` may also be a pipe or socket that delivers `struct input_event`s. The
-// descriptor is duplicated: the caller keeps it, but it becomes non-blocking. With a window, register devices before the
-// threads are started. The window's keyboard and mouse events are then not sent, because they would be duplicates. From any
-// thread.
+// Registers an input device (paper, Table I): the events of `fd` are sent to the host as events of device `id`. The
+// host's application must know this number, 0 to 255, too (`OPENUVR_DEVICE`). `fd` is an event device or mouse
+// (`/dev/input/event3`, `/dev/input/mice`) that is open for reading, or a pipe or socket that delivers `struct
+// input_event`s. The descriptor is duplicated: the caller keeps it, but it becomes non-blocking. With a window,
+// register devices before the threads are started. The window's keyboard and mouse events are then not sent, because
+// they would be duplicates. From any thread.
 int openuvr_register_input_device(struct openuvr_mud_context *context,
                                   int id,
                                   int fd);
@@ -1077,8 +1078,8 @@ int openuvr_send_haptic(struct openuvr_context *context,
                         const struct openuvr_haptic *haptic);
 
 // Sends the controller states. They are a state, not an event: only the newest one matters. Send them continually,
-// preferably with each pose. At most 2000 per second are sent. Returns their number, or 0 without a session. From any
-// thread; does not block.
+// preferably with each pose. At most 2000 per second are sent. Returns the sequence number of these states, or 0 if
+// there is no session. From any thread; does not block.
 int openuvr_send_controllers(struct openuvr_mud_context *context,
                              const struct openuvr_controllers *controllers);
 
