@@ -46,7 +46,7 @@ fn offered(sway: &Sway, wanted: bool) -> Option<String> {
 }
 
 #[test]
-#[ignore = "sway 1.12 or later, first in PATH"]
+#[ignore = "tier newer: needs sway 1.12"]
 fn the_pointer_moves_apart_from_the_picture() {
     let Some(sway) = Sway::start(SCREEN) else {
         return;
@@ -79,7 +79,7 @@ fn the_pointer_moves_apart_from_the_picture() {
 }
 
 #[test]
-#[ignore = "sway 1.12 or later, first in PATH"]
+#[ignore = "tier newer: needs sway 1.12"]
 fn a_single_window_is_captured_and_its_end_ends_the_capture() {
     let Some(sway) = Sway::start(SCREEN) else {
         return;
