@@ -7,8 +7,8 @@ use openuvr_terminal::usage::UsageError;
 
 const WORDS: &str = "words";
 
-/// The positional argument that holds a program and its arguments. The usage line shows it as `name`. The caller adds its
-/// position.
+/// The positional argument that holds a program and its arguments. The usage line shows it as `name`. The caller
+/// specifies where it starts: after `--`, or at the first word that is not an option.
 pub(super) fn arg(name: &'static str, help: &'static str) -> Arg {
     Arg::new(WORDS)
         .value_name(name)

@@ -25,10 +25,10 @@ pub(super) struct Args {
     /// PIN [default: six random digits]
     #[arg(long, value_name = "DIGITS")]
     pin: Option<Pin>,
-    /// Duration of open pairing, at most one hour
+    /// Time for which pairing stays open, at most one hour
     #[arg(long = "duration", value_name = "TIME", value_parser = window, default_value = "2m")]
     lasting: Duration,
-    /// PIN that a Moonlight client shows: pairs that client
+    /// Pair the Moonlight client that shows this PIN
     #[arg(long, value_name = "PIN", conflicts_with_all = ["pin", "lasting"])]
     moonlight: Option<String>,
     /// Name for the Moonlight client [default: its address]

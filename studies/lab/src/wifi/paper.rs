@@ -193,7 +193,7 @@ impl Table {
         };
         let near = Tolerance::Share(0.05);
         for (case, paper) in self.rates.iter().zip(PACKETS_BY_RATE) {
-            let what = format!("packet delay from the queue, {}", case.name);
+            let what = format!("packet delay from its arrival in the queue, {}", case.name);
             let ours = mean(case.summary.packets_from_queue);
             add("fig. 19", what, "ms", paper, ours, near);
         }

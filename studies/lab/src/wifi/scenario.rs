@@ -128,7 +128,7 @@ pub struct Run {
     pub packets: Vec<u64>,
     /// Delay of each of these packets from the server.
     pub delays: Vec<Nanos>,
-    /// Delay of each of these packets from the access point's queue.
+    /// Delay of each of these packets from its arrival in the access point's queue.
     pub delays_from_queue: Vec<Nanos>,
     /// The complete frames (station and frame number), in the order of completion.
     pub whole: Vec<(usize, u32)>,

@@ -34,7 +34,7 @@ pub const SHARES: [f64; 10] = [0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.9
 pub struct Summary {
     /// Delay of video packets from the server.
     pub packets: Option<Spread>,
-    /// Delay of video packets from the access point's queue.
+    /// Delay of video packets from their arrival in the access point's queue.
     pub packets_from_queue: Option<Spread>,
     /// Delay of complete frames, from the sending of the first packet to the delivery of the last.
     pub frames: Option<Spread>,

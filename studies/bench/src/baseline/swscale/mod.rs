@@ -102,8 +102,9 @@ fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
         (plane.stride.checked_mul(size.height as usize - 1)).and_then(|n| n.checked_add(row));
     if plane.stride < row || needed.is_none_or(|needed| needed > plane.data.len()) {
         return Err(ConvertError(format!(
-            "a {size} picture has more than {} bytes",
-            plane.data.len()
+            "a {size} picture does not fit in {} bytes with a stride of {}",
+            plane.data.len(),
+            plane.stride
         )));
     }
     Ok(())
