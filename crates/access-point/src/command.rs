@@ -34,12 +34,13 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Make this machine the access point of its clients
 ///
-/// A client that joins it reaches the host in one hop, on a channel without the traffic of a home network. The command scans
-/// the bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band where card and country permit
-/// it. It shows the network's name and key as text and as a QR code. Ctrl-C ends it and restores the card.
+/// A client that joins it reaches the host in one hop, on a channel without the traffic of a home network. The command
+/// scans the bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band if the card and the
+/// country's rules permit that width. It shows the network's name and key as text and as a QR code. Ctrl-C ends it and
+/// restores the card.
 ///
-/// Run it in addition to `openuvr host`. It needs root, hostapd and dnsmasq, or only NetworkManager if that manages the
-/// card.
+/// Run this command in addition to `openuvr host`. If NetworkManager manages the card, nothing else is needed;
+/// otherwise, the command needs root, hostapd and dnsmasq.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Wireless interface [default: the only free interface]
@@ -54,17 +55,17 @@ pub struct Args {
     /// Replace the key with a new one
     #[arg(long)]
     new_key: bool,
-    /// Only WPA3; by default, clients with WPA2 may also join
+    /// Permit only WPA3; by default, clients with WPA2 may also join
     #[arg(long)]
     wpa3: bool,
-    /// Country whose rules apply, such as DE [default: the system's]
+    /// Country whose radio rules apply, such as DE [default: the system's country]
     #[arg(long, value_name = "COUNTRY")]
     country: Option<Country>,
-    /// Frequency bands in GHz, in order of preference: the first one with a permitted channel is used
+    /// Frequency bands in GHz, in order of preference; the first band with a permitted channel is used
     #[arg(long, value_name = "BANDS", value_delimiter = ',', default_value = "5,6,2.4", action = ArgAction::Set)]
     band: Vec<Band>,
-    /// Channel: auto (the one with the least interference), a number, or survey (hostapd surveys the permitted channels and
-    /// chooses one)
+    /// Channel: auto (the channel with the least interference), a number, or survey (hostapd surveys the permitted
+    /// channels and chooses one)
     #[arg(long, value_name = "CHANNEL", default_value = "auto")]
     channel: ChannelChoice,
     /// Maximum width of the channel in MHz: 20, 40 or 80

@@ -26,11 +26,11 @@ pub(crate) struct Args {
 enum Command {
     /// Show every device with its name, fingerprint, permission and last visit
     List,
-    /// Open pairing at the running hosts of this folder
+    /// Open pairing at the running hosts that use this folder
     Pair(pair::Args),
     /// Allow a forbidden device again
     Allow(DeviceArg),
-    /// Forbid a device: its key and new pairings are refused, even with the correct PIN
+    /// Forbid a device: hosts refuse its key, and refuse to pair with it even if the PIN is correct
     Forbid(DeviceArg),
     /// Remove a device: it has to pair again, with a new PIN
     Forget(DeviceArg),

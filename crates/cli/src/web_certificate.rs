@@ -9,9 +9,10 @@ use crate::gateways;
 
 /// Print the certificate, in PEM format, that makes browsers trust this host's page
 ///
-/// It belongs to a certificate authority that the host has generated (`web-authority.pem` next to its keys). The authority
-/// signs the page's certificate, and signs later ones without a new authority. It can sign only for this host's names and
-/// for addresses of private networks. Install the certificate in each browser or system that should trust the page:
+/// The certificate belongs to a certificate authority that the host has generated (`web-authority.pem` next to the
+/// host's keys). The authority signs the page's certificate and all later certificates of the page. It can sign only
+/// for this host's names and for addresses of private networks. Install the certificate in each browser or system that
+/// should trust the page:
 ///
 ///   openuvr web-certificate > openuvr.crt
 ///

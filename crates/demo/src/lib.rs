@@ -48,12 +48,11 @@ use openuvr_testbed::stats::{Frames, Summary};
 /// Stream an application on this machine, and check the picture.
 ///
 /// Starts a virtual display with the built-in scene (or your application) on it, a host that captures it, and a client
-/// that shows it: in a window on your display, or on a second virtual display if you have none. Ends on Ctrl-C, or
-/// after 20 seconds if it was not started from a terminal. At the end, it stops everything that it started.
+/// that shows the stream: in a window on your display or, if you have no display, on a second virtual display. Ends on
+/// Ctrl-C, or after 20 seconds if it was not started from a terminal. At the end, it stops everything that it started.
 ///
-/// Succeeds only if the client showed a picture that matches the host's and, with `--sound`, played
-/// the host's audio. With `--vr`, succeeds only if the pictures of both eyes carried the codes of the
-/// head's poses.
+/// Succeeds only if the client showed a picture that matches the host's picture and, with `--sound`, played the host's
+/// audio. With `--vr`, succeeds only if the pictures of both eyes carried the bar codes of the head poses.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Command line of an X11 application to stream instead of the scene
@@ -92,8 +91,8 @@ pub struct Args {
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// Stream an OpenXR application (a room) with openuvr xr to a client with a turning head. Report the latency from
-    /// the head to the pictures, measured with the bar codes in both eyes' pictures
+    /// Stream an OpenXR application (a room) with openuvr xr to a client with a turning head. Report the latency from a
+    /// head movement to the pictures that show it, measured with the bar codes in both eyes' pictures
     #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
     vr: bool,
     /// Additional argument for the host; may be repeated

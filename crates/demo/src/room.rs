@@ -14,7 +14,7 @@ use openuvr_testbed::stats::Summary;
 /// code encodes the frame number, the predicted display time, and the viewing direction for which
 /// it was drawn. Ends on Ctrl-C, or when the runtime ends the session.
 ///
-/// On the runtime of this project: openuvr xr -- openuvr room
+/// To use OpenUVR's own runtime: openuvr xr -- openuvr room
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Size of each eye's picture [default: the runtime's recommendation]

@@ -11,19 +11,20 @@ use tracing::Level;
 #[command(
     about = "Serve a web portal: users log in, pick an application and play a session of it",
     after_help = "Getting started:\n  openuvr portal user add NAME --operator   creates an account and prints its password\n  \
-    openuvr portal --demo                     runs a demo with an account of its own\n  \
+    openuvr portal --demo                     runs a demo with a temporary account\n  \
     openuvr portal                            serves the portal at http://127.0.0.1:8600\n\n\
     Without --config, all data is in ~/.local/share/openuvr/portal, where applications.toml \
-    lists the applications. docs/deploy.md has examples of both files.\n\n\
-    Log-in with OpenID Connect: a table [oidc] in the configuration, with (defaults in parentheses)\n  \
+    lists the applications. docs/deploy.md has examples of the configuration and of applications.toml.\n\n\
+    For log-in with OpenID Connect, add a table [oidc] to the configuration (defaults in parentheses):\n  \
     issuer, client_id, address   the provider, the portal's client id, the portal's own URL\n  \
     client_secret_file           a file with the client secret\n  \
     title                        label of the log-in button\n  \
     name_claim                   claim that names a new account (preferred_username)\n  \
     group_claim                  claim with the user's groups (groups)\n  \
-    operators, users             group of operators, and the only group with access\n  \
+    operators, users             group of operators; group of users with access (all users)\n  \
     create                       create missing accounts (false)\n  \
-    scopes, hours, ca            additional scopes; lifetime of a log-in (24); additional trusted authorities"
+    scopes, hours                additional scopes; lifetime of a log-in in hours (24)\n  \
+    ca                           additional trusted certificate authorities"
 )]
 pub(crate) struct PortalArgs {
     #[command(flatten)]
@@ -54,7 +55,7 @@ pub(crate) struct CommonArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum Action {
-    /// Manage accounts; the portal may be running
+    /// Manage accounts, even while the portal runs
     #[command(subcommand)]
     User(UserAction),
     /// Validate the configuration and the list of applications

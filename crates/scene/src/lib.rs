@@ -52,8 +52,9 @@ pub struct Args {
     /// X display to open the window on, such as :1 (default: $DISPLAY)
     #[arg(long)]
     display: Option<String>,
-    /// Wayland display to open the window on, by name or the path of its socket (without a value: $WAYLAND_DISPLAY; without
-    /// --display and --wayland: $DISPLAY, or $WAYLAND_DISPLAY if $DISPLAY is not set)
+    /// Wayland display to open the window on, by name or the path of its socket. Without a value, it is
+    /// $WAYLAND_DISPLAY. Without --display and --wayland, the window opens on $DISPLAY, or on $WAYLAND_DISPLAY if
+    /// $DISPLAY is not set
     #[arg(
         long,
         value_name = "SOCKET",
@@ -65,35 +66,39 @@ pub struct Args {
     /// Size of the window in pixels
     #[arg(long, default_value = "1280x720")]
     size: Size,
-    /// Frame rate; fractions are allowed (60.25 sweeps the phase of a 60 Hz display)
+    /// Frame rate; fractions are allowed (at 60.25, the phase slowly drifts against a 60 Hz display)
     #[arg(long, default_value_t = 60.0)]
     fps: f64,
     /// Number of frames to draw (default: until the window is closed)
     #[arg(long)]
     frames: Option<u32>,
-    /// Speed of time in the room; with 0.1 at 6 frames/s, successive frames differ as with 1 at 60 frames/s
+    /// Speed of time in the room; speed 0.1 at 6 frames/s makes successive frames differ as much as speed 1 at 60
+    /// frames/s
     #[arg(long, default_value_t = 1.0)]
     speed: f32,
     /// Full-screen window
     #[arg(long)]
     full_screen: bool,
-    /// Also draw the bar code at the bottom left, to measure displays that show both ends of a picture at different times
+    /// Also draw the bar code at the bottom left, to measure displays that show the top and the bottom of a picture at
+    /// different times
     #[arg(long)]
     bottom_code: bool,
     /// Disable texture filtering: coarser, but faster without a GPU
     #[arg(long)]
     coarse: bool,
-    /// Read each picture back from OpenGL and discard it: the minimum cost of streaming from inside an application
+    /// Read each picture back from OpenGL and discard it, to measure the minimum cost of streaming from inside an
+    /// application
     #[arg(long)]
     read_back: bool,
-    /// Write each frame's start and the times taken to draw and to display it to this file, in microseconds
+    /// Write the start time of each frame, and how long it takes to draw and to display, to this file, in microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
     /// Write the positions of the first game pad's left stick to this file, one per line, with the time of reading in
     /// nanoseconds
     #[arg(long, value_name = "FILE")]
     pad_times: Option<PathBuf>,
-    /// Play about three clicks per second, with simultaneous flashes, on this sound device (as for a client's --sound)
+    /// Play about three clicks per second, with simultaneous flashes, on this sound device (with the same values as
+    /// `openuvr client --sound`)
     #[arg(long, value_name = "DEVICE")]
     clicks: Option<String>,
     #[command(flatten)]

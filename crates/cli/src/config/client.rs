@@ -49,7 +49,7 @@ settings! {
         examples: "\
 Examples:
   openuvr client                            play at the paired host found on this network
-  openuvr client desk                       play; the first time it prompts for the host's PIN
+  openuvr client desk                       play; the first time, enter the host's PIN
   openuvr client 192.168.1.5 --observe      watch only
   openuvr client desk --full-screen --grab  for a game with mouse look
   openuvr client [fe80::1%eth0]:4711        by address, on another port
@@ -59,43 +59,44 @@ Examples:
   openuvr client desk --present headless --output shots --every 60
                                             no window; every 60th picture as PNG
   openuvr client --portal https://play.example.org --application openarena
-                                            play through a portal; without --application, list its offers
+                                            play through a portal; without --application, list applications
   openuvr client desk --head-pose mouse --grab --view left
                                             an OpenXR application; the mouse turns the head
   openuvr client desk --head-pose opentrack --overscan 8
-                                            the same with opentrack and a webcam
+                                            the same, but opentrack and a webcam track the head
   openuvr client desk --head-pose iio --motion mouse
-                                            a game; the inertial sensor of this machine moves its mouse
+                                            a game; this machine's inertial sensor moves the game's mouse
 
---FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
--h prints short help, --help the full help.";
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
+one applies. -h prints short help, --help the full help.";
         check_consistency: ClientConfig::find_contradiction;
         check_environment: ClientConfig::check_requirements;
 
         "Host" {
             /// Name or address of the host, with its port if it is not 4710.
             /// By default, hosts on the local network are discovered through multicast DNS. If exactly one of them is
-            /// paired, it is used; otherwise, the client numbers the hosts and prompts for one. An IPv6 address with a port
-            /// needs brackets. IFACE/MAC selects raw Ethernet without IP: an interface of this machine and the host's
-            /// Ethernet address. A portal's link openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
+            /// paired, the client uses it; otherwise, the client shows a numbered list of the hosts and prompts for a
+            /// number. An IPv6 address with a port needs brackets. IFACE/MAC selects raw Ethernet without IP: an
+            /// interface of this machine and the host's Ethernet address. A portal's link
+            /// openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
             host: Option<HostTarget> = "host", optional(host_target()), Default::Argument;
             /// PIN shown by the host, for pairing.
             /// Needed only the first time; by default, the client prompts for it. Ignored for a paired host.
             /// Other users of this machine may see it in the process list.
             pin: Option<Pin> = "pin", optional(pin()), Default::OnlyFlag(&Default::Unset("prompt"));
             /// Pair again with a known host, with a new PIN.
-            /// For a host that was reinstalled or has removed this client. The host's key is replaced, and the
-            /// fingerprints of both keys are shown.
+            /// For a host that was reinstalled or has removed this client. The client replaces the stored key of the
+            /// host, and shows the fingerprints of both keys.
             pair_again: bool = "pair-again", flag(), Default::OnlyFlag(&Default::Is("false"));
             /// Only watch, without input.
             observe: bool = "observe", flag(), Default::Is("false");
             /// Take over the player's role, if the host allows it.
             take_over: bool = "take-over", flag(), Default::Is("false");
             /// Force a transport.
-            /// By default, the best transport that works is used and reported: `udp-gso`, UDP with segmentation offload;
-            /// `raw`, Ethernet without IP, if host and client are on one segment and both have the capability CAP_NET_RAW;
-            /// `udp`, each datagram separately. `raw-ring` (`raw` through memory-mapped rings at the client) and `xdp`
-            /// (`raw` through AF_XDP, if built in) are used only on request.
+            /// By default, the client uses and reports the best transport that works. `udp-gso`: UDP with segmentation
+            /// offload. `raw`: Ethernet without IP, if host and client are on one segment and both have the capability
+            /// CAP_NET_RAW. `udp`: UDP, each datagram separately. `raw-ring` (`raw` through memory-mapped rings at the
+            /// client) and `xdp` (`raw` through AF_XDP, if built in) are used only on request.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("the best transport that works");
             /// Reconnect when the link fails.
             reconnect: bool = "reconnect", flag(), Default::Is("true");
@@ -108,10 +109,10 @@ Examples:
         }
         "Access point" {
             /// Join the access point of the host, and leave it at the end.
-            /// The value is the text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the network.
-            /// The client then searches for the host there, unless HOST is set. NetworkManager joins if it manages the card;
-            /// otherwise, the client needs root and wpa_supplicant. Other users of this machine may see the text in the
-            /// process list.
+            /// The value is the text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the
+            /// network. The client then searches for the host on this network, unless HOST is set. NetworkManager joins
+            /// the network if it manages the card; otherwise, the client needs root and wpa_supplicant. Other users of
+            /// this machine may see the text in the process list.
             via_ap: Option<ViaAp> = "via-ap", optional(via_ap()), Default::Unset("");
             /// File with the key of the access point in its first line.
             ap_key_file: Option<PathBuf> = "ap-key-file", optional(path("FILE")),
@@ -122,10 +123,10 @@ Examples:
         }
         "Portal" {
             /// Play an application offered by the portal at this address.
-            /// The client prompts for your account once and stores the log-in in the configuration folder, readable only by
-            /// this user. Without `--application`, it lists the applications and sessions. Ctrl-C, or closing the window,
-            /// leaves the session running, as closing the portal's page does: the same command joins it again, and
-            /// `--stop-session` ends it.
+            /// The client prompts for your account once and stores the log-in in the configuration folder, readable
+            /// only by this user. Without `--application`, it lists the applications and sessions. The session
+            /// continues after Ctrl-C or after you close the window, as it does when the portal's page is closed. The
+            /// same command joins the session again; `--stop-session` ends the session.
             portal: Option<PortalAddress> = "portal", optional(portal()),
                 Default::OnlyFlag(&Default::Unset(""));
             /// Application or session at the portal: a name or a session id.
@@ -144,18 +145,19 @@ Examples:
             portal_password_file: Option<PathBuf> = "portal-password-file", optional(path("FILE")),
                 Default::Unset("prompt");
             /// Fingerprint of a portal certificate that the system does not trust.
-            /// SHA-256, as printed by `openssl x509 -noout -sha256 -fingerprint`. It is kept with the log-in, and
-            /// later certificates must match it.
+            /// SHA-256, as printed by `openssl x509 -noout -sha256 -fingerprint`. The client stores the fingerprint
+            /// with the log-in, and later certificates must match it.
             portal_fingerprint: Option<CertificateHash> = "portal-fingerprint", optional(fingerprint()),
                 Default::OnlyFlag(&Default::Unset("only certificates that the system trusts"));
         }
         "Picture" {
             /// Picture output.
-            /// `x11`: a window on an X display (`--display`). `wayland`: a window on $WAYLAND_DISPLAY; `wayland:DISPLAY`
-            /// selects a different compositor, by the name or path of its socket. `kms`: a whole display without a window
-            /// system, from a text console; `kms:CARD/CONNECTOR` selects it, as in kms:card0/HDMI-A-1. Ctrl+Alt+F1 to F12
-            /// switch consoles. `xr`: the headset of the active OpenXR runtime; the host uses its head pose and controllers.
-            /// `headless`: PNG files, see `--output`. `null`: pictures are decoded and discarded.
+            /// `x11`: a window on an X display (`--display`). `wayland`: a window on $WAYLAND_DISPLAY;
+            /// `wayland:DISPLAY` selects a different compositor, by the name or path of its socket. `kms`: a whole
+            /// display without a window system, from a text console; `kms:CARD/CONNECTOR` selects the display, as in
+            /// kms:card0/HDMI-A-1. Ctrl+Alt+F1 to F12 switch consoles. `xr`: the headset of the active OpenXR runtime;
+            /// the host uses the headset's pose and controllers. `headless`: PNG files, see `--output`. `null`:
+            /// pictures are decoded and discarded.
             present: PresentKind = "present", present(),
                 Default::From("wayland in a Wayland session, otherwise x11", Environment::present_text);
             /// H.264 decoder.
@@ -170,28 +172,30 @@ Examples:
             /// X display for the `x11` window.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
-            /// Initial size of the window; with `kms`, of the display's mode.
-            /// The picture is scaled to it. By default, the window follows the picture's size until you resize it;
-            /// it is never larger than the screen.
+            /// Initial size of the window or, with `kms`, of the display's mode.
+            /// The picture is scaled to this size. By default, the window follows the picture's size until you resize
+            /// the window. The window is never larger than the screen.
             size: Option<Size> = "size", optional(size()), Default::Unset("the picture's size");
             /// Maximum picture size.
-            /// The host scales larger pictures down before encoding, keeping the aspect ratio: for a slow link or
-            /// a small screen. Only for the player; observers see the player's picture.
+            /// The host scales larger pictures down before encoding, keeping the aspect ratio. Use it for a slow link
+            /// or a small screen. Only the player can set it; observers see the player's picture.
             max_size: Option<Size> = "max-size", optional(size()), Default::Unset("unscaled");
             /// Maximum bitrate, in bits per second.
-            /// Within the host's limits; includes header and repair overhead. Only for the player.
+            /// The limit includes header and repair overhead; the host's own limits still apply. Only the player can
+            /// set it.
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("the host's limit");
             /// Full-screen window.
             full_screen: bool = "full-screen", flag(), Default::Is("false");
-            /// Show a picture at once, in the middle of a refresh.
-            /// With `wayland`, needs a compositor with tearing control, which usually applies in full screen only; with
-            /// `kms`, needs driver support.
+            /// Show each picture at once, even in the middle of a refresh.
+            /// With `wayland`, this needs a compositor with tearing control, and usually works in full screen only.
+            /// With `kms`, it needs driver support.
             tearing: bool = "tearing", flag(), Default::Is("false");
             /// Show the rows of a picture as they are decoded.
-            /// Works with `x11`, unless the window scales the picture, and with `kms`. The upper rows are visible
-            /// milliseconds earlier, the last ones at the same time. Until then, the picture consists of two frames, which
-            /// is visible as an edge in fast motion. With `kms`, the display reports no times.
+            /// This works with `x11` (unless the window scales the picture) and with `kms`. The upper rows become
+            /// visible milliseconds earlier; the last rows do not. Until the last rows are shown, the screen shows
+            /// parts of two frames, with a visible edge in fast motion. With `kms`, the display then reports no
+            /// presentation times.
             present_slices: bool = "present-slices", flag(), Default::Is("false");
             /// Show latency figures over the picture.
             /// Ctrl+Alt+Shift+L toggles them.
@@ -207,19 +211,19 @@ Examples:
             /// Head-pose source for OpenXR applications.
             /// `none`: no head poses. `mouse`: while the window has grabbed the mouse (`--grab`, Ctrl+Alt+Shift+G), the
             /// mouse turns the head; W A S D or the arrow keys and Page Up and Page Down move it, and Q and E lean it.
-            /// `script:FILE`: a file with lines seconds,x,y,z,yaw,pitch,roll in metres and degrees, in a loop. `opentrack`
-            /// or `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at 127.0.0.1:4242. `iio` or
-            /// `iio:FOLDER`: a gyroscope and an accelerometer of this machine, by default those in
-            /// /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction straight ahead.
+            /// `script:FILE`: a file that is played in a loop; each line is seconds,x,y,z,yaw,pitch,roll, in metres and
+            /// degrees. `opentrack` or `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at
+            /// 127.0.0.1:4242. `iio` or `iio:FOLDER`: a gyroscope and an accelerometer of this machine, by default
+            /// those in /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction straight ahead.
             head: HeadSpec = "head-pose", head(), Default::Is("none");
             /// Which eyes of a stereo picture to show.
             /// `both`: side by side. `left` or `right`: one eye. `anaglyph`: for glasses with a red filter on the left and a
             /// cyan one on the right. Ctrl+Alt+Shift+E cycles through them.
             view: EyeView = "view", choice(), Default::Is("both");
             /// Reproject pictures to the current head pose.
-            /// Each picture of an OpenXR application carries the head pose that it was rendered for. The client rotates it
-            /// by the head's rotation since then, at the display's refresh rate, even without new pictures. `auto`: on if
-            /// head poses are sent to the host (`--head-pose`), otherwise off.
+            /// Each picture of an OpenXR application carries the head pose that it was rendered for. The client rotates
+            /// the picture by the head's rotation since that pose, at the display's refresh rate, even without new
+            /// pictures. `auto`: on if head poses are sent to the host (`--head-pose`), otherwise off.
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
             /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: `gl` on a GPU,
@@ -227,8 +231,8 @@ Examples:
             /// message is printed, and `software` is used.
             reproject_backend: DrawBackend = "reproject-backend", choice(), Default::Is("auto");
             /// Extra field of view on each side, for reprojection.
-            /// Avoids black edges while the head turns. The angle needed is the head's angular speed times the round-trip
-            /// time.
+            /// It avoids black edges while the head turns. The required angle is the head's angular speed times the
+            /// round-trip time.
             overscan: f64 = "overscan", number(0.0..=40.0, "degrees"), Default::Is("0");
             /// Reprojection rate.
             /// For a display that does not report its refresh rate, such as a virtual one. With `kms`, it is also the rate
@@ -236,15 +240,16 @@ Examples:
             refresh: Option<f64> = "refresh", optional(number(1.0..=1000.0, "times a second")),
                 Default::Unset("the display's refresh rate, or 60 if it is unknown");
             /// Field of view of each eye, horizontal and vertical.
-            /// OpenXR applications render it, with `--overscan` on each side.
+            /// OpenXR applications render this field of view, plus `--overscan` on each side.
             fov: Option<f64> = "fov", optional(number(20.0..=160.0, "degrees")), Default::Unset("90");
             /// Interpupillary distance.
             ipd: Option<f64> = "ipd", optional(number(0.0..=200.0, "mm")), Default::Unset("63");
         }
         "Sound" {
             /// Output device for the host's sound.
-            /// `auto`: PulseAudio or PipeWire, if one runs and the host is another machine, otherwise none. `off`: none, and
-            /// the host sends no sound. `pulse:SINK`: that sink (`pactl list short sinks`). `wav:FILE`: a file.
+            /// `auto`: PulseAudio or PipeWire, if one of them runs and the host is another machine; otherwise none.
+            /// `off`: none, and the host sends no sound. `pulse:SINK`: that sink (`pactl list short sinks`).
+            /// `wav:FILE`: a WAV file.
             sound: String = "sound", text("DEVICE", 4096), Default::Is("auto");
             /// Sound volume.
             /// 0 is silent; loud passages may be distorted above 100.
@@ -257,51 +262,55 @@ Examples:
             microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
             /// Input source.
             /// `window`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated
-            /// by commas, such as evdev:/dev/input/event3,/dev/input/mice. The host numbers them 0, 1 and so on, or by
-            /// the number before a =, as in evdev:7=/dev/input/event3. Other programs still receive their events.
+            /// by commas, such as evdev:/dev/input/event3,/dev/input/mice. At the host, the devices have the numbers 0,
+            /// 1 and so on; a number before a = replaces this number, as in evdev:7=/dev/input/event3. Other programs
+            /// still receive the events of these devices.
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("window if there is one, otherwise none");
             /// File of input events to play; - is the standard input.
             /// Each line has a time and an event.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
             /// Grab the mouse and keyboard.
-            /// For games with mouse look: relative motion is sent. All keys go to the host, including those of the
-            /// window manager, such as Alt+Tab. Ctrl+Alt+Shift+G releases both.
+            /// For games with mouse look, since the client then sends relative motion. All keys go to the host,
+            /// including window-manager shortcuts such as Alt+Tab. Ctrl+Alt+Shift+G releases both.
             grab: bool = "grab", flag(), Default::Is("false");
             /// Share the clipboard with a host that allows it.
-            /// Text copied here can be pasted there, or the other way round: the host selects the directions, and allows
-            /// neither by default. Only for the player, in a window.
+            /// The host selects the directions: text copied at the client can be pasted at the host, or the other way
+            /// round, or both. By default, the host allows neither direction. Only for the player, in a window.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// Send this machine's game pads.
-            /// For a host that accepts them, while the window has the focus, and not with `--input none`. All pads in
-            /// /dev/input that this user may read are used, with hot plug; other programs still receive their events.
+            /// The client sends them while the window has the focus, if the host accepts game pads, but not with
+            /// `--input none`. All pads in /dev/input that this user may read are used, with hot plug; other programs
+            /// still receive their events.
             pads: bool = "pads", flag(), Default::Is("true");
             /// Button mappings of game pads.
             /// A file in the format of SDL's game-controller database (gamecontrollerdb.txt): one line per pad. Pads
             /// known to the kernel need no mapping. The variable SDL_GAMECONTROLLERCONFIG is also read.
             pad_db: Option<PathBuf> = "pad-db", optional(path("FILE")), Default::Unset("the kernel's rules");
             /// Key mapping at the host.
-            /// `symbol`: a key types the same symbol as here, whatever the host's layout; for text. `position`: a
-            /// key keeps its physical position; for games: WASD is ZQSD on a French keyboard.
+            /// `symbol`, for text: a key types the same symbol as at the client, whatever the host's layout.
+            /// `position`, for games: a key keeps its physical position, so that WASD is ZQSD on a French keyboard.
             /// Ctrl+Alt+Shift+K toggles it.
             keys: Option<Keys> = "key-mapping", optional(choice()),
                 Default::Unset("position with --grab and for games of openuvr run, otherwise symbol");
         }
         "Games moved by a sensor" {
             /// Use head poses as input for an unmodified game.
-            /// `mouse`: looking around moves the mouse, for games that turn the view with it. `pad`: the angle from the
-            /// centre deflects the right stick of the first game pad, if the host accepts pads; without a pad here, the
-            /// client adds one. `off`: poses are sent, for OpenXR applications. Requires `--head-pose` with a sensor; works
-            /// only while the window has the focus. Ctrl+Alt+Shift+C recentres: it undoes all of this motion of the mouse,
-            /// and returns the stick to its centre.
+            /// `mouse`: head rotation moves the mouse, for games that turn the view with the mouse. `pad`: the angle
+            /// from the centre deflects the right stick of the first game pad, if the host accepts pads; without a pad
+            /// here, the client adds one. `off`: the client sends head poses, for OpenXR applications. `mouse` and
+            /// `pad` require `--head-pose` with a sensor, and work only while the window has the focus.
+            /// Ctrl+Alt+Shift+C recentres: it moves the mouse back by all motion that came from the head, and returns
+            /// the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");
-            /// Head angles that move the mouse or stick: first right, then down.
-            /// Two of yaw (to the right), pitch (down), roll (to the right shoulder) and none. A `-` before an angle
-            /// inverts it. Examples: `-yaw,pitch`, `pitch,yaw`, `roll,none`.
+            /// Head angles that move the mouse or stick to the right and down.
+            /// The first angle moves it to the right, the second down. Each is yaw (to the right), pitch (down), roll
+            /// (to the right shoulder) or none. A `-` before an angle inverts it. Examples: `-yaw,pitch`, `pitch,yaw`,
+            /// `roll,none`.
             motion_axes: Axes = "motion-axes", axes(), Default::Is("yaw,pitch");
             /// Speed of the mouse.
-            /// Set it so that a quarter turn of the head is a quarter turn in the game, whose own sensitivity scales it
-            /// again. Fractions of a count are kept for the next motion.
+            /// Set it so that a quarter turn of the head is a quarter turn in the game. The game's own mouse
+            /// sensitivity also scales the motion. Fractions of a count are kept for the next motion.
             motion_gain: Option<f64> = "motion-gain", optional(number(0.1..=1000.0, "counts per degree")),
                 Default::Unset("10");
             /// Head angle at which the stick is fully deflected.
@@ -320,12 +329,14 @@ Examples:
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
-            /// `auto`: only on a terminal. `on`: also into a pipe, as plain lines. `off`: none.
+            /// `auto`: show the table only on a terminal. `on`: also write it into a pipe, as plain lines. `off`: show
+            /// no table.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: used if permitted. Without real-time scheduling, a busy machine adds milliseconds of latency.
+            /// `auto`: use it if the system permits it. Without real-time scheduling, a busy machine adds milliseconds
+            /// of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
             /// Use at least as many cores as decoder threads. Applications should run on other cores.
@@ -400,7 +411,7 @@ impl ClientConfig {
 impl ClientConfig {
     /// The subcommand with all flags. Its help ends with the window's shortcuts.
     pub(crate) fn command() -> Command {
-        let mut end = String::from("Shortcuts of the window, which are not sent to the host:\n");
+        let mut end = String::from("Keyboard shortcuts of the window (not sent to the host):\n");
         for shortcut in SHORTCUTS {
             end += &format!("  {}  {}\n", shortcut.keys, shortcut.does);
         }

@@ -43,14 +43,15 @@ impl Settings for GatewayConfig {
     const EXAMPLES: &'static str = "\
 Examples:
   openuvr gateway /run/user/1000/game.sock --web
-                                            browsers, at the address that is shown
+                                            serve browsers; the page's address is shown
   openuvr gateway game.sock --rtsp --record play.mp4
-                                            video players, and a recording
+                                            serve video players, and record
 
 SOCKET is the path that the application has configured (`gateway` of struct openuvr_config). The
-gateway runs outside the application's process. The socket may appear later, and may come back after
-the application restarts. Ctrl-C ends the gateway. --FLAG=false disables a flag, --OPTION '' unsets
-a saved option. The last of repeated options applies. -h prints short help, --help the full help.";
+gateway runs outside the application's process. The socket need not exist yet, and the gateway
+continues when the application restarts. Ctrl-C ends the gateway. --FLAG=false disables a flag,
+--OPTION '' unsets a saved option. If an option is repeated, the last one applies. -h prints short
+help, --help the full help.";
 
     fn table() -> Vec<Setting> {
         let host = HostConfig::table().into_iter();

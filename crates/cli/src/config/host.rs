@@ -61,62 +61,63 @@ Examples:
   openuvr host --encoder x264,jpeg          JPEG for clients with --codec jpeg, H.264 for all others
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
---FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
--h prints short help, --help the full help.";
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
+one applies. -h prints short help, --help the full help.";
         check_consistency: HostConfig::find_contradiction;
         check_environment: HostConfig::check_requirements;
 
         "Video source" {
             /// Picture source.
-            /// `x11`: an X display. `wayland`: the session of a Wayland compositor, such as sway.
-            /// `portal`: a screen that GNOME, KDE or another desktop shares through its portal; its user chooses the screen
-            /// in a dialog. `pattern`: a moving test pattern, to test a link without an application. `clip`: a video file,
-            /// for measurements with reproducible pictures. `scene`: the scene of `openuvr scene`, rendered by the host on
-            /// its display and submitted without capture.
+            /// `x11`: an X display. `wayland`: the session of a Wayland compositor, such as sway. `portal`: a screen
+            /// that GNOME, KDE or another desktop shares through its portal; the user chooses the screen in a dialog.
+            /// `pattern`: a moving test pattern, to test a link without an application. `clip`: a video file, for
+            /// measurements with reproducible pictures. `scene`: the scene of `openuvr scene`, which the host renders
+            /// on its display and submits without capture.
             source: Option<SourceKind> = "source", optional(choice()),
-                Default::Unset("in a Wayland session wayland, or portal if the compositor does not let programs capture; \
-                                otherwise x11");
+                Default::Unset("x11; in a Wayland session: wayland, or portal if the compositor permits no capture");
             /// X display.
-            /// Captured with --source x11; input is injected into it.
+            /// The host captures this display with --source x11, and injects input into it.
             display: Option<String> = "display", optional(text("DISPLAY", 255)),
                 Default::From("$DISPLAY", |s| s.display.clone());
             /// Wayland display, by name or the path of its socket.
-            /// Captured with --source wayland; input goes to it.
+            /// With --source wayland, the host captures this display and sends input to it.
             wayland_display: Option<String> = "wayland-display", optional(text("DISPLAY", 255)),
                 Default::UnlessGiven(["display", "source"], &Default::From("$WAYLAND_DISPLAY", |s| s.wayland.clone()));
             /// Output of the Wayland display, such as DP-1.
             output: Option<String> = "output", optional(text("NAME", 255)),
                 Default::Unset("the first output");
             /// Start a virtual display of this size and stream it.
-            /// Replaces --display: an X server without a screen (Xvfb), for a headless machine or to leave an
-            /// existing display untouched. The command after `--` is started on it, and the host ends when the
-            /// command ends. Without a command, the display is empty, and its name is printed for programs of the
-            /// same user. No window manager runs there unless you start one; see --place.
+            /// Use it instead of --display on a headless machine, or to leave an existing display untouched. By
+            /// default, the virtual display is an X server without a screen (Xvfb). The host starts the command after
+            /// `--` on it, and ends when the command ends. Without a command, the display is empty; the host prints its
+            /// name, so that programs of the same user can open it. No window manager runs on the display unless you
+            /// start one; see --place.
             virtual_display: Option<Size> = "virtual", optional(size()),
                 Default::Unset("use the existing display");
             /// The kind of the virtual display.
-            /// `xvfb`: an X server, for X11 applications. `wayland`: a compositor of this program, for Wayland
-            /// applications; windows are placed as with --place, and input and clipboard need no other program.
+            /// `xvfb`: an X server, for X11 applications. `wayland`: OpenUVR's own compositor, for Wayland
+            /// applications. It places windows as with --place, and needs no other program for input and the clipboard.
             virtual_with: DisplayKind = "virtual-with", choice(), Default::Is("xvfb");
             /// Place windows on the virtual display: the first one fills it.
-            /// Dialogs and other windows are centred above that window, and the newest has the keyboard focus. For an
-            /// application without a window manager; a window manager that is started nevertheless must take over
-            /// (`--replace`). Without this option, windows stay where applications put them.
+            /// Dialogs and other windows are centred over the first window, and the newest window has the keyboard
+            /// focus. Use this option without a window manager. If you start one nevertheless, it must replace a
+            /// running window manager (`--replace`). Without this option, windows stay where applications put them.
             place: bool = "place", flag(), Default::Is("false");
             /// Resize the display to the player's window.
-            /// Uses RandR while a player is connected: a mode of that size or, on a display without a monitor (Xvfb, the
-            /// dummy driver), a new mode within the server's limits. A virtual display grows up to 3840x2160, or to its own
-            /// size if that is larger. Applications see a monitor change. The original size is restored when the player
-            /// leaves and when the host ends. If the display cannot be resized, the picture is scaled, as without this
-            /// option. A Moonlight client has a mode instead of a window: the host's display gets the mode's size and rate;
-            /// a virtual display grows up to 4096x4096.
+            /// While a player is connected, the host uses RandR to set a mode of the window's size. On a display
+            /// without a monitor (Xvfb, the dummy driver), it adds a new mode within the server's limits. A virtual
+            /// display grows up to 3840x2160, or to its own size if that is larger. Applications see a monitor change.
+            /// The original size is restored when the player leaves and when the host ends. If the display cannot be
+            /// resized, the picture is scaled, as without this option. A Moonlight client requests a mode, and the
+            /// host's display gets the size and rate of this mode; a virtual display then grows up to 4096x4096.
             fit: Option<bool> = "fit", optional(flag()),
                 Default::Unset("true if --virtual and --moonlight are combined, otherwise false");
             /// Capture one window instead of the whole display.
-            /// A part of its title or class, ignoring case (the largest match is captured), or its id as printed by
-            /// xwininfo. The window is captured even while others cover it. With --source wayland, use a part of its title
-            /// or application id; the compositor needs ext-image-copy-capture, and `--input none` is required, since windows
-            /// have no known position there.
+            /// Select it by a part of its title or class, ignoring case, or by its id as printed by xwininfo. If
+            /// several windows match, the largest is captured. The window is captured even while others cover it. With
+            /// --source wayland, use a part of its title or application id. The compositor must support
+            /// ext-image-copy-capture, and `--input none` is required, since the positions of Wayland windows are
+            /// unknown.
             window: Option<WindowName> = "window", optional(window()),
                 Default::Unset("the whole display");
             /// Capture a region instead of the whole display.
@@ -124,16 +125,17 @@ Examples:
             region: Option<Region> = "region", optional(region()),
                 Default::Unset("the whole display");
             /// Size of the test pattern or the scene.
-            /// Only for these sources; displays and windows have their own size.
+            /// Only with --source pattern or --source scene; displays and windows have their own size.
             size: Option<Size> = "size", optional(size()), Default::Unset("1280x720");
             /// File played by --source clip.
-            /// YUV4MPEG2 with 8-bit 4:2:0 frames (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m), played forwards and
-            /// backwards in a loop. Each frame carries a bar code.
+            /// The format is YUV4MPEG2 with 8-bit 4:2:0 frames (ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m). The host
+            /// plays the file forwards and backwards in a loop. Each frame carries a bar code.
             clip: Option<PathBuf> = "clip", optional(path("FILE")), Default::Unset("");
             /// Maximum frame rate.
-            /// A frame is captured when the application has drawn, not on a timer. If the application draws
-            /// faster, the newest frame is sent. Up to 5 % more is tolerated, since the clocks of displays and
-            /// games are not exact. Moonlight clients choose their rate, up to this one or, without this option, up to 240.
+            /// A frame is captured when the application has drawn, not on a timer. If the application draws faster, the
+            /// newest frame is sent. The actual rate may be up to 5 % higher, since the clocks of displays and games
+            /// are not exact. Moonlight clients choose their own rate, up to this maximum or, without this option, up
+            /// to 240 frames/s.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
             /// Send the pointer's shape and position.
@@ -142,26 +144,27 @@ Examples:
         }
         "Picture quality" {
             /// Video encoder.
-            /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding time.
-            /// `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate (54 Mbit/s for a
-            /// game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`, `h264_v4l2m2m` and `h264_vaapi`: hardware
-            /// encoders through libavcodec. `libx264`: x264 through libavcodec, for comparison. `raw`: uncompressed pixels
-            /// (1.8 Gbit/s for that game). `null`: frames without pictures, to test a link. An unavailable encoder is an
-            /// error. With several encoders, such as x264,jpeg, each client gets the first that it can decode; each encoder
-            /// runs only while a client uses it.
+            /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding
+            /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
+            /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`, `h264_v4l2m2m` and
+            /// `h264_vaapi`: hardware encoders through libavcodec. `libx264`: x264 through libavcodec, for comparison.
+            /// `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
+            /// link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the
+            /// first that it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
             /// Run one encoder per client.
-            /// By default, all clients get the same frames, at the rate of the player's link. With this option, each client
-            /// has its own rate and loss recovery, at the cost of an encoder. The player's encoder takes precedence over the
-            /// encoders for observers.
+            /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
+            /// client has its own rate and loss recovery, at the cost of one encoder per client. The player's encoder
+            /// takes precedence over the encoders for observers.
             encoder_per_client: bool = "encoder-per-client", flag(), Default::Is("false");
             /// Maximum video bitrate, in bits per second.
-            /// Includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
+            /// The limit includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
             /// Congestion control.
-            /// `adaptive`: the rate drops within a few frames when the link's queue grows or clearly more than 15 % of the
-            /// datagrams are lost, and rises again when there is room, up to --bitrate. `constant`: always --bitrate.
+            /// `adaptive`: the bitrate drops within a few frames when the link's queue grows or clearly more than 15 %
+            /// of the datagrams are lost. It rises again, up to --bitrate, when the link has spare capacity.
+            /// `constant`: the bitrate is always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
@@ -170,19 +173,20 @@ Examples:
             start_bitrate: Option<Bitrate> = "start-bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("--bitrate");
             /// Recovery of pictures damaged by packet loss.
-            /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete, if the encoder
-            /// supports it; otherwise, and with `key-frame`, a key frame is sent, which is large. `intra-refresh` (x264
-            /// only): one macroblock column (16 pixels) per frame is intra-coded until the whole picture is refreshed. No
-            /// frame becomes large, but a width of 1280 pixels takes 79 frames.
+            /// `reference-invalidation`: the next frame refers to the newest frame that arrived complete; an encoder
+            /// that does not support this sends a key frame. `key-frame`: the host sends a key frame, which is large.
+            /// `intra-refresh` (x264 only): one macroblock column (16 pixels) per frame is intra-coded until the whole
+            /// picture is refreshed. No frame becomes large, but refreshing a picture 1280 pixels wide takes 79 frames.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
-            /// Periodic intra refresh repairs a loss within one to two periods without feedback; the refreshed
-            /// columns cost quality. Requires `--recovery intra-refresh`, which by itself refreshes on demand.
+            /// Periodic intra refresh repairs a loss within one to two periods, without feedback, but the refreshed
+            /// columns cost quality. It requires `--recovery intra-refresh`. Without this option, pictures are
+            /// refreshed only on demand.
             refresh_interval: Option<u16> = "refresh-interval", optional(count(REFRESHES, "frames")),
                 Default::Unset("on demand");
             /// Pixel format: chroma subsampling and colour space.
-            /// `420`: 4:2:0. `444`: 4:4:4, for text and drawings (x264, jpeg). `rgb`: RGB without colour
-            /// conversion (x264, raw); encoding it on a CPU takes longer than the conversion that it saves.
+            /// `420`: 4:2:0. `444`: 4:4:4, for text and drawings (x264, jpeg). `rgb`: RGB without colour conversion
+            /// (x264, raw); on a CPU, the slower encoding costs more time than the omitted conversion saves.
             pixels: Option<Chroma> = "chroma", optional(choice()),
                 Default::Unset("420; rgb with the encoder raw");
             /// Slices per frame, each sent as soon as it is encoded.
@@ -193,8 +197,8 @@ Examples:
             encoder_threads: Option<u8> = "encoder-threads", optional(count(1..=64, "threads")),
                 Default::Unset("2; 1 on a single core, 4 with 8 or more cores");
             /// Quarter-pixel motion search.
-            /// Sharper motion at the same bitrate; costs about one millisecond per frame at 1280x720. `auto`: only for
-            /// pictures up to that size.
+            /// It makes motion sharper at the same bitrate, and costs about one millisecond per frame at 1280x720.
+            /// `auto`: use it only for pictures up to 1280x720.
             subpel: Subpel = "subpel", choice(), Default::Is("auto");
             /// Key-frame interval (GOP size).
             /// For recordings and comparisons; by default, a key frame is sent only when a client needs one.
@@ -210,19 +214,19 @@ Examples:
         }
         "Network and clients" {
             /// Listen address for clients.
-            /// `[::]` is every address of the machine, including IPv4. With port 0, the system chooses a port.
+            /// `[::]` means all addresses of the machine, including IPv4. With port 0, the system chooses a port.
             bind: SocketAddr = "bind", address(), Default::Is("[::]:4710");
             /// Announce this host on the local network through multicast DNS.
-            /// `openuvr hosts`, and `openuvr client` without an address, list its name, source, key fingerprint
-            /// and pairing state. A host is not announced if only this machine reaches it (such as
-            /// --bind 127.0.0.1:4710) or if it uses only raw Ethernet.
+            /// `openuvr hosts`, and `openuvr client` without an address, list its name, source, key fingerprint and
+            /// pairing state. A host is not announced if only this machine can reach it (as with --bind 127.0.0.1:4710)
+            /// or if it uses only raw Ethernet.
             discoverable: bool = "discoverable", flag(), Default::Is("true");
             /// Force a transport.
-            /// By default, each client gets the best transport that works, which is reported when the client joins.
-            /// `udp-gso`: UDP with segmentation offload. `udp`: UDP, each datagram separately. `raw`: Ethernet without IP,
-            /// for clients on the same segment; it needs the capability CAP_NET_RAW, and the host is then unreachable over
-            /// IP. `raw-ring`: `raw` through memory-mapped rings at the host. `xdp`: `raw` through AF_XDP, if built in;
-            /// with several interfaces, it needs `--bind` with an address of the interface to use.
+            /// By default, each client gets the best transport that works; the host reports it when the client joins.
+            /// `udp-gso`: UDP with segmentation offload. `udp`: UDP, each datagram separately. `raw`: Ethernet without
+            /// IP, for clients on the same segment; it needs the capability CAP_NET_RAW, and the host is then
+            /// unreachable over IP. `raw-ring`: `raw` through memory-mapped rings at the host. `xdp`: `raw` through
+            /// AF_XDP, if built in; with several interfaces, it needs `--bind` with an address of the interface to use.
             link: Option<LinkName> = "link", optional(choice()), Default::Unset("all available transports");
             /// Open pairing with this PIN.
             /// Other users of this machine may see it in the process list; `--pair` avoids that.
@@ -239,7 +243,7 @@ Examples:
             /// Maximum number of observers.
             max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");
             /// Target of the player's keyboard and mouse input.
-            /// `xtest`: the display, through XTEST on X11. `none`: input is ignored.
+            /// `xtest`: input goes to the display (through XTEST on X11). `none`: input is ignored.
             input: Option<InputKind> = "input", optional(choice()),
                 Default::Unset("xtest; none with source pattern or clip");
             /// Directions of clipboard sharing with the player.
@@ -248,15 +252,15 @@ Examples:
             /// passwords are shared, too. Observers never share the clipboard.
             clipboard: ClipboardDirections = "clipboard", choice(), Default::Is("off");
             /// Game pads of the player.
-            /// `auto`: with `openuvr run`, a library in the game's process emulates them, and one pad is present from the
-            /// start; with `openuvr host`, uinput does, if this user may write to /dev/uinput, otherwise there are none. `0`
-            /// to `4` (only with `openuvr run`): number of pads present from the start; the others are hot-plugged. `uinput`
-            /// (only with `openuvr host`): through uinput; if that fails, the host does not start. `off`: no pads.
+            /// `auto`: with `openuvr run`, a library in the game's process emulates the pads, and one pad is present
+            /// from the start. With `openuvr host`, uinput emulates the pads if this user may write to /dev/uinput;
+            /// otherwise, there are no pads. `0` to `4` (only with `openuvr run`): this number of pads is present from
+            /// the start; further pads are hot-plugged. `uinput` (only with `openuvr host`): uinput emulates the pads;
+            /// if uinput fails, the host does not start. `off`: no pads.
             pads: PadsKind = "pads", choice(), Default::Is("auto");
             /// Key mapping, unless the client selects one.
-            /// `symbol`: a key types the same symbol as at the client, whatever the layouts; for text.
-            /// `position`: a key keeps its physical position; for games: WASD is then ZQSD on a French
-            /// keyboard.
+            /// `symbol`, for text: a key types the same symbol as at the client, whatever the layouts. `position`, for
+            /// games: a key keeps its physical position, so that WASD is ZQSD on a French keyboard.
             keys: Keys = "key-mapping", choice(), Default::Is("symbol");
             /// Name of this host, as shown at clients.
             name: String = "name", text("NAME", LONGEST_NAME),
@@ -267,15 +271,15 @@ Examples:
         }
         "Portal" {
             /// Admit clients with a ticket of the portal that has this key.
-            /// They need no PIN and are not listed by `openuvr devices`. A ticket is valid for the session of
-            /// --ticket-session, in the role that the ticket states, while this host runs. With this option, pairing with a
-            /// PIN is open only with --pair or --pin.
+            /// These clients need no PIN and are not listed by `openuvr devices`. A ticket is valid for the session of
+            /// --ticket-session, in the role that the ticket states, while this host runs. With this option, pairing
+            /// with a PIN is open only with --pair or --pin.
             ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
                 Default::Unset("no tickets");
             /// UUID of this session at the portal.
             ticket_session: Option<SessionUuid> = "ticket-session", optional(uuid()),
                 Default::Unset("");
-            /// End when there has been neither a client nor a renewal for this time.
+            /// End after this time with neither a client nor a lease renewal.
             /// The portal renews and ends the lease over HTTPS at the address of --web, with tokens signed by the
             /// key of --ticket-key. See docs/security.md.
             lease: Option<Duration> = "lease", optional(time()), Default::Unset("no lease");
@@ -296,39 +300,41 @@ Examples:
                 Default::Unset("disabled");
             /// Certificate chain of the page, in PEM format.
             /// By default, the host generates a certificate and renews it. Browsers warn about it at the first visit:
-            /// compare the fingerprint that the host shows, or make them trust it (`openuvr web-certificate`).
+            /// compare its fingerprint with the fingerprint that the host shows, or make browsers trust the certificate
+            /// (`openuvr web-certificate`).
             web_cert: Option<PathBuf> = "web-cert", optional(path("FILE")),
                 Default::Unset("generated by the host");
             /// Private key of the certificate, in PEM format.
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
             /// STUN and TURN servers for browsers (ICE).
-            /// For browsers on networks that block UDP except to a relay. Separated by commas: stun:HOST[:PORT],
-            /// turn:USER:SECRET@HOST[:PORT][?transport=tcp], or the same with turns: for TLS. The relay must
-            /// reach this host. Only logged-in pages receive the list. The host also queries the stun: servers for its
-            /// public address and announces it to pages. Other users of the machine can read command lines: put
-            /// servers with a secret into the settings file or the file of --ice-servers-file.
+            /// They serve browsers on networks that block UDP except to a relay. Separate the servers by commas. Each
+            /// is stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT][?transport=tcp]; for TLS, write turns: instead of
+            /// turn:. The relay must reach this host. Only logged-in pages receive the list. The host also queries the
+            /// stun: servers for its public address and announces this address to pages. Other users of the machine can
+            /// read command lines: put servers with a secret into the settings file or the file of --ice-servers-file.
             ice_servers: Vec<IceServer> = "ice-servers", ice_servers(), Default::Unset("none");
             /// File with STUN and TURN servers, one per line.
-            /// They are added to those of --ice-servers. Only this user should be able to read the file.
+            /// These servers are added to the servers of --ice-servers. Only this user should be able to read the file.
             ice_servers_file: Option<PathBuf> = "ice-servers-file", optional(path("FILE")), Default::Unset("");
             /// Public addresses of this host behind NAT, IP[:PORT].
-            /// For a host behind a home router, or on a cloud machine with a private address. Pages use them for
-            /// media, and the address shown for the page contains them. The default port is that of --web; the NAT
-            /// must forward TCP and UDP to it. Separated by commas. See docs/clients.md.
+            /// For a host behind a home router, or on a cloud machine with a private address. Pages use these addresses
+            /// for media, and the host shows the page's URL with each of them. The NAT must forward TCP and UDP to the
+            /// port of --web, which is also the default port of the addresses. Separate the addresses by commas. See
+            /// docs/clients.md.
             public_address: Vec<PublicAddress> = "public-address", public_addresses(), Default::Unset("local addresses");
             /// Origins of the page behind a reverse proxy, https://NAME[:PORT].
-            /// As the browser's address bar shows them, separated by commas. By default, the origin must match the
-            /// request's Host header. docs/clients.md has configurations for nginx and Caddy.
+            /// Write each origin as the browser's address bar shows it, and separate origins by commas. By default, the
+            /// origin must match the request's Host header. docs/clients.md has configurations for nginx and Caddy.
             web_origin: Vec<WebOrigin> = "web-origin", web_origins(), Default::Unset("the origin of the Host header");
             /// Trusted reverse proxies in front of the page, IP[/BITS].
-            /// Their X-Forwarded-For header identifies the browser in the limits of log-ins and wrong PINs.
-            /// Separated by commas.
+            /// The limits on log-ins and wrong PINs use the proxies' X-Forwarded-For header to identify the browser.
+            /// Separate the proxies by commas.
             web_proxy: Vec<ProxyNetwork> = "web-proxy", web_proxies(), Default::Unset("none");
         }
         "Video players" {
             /// Serve video players over RTSP (ffplay, mpv, VLC, GStreamer).
-            /// They receive the same H.264 stream and the sound, unencrypted. `--rtsp` without a value uses [::]:8554.
-            /// docs/clients.md has command lines for playback with low latency.
+            /// Video players receive the same H.264 stream as clients, and the sound, both unencrypted. `--rtsp`
+            /// without a value uses [::]:8554. docs/clients.md has command lines for playback with low latency.
             rtsp: Option<SocketAddr> = "rtsp", optional(address_or("[::]:8554")),
                 Default::Unset("disabled");
             /// Secret part of the URL: 8 to 64 letters, digits, - and _.
@@ -338,47 +344,51 @@ Examples:
         }
         "Moonlight" {
             /// Serve Moonlight clients: phones, televisions, consoles, desktops.
-            /// They receive the same H.264 stream and the sound, encrypted, and play. `--moonlight` without a value uses
-            /// [::]:47989; the other ports of the protocol have fixed offsets from this port. A client that pairs shows a
-            /// PIN, which is entered at the host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
+            /// Moonlight clients can play. They receive the same H.264 stream as other clients, and the sound, both
+            /// encrypted. `--moonlight` without a value uses [::]:47989; the other ports of the protocol have fixed
+            /// offsets from this port. During pairing, the client shows a PIN; enter it at the host: openuvr devices
+            /// pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
                 Default::Unset("disabled");
             /// Applications that Moonlight clients start on the virtual display.
-            /// A TOML file with an entry [[applications]] for each: name, command (a list of words) and, optionally, icon
-            /// (a PNG file), as `openuvr applications scan` writes it. The entries may also stand at the end of the
-            /// host's settings file. One application runs at a time, on a display of the client's mode.
+            /// A TOML file with an entry [[applications]] for each application: name, command (a list of words) and,
+            /// optionally, icon (a PNG file). `openuvr applications scan` prints such entries. They may also stand at
+            /// the end of the host's settings file. One application runs at a time, on a display with the client's
+            /// mode.
             applications: Option<PathBuf> = "applications", optional(list("FILE")),
                 Default::Unset("the display, or the program after --");
         }
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
-            /// The H.264 stream and the sound that clients receive, without another encoder. A recording counts
-            /// as one of --max-observers. The file is playable except for the last half second, however the host
-            /// ends. See docs/clients.md.
+            /// The file contains the H.264 stream and the sound that clients receive; recording needs no additional
+            /// encoder. A recording counts as an observer for --max-observers. The file is playable except for the last
+            /// half second, however the host ends. See docs/clients.md.
             record: Option<PathBuf> = "record", optional(path("FILE")), Default::Unset("no recording");
             /// Overwrite an existing file of --record.
             record_overwrite: bool = "record-overwrite", flag(), Default::Is("false");
         }
         "Sound" {
             /// Sound source.
-            /// `auto`: the current default sink of PulseAudio or PipeWire, or no sound if neither runs; with
-            /// `openuvr run`, the game's sound, which is then played only at the clients. `off`: no sound. `pulse:NAME`:
-            /// that sink or source (`pactl list short`). `tone:440`: a test tone.
+            /// `auto`: the current default sink of PulseAudio or PipeWire, or no sound if neither runs; with `openuvr
+            /// run`, the game's sound, which is then played only at the clients. `off`: no sound. `pulse:NAME`: the
+            /// sink or source with this name (`pactl list short`). `tone:440`: a test tone.
             sound: SoundChoice = "sound", sound("SOURCE", 255), Default::Is("auto");
             /// Destination of the player's microphone.
-            /// `off`: none, and clients do not send it. `on`: a virtual source from which applications record; those of
-            /// `openuvr run` and `--virtual` use it by default. `pulse:SINK`: played on that sink.
+            /// `off`: clients do not send the microphone. `on`: a virtual source, from which applications can record;
+            /// applications started by `openuvr run` or on a virtual display (`--virtual`) use it by default.
+            /// `pulse:SINK`: the host plays the sound on this sink.
             microphone: SoundChoice = "microphone", sound("SINK", 255), Default::Is("off");
             /// Duration of a sound packet, in milliseconds.
-            /// Shorter packets arrive earlier and cost more: 2.5 ms about twice as much as 10 ms.
+            /// Shorter packets arrive earlier, but have more overhead: sound in 2.5 ms packets costs about twice as
+            /// much as in 10 ms packets.
             sound_frame: SoundFrame = "sound-frame", choice(), Default::Is("5");
             /// Sound bitrate, in bits per second.
-            /// Excludes headers, and the repeated packets of a lossy link.
+            /// The bitrate excludes headers, and packets that are repeated on a lossy link.
             sound_bitrate: Bitrate = "sound-bitrate", bitrate(SOUND_BITRATES), Default::Is("128k");
         }
         "Measurement and operation" {
             /// CSV file with a row for each frame and client.
-            /// The time of each stage in nanoseconds, the frame's cost and its outcome.
+            /// Each row has the time of each stage in nanoseconds, the frame's cost and the frame's outcome.
             csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
             /// Trace file for ui.perfetto.dev.
             trace: Option<PathBuf> = "trace", optional(path("FILE")), Default::Unset("");
@@ -386,12 +396,14 @@ Examples:
             /// One file per wake-up site, for `openuvr lab jitter analyse FOLDER/*.jitter`.
             scheduling_trace: Option<PathBuf> = "scheduling-trace", optional(path("FOLDER")), Default::Unset("");
             /// Live table of stage times.
-            /// `auto`: only on a terminal. `on`: also into a pipe, as plain lines. `off`: none.
+            /// `auto`: show the table only on a terminal. `on`: also write it into a pipe, as plain lines. `off`: show
+            /// no table.
             table: TableMode = "table", choice(), Default::Is("auto");
             /// Stop after this time.
             lasting: Option<Duration> = "duration", optional(time()), Default::Unset("run until Ctrl-C");
             /// Real-time scheduling.
-            /// `auto`: used if permitted. Without real-time scheduling, a busy machine adds milliseconds of latency.
+            /// `auto`: use it if the system permits it. Without real-time scheduling, a busy machine adds milliseconds
+            /// of latency.
             realtime: Realtime = "realtime", choice(), Default::Is("auto");
             /// Pin latency-critical threads to these cores.
             /// Use at least as many cores as encoder threads. The application should run on other cores.
@@ -401,8 +413,8 @@ Examples:
         }
         "Experiments" {
             /// Submission mode of the scene.
-            /// `free`: it renders continuously, and the newest frame is sent. `lock-step`: it renders the next
-            /// frame when the previous one has been encoded and sent. Only with --source scene.
+            /// `free`: the scene renders continuously, and the newest frame is sent. `lock-step`: the scene renders the
+            /// next frame when the previous one has been encoded and sent. Only with --source scene.
             submit: Option<Submit> = "submit", optional(choice()), Default::Unset("free");
             /// Frame rate of the scene.
             /// Only with --source scene; --fps does not limit it.

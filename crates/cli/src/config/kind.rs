@@ -260,7 +260,7 @@ const MAX_CORES: usize = 8192;
 pub(super) fn cores() -> Kind<BTreeSet<usize>> {
     Kind {
         placeholder: "CORES",
-        range: "2,3 or off".to_owned(),
+        range: "numbers such as 2,3, or off".to_owned(),
         allowed: "core numbers of /proc/cpuinfo separated by commas, such as 2,3, or off"
             .to_owned(),
         form: Form::Text,

@@ -93,7 +93,7 @@ pub(crate) trait Settings: Sized {
                         Self::ROLE
                     ))
                     .long_help(format!(
-                        "A TOML file with settings. Their names are those of the flags without `--`.\n\n\
+                        "A TOML file with settings. Each setting has the name of its flag, without `--`.\n\n\
                          Flags override the file, and the file overrides the defaults. Without this flag, the file is \
                          $XDG_CONFIG_HOME/openuvr/{0}.toml or ~/.config/openuvr/{0}.toml, if it exists; \
                          `--config /dev/null` reads no file. `--save` writes the file.",
@@ -111,11 +111,11 @@ pub(crate) trait Settings: Sized {
                     .long("save")
                     .action(ArgAction::SetTrue)
                     .conflicts_with("print-config")
-                    .help("Write the settings of file and flags into the file, and exit")
+                    .help("Write the settings from the file and the flags to the file, and exit")
                     .long_help(
-                        "Write the settings of file and flags into the file, and exit.\n\nWrites the file that \
-                         --config selects. The file is created if necessary and rewritten completely: unset settings \
-                         become comments, and your comments are lost.",
+                        "Write the settings from the file and the flags to the file, and exit.\n\n--config selects the \
+                         file. The file is created if necessary and rewritten completely: unset settings become \
+                         comments, and your comments are lost.",
                     ),
             )
             .args(all)

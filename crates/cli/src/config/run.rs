@@ -24,10 +24,10 @@ Examples:
                                             pads are present from the start
 
 For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that presents a picture is
-streamed. Ctrl-C is sent to the game; its exit code becomes this program's. 32-bit, static and setuid
-programs are not supported: use `openuvr host --window`.
---FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
--h prints short help, --help the full help.";
+streamed. `openuvr run` sends Ctrl-C to the game, and exits with the game's exit code. 32-bit,
+static and setuid programs are not supported: for them, use `openuvr host --window`.
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
+one applies. -h prints short help, --help the full help.";
         check_consistency: |_| Ok(());
         check_environment: |_| Ok(());
 
@@ -40,8 +40,8 @@ programs are not supported: use `openuvr host --window`.
             hook: Option<PathBuf> = "hook", optional(path("FILE")),
                 Default::Unset("libopenuvr_hook.so next to this program, or in ../lib/openuvr");
             /// For an application that links libopenuvr: load no library into it.
-            /// The application's host gets its address and access rules from this program, which serves browsers,
-            /// video players and a recording. The application controls its picture source, encoder and input.
+            /// This program passes the address and the access rules to the application's host; it also serves browsers
+            /// and video players, and records. The application controls its picture source, encoder and input.
             api: bool = "api", flag(), Default::Is("false");
         }
     }

@@ -22,10 +22,11 @@ Examples:
   openuvr xr uninstall
 
 For OpenXR applications that draw with Vulkan or OpenGL. The client is the headset; no display is
-needed. Ctrl-C is sent to the application; its exit code becomes this program's. Options of install
-configure the runtime wherever it is loaded; only paired devices may connect there.
---FLAG=false disables a flag, --OPTION '' unsets a saved option. The last of repeated options applies.
--h prints short help, --help the full help.";
+needed. `openuvr xr` sends Ctrl-C to the application, and exits with the application's exit code.
+The options of `openuvr xr install` apply to all applications that load the default runtime. Only
+paired devices may connect to these applications.
+--FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
+one applies. -h prints short help, --help the full help.";
         check_consistency: |_| Ok(());
         check_environment: |_| Ok(());
 

@@ -25,13 +25,13 @@ const PRIVACY_OPTIONS: [&str; 2] = ["--clipboard=false", "--microphone=off"];
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  openuvr link install                      open links with a client
+  openuvr link install                      open links with `openuvr client`
   openuvr link install --only play.example.org --only 10.0.0.0/8
-                                            only links to these hosts
+                                            open only links to these hosts
   openuvr link uninstall
 
-A link contains only the address of a session. The client that it opens uses the settings of openuvr
-client (client.toml), but never shares the clipboard or the microphone.")]
+A link contains only a session's address, the host's key and a ticket. The client that opens it
+uses the settings of `openuvr client` (client.toml), but never shares the clipboard or the microphone.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -50,7 +50,7 @@ enum Action {
     Uninstall,
     /// Open one link (used by the desktop)
     Open {
-        /// As for install
+        /// Host that the link may connect to, as for `install`
         #[arg(long, value_name = "HOST")]
         only: Vec<Allowed>,
         /// Link

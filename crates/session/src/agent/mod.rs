@@ -86,9 +86,10 @@ impl DisplayKind {
 ///
 /// Prints one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when it has
 /// ended ("code", "why"); everything else goes to standard error. Native clients authenticate with a ticket of the
-/// portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at "web", which serves only
-/// the portal: GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The session ends with
-/// its application, when the portal stops it, or when it has no client and the portal does not renew it.
+/// portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at the address in "web". This
+/// address serves only the portal: GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The
+/// session ends with its application, when the portal stops it, or when it has no client and the portal does not renew
+/// it.
 #[derive(clap::Args, Debug)]
 #[command(
     args_override_self = true,
@@ -115,8 +116,8 @@ pub struct Args {
     /// Size of the display
     #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "1280x720", value_parser = size)]
     size: Size,
-    /// Let the first window fill the display, with dialogs centred over it. Set to false for desktop sessions, and for
-    /// window managers that do not take over from a running one (as openbox --replace does)
+    /// Let the first window fill the display, with dialogs centred over it. Set it to false for desktop sessions, and
+    /// for window managers that cannot replace a running one (openbox --replace can)
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     place: bool,
     /// Kind of the display; wayland is for Wayland applications, requires --capture screen, and cannot be combined with
@@ -126,10 +127,10 @@ pub struct Args {
     /// Maximum frame rate [default: the host's]
     #[arg(long, value_name = "NUMBER")]
     fps: Option<f64>,
-    /// Persistent home folder of the application, for one session at a time [default: a temporary folder]
+    /// Persistent home folder of the application; only one session at a time can use it [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
-    /// Seconds with neither a client nor a renewal after which the session ends
+    /// End the session after this many seconds with neither a client nor a lease renewal
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lease: u32,
     /// Address to listen on; without PORT, free ports are chosen
@@ -142,13 +143,15 @@ pub struct Args {
     /// --listen]
     #[arg(long, value_name = "ADDRESS")]
     reached_as: Option<IpAddr>,
-    /// Limit of the private memory of all processes of the session together in bytes, with K, M or G [default: no limit]
+    /// Limit on the total private memory of the session's processes, in bytes; the suffixes K, M and G are allowed
+    /// [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
-    /// Limit of the disk space of the application's home and temporary files together in bytes, with K, M or G
+    /// Limit on the total disk space of the application's home and temporary files, in bytes; the suffixes K, M and G
+    /// are allowed
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = bytes)]
     disk: u64,
-    /// Seconds without a picture of the application after which the session ends
+    /// End the session if the application shows no first picture within this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     first_picture: u32,
     /// Run the application as this account, with its groups; requires root and --capture screen, since other methods run the
@@ -156,8 +159,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     application_user: Option<String>,
     /// Run the application in a bubblewrap sandbox: it sees only its own processes, can write only to its home and
-    /// temporary files, and can read only system files and its own. The host's keys are hidden, except with --capture run, xr
-    /// and api, which run the host inside the application
+    /// temporary files, and can read only system files and its own files. The host's keys are hidden, except with
+    /// --capture run, xr and api, which run the host inside the application
     #[arg(long)]
     sandbox: bool,
     /// File or folder that is readable in the sandbox, for an application outside /usr and /opt; may be repeated
