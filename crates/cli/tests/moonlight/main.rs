@@ -7,6 +7,12 @@
 #[allow(dead_code, reason = "the tests of input do more with it")]
 mod app;
 mod client;
+#[path = "../games/loudness.rs"]
+mod loudness;
+mod openarena;
+#[path = "../apps/pictures.rs"]
+#[allow(dead_code, reason = "the programs' tests do more with it")]
+mod pictures;
 #[path = "../input/rig.rs"]
 #[allow(dead_code, reason = "the tests of input do more with it")]
 mod rig;
