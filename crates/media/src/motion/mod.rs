@@ -26,7 +26,7 @@ use self::stick::Stick;
 pub enum Output {
     /// Relative pointer motion, in counts per degree.
     Mouse(f32),
-    /// The right stick of a game pad, fully deflected at this angle from the centre in degrees.
+    /// The right stick of a game pad, and the head rotation in degrees at which it is fully deflected.
     Pad(f32),
 }
 
