@@ -216,7 +216,9 @@ fn enable_channels(device: &Path, kinds: &[Kind], changes: &mut Changes) -> Resu
             .parse()
             .map_err(|e| format!("{path} is {text:?}: {e}"))?;
         if !kind.is_scalar() {
-            return Err(format!("{path} is {text:?}: each sample of an axis must be a single number"));
+            return Err(format!(
+                "{path} is {text:?}: each sample of an axis must be a single number"
+            ));
         }
         channels.push((index, channel, kind));
     }

@@ -132,7 +132,8 @@ impl Canvas {
         let bytes = bytes
             .get(..size.pixels() * 4)
             .filter(|bytes| !bytes.is_empty());
-        let bytes = bytes.ok_or_else(|| format!("the data is too short for a picture of {size}"))?;
+        let bytes =
+            bytes.ok_or_else(|| format!("the data is too short for a picture of {size}"))?;
         let (texture, known) = &mut self.textures[layer as usize];
         let same = known.replace(size) == Some(size);
         let [width, height] = [size.width, size.height].map(u32::cast_signed);
