@@ -162,8 +162,8 @@ one applies. -h prints short help, --help the full help.";
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
             /// Congestion control.
-            /// `adaptive`: the bitrate drops within a few frames when the link's queue grows or clearly more than 15 %
-            /// of the datagrams are lost. It rises again, up to --bitrate, when the link has spare capacity.
+            /// `adaptive`: the bitrate drops within a few frames when the link's queue grows, or when the loss of
+            /// datagrams is clearly above 15 %. It rises again, up to --bitrate, when the link has spare capacity.
             /// `constant`: the bitrate is always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
             /// Minimum of the adaptive bitrate.

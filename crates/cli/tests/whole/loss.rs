@@ -152,7 +152,7 @@ fn bursts_over(loss: &str, bursts: u32) -> Option<(u32, u32)> {
         chain.burst(12);
     }
     let rows = chain.end();
-    // The first key frame starts the stream, and each other one answers a loss.
+    // The first key frame starts the stream. Each later key frame answers a loss.
     let keys = rows.iter().filter(|row| row.key_frame).count();
     let broken = rows.len() - count(&rows, "complete");
     assert!(

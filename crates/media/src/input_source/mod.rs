@@ -26,7 +26,8 @@ pub trait InputSource: Send {
     /// [`SourceError`] if the display is gone.
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
-    /// Sets how the host's application reads keys. The source follows it unless the user has chosen a key mode.
+    /// Tells the source how the host's application reads keys. The source sends keys in this mode, unless the user has
+    /// chosen a mode.
     fn follow(&mut self, keys: Keys) {
         let _ = keys;
     }

@@ -1,5 +1,5 @@
-//! Requests of a process that has a device open to the device's server: `struct input_event`s that
-//! the game writes, and `ioctl` calls in the same form.
+//! Requests that a game sends to the server of a device that the game has opened: the `struct input_event`s that the game
+//! writes, and `ioctl` calls in the same form.
 
 use super::codes::{EV_FF, FF_GAIN};
 

@@ -5,8 +5,8 @@
 //! Each ambiguity of the paper is resolved in the same way for all figures:
 //! * Delays of figure 19 count from the access point's queue, as the paper's text says. Delays of figure 21 count from
 //!   the server. The same scenario is in both figures, with 1.20 ms in one and 1.35 ms in the other.
-//! * In figures 21 and 22, the number of batches is drawn from 1 to 3 for every interval. If it is drawn from 1 to
-//!   ⌈T/τ⌉, as the paper's text says, frames take far longer than the paper reports: [`Table::literally`].
+//! * In figures 21 and 22, the number of batches is drawn from 1 to 3 for every interval. With the range of the
+//!   paper's text, 1 to ⌈T/τ⌉, frames take far longer than the paper reports: [`Table::literally`].
 //! * "Buffer occupancy" is the number of packets queued at the access point when a packet arrives.
 //! * The packets of an A-MPDU are its delivered packets.
 
