@@ -103,7 +103,7 @@ impl Tap {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// If set, this socket sends every second datagram of the client instead of [`Shared::back`].
+    /// If set, this socket sends every second datagram of the client instead of `Shared::back`.
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }
