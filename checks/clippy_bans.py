@@ -1,4 +1,4 @@
-"""A crate's own clippy.toml, which replaces the root's clippy.toml, repeats all of its lines."""
+"""A crate's own clippy.toml, which replaces the root's clippy.toml, repeats all lines of the root's."""
 
 import pathlib
 

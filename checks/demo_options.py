@@ -1,4 +1,4 @@
-"""`./dev demo`, which checks its options before the build, has the options of `openuvr demo`."""
+"""`./dev demo`, which checks its options before the build, accepts the same options as `openuvr demo`."""
 
 import re
 

@@ -9,4 +9,4 @@ def check():
     for name, limit in LIMITS.items():
         words = len(repository.text(repository.pathlib.Path(name)).split())
         if words > limit:
-            yield f"{name}: {words} words, at most {limit}"
+            yield f"{name}: {words} words, but the limit is {limit}"

@@ -103,10 +103,10 @@ def check():
                 yield f"{binary.name} needs {library} at start"
     yield from exports(hook, HOOK, "which may conflict with games")
     yield from exports(pads, PADS, "which may conflict with programs")
-    yield from exports(runtime, XR, "which its loader does not use")
+    yield from exports(runtime, XR, "which OpenXR loaders do not use")
     header = repository.text(repository.pathlib.Path("crates/capi/include/openuvr.h"))
     declared = set(re.findall(r"^[a-z][^(\n]*\b(openuvr_\w+)\(", header, re.M))
-    yield from exports(capi, declared, "which is not in its header")
+    yield from exports(capi, declared, "which openuvr.h does not declare")
 
 
 def exports(binary, wanted, why):

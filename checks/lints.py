@@ -1,4 +1,4 @@
-"""clippy reports nothing: in the programs, in the tests, and with each feature alone."""
+"""clippy reports nothing in the programs, in the tests, and with each feature alone."""
 
 import repository
 

@@ -40,7 +40,7 @@ def wrong(words, options):
 
 @functools.cache
 def help_of(path):
-    """The subcommands and long options in the program's help for these subcommands."""
+    """The subcommands and long options that the help of the subcommand `path` lists."""
     text = repository.run(str(repository.program()), *path, "--help").stdout
     listed = re.search(r"^Commands:\n((?:  .*\n|\n)*)", text, re.M)
     subcommands = set(re.findall(r"^  ([a-z][\w-]*)", listed[1], re.M)) if listed else set()

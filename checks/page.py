@@ -32,7 +32,7 @@ def words():
     kinds["CURSOR_SHAPE"] = re.search(r"^ +(\d+) => \{(?:(?!=>).)*CursorShape", repository.text(NEGOTIATE), re.M | re.S)[1]
     for name, number in re.findall(r"^export const (\w+) = (\d+);", wire, re.M):
         if name != "MAX_EVENTS" and kinds.get(name) != number:
-            yield f"{PAGE}/src/wire.ts: {name} is {number}, not {kinds.get(name)} as in Rust"
+            yield f"{PAGE}/src/wire.ts: {name} is {number}, but {kinds.get(name)} in Rust"
     stages = re.search(r"^stages! \{\n(.*?)^\}", repository.text(TRACE), re.M | re.S)[1]
     stages = re.findall(r"^ +(\w+) (?:Host|Client),$", stages, re.M)
     number = int(re.search(r"^const SUBMITTED = (\d+);", wire, re.M)[1])
@@ -44,14 +44,14 @@ def words():
             yield f"{PAGE}/src/figures.ts: unknown stage {word}"
     purpose = re.search(r'PURPOSE: &str = "(.*?)"', repository.text(LOGIN))[1]
     if f'"{purpose}"' not in repository.text(PAGE / "src/login.ts"):
-        yield f"{PAGE}/src/login.ts: its signature purpose differs from {LOGIN}"
+        yield f"{PAGE}/src/login.ts: the signature purpose differs from PURPOSE in {LOGIN}"
 
 
 def built(page):
-    """Builds the page and compares it with dist. Skipped without node and its packages, but fails with CI=true."""
+    """Builds the page and compares it with dist. Without node or the packages, it is skipped, or fails if CI=true."""
     vite = repository.ROOT / page / "node_modules/.bin/vite"
     if not shutil.which("node") or not vite.exists():
-        skipped = f"{page}/dist is not compared: run npm install --no-save in {page} first"
+        skipped = f"{page}/dist is not compared: node or its packages are missing; run npm install --no-save in {page}"
         if os.environ.get("CI") == "true":
             yield skipped
         else:

@@ -57,7 +57,7 @@ def text(path: pathlib.Path) -> str:
 
 
 def documents() -> list[pathlib.Path]:
-    """The documents about the current state; the change log also describes the past."""
+    """The documents that describe the current state: all except the change log."""
     return [p for p in tracked() if p.suffix == ".md" and p.name != "CHANGELOG.md"]
 
 

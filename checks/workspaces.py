@@ -1,4 +1,4 @@
-"""The studies' workspace has the versions, lints and profiles of the product's."""
+"""The studies' workspace has the same versions, lints and profiles as the product's workspace."""
 
 import re
 
@@ -37,7 +37,7 @@ def key(line):
 
 
 def series(version):
-    """The part of a version that compatible ones share: `1`, `0.2`, `0.0.3`."""
+    """The part of a version that compatible versions share: `1`, `0.2`, `0.0.3`."""
     return re.match(r"(?:0\.)*[1-9]\d*|0\.0\.0", version)[0]
 
 

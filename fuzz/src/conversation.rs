@@ -377,7 +377,10 @@ impl Conversation {
             HostEvent::Input { arrived, .. } => {
                 // A release that reconciles the pressed keys has the number of the previous event.
                 let next = arrived.seq.0 == self.applied.0 + 1;
-                assert!(next || arrived.seq == self.applied, "input out of order");
+                assert!(
+                    next || arrived.seq == self.applied,
+                    "input arrived out of order"
+                );
                 self.applied = arrived.seq;
             }
             HostEvent::RetransmissionRequested(_, request) => {
@@ -398,7 +401,7 @@ impl Conversation {
             HostEvent::Ended(..) => {
                 self.is_active = false;
                 self.sender = None;
-                assert_eq!(self.captured, self.ended, "frames without an end");
+                assert_eq!(self.captured, self.ended, "these frames did not end");
             }
             _ => {}
         }
@@ -425,7 +428,10 @@ impl Conversation {
                     bytes,
                     ..
                 } => {
-                    assert!(header.frame > self.shown, "a slice of a frame that ended");
+                    assert!(
+                        header.frame > self.shown,
+                        "a slice arrived for a frame that had ended"
+                    );
                     let index = u8::try_from(macroblocks.0 / 40).unwrap_or(0);
                     assert!(bytes == slice(header.frame, index), "other bytes");
                     continue;
@@ -445,7 +451,7 @@ impl Conversation {
                     (frame, Outcome::Dropped { stage, why }, first_received)
                 }
             };
-            assert!(frame > self.shown, "frames out of order");
+            assert!(frame > self.shown, "frames ended out of order");
             self.shown = frame;
             self.client.report(self.now, report(frame, outcome, first));
         }

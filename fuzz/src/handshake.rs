@@ -69,7 +69,10 @@ pub fn handshake(bytes: &[u8]) {
     while !draw.is_empty() {
         world.step(&mut draw);
     }
-    assert!(world.events <= MAX_TRIES + 1, "more events than possible");
+    assert!(
+        world.events <= MAX_TRIES + 1,
+        "there were more events than are possible"
+    );
     for (established, paired) in &world.at_host {
         assert!(established.peer == client.public());
         let allowed = match paired {
@@ -86,7 +89,7 @@ pub fn handshake(bytes: &[u8]) {
         let same = |twin: &Established| {
             twin.session == established.session && twin.secret == established.secret
         };
-        assert!(twins.any(same), "a session unknown to the host");
+        assert!(twins.any(same), "the host does not know this session");
     }
     assert!(world.at_client.len() <= 1);
 }
@@ -159,7 +162,7 @@ impl World {
         if let Some(reply) = reaction.reply {
             assert!(
                 reply.len() <= datagram.len(),
-                "a response longer than its request"
+                "a response is longer than its request"
             );
             keep(&mut self.down, reply);
         }

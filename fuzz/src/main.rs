@@ -102,7 +102,7 @@ fn chosen() -> Target {
         match TARGETS.iter().find(|(known, _)| *known == name) {
             Some((_, target)) => *target,
             None => {
-                eprintln!("{CHOICE}={name}: no such target; available:");
+                eprintln!("{CHOICE}={name}: there is no such target; available targets:");
                 TARGETS.iter().for_each(|(known, _)| eprintln!("  {known}"));
                 std::process::exit(2);
             }

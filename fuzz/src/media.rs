@@ -32,13 +32,16 @@ struct Order {
 
 impl Order {
     fn slice(&mut self, frame: FrameId) {
-        assert!(frame > self.ended, "a slice of a frame that ended");
+        assert!(
+            frame > self.ended,
+            "a slice arrived for a frame that had ended"
+        );
         assert!(self.coming.is_none_or(|f| f == frame), "frames are mixed");
         self.coming = Some(frame);
     }
 
     fn end(&mut self, frame: FrameId) {
-        assert!(frame > self.ended, "frames out of order");
+        assert!(frame > self.ended, "frames ended out of order");
         assert!(self.coming.is_none_or(|f| f == frame), "frames are mixed");
         self.coming = None;
         self.ended = frame;
@@ -90,7 +93,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
 
 fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     for steps in 0.. {
-        assert!(steps < 10_000, "poll does not end");
+        assert!(steps < 10_000, "poll returns events without end");
         match receiver.first().poll(now) {
             Some(VideoOutput::Slice { header, .. } | VideoOutput::Missing { header, .. }) => {
                 order.slice(header.frame);
@@ -109,7 +112,7 @@ fn drain(receiver: &mut MediaReceiver, now: Instant, order: &mut Order) {
     let due = receiver.first().next_timeout();
     assert!(
         due.is_none_or(|at| at > now),
-        "an expired timer without effect"
+        "an expired timer had no effect"
     );
     receiver.check_invariants();
 }
@@ -282,7 +285,7 @@ pub(crate) fn timed_receiver(bytes: &[u8]) {
     }
     // Advance the time until no timer is left.
     while let Some(at) = receiver.next_timeout() {
-        assert!(at > now, "an expired timer without effect");
+        assert!(at > now, "an expired timer had no effect");
         now = at;
         take_out(&mut receiver, now, &mut next);
     }
@@ -290,7 +293,7 @@ pub(crate) fn timed_receiver(bytes: &[u8]) {
 
 fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) {
     for steps in 0.. {
-        assert!(steps < 10_000, "poll does not end");
+        assert!(steps < 10_000, "poll returns events without end");
         let (first, count) = match receiver.poll(now) {
             Some(TimedOutput::Payload(payload, arrived)) => {
                 assert!(arrived <= now, "a packet arrived before it was sent");

@@ -325,7 +325,7 @@ pub(crate) fn host(bytes: &[u8]) {
         }
         while let Some(id) = host.poll_updated() {
             for updates in 0.. {
-                assert!(updates < 10, "unlimited repetitions of an update");
+                assert!(updates < 10, "an update is repeated without limit");
                 if host.poll_update(id).is_none() {
                     break;
                 }
@@ -447,7 +447,11 @@ impl Books {
                 let of = |all: &std::collections::HashSet<(SubscriberId, FrameId)>| {
                     all.iter().filter(|(id, _)| *id == subscriber).count()
                 };
-                assert_eq!(of(&self.captured), of(&self.ended), "frames without an end");
+                assert_eq!(
+                    of(&self.captured),
+                    of(&self.ended),
+                    "these frames did not end"
+                );
             }
             _ => {}
         }

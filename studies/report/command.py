@@ -31,10 +31,17 @@ def arguments(words):
         prog="report", description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "places", nargs="+", type=pathlib.Path, metavar="FOLDER", help="folders with result files, or single files"
+        "places",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="FOLDER",
+        help="folders with result files, or single result files",
     )
     parser.add_argument(
-        "--out", type=pathlib.Path, metavar="FILE", help="the page (default: report.html in the first folder)"
+        "--out",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="write the page to this file (default: report.html in the first folder)",
     )
     parser.add_argument(
         "--plots", type=pathlib.Path, metavar="FOLDER", help="write each plot as SVG and PNG into this folder"

@@ -110,7 +110,8 @@ def read_file(path):
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise UnreadableError(
-            f"{path} has schema version {version}, this reporter reads {SCHEMA_VERSION}: measure again with this build"
+            f"{path} has schema version {version}, but this reporter reads {SCHEMA_VERSION}: "
+            "measure again with this build"
         )
     return Result(schema.removeprefix(PREFIX).replace(".", " "), data, path)
 
@@ -123,15 +124,21 @@ def read(places):
     results = Results()
     for place in map(pathlib.Path, places):
         if not place.exists():
-            raise UnreadableError(f"no folder {place}: `openuvr bench report --run` fills one, --from names another")
+            raise UnreadableError(
+                f"{place} does not exist: create and fill it with `openuvr bench report --run`, "
+                "or choose another folder with --from"
+            )
         files = [place] if place.is_file() else sorted(place.glob("*.json"))
         for path in files:
             result = read_file(path)
             if result is None:
-                results.ignored.append(f"{path.name}: no result of a bench or study")
+                results.ignored.append(f"{path.name} is not a result of a bench or study")
             else:
                 results.all.append(result)
     if not results.all:
         listed = ", ".join(str(place) for place in places)
-        raise UnreadableError(f"no results in {listed}: `openuvr bench report --run` measures, --from names a folder")
+        raise UnreadableError(
+            f"no results in {listed}: measure them with `openuvr bench report --run`, "
+            "or choose another folder with --from"
+        )
     return results

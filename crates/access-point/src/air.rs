@@ -161,7 +161,7 @@ pub(crate) fn set_country(
     while domain(iw, card)?.is_none_or(|domain| domain.country != wanted) {
         if Instant::now() >= end {
             let remedy = match fs::exists("/lib/firmware/regulatory.db") {
-                Ok(true) => "check that the kernel's list (ISO 3166) contains it",
+                Ok(true) => "check that this is a country code of ISO 3166",
                 _ => "the countries' radio rules are missing: run apt install wireless-regdb",
             };
             bail!("the kernel does not accept the country {wanted}: {remedy}");

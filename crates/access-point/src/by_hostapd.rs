@@ -123,8 +123,8 @@ fn refused(interface: &str) -> String {
 fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) -> Result<Daemon> {
     let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let subnet = Subnet::choose(&routes).ok_or_else(|| {
-        anyhow!("no network for the clients: routes of this machine cover all of 192.168.0.0/16; remove a route (`ip \
-                 route`)")
+        anyhow!("no free subnet for the clients: this machine's routes cover all of 192.168.0.0/16; remove a route \
+                 (`ip route`)")
     })?;
     let address = subnet.to_string();
     journal.record(|changes| changes.addresses.push(address.clone()))?;
@@ -142,12 +142,13 @@ fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) 
     let end = Instant::now() + START;
     loop {
         let line = dnsmasq.line(POLL_INTERVAL, |_| false);
-        let line = line.with_context(|| format!("no addresses for the clients of {interface}"))?;
+        let line =
+            line.with_context(|| format!("can't serve addresses to the clients of {interface}"))?;
         if line.is_some_and(|line| dnsmasq::is_started(&line)) {
             return Ok(dnsmasq);
         }
         if Instant::now() >= end {
-            bail!("no addresses for the clients of {interface}: dnsmasq does not start");
+            bail!("can't serve addresses to the clients of {interface}: dnsmasq does not start");
         }
     }
 }
@@ -177,7 +178,7 @@ impl Running {
             }
             // Reading the log of dnsmasq detects that dnsmasq has ended.
             let line = self.dnsmasq.line(Duration::ZERO, |_| false);
-            line.context("the access point's clients get no addresses any more")?;
+            line.context("the access point's clients no longer get addresses")?;
         }
         Ok(())
     }

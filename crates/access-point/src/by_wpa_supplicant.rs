@@ -70,7 +70,12 @@ pub(crate) fn join(
             return Ok(None);
         }
         let line = supplicant.line(POLL_INTERVAL, hostapd::is_cause);
-        let line = line.with_context(|| format!("can't join with {interface}"))?;
+        let line = line.with_context(|| {
+            format!(
+                "can't join the access point {} with {interface}",
+                credentials.ssid
+            )
+        })?;
         match line.and_then(|line| wpa_supplicant::event(interface, &line)) {
             Some(Event::Connected) => break,
             Some(Event::WrongKey) => bail!(

@@ -124,15 +124,16 @@ pub(crate) fn select(given: Option<&str>, listed: &str) -> Result<(Card, Interfa
     match (usable.next(), usable.next()) {
         (Some(one), None) => Ok(one),
         (Some((one, _)), Some((other, _))) => bail!(
-            "several wireless interfaces are free, such as {} and {}: select one (--interface; for a client --ap-interface)",
+            "several wireless interfaces are free, such as {} and {}: select one with --interface (at a client, \
+             --ap-interface)",
             one.interface,
             other.interface
         ),
         (None, _) => match all.first() {
             None => bail!("this machine has no wireless interface: see `iw dev`"),
             Some(used) => bail!(
-                "all wireless interfaces are in use, such as {}: disconnect it, or select it (--interface; for a client \
-                 --ap-interface)",
+                "no wireless interface is free: disconnect one, such as {}, or select it with --interface (at a \
+                 client, --ap-interface)",
                 used.name
             ),
         },

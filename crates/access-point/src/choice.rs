@@ -107,7 +107,8 @@ pub enum NoChannel {
     Band(String),
     /// The country forbids all channels.
     #[error(
-        "the rules in force permit no access point at {0} GHz: set your country (--country DE), or choose other bands \
+        "the radio rules in force permit no access point at {0} GHz: set your country (--country DE), or choose other \
+         bands \
          (--band)"
     )]
     Forbidden(String),
@@ -119,7 +120,8 @@ pub enum NoChannel {
     Radar(String),
     /// The specified channel is not permitted, or does not exist.
     #[error(
-        "card, country and options do not permit channel {0}: choose one that `openuvr ap --list-channels` lists, or leave \
+        "channel {0} is not possible with this card, country and options: choose one that `openuvr ap \
+         --list-channels` lists, or leave \
          out --channel"
     )]
     Number(u32),

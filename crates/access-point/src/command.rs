@@ -297,10 +297,10 @@ fn check_permission(card: &Card, found: &Interface) -> Result<()> {
     }
     if found.in_use {
         let state = match found.mode.as_str() {
-            "AP" => "is already the access point of another program",
-            _ => "is connected to a network",
+            "AP" => "is already the access point of another program: end that program",
+            _ => "is connected to a network: disconnect it",
         };
-        bail!("{interface} {state}: disconnect it first, or use another card (--interface)");
+        bail!("{interface} {state}, or use another card (--interface)");
     }
     Ok(())
 }
@@ -314,11 +314,11 @@ fn report_choice(
     let country = around
         .country()
         .map_or_else(String::new, |country| match country.is_one() {
-            true => format!(", rules of {country}"),
+            true => format!(", radio rules of {country}"),
             false => ", no country set (--country)".to_owned(),
         });
     let networks = around.networks();
-    eprintln!("openuvr ap: {networks} networks in range{country}");
+    eprintln!("openuvr ap: networks in range: {networks}{country}");
     let Candidate {
         block,
         interference,
@@ -361,7 +361,7 @@ fn show(credentials: &Credentials, card: &Card, iw: &Program) {
     let channel = channel.unwrap_or_default();
     print!("{}", invitation(credentials, out::is_terminal()));
     eprintln!(
-        "openuvr ap: {} is an access point{channel}; Ctrl-C ends it",
+        "openuvr ap: {} is an access point{channel}; Ctrl-C ends the access point",
         card.interface
     );
 }

@@ -73,7 +73,10 @@ pub(crate) fn folder() -> Result<PathBuf> {
     made.with_context(|| format!("can't create {}", folder.display()))?;
     let data = fs::symlink_metadata(&folder)?;
     if !data.is_dir() || data.uid() != geteuid().as_raw() {
-        bail!("{} is not this user's folder: remove it", folder.display());
+        bail!(
+            "{} is not a folder of this user: remove it",
+            folder.display()
+        );
     }
     Ok(folder)
 }
@@ -128,7 +131,7 @@ impl Journal {
     /// Returns an error if the file cannot be written. In this case, the change must not be made.
     pub(crate) fn record(&mut self, change: impl FnOnce(&mut Changes)) -> Result<()> {
         change(&mut self.changes);
-        let text = toml::to_string(&self.changes).context("can't write the changes")?;
+        let text = toml::to_string(&self.changes).context("can't record the changes")?;
         let name = format!("{}.toml", self.changes.interface);
         write_file(&self.folder, &name, &text).map(drop)
     }

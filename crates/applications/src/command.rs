@@ -55,8 +55,8 @@ pub fn run(args: Args) -> Result<()> {
 
 /// The list with instructions.
 fn document(found: &[Application]) -> String {
-    let note = "# Applications for `openuvr host --virtual SIZE --moonlight --applications FILE`. Or append them to\n\
-                # ~/.config/openuvr/host.toml. Remove, rename and add as you like.\n\n";
+    let note = "# Use this list in `openuvr host --virtual SIZE --moonlight --applications FILE`, or append it to\n\
+                # ~/.config/openuvr/host.toml. Remove, rename and add entries as you like.\n\n";
     match found {
         [] => format!("{note}# No application was found.\n"),
         found => format!("{note}{}", to_toml(found)),

@@ -211,8 +211,8 @@ impl openuvr_controller {
             && stick.iter().all(|v| (-1.0..=1.0).contains(v));
         let buttons = u16::try_from(self.buttons).ok();
         let Some(buttons) = buttons.filter(|_| valid) else {
-            let why = "controller: trigger and squeeze must be 0 to 1, thumbstick -1 to 1, buttons bits of \
-                       OPENUVR_BUTTON";
+            let why = "invalid controller: trigger and squeeze must be 0 to 1, thumbstick -1 to 1, and buttons a set \
+                       of OPENUVR_BUTTON bits";
             return Err(Failure::argument(why));
         };
         Ok(ControllerState {
@@ -248,7 +248,7 @@ impl openuvr_controllers {
     fn parse(&self) -> Outcome<(Controllers, Instant)> {
         if self.held > 3 {
             let why = format!(
-                "invalid held {}: it must be 0 to 3, a bit for each hand",
+                "held must be 0 to 3 (one bit for each hand), not {}",
                 self.held
             );
             return Err(Failure::argument(why));
@@ -300,8 +300,8 @@ impl openuvr_haptic {
                 duration,
             }),
             None => Err(Failure::argument(
-                "haptic: hand must be 0 or 1, amplitude 0 to 1, frequency up to 65535 Hz, duration_ns up to 60 \
-                 seconds",
+                "invalid haptic: hand must be 0 or 1, amplitude 0 to 1, frequency at most 65535 Hz, duration_ns at \
+                 most 60 seconds",
             )),
         }
     }

@@ -28,13 +28,15 @@ pub(crate) struct DmaBuf {
 pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T) -> Outcome<T> {
     if buffer.modifier != 0 {
         return Err(Failure::unavailable(format!(
-            "a dma-buf with the modifier {:#x} is tiled, and only its GPU can read it: use a linear buffer \
+            "a dma-buf with the modifier {:#x} is tiled, so only the GPU can read it: use a linear buffer \
              (DRM_FORMAT_MOD_LINEAR) or an OpenGL pixel buffer",
             buffer.modifier
         )));
     }
     if buffer.fd < 0 {
-        return Err(Failure::argument("dma_buf is not a descriptor"));
+        return Err(Failure::argument(
+            "dma_buf is negative, so it is not a descriptor",
+        ));
     }
     // SAFETY: the descriptor is not negative and is not kept. The first call fails if it is not open.
     let fd = unsafe { BorrowedFd::borrow_raw(buffer.fd) };

@@ -202,7 +202,7 @@ const NETWORKS: &[NetworkWord] = &[
         OPENUVR_NETWORK_TCP,
         Err((
             "TCP",
-            "OPENUVR_NETWORK_UDP, which recovers losses without head-of-line blocking,",
+            "OPENUVR_NETWORK_UDP, which recovers losses without head-of-line blocking",
         )),
     ),
     (OPENUVR_NETWORK_UDP, Ok(Some(TransportKind::Udp))),
@@ -318,7 +318,7 @@ pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
             .map_err(|e| e.to_string()),
         Decoding::None(why) => Err(why.to_owned()),
     };
-    works.map_err(|e| Failure::unavailable(format!("{e}: OPENUVR_ENCODER_H264 would work")))?;
+    works.map_err(|e| Failure::unavailable(format!("{e}; use OPENUVR_ENCODER_H264")))?;
     match TransportSelector::client(only) {
         Ok(_) => Ok(()),
         Err(e) => Err(Failure::unavailable(format!(
@@ -337,10 +337,10 @@ fn encoder_works(word: &EncoderWord) -> Outcome<()> {
         .iter()
         .find(|other| other.word != word.word && works(other.encoder).is_ok());
     let would = match other {
-        Some(other) => format!("{:?} would work", other.word),
-        None => "no other encoder works here either".to_owned(),
+        Some(other) => format!("use {:?}", other.word),
+        None => "no other encoder works on this machine either".to_owned(),
     };
-    Err(Failure::unavailable(format!("{e}: {would}")))
+    Err(Failure::unavailable(format!("{e}; {would}")))
 }
 
 pub(crate) fn encoder(word: u32) -> Outcome<&'static EncoderWord> {
@@ -356,7 +356,7 @@ pub(crate) fn network(word: u32) -> Outcome<Option<TransportKind>> {
         ))),
         Some((_, Ok(only))) => Ok(*only),
         Some((_, Err((what, would)))) => Err(Failure::unavailable(format!(
-            "{what} is not supported: {would} would work"
+            "{what} is not supported: use {would}"
         ))),
     }
 }

@@ -58,7 +58,7 @@ const TEXTS: &[(OPENUVR_ERROR, &CStr)] = &[
     ),
     (
         OPENUVR_ERROR_THREAD,
-        c"must be called on the thread where the application's OpenGL context is current",
+        c"the function must be called on the thread where the application's OpenGL context is current",
     ),
     (
         OPENUVR_ERROR_FAILED,

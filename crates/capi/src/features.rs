@@ -40,7 +40,8 @@ pub unsafe extern "C" fn openuvr_set_feature(
 impl Settings {
     fn set(&mut self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
         use OPENUVR_FEATURE::*;
-        let wrong = |range: &str| Failure::argument(format!("{feature:?}: {value} is not {range}"));
+        let wrong =
+            |range: &str| Failure::argument(format!("{feature:?} must be {range}, not {value}"));
         let whole = u32::try_from(value).map_err(|_| wrong("at least 0"))?;
         let flag = || match whole {
             0 | 1 => Ok(whole == 1),

@@ -303,7 +303,7 @@ fn constraints(config: &openuvr_mud_config) -> Outcome<ClientConstraints> {
     let most = Size::new(config.max_width, config.max_height);
     if !most.is_valid() && (config.max_width, config.max_height) != (0, 0) {
         let why = format!(
-            "invalid max_width and max_height {most}: each must be 1 to {}",
+            "invalid max_width and max_height {most}: each must be 1 to {}, or both 0",
             Size::MAX_SIDE
         );
         return Err(Failure::argument(why));
@@ -422,7 +422,7 @@ pub unsafe extern "C" fn openuvr_next_frame(
             let started = handle.started()?;
             if !started.pulled {
                 let why = "pictures go to a window or to the callback on_frame: set the surface to \
-                           OPENUVR_SURFACE_APPLICATION, without a callback";
+                           OPENUVR_SURFACE_APPLICATION, and on_frame to NULL";
                 return Err(Failure::state(why));
             }
             if let Some(last) = lock(&started.lent).take() {
@@ -518,7 +518,7 @@ pub unsafe extern "C" fn openuvr_register_input_device(
                 return Ok(DONE);
             };
             let devices = started.devices.as_ref().ok_or_else(|| {
-                let why = "input comes from the window: register devices before \
+                let why = "a MUD with a window accepts no devices after its start: register them before \
                            openuvr_init_mud_thread";
                 Failure::state(why)
             })?;

@@ -64,13 +64,13 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         Notice::Warning(why) => (OPENUVR_LOG_WARNING, why.clone()),
         Notice::NoPicture => (
             OPENUVR_LOG_WARNING,
-            "a MUD waits, but no picture was submitted yet: call openuvr_frame_ready after each glReadPixels \
+            "a MUD is waiting, but no picture has been submitted yet: call openuvr_frame_ready after each glReadPixels \
              (or openuvr_send_frame, openuvr_capture_gl, openuvr_send_picture)"
                 .to_owned(),
         ),
         Notice::InputWithheld(Some(why)) => (
             OPENUVR_LOG_WARNING,
-            format!("keys and clicks are withheld: {why}"),
+            format!("keys and clicks are withheld from the window: {why}"),
         ),
         Notice::InputWithheld(None) => (
             OPENUVR_LOG_INFO,

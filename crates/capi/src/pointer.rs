@@ -82,7 +82,7 @@ impl openuvr_pointer {
         {
             return Err(Failure::argument(format!(
                 "invalid pointer shape {}x{} with the hot spot {}, {}: each side must be 1 to \
-                 {MAX_SIDE}, and the hot spot inside",
+                 {MAX_SIDE}, and the hot spot must lie inside the shape",
                 self.width, self.height, self.hot_x, self.hot_y
             )));
         }
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn openuvr_set_pointer(
         call(context.cast::<Handle<Host>>(), |handle| {
             let pointer = read(pointer, openuvr_pointer::default(), "the pointer")?;
             if pointer.relative > 1 || pointer.visible > 1 {
-                let why = "a pointer's relative and visible must be 0 or 1";
+                let why = "relative and visible must each be 0 or 1";
                 return Err(Failure::argument(why));
             }
             let (shape, position) = (pointer.shape()?, pointer.position()?);

@@ -138,7 +138,7 @@ impl Started {
         match wanted {
             FrameDemand::Now => Ok(()),
             FrameDemand::Unwatched => Err(SubmitError::Unwanted(
-                "no MUD watches: only one picture per second is accepted, for MUDs that join",
+                "no MUD is watching: only one picture per second is accepted, for MUDs that join",
             )),
             FrameDemand::TooSoon => Err(SubmitError::Unwanted(
                 "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are skipped",

@@ -355,7 +355,7 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     }
     match opened.hosts.key(host) {
         Some(key) => eprintln!(
-            "The host {host} is known with the key {}. Pairing replaces the key.",
+            "The host {host} is already paired, with the key {}. Pairing again replaces this key.",
             key.fingerprint()
         ),
         None => eprintln!("The host {host} is new."),
@@ -573,7 +573,7 @@ impl Session {
                 eprintln!("openuvr client: {host}: {why}; reconnecting");
             }
             Notice::Clipboard(words) | Notice::Sound(words) => eprintln!("openuvr client: {words}"),
-            Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name}"),
+            Notice::Pad(name, true) => eprintln!("openuvr client: game pad {name} is connected"),
             Notice::Pad(name, false) => eprintln!("openuvr client: game pad {name} is unplugged"),
             Notice::Haptic(haptic) => {
                 if let Some(headset) = &self.headset {

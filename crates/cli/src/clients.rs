@@ -169,7 +169,9 @@ impl Clients {
             Notice::EncoderClosed(rendition) => {
                 eprintln!("openuvr {subcommand}: {rendition}: its encoder is closed");
             }
-            Notice::Resized(size) => eprintln!("openuvr {subcommand}: the picture is {size}"),
+            Notice::Resized(size) => {
+                eprintln!("openuvr {subcommand}: the picture size is now {size}")
+            }
             Notice::SourceShown(false) => {
                 eprintln!("openuvr {subcommand}: the window is hidden; waiting")
             }

@@ -63,6 +63,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
 fn print_waiting(socket: &Path) {
     let socket = socket.display();
     eprintln!(
-        "openuvr {SUBCOMMAND}: no application listens at {socket} yet; set this path as `gateway` in its configuration"
+        "openuvr {SUBCOMMAND}: no application listens at {socket} yet; set this path as `gateway` in the \
+         application's configuration"
     );
 }

@@ -220,7 +220,7 @@ impl Launches {
             None => {}
         }
         let listed = self.desk.list.get(place);
-        let unknown = || StartRefused::Failed("it is not in the list".to_owned());
+        let unknown = || StartRefused::Failed("the application is not in the list".to_owned());
         let listed = listed.ok_or_else(unknown)?;
         // The display gets its mode first, because many applications choose their size when they start.
         (stage.fit)(Some(wanted));

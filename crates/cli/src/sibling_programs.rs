@@ -37,7 +37,7 @@ struct Program {
 const COMMANDS: [(&str, &str, &Program); 3] = [
     (
         "bench",
-        "Benchmark streaming on this machine, mostly from displayed pixels (program openuvr-bench)",
+        "Benchmark streaming on this machine, mostly by reading displayed pixels (program openuvr-bench)",
         &BENCH,
     ),
     (

@@ -17,21 +17,20 @@ fn usage_errors_have_one_line() {
     let cases = [
         (
             &["openuvr", "host", "--port", "4711"][..],
-            "unexpected argument '--port' found; `openuvr host --help` lists all",
+            "unexpected argument '--port' found; see `openuvr host --help`",
         ),
         (
             &["openuvr", "host", "--bitrat", "5M"],
-            "unexpected argument '--bitrat' found; did you mean --bitrate? `openuvr host --help` \
-             lists all",
+            "unexpected argument '--bitrat' found; did you mean --bitrate? see `openuvr host --help`",
         ),
         (
             &["openuvr", "run"],
-            "the following required arguments were not provided: <GAME>...; `openuvr run \
-             --help` lists all",
+            "the following required arguments were not provided: <GAME>...; see `openuvr run \
+             --help`",
         ),
         (
             &["openuvr", "devices", "lits"],
-            "unrecognized subcommand 'lits'; did you mean list? `openuvr devices --help` lists all",
+            "unrecognized subcommand 'lits'; did you mean list? see `openuvr devices --help`",
         ),
     ];
     for (words, message) in cases {

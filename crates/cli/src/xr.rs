@@ -84,8 +84,8 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
     }
     if gateways::are_configured(&config.config.host) {
         return Err(anyhow!(
-            "--web, --rtsp, --record and --moonlight require a separate program: start the application with `openuvr \
-             xr -- APP`"
+            "`openuvr xr install` does not support --web, --rtsp, --record and --moonlight: start the application \
+             with `openuvr xr -- APP`"
         ));
     }
     let mut settings = settings(&config.config);

@@ -236,7 +236,8 @@ fn waker() -> Result<Waker, DisplayError> {
 }
 
 fn wait_for(result: &Receiver<Result<(), DisplayError>>) -> Result<(), DisplayError> {
-    let panicked = || DisplayError::Start("its thread panicked: please report it".to_owned());
+    let panicked =
+        || DisplayError::Start("the display's thread panicked: please report this bug".to_owned());
     result.recv().unwrap_or_else(|_| Err(panicked()))
 }
 
@@ -246,7 +247,7 @@ struct EndReporter(Endpoints);
 impl Drop for EndReporter {
     fn drop(&mut self) {
         let why = match std::thread::panicking() {
-            true => "the Wayland display's thread panicked: please report it",
+            true => "the Wayland display's thread panicked: please report this bug",
             false => "the Wayland display has ended",
         };
         self.0.exchange.end(why.to_owned());

@@ -269,7 +269,7 @@ impl Sound {
             AudioSource::Beeps { .. } => (beeps(&samples), "beeps"),
         };
         println!(
-            "demo: {count} {what} in the client's audio: {}",
+            "demo: {count} {what} in the client's audio, recorded in {}",
             self.recording.display()
         );
         if count == 0 {
@@ -322,7 +322,9 @@ fn watch(
         if let Some(status) = app.ended() {
             // The shell's status for an unknown command.
             let advice = match status.code() {
-                Some(127) => "is it installed? A full path, such as /usr/games/NAME, may help",
+                Some(127) => {
+                    "check that it is installed, or use its full path, such as /usr/games/NAME"
+                }
                 _ => "use a command that keeps its window open",
             };
             bail!("the {} ended ({status}): {advice}", app.name());
@@ -453,7 +455,7 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
     }
     if verdict.shown.is_some() {
         let content = match verdict.source {
-            Some(_) => "the host's (left) and the client's picture",
+            Some(_) => "the host's picture (left) and the client's picture (right)",
             None => "the client's picture",
         };
         println!("demo: {content}: {}", picture.display());

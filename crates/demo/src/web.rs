@@ -127,7 +127,7 @@ pub(super) fn run(
             "demo: the page's picture {} the host's: {likeness:.1} dB",
             if alike { "matches" } else { "differs from" }
         ),
-        None => println!("demo: no picture of the host's size on the page"),
+        None => println!("demo: the page shows no picture of the host's size"),
     }
     if !alike {
         println!("demo: FAILED: the page's picture differs from the host's (25 dB required)");
@@ -229,7 +229,9 @@ fn decoded(bytes: &[u8]) -> Result<Shot> {
     let each = match (info.color_type, info.bit_depth) {
         (png::ColorType::Rgb, png::BitDepth::Eight) => 3,
         (png::ColorType::Rgba, png::BitDepth::Eight) => 4,
-        (kind, depth) => anyhow::bail!("the browser's picture is {kind:?} of {depth:?}"),
+        (kind, depth) => anyhow::bail!(
+            "the browser's picture has an unsupported format: {kind:?}, bit depth {depth:?}"
+        ),
     };
     let size = Size::new(info.width, info.height);
     ensure!(

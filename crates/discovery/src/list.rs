@@ -15,7 +15,8 @@ use super::search::{DiscoveredHost, search};
 use openuvr_terminal::out;
 
 /// The message if there is no host at an access point.
-const NO_HOST_THERE: &str = "no host found at the access point: start one with `openuvr host` on the machine of `openuvr ap`; a firewall \
+const NO_HOST_THERE: &str = "no host found at the access point: start one with `openuvr host` on the machine that \
+                             runs `openuvr ap`; a firewall \
     there must pass UDP ports 67 (DHCP), 5353 (mDNS) and 4710";
 
 /// The number of searches for hosts at an access point. IPv6 addresses are usable after a second or two (RFC 4862,

@@ -37,7 +37,7 @@ pub(super) fn encoders() -> Vec<Finding> {
                 (true, Some(other)) => Finding::better(
                     backend.name,
                     why,
-                    format!("{remedy}; or openuvr host --encoder {other}"),
+                    format!("{remedy}; or use openuvr host --encoder {other}"),
                 ),
                 (false, _) => Finding::better(backend.name, why, remedy),
             }
@@ -86,7 +86,7 @@ fn driver(name: &str) -> Option<&'static str> {
         "h264_cuvid" => "with an NVIDIA GPU: sudo apt install libnvcuvid1",
         "h264_qsv" => "with an Intel GPU: sudo apt install libmfx-gen1.2 intel-media-va-driver",
         "h264_v4l2m2m" => {
-            "on a board with a V4L2 codec: `ls /dev/video*`; sudo usermod -aG video $USER"
+            "on a board with a V4L2 codec: check that /dev/video* exists; sudo usermod -aG video $USER"
         }
         "h264_vaapi" => "not supported yet",
         _ => return None,

@@ -74,19 +74,23 @@ fn without_display(role: Role) -> Finding {
     match role {
         Role::Host => Finding::better(
             name,
-            format!("{summary}: a host can only stream what it starts on a virtual display"),
-            "openuvr host --virtual 1280x720 -- COMMAND; for a desktop, run this inside its session, or use --display :0",
+            format!(
+                "{summary}: a host can stream only applications that it starts on a virtual display"
+            ),
+            "openuvr host --virtual 1280x720 -- COMMAND; for a desktop, run this command inside its session, or use \
+             --display :0",
         ),
         Role::Client => Finding::missing(
             name,
             summary,
-            "run this inside the X session, or through Xwayland, or use --display :0; without a window system: openuvr \
+            "run this command inside the X session, or through Xwayland, or use --display :0; without a window \
+             system: openuvr \
              client --present kms",
         ),
         Role::Both => Finding::missing(
             name,
             format!("{summary}: a client has no window, and a host has no desktop to capture"),
-            "run this inside the X session, or use --display :0; on a server: openuvr doctor --role host",
+            "run this command inside the X session, or use --display :0; on a server: openuvr doctor --role host",
         ),
     }
 }
@@ -103,7 +107,7 @@ fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> F
         false => Finding::missing(
             name,
             format!("missing extensions: {}", absent.join(", ")),
-            "enable them in the section Extensions of xorg.conf, or use a local X server instead of \
+            "enable the extensions in the section Extensions of xorg.conf, or use a local X server instead of \
              ssh -X",
         ),
     }
@@ -135,7 +139,10 @@ fn refresh(conn: &RustConnection, screen: &Screen) -> Finding {
         Some(hz) if hz >= 100.0 => Finding::ok(name, format!("{hz:.0} Hz")),
         Some(hz) => Finding::better(
             name,
-            format!("{hz:.0} Hz: pictures wait {:.0} ms on average", 500.0 / hz),
+            format!(
+                "{hz:.0} Hz: pictures wait {:.0} ms for a refresh on average",
+                500.0 / hz
+            ),
             remedy,
         ),
     }

@@ -137,10 +137,14 @@ fn preemption() -> Finding {
         (_, _) if real_time => {
             Finding::ok(name, "PREEMPT_RT: the kernel is almost fully preemptible")
         }
-        (_, Some(model @ ("full" | "lazy"))) => Finding::ok(name, format!("model {model}")),
+        (_, Some(model @ ("full" | "lazy"))) => {
+            Finding::ok(name, format!("preemption model {model}"))
+        }
         (_, Some(model)) => Finding::better(
             name,
-            format!("model {model}: system calls of other programs delay OpenUVR's threads"),
+            format!(
+                "preemption model {model}: system calls of other programs delay OpenUVR's threads"
+            ),
             remedy,
         ),
         (text, None) if text.contains("PREEMPT_DYNAMIC") => Finding::ok(

@@ -46,7 +46,7 @@ fn aes(info: &str) -> Finding {
         false => Finding::better(
             "AES",
             "in software: encryption takes longer",
-            "in a virtual machine, pass the host's CPU model through",
+            "in a virtual machine, let the hypervisor pass the physical CPU model through",
         ),
     }
 }

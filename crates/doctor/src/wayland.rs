@@ -12,8 +12,8 @@ use super::finding::Finding;
 use super::portal::{self, Offer};
 
 /// Compositors that offer the protocols.
-const REMEDY: &str = "use a compositor based on wlroots, such as sway or labwc, an X11 session, or stream an \
-     application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)";
+const REMEDY: &str = "use a compositor based on wlroots (such as sway or labwc) or an X11 session, or stream an \
+                      application (openuvr run, openuvr host --virtual 1280x720 -- COMMAND)";
 
 /// The interfaces of a compositor, with their versions.
 struct Interfaces(BTreeMap<String, u32>);
@@ -150,7 +150,10 @@ fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Findi
         true => Finding::ok(title, "virtual-keyboard, wlr-virtual-pointer"),
         false => Finding::better(
             title,
-            format!("players can only watch: no {}", absent.join(", no ")),
+            format!(
+                "players can only watch: the compositor lacks {}",
+                absent.join(" and ")
+            ),
             match needed {
                 true => {
                     format!("start the host with --input none; for players with input, {REMEDY}")

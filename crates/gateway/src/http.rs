@@ -220,7 +220,7 @@ async fn show_metrics(
     if !local && visitor(shared, request.headers()).is_none() {
         return text(
             StatusCode::FORBIDDEN,
-            "metrics are available to this machine and to logged-in devices\n",
+            "metrics are available only on this machine and to logged-in devices\n",
         );
     }
     let figures = figures::query(shared).await;

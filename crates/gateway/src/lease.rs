@@ -51,7 +51,10 @@ pub enum LeaseEnd {
     #[error("the portal stopped the session")]
     Stopped,
     /// There was no connection and no renewal by the portal for this time.
-    #[error("the session expired: no connection and no renewal by the portal for {} s", .0.as_secs())]
+    #[error(
+        "the session expired: for {} s, no client was connected and the portal did not renew the session",
+        .0.as_secs()
+    )]
     Expired(Duration),
 }
 

@@ -84,7 +84,7 @@ pub(crate) enum OfferRefused {
     Sdp(String),
     /// The offer has no video in H.264 with packetization mode 1.
     #[error(
-        "the browser does not offer to receive H.264 (packetization-mode=1): use one that supports it"
+        "the browser does not offer to receive H.264 (packetization-mode=1): use a browser that supports it"
     )]
     NoH264,
 }

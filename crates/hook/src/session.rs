@@ -427,7 +427,7 @@ impl Search<'_> {
             .map(|name| format!("'{name}'"))
             .collect();
         self.reported = shared.report(format!(
-            "no window with '{}' in its title or class has presented a frame yet; there are: {}",
+            "no window with '{}' in its title or class has presented a frame yet; other windows: {}",
             self.title,
             if others.is_empty() {
                 "none with a title".to_owned()

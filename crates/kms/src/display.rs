@@ -168,7 +168,7 @@ impl Display {
                     return Ok(());
                 }
                 Err(KmsError::Modes { cause, .. }) => {
-                    tracing::warn!("{info} refuses {name}: {cause}: trying another mode");
+                    tracing::warn!("{info} refuses {name}: {cause}; trying another mode");
                     refused = Some(KmsError::Modes {
                         name: info.to_string(),
                         mode: name,

@@ -85,10 +85,10 @@ pub fn probe(choice: &Choice) -> Result<Option<f64>, PresentError> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KmsError {
     #[error(
-        "no graphics card was found in /dev/dri: {cause}: load the card's driver, or use --present x11 or wayland"
+        "no graphics card was found in /dev/dri: {cause}; load the card's driver, or use --present x11 or wayland"
     )]
     NoCard { cause: io::Error },
-    #[error("the card {path} can't be opened: {cause}: {}", remedy(cause))]
+    #[error("the card {path} can't be opened: {cause}; {}", remedy(cause))]
     Open { path: PathBuf, cause: io::Error },
     #[error("the card {path} drives no displays: use another card, as in --present kms:card1")]
     NoDisplays { path: PathBuf },
@@ -104,25 +104,27 @@ pub(crate) enum KmsError {
     #[error("the card has no free CRTC (scan-out unit) for {name}: turn off another display")]
     NoCrtc { name: String },
     #[error(
-        "the card {path} is used by another session: {cause}: switch to a text console (Ctrl+Alt+F3) and start the client there, or use --present x11 or wayland"
+        "the card {path} is used by another session: {cause}; switch to a text console (Ctrl+Alt+F3) and start the \
+         client there, or use --present x11 or wayland"
     )]
     NotMaster { path: PathBuf, cause: io::Error },
     #[error(
-        "{name} refuses all its modes, the last one being {mode}: {cause}: check the cable, or use another connector"
+        "{name} refuses all its modes, the last one being {mode}: {cause}; check the cable, or use another connector"
     )]
     Modes {
         name: String,
         mode: String,
         cause: io::Error,
     },
-    #[error("the card {path} failed: {cause}: see the kernel's log (dmesg)")]
+    #[error("the card {path} failed: {cause}; see the kernel's log (dmesg)")]
     Device { path: PathBuf, cause: io::Error },
     #[error(
-        "the text console can't be used: {cause}: start the client on a text console (Ctrl+Alt+F3), or as root"
+        "the text console can't be used: {cause}; start the client on a text console (Ctrl+Alt+F3), or as root"
     )]
     NoConsole { cause: io::Error },
     #[error(
-        "the text console /dev/tty{number} {what}: {cause}: start the client on a text console (Ctrl+Alt+F3), or as root"
+        "the text console /dev/tty{number} {what}: {cause}; start the client on a text console (Ctrl+Alt+F3), or as \
+         root"
     )]
     Console {
         number: u32,
@@ -134,7 +136,7 @@ pub(crate) enum KmsError {
     )]
     ConsoleInUse { number: u32 },
     #[error(
-        "can't start a thread or open a descriptor: {cause}: raise the limits of this user (ulimit)"
+        "can't start a thread or open a descriptor: {cause}; raise the limits of this user (ulimit)"
     )]
     Resources { cause: io::Error },
 }

@@ -67,7 +67,7 @@ impl DisplaySize {
         let [(crtc, output, rotation, own)] = found[..] else {
             let count = found.len();
             return Err(format!(
-                "{name} has {count} screens: only displays with one screen can be resized"
+                "{name} has {count} active outputs: only a display with exactly one can be resized"
             ));
         };
         Ok(DisplaySize {

@@ -100,10 +100,10 @@ pub enum MoonlightError {
     #[error(transparent)]
     Devices(#[from] StoreError),
     /// TLS cannot use the certificate.
-    #[error("the certificate for Moonlight clients: {0}")]
+    #[error("cannot use the certificate for Moonlight clients: {0}")]
     Tls(#[from] rustls::Error),
     /// The system provides no thread or no socket.
-    #[error("cannot start a thread for Moonlight clients: {0}")]
+    #[error("cannot create a thread or socket for Moonlight clients: {0}")]
     Start(#[from] io::Error),
 }
 

@@ -223,7 +223,7 @@ fn start(
     let work = move || {
         let served = LimitedStream::new(stream).and_then(|stream| serve(stream, &mut slot, here));
         if let Err(error) = served {
-            tracing::debug!(%from, %error, "connection of a Moonlight client");
+            tracing::debug!(%from, %error, "the connection of a Moonlight client failed");
         }
     };
     match scheduler.spawn(ThreadRole::Background, "ouvr-moon-conn", work) {

@@ -89,7 +89,7 @@ pub const LINKS: &[LinkKind] = &[
     },
     LinkKind {
         transport: TransportKind::Raw,
-        about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and a common segment",
+        about: "raw Ethernet without IP (OpenUVRDPP); needs CAP_NET_RAW and a common network segment",
     },
     LinkKind {
         transport: TransportKind::Ring,

@@ -119,7 +119,9 @@ impl Udp {
             && socket::set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok();
         let gro = options.gro && socket::set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
         if (options.gso, options.gro) != (gso, gro) {
-            tracing::warn!("udp {local}: the kernel lacks offloads (send {gso}, receive {gro})");
+            tracing::warn!(
+                "udp {local}: the kernel lacks offloads (GSO available: {gso}, GRO available: {gro})"
+            );
         }
         socket::stamp_arrivals(&socket, &format!("udp {local}"));
         if options.reply_from_destination && local.ip().is_unspecified() {
@@ -207,7 +209,9 @@ impl Udp {
                     ) =>
                 {
                     if error.raw_os_error() == Some(libc::EIO) {
-                        tracing::warn!("segmentation offload to {to} failed, disabled: {error}");
+                        tracing::warn!(
+                            "segmentation offload to {to} is now disabled, because it failed: {error}"
+                        );
                         self.disable_gso(to.ip().to_canonical());
                         return self.send_unsegmented(to, from, rest, segment);
                     }
@@ -350,7 +354,7 @@ fn bind_error(address: SocketAddr, error: io::Error) -> LinkError {
              program), or choose another port"
         )),
         io::ErrorKind::AddrNotAvailable => Some(format!(
-            "{ip} is not an address of this machine; use an address that `ip address` lists, or {all} for all"
+            "{ip} is not an address of this machine; use an address that `ip address` lists, or {all} for all addresses"
         )),
         io::ErrorKind::PermissionDenied => Some(format!(
             "port {port} is privileged; choose a port above 1023"

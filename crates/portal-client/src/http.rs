@@ -138,8 +138,8 @@ impl Http {
         let at = &self.address;
         match self.rejection.get() {
             Some(refused) => anyhow!(
-                "the certificate of {at} is not trusted ({}): after comparing its fingerprint with that of the portal's \
-                 operator, use --portal-fingerprint {}",
+                "the certificate of {at} is not trusted ({}): if the portal's operator confirms this \
+                 fingerprint, use --portal-fingerprint {}",
                 visible(&refused.why),
                 refused.hash
             ),

@@ -40,7 +40,7 @@ def programs():
 
 
 def newest_go():
-    """Exits unless Go is new enough. The packages of distributions seldom are."""
+    """Exits unless Go is new enough. Distributions often package an older Go."""
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
     numbers = [int(number) for number in re.findall(r"\d+", said)[:2]]
     if numbers < GO:

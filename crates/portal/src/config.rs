@@ -348,7 +348,9 @@ impl Config {
             );
         }
         if self.local.program.is_empty() {
-            bail!("local.program is empty: set the session program, as [\"openuvr\", \"session\"]");
+            bail!(
+                "local.program is empty: set the session program, such as [\"openuvr\", \"session\"]"
+            );
         }
         Ok(())
     }

@@ -205,7 +205,7 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
             environment: BTreeMap::new(),
         }))),
         other => bail!(
-            "unknown launcher {other:?}: supported are {}",
+            "unknown launcher {other:?}: choose one of {}",
             LAUNCHERS.join(", ")
         ),
     }

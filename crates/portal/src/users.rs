@@ -102,7 +102,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
 /// The account key of the user with this subject at the configured provider.
 fn at_provider(config: &Config, subject: &str) -> Result<String> {
     let Some(oidc) = &config.oidc else {
-        bail!("no provider configured: add a table [oidc]");
+        bail!("no provider is configured: add a table [oidc] to the configuration");
     };
     Ok(oidc::key(&oidc.issuer, subject))
 }

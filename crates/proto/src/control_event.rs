@@ -212,12 +212,12 @@ impl fmt::Display for ControlEvent {
             ),
             ControlEvent::Rate(RateChange::LongerPath { by }) => write!(
                 f,
-                "rate unchanged: the path delay is {} ms longer, without queue delay",
+                "rate unchanged: the path delay has grown by {} ms, but there is no queue delay",
                 by.as_millis()
             ),
             ControlEvent::ReferenceInvalidation { frame, to } => write!(
                 f,
-                "frame {} references frame {}: the frames between did not arrive complete",
+                "frame {} references frame {}: the frames between them did not arrive complete",
                 frame.0, to.0
             ),
             ControlEvent::IntraRefresh { frame, lost } => write!(
@@ -246,7 +246,7 @@ impl fmt::Display for ControlEvent {
             } => {
                 match parity {
                     0 => f.write_str("no FEC")?,
-                    n => write!(f, "{n} repair datagrams per {TYPICAL}")?,
+                    n => write!(f, "{n} repair datagrams per {TYPICAL} datagrams")?,
                 }
                 let retransmission = if resend { "with" } else { "without" };
                 write!(
@@ -260,7 +260,7 @@ impl fmt::Display for ControlEvent {
             }
             ControlEvent::CongestionSkip { wait } => write!(
                 f,
-                "frames are skipped for {} ms: the link's queue drains",
+                "frames are skipped for {} ms, until the link's queue has drained",
                 wait.as_millis()
             ),
         }
@@ -287,7 +287,7 @@ mod tests {
         );
         assert_eq!(
             words(RateChange::LongerPath { by: MS * 12 }),
-            "rate unchanged: the path delay is 12 ms longer, without queue delay"
+            "rate unchanged: the path delay has grown by 12 ms, but there is no queue delay"
         );
     }
 

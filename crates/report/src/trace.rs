@@ -470,14 +470,14 @@ impl Trace {
         self.counter(&format!("sound buffer of {process}"), now, "ms", delay)?;
         // Both values are sums since the start of the session.
         let concealed = json!(report.concealed as f64 / 48.0);
-        let name = format!("sound concealed of {process}");
+        let name = format!("concealed sound of {process}");
         self.counter(&name, now, "ms", concealed)?;
         let longest = json!(f64::from(report.longest_concealment) / 48.0);
-        let name = format!("sound's longest concealment of {process}");
+        let name = format!("longest sound concealment of {process}");
         self.counter(&name, now, "ms", longest)?;
         let late = json!(report.discarded);
         self.counter(
-            &format!("sound packets late of {process}"),
+            &format!("late sound packets of {process}"),
             now,
             "packets",
             late,

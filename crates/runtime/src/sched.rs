@@ -361,7 +361,7 @@ fn pin(cores: &BTreeSet<usize>) -> Result<(), String> {
             let there = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
             let there: Vec<String> = there.map(|core| core.to_string()).collect();
             return Err(format!(
-                "core {core} is not available to this process: {}",
+                "core {core} is not available to this process; the available cores are {}",
                 there.join(", ")
             ));
         }

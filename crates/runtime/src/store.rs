@@ -61,7 +61,7 @@ pub enum StoreError {
     },
     /// Others may read a secret key.
     #[error(
-        "{}: others can read this secret key (mode {mode:03o}); if it was not read, run: chmod 600 '{}'",
+        "{}: others can read this secret key (mode {mode:03o}); if no other user has read it, run: chmod 600 '{}'",
         path.display(), path.display()
     )]
     Exposed {
@@ -101,7 +101,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file is too long to be one of OpenUVR's.
-    #[error("{}: longer than {} KiB: not a file of OpenUVR", path.display(), MAX_FILE >> 10)]
+    #[error("{}: not a file of OpenUVR, because it is longer than {} KiB", path.display(), MAX_FILE >> 10)]
     TooLong {
         /// The file.
         path: PathBuf,

@@ -48,7 +48,10 @@ pub fn parse(from: &Impairment, text: &str) -> Result<ImpairmentSchedule, Script
             why,
         };
         if index == MAX_STEPS {
-            return Err(wrong(step.trim(), format!("at most {MAX_STEPS} steps")));
+            return Err(wrong(
+                step.trim(),
+                format!("a script has at most {MAX_STEPS} steps"),
+            ));
         }
         let mut words = step.split_whitespace().peekable();
         let at = match words.next_if(|word| !word.contains('=')) {

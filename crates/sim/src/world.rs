@@ -365,7 +365,7 @@ impl World {
             self.play_tones();
         }
         for turns in 0.. {
-            assert!(turns < 10_000, "the peers never stop talking");
+            assert!(turns < 10_000, "the peers never stop exchanging datagrams");
             self.send_control();
             self.host_events();
             let mut busy = false;

@@ -243,11 +243,11 @@ fn error_line(error: &Error, role: Option<&str>) -> String {
         && error.kind() == ErrorKind::UnknownArgument
         && let Some(new) = given.strip_prefix("--").and_then(renamed)
     {
-        return format!("{given} was renamed to --{new}; {help} lists all");
+        return format!("{given} was renamed to --{new}; see {help}");
     }
     match suggestion(error) {
-        Some(meant) => format!("{what}; did you mean {meant}? {help} lists all"),
-        None => format!("{what}; {help} lists all"),
+        Some(meant) => format!("{what}; did you mean {meant}? see {help}"),
+        None => format!("{what}; see {help}"),
     }
 }
 
@@ -401,7 +401,7 @@ mod tests {
             let words = ["openuvr", &format!("--{old}=5")].map(OsString::from);
             let error = sample().try_get_matches_from(words).unwrap_err();
             let line = error_line(&error, None);
-            let want = format!("--{old} was renamed to --{new}; `openuvr --help` lists all");
+            let want = format!("--{old} was renamed to --{new}; see `openuvr --help`");
             assert_eq!(line, want);
         }
     }

@@ -74,7 +74,7 @@ impl Session {
     pub(crate) fn open(name: &str) -> Result<Session, VrError> {
         let entry = load()?;
         let available = entry.enumerate_extensions().map_err(VrError::openxr(
-            "list the extensions of the runtime (is one active?)",
+            "list the extensions of the OpenXR runtime (is a runtime active?)",
         ))?;
         if !available.khr_vulkan_enable2 {
             let what = "the OpenXR runtime lacks XR_KHR_vulkan_enable2";
@@ -102,7 +102,7 @@ impl Session {
         let views = instance.enumerate_view_configuration_views(system, VIEWS);
         let views = views.map_err(VrError::openxr("list the views"))?;
         let [left, _] = views[..] else {
-            let what = "the OpenXR runtime does not have two views";
+            let what = "the OpenXR runtime does not have exactly two views";
             return Err(VrError(what.into()));
         };
         let modes = instance.enumerate_environment_blend_modes(system, VIEWS);

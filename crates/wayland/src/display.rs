@@ -19,7 +19,7 @@ pub fn connect(name: Option<&str>) -> Result<Connection, String> {
     let path = socket(name)?;
     let failed = |cause: io::Error| {
         format!(
-            "the Wayland display {} can't be reached ({cause}): check that its compositor runs, as this user",
+            "the Wayland display {} can't be reached ({cause}): check that its compositor is running as this user",
             path.display()
         )
     };
@@ -46,7 +46,7 @@ fn socket(name: Option<&str>) -> Result<PathBuf, String> {
     let runtime = runtime.ok_or_else(|| {
         format!(
             "the Wayland display {name} can't be found: XDG_RUNTIME_DIR is not set; run the program in the display's \
-             session, or specify the path of the socket"
+             session, or specify the path of the display's socket"
         )
     })?;
     Ok(PathBuf::from(runtime).join(name))
@@ -123,7 +123,7 @@ pub fn can_capture(interfaces: &BTreeMap<String, u32>) -> bool {
 pub fn interfaces(conn: &Connection) -> Result<BTreeMap<String, u32>, String> {
     let listed = registry_queue_init::<RefreshRates>(conn);
     let (globals, _) =
-        listed.map_err(|why| format!("the compositor does not list its protocols: {why}"))?;
+        listed.map_err(|why| format!("can't list the compositor's protocols: {why}"))?;
     let globals = globals.contents().clone_list().into_iter();
     Ok(globals
         .map(|global| (global.interface, global.version))

@@ -16,7 +16,7 @@ pub enum StartError {
     NotInstalled(io::Error),
     /// Xvfb has ended, or has not printed a display number.
     #[error(
-        "Xvfb ended without a display of {0}: run `Xvfb -displayfd 1 -screen 0 {0}x24` to see why"
+        "Xvfb ended before it opened a display of {0}: run `Xvfb -displayfd 1 -screen 0 {0}x24` to see why"
     )]
     Ended(Size),
     /// Xvfb has not reported its display number in time.

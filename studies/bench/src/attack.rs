@@ -77,9 +77,9 @@ pub(crate) struct Args {
 const HELP: &str = "\
 Examples: all attacks, for the table of docs/security.md:
   openuvr lab attack
-Whether a host can be made to send to an address that did not request it:
+Whether a host can be made to send data to an address that requested none:
   openuvr lab attack --only paths,probes
-A host in its own network namespace, from within it:
+A host in its own network namespace, attacked from inside the namespace:
   ip netns exec box openuvr lab attack --host 10.9.0.1:4710 --only garbage,pins";
 
 /// The attacks, in the order in which they are tried.
@@ -235,7 +235,7 @@ fn attack_host(
     };
     let mut rows = Vec::new();
     if let Some(honest) = &mut honest {
-        eprintln!("attack: streaming without attack for {lasting:?}");
+        eprintln!("attack: streaming without an attack for {lasting:?}");
         rows.push(target.undisturbed(honest)?);
     }
     for kind in kinds {
@@ -363,7 +363,7 @@ impl Target<'_> {
             | Kind::PortalGuesses
             | Kind::PortalFiles
             | Kind::PortalEnvironment
-            | Kind::Displays => bail!("this attack is not on a host"),
+            | Kind::Displays => bail!("this attack does not target a host"),
         }
     }
 
@@ -391,7 +391,7 @@ impl Target<'_> {
         }
         let judged = Judged {
             words: format!(
-                "{requested} bytes caused {drawn} bytes to an address that never answered"
+                "{requested} bytes made the host send {drawn} bytes to an address that never answered"
             ),
             held: drawn <= 3 * requested,
         };
@@ -402,13 +402,13 @@ impl Target<'_> {
     fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (identity, trust) = honest.observer();
         let probing = Probing::join(self.host, identity, trust)
-            .context("the host does not let the observer in")?;
+            .context("the host does not admit the observer")?;
         let (requested, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
         let bursts = done.pop().map_or(0, |probing| probing.bursts());
         // The host permits 12 bursts within 2 s. The attack may also overlap two further windows in part.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
-            words: format!("{requested} probes caused {bursts} bursts"),
+            words: format!("{requested} probes made the host send {bursts} bursts"),
             held: bursts <= may,
         };
         Ok((requested, Some(judged)))
@@ -465,7 +465,7 @@ impl Target<'_> {
             struck,
             Some(Judged {
                 words: format!(
-                    "reconnected {:.1} s after its link returned",
+                    "the client reconnected {:.1} s after its link returned",
                     took.as_secs_f64()
                 ),
                 held: took < RECONNECT_TIMEOUT && honest.sessions() > before,

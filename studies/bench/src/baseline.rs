@@ -52,12 +52,12 @@ impl Baseline {
     const fn about(self) -> &'static str {
         match self {
             Baseline::Poll => {
-                "Capture a display --fps times a second, changed or not, as screen grabbers do"
+                "Capture a display --fps times a second even if it has not changed, as screen grabbers do"
             }
             Baseline::Swscale => "Convert colours with FFmpeg's libswscale, if it is installed",
             Baseline::Batches => {
                 "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as measured for a cloud renderer with \
-                 WebRTC; LastSent is then the time of queueing"
+                 WebRTC; LastSent then is the time when the last datagram was queued"
             }
             Baseline::Single => "Send each datagram in its own system call",
         }

@@ -60,8 +60,8 @@ const INVALID: u8 = 3;
 
 const HOP_HELP: &str = "\
 Scripts: a schedule of the options' values over the run. Steps are separated by semicolons or new
-lines; each starts with its time (the first may omit it); other values stay; burst-loss and rate may
-be none; # starts a comment. @FILE reads a file.
+lines; each starts with its time (optional for the first step); values that a step does not set
+stay; burst-loss and rate may be none; # starts a comment. @FILE reads a file.
   --down 'rate=50M queue=20ms; 10s rate=8M; 20s rate=50M'
   --down 'burst-loss=1%,25%' --up 'delay=5ms'
 
@@ -233,7 +233,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
 fn described(wifi: &Scenario) -> String {
     let radio = wifi.setup.radio;
     format!(
-        "Wi-Fi: {}, MCS {}, {} streams, {} MHz; room for {} clients, {} other stations",
+        "Wi-Fi: {}, MCS {}, {} streams, {} MHz; stations for {} clients, {} other stations",
         radio.profile.name(),
         radio.mcs,
         radio.streams,
@@ -477,7 +477,7 @@ mod tests {
         let args = program("profile=he-su stations=4 background=20M").unwrap();
         assert_eq!(
             described(&args.wifi.unwrap()),
-            "Wi-Fi: he-su, MCS 11, 2 streams, 80 MHz; room for 4 clients, 1 other stations"
+            "Wi-Fi: he-su, MCS 11, 2 streams, 80 MHz; stations for 4 clients, 1 other stations"
         );
         let error = program("profile=he-su mcs=12").unwrap_err().to_string();
         assert!(error.contains("no MCS 12 in 802.11ax"), "{error}");

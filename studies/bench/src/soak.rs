@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut good = true;
     for (name, readings) in ["host", "client"].into_iter().zip(&readings) {
         let Some(trend) = Trend::of(readings) else {
-            println!("{name:8} too few readings of its memory");
+            println!("{name:8} too few readings of its memory use");
             continue;
         };
         println!("{name:8} {trend}");
@@ -165,7 +165,7 @@ fn doubt(ran: Duration, asked: Duration, complete: f64) -> Option<String> {
     let of = |span: Duration| format!("{:.0} s", span.as_secs_f64());
     match () {
         () if ran < asked => Some(format!("interrupted after {} of {}", of(ran), of(asked))),
-        () if ran < LEAST => Some(format!("it ran for less than {}", of(LEAST))),
+        () if ran < LEAST => Some(format!("the test ran for less than {}", of(LEAST))),
         () if complete < LEAST_COMPLETE => Some(format!(
             "only {:.0} % of the requested frames were complete",
             complete * 100.0
@@ -315,7 +315,7 @@ impl std::fmt::Display for Trend {
         };
         write!(
             f,
-            "{first:.1} MiB at first, {middle:.1} half-way, {last:.1} at the end; second half \
+            "{first:.1} MiB at the start, {middle:.1} half-way, {last:.1} at the end; in the second half \
              {:+.2} MiB/h: {word}",
             mib(self.slope) * 3600.0
         )

@@ -45,13 +45,13 @@ pub struct CaptureInfo {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
     /// Not a capture.
-    #[error("neither a pcap nor a pcapng file")]
+    #[error("the file is neither pcap nor pcapng")]
     Foreign,
     /// A compressed file.
-    #[error("compressed file: decompress it first ({0})")]
+    #[error("the file is compressed: decompress it first ({0})")]
     Compressed(&'static str),
     /// The file is unreadable or invalid from some packet on.
-    #[error("capture corrupt after packet {packets}: {why}")]
+    #[error("the capture is corrupt after packet {packets}: {why}")]
     Broken {
         /// Number of packets before the error.
         packets: u64,
@@ -121,7 +121,8 @@ pub fn read(
 fn broken(packets: u64, error: &PcapError) -> CaptureError {
     let why = match error {
         PcapError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            "it ends in the middle of a packet, or a packet has an implausible length".to_owned()
+            "the file ends in the middle of a packet, or a packet has an implausible length"
+                .to_owned()
         }
         PcapError::IoError(error) => error.to_string(),
         other => other.to_string(),
@@ -181,7 +182,7 @@ fn read_pcapng(
                 (raw, packet.interface_id, data, packet.original_len)
             }
             Block::SimplePacket(_) => {
-                let why = "packets without timestamps (simple packet blocks)".to_owned();
+                let why = "its packets have no timestamps (simple packet blocks)".to_owned();
                 let packets = facts.packets;
                 return Err(CaptureError::Broken { packets, why });
             }
@@ -189,7 +190,7 @@ fn read_pcapng(
         };
         let interface = reader.interfaces().get(interface as usize);
         let Some(interface) = interface else {
-            let why = "a packet of an undeclared interface".to_owned();
+            let why = "a packet names an undeclared interface".to_owned();
             let packets = facts.packets;
             return Err(CaptureError::Broken { packets, why });
         };

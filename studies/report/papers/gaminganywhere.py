@@ -39,8 +39,8 @@ def responds(results):
         return None
     measured = [(name, reactions) for name, reactions in all_cases if len(reactions) >= ENOUGH_PRESSES]
     if len(measured) < len(all_cases):
-        return Verdict(Mark.INCONCLUSIVE, f"a case has fewer than {ENOUGH_PRESSES} key presses with an effect")
-    why = "key press to effect, median and 95 %: " + ", ".join(
+        return Verdict(Mark.INCONCLUSIVE, f"in a case, fewer than {ENOUGH_PRESSES} key presses had an effect")
+    why = "key press to effect, median and 95th percentile: " + ", ".join(
         f"{name} {_median(ms):.1f} and {_at_share(ms, 0.95):.1f} ms" for name, ms in measured
     )
     holds = all(_at_share(ms, 0.95) < RESPONSIVE_MS for _, ms in measured)
@@ -96,8 +96,8 @@ def network_load(results):
 CLAIMS = (
     Claim(
         "figure 7, response",
-        f"It responds within {RESPONSIVE_MS:g} ms without the network.",
-        f"95 % of the reactions below {RESPONSIVE_MS:g} ms, network and display included",
+        f"Without the network, GamingAnywhere responds within {RESPONSIVE_MS:g} ms.",
+        f"95 % of the reactions take less than {RESPONSIVE_MS:g} ms, network and display included",
         ("bench latency",),
         responds,
     ),
@@ -109,15 +109,15 @@ CLAIMS = (
     ),
     Claim(
         "figure 8",
-        f"Of seven components of the delay, encoding is the largest at the server, at most {ENCODING_MS:g} ms, and "
-        f"rendering at the client, at most {RENDERING_MS:g} ms.",
-        "99 % of the frames within these bounds",
+        f"Of seven delay components, encoding is the largest of the server (at most {ENCODING_MS:g} ms), and "
+        f"rendering is the largest of the client (at most {RENDERING_MS:g} ms).",
+        "99 % of the frames are within these bounds",
         ("bench latency",),
         components,
     ),
     Claim(
         "figure 9(d)",
-        f"The downlink carries no more than the bitrate that was set, {BITRATE_MBPS:g} Mb/s.",
+        f"The downlink carries no more than the configured bitrate, {BITRATE_MBPS:g} Mb/s.",
         "no stream of any bench is more than 1 % above its bitrate, headers included",
         ("bench quality", "bench latency"),
         network_load,
@@ -125,20 +125,20 @@ CLAIMS = (
     ),
     not_testable(
         "figure 9, others",
-        "OnLive takes 3 to 5 Mb/s, StreamMyGame 10 to 13; both send more up than GamingAnywhere.",
+        "OnLive uses 3 to 5 Mb/s, StreamMyGame 10 to 13; both use more uplink than GamingAnywhere.",
         "both services have ended",
     ),
     Claim(
         "figures 10(a), 11(a)",
         f"Network delay of {DELAY_MS[0]} to {DELAY_MS[1]} ms hardly affects quality.",
-        "the 95 % intervals of the changes lie within 1 dB and 0.01",
+        "the 95 % intervals of the changes lie within ±1 dB (PSNR) and ±0.01 (SSIM)",
         ("bench quality",),
         quality.stays("delay"),
     ),
     Claim(
         "figures 10(b), 11(b)",
         f"Loss of {LOSS_PERCENT[0]} to {LOSS_PERCENT[1]} % lowers quality.",
-        "the 95 % intervals of the changes lie below -1 dB and -0.01",
+        "the 95 % intervals of the changes lie below -1 dB (PSNR) and -0.01 (SSIM)",
         ("bench quality",),
         quality.falls("loss"),
     ),
@@ -146,7 +146,7 @@ CLAIMS = (
         "figures 10(c), 11(c)",
         f"Quality drops suddenly where the bandwidth ({BANDWIDTH_MBPS[0]} to {BANDWIDTH_MBPS[1]} Mb/s) is below the "
         "bitrate, 3 Mb/s.",
-        "at a constant rate, 1 Mb/s is worse than no limit by more than 6 dB and 0.1",
+        "at a constant rate, 1 Mb/s is worse than no limit by more than 6 dB (PSNR) and 0.1 (SSIM)",
         ("bench quality",),
         quality.bandwidth,
     ),

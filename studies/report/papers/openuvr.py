@@ -104,7 +104,7 @@ def platforms(results):
     text = ", ".join(f"{name} {found.text(1, 'ms')}" for name, found in others)
     products = [(name, found) for name, found in others if name in PRODUCTS]
     if not products:
-        why = f"none of the paper's products is here; other programs, without a radio: {text}"
+        why = f"none of the paper's products was measured; other programs, without a radio: {text}"
         return Verdict(Mark.NOT_TESTABLE, why)
     fastest = min(products, key=lambda pair: pair[1].mean)[1]
     return at_least(fastest, SICKNESS_MS, text)
@@ -141,7 +141,7 @@ def visual_latency(results):
         return None
     compared = estimate.ratio(theirs, ours)
     if compared is None:
-        return Verdict(Mark.INCONCLUSIVE, "the wait for the bench's own pacer varies by more than the latency")
+        return Verdict(Mark.INCONCLUSIVE, "the wait for the bench's own pacer varies by more than the whole latency")
     low, times, high = compared
     latency, before = estimate.of(ours), estimate.of(theirs)
     why = f"{latency.text(1, 'ms')} against {before.text(1, 'ms')}: {times:.2f} times"
@@ -217,7 +217,7 @@ def peers_saving(name, paper_ms, chosen=""):
         found, few = _topology(results)
         if found is None or name not in found:
             return None
-        why = f"simulated: peers save {found[name].text(2, 'ms')} (paper {paper_ms:g}){chosen}"
+        why = f"simulated: peer-to-peer saves {found[name].text(2, 'ms')} (paper: {paper_ms:g} ms){chosen}"
         if few:
             return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
         return at_least(found[name], paper_ms / 2, why)
@@ -230,8 +230,8 @@ def airtime_halved(results):
     if found is None or "airtime_times" not in found:
         return None
     times = found["airtime_times"].text(2)
-    why = f"simulated: a stream over the router takes {times} times the airtime of peers. Chosen: the host sends to "
-    why += "the router with two spatial streams, like the paper's card, and the device receives with one"
+    why = f"simulated: a stream over the router takes {times} times the airtime of peer-to-peer. Chosen: the host "
+    why += "sends to the router with two spatial streams like the paper's card, and the device receives with one"
     if few:
         return Verdict(Mark.INCONCLUSIVE, f"{why}; {few}")
     return at_least(found["airtime_times"], AIRTIME_LEAST, why)
@@ -260,7 +260,7 @@ def synchronous(results):
     psnr = [value(row, "psnr_db/p50") for row in (free, waiting)]
     picture = psnr[1] - psnr[0] if None not in psnr else None
     why = f"waiting changes the latency by {change.text(2, 'ms')}"
-    why += f" and the picture by {picture:+.1f} dB" if picture is not None else ", the picture was not compared"
+    why += f" and the picture by {picture:+.1f} dB" if picture is not None else "; the picture was not compared"
     if change.half is None or picture is None:
         return Verdict(Mark.INCONCLUSIVE, why)
     same_picture = abs(picture) <= 0.5
@@ -279,7 +279,7 @@ def similarity(results):
         why = f"mean SSIM {mean.text(3)}, worst batch {min(batches):.3f}, best {max(batches):.3f}"
         judged = at_least(mean, SSIM_GOOD, why)
         if seconds < SSIM_SECONDS or mbps < SSIM_MBPS or height < SSIM_HEIGHT:
-            less = f"{seconds:g} s at {mbps:g} Mb/s and {height} lines, not 10 min at 20 Mb/s and 1080 as in the paper"
+            less = f"{seconds:g} s at {mbps:g} Mb/s and {height} lines; the paper has 10 min at 20 Mb/s and 1080 lines"
             return Verdict(Mark.INCONCLUSIVE, f"{why}; {less}")
         return judged
     return None
@@ -298,17 +298,17 @@ CLAIMS = (
     ),
     Claim(
         "figure 6",
-        f"The host's network stack takes most time ({NETWORK_STACK_MS} ms), encoding is second ({ENCODING_MS} ms), the "
-        f"client needs {CLIENT_MS} ms.",
-        "network over encoding over client, each difference with its 95 % interval",
+        f"The host's network stack takes most time ({NETWORK_STACK_MS} ms), encoding is second ({ENCODING_MS} ms), and "
+        f"the client needs {CLIENT_MS} ms.",
+        "network takes longer than encoding, and encoding longer than the client, each with its 95 % interval",
         ("bench ablation",),
         breakdown,
     ),
     Claim(
         "figure 10",
         f"Visual latency is {OPENUVR_MS} ms, below 20 ms, and {RATIO} times better than HWA-GamingAnywhere on a "
-        f"Raspberry Pi ({HWA_GAMINGANYWHERE_MS} ms); the next best in the figure has 35 ms, 2.4 times.",
-        f"below 20 ms, and a ratio of {RATIO} or more to the conventional stream without its pacer",
+        f"Raspberry Pi ({HWA_GAMINGANYWHERE_MS} ms); the next best in the figure has 35 ms (2.4 times better).",
+        f"below 20 ms, and the conventional stream without its pacer takes at least {RATIO} times as long",
         ("bench ablation",),
         visual_latency,
     ),
@@ -324,14 +324,16 @@ CLAIMS = (
         f"Sharing data with the application saves {SHARING_MS} ms.",
         HALF,
         ("bench sync",),
-        saves(sharing_saving, SHARING_MS, "submitting within the process (read back, there is no graphics card)"),
+        saves(
+            sharing_saving, SHARING_MS, "submitting within the process (by read-back, without a graphics card)"
+        ),
     ),
     Claim(
         "figure 11, direct network I/O",
         f"Direct network I/O saves {NETWORK_MS:.2f} ms, 13.67 of them on the host.",
         HALF,
         ("bench ablation",),
-        saves(network_saving, NETWORK_MS, "raw Ethernet against a call per datagram"),
+        saves(network_saving, NETWORK_MS, "raw Ethernet instead of a system call per datagram"),
     ),
     Claim(
         "figure 11, topology",
@@ -352,7 +354,8 @@ CLAIMS = (
     Claim(
         "section IV-B1",
         "Peer-to-peer Wi-Fi halves the congestion of the channel: no datagram takes it twice.",
-        f"in the model of Wi-Fi, the airtime over the access point is {AIRTIME_LEAST:g} times that of peers, or more",
+        f"in the model of Wi-Fi, the airtime over the access point is at least {AIRTIME_LEAST:g} times that of "
+        "peer-to-peer",
         TOPOLOGY,
         airtime_halved,
         is_timed=False,
@@ -365,7 +368,7 @@ CLAIMS = (
     Claim(
         "figure 11, all",
         "All optimisations bring the latency from 38.3 ms to less than a frame at 60 frames/s.",
-        "the paper's own three optimisations together save at least half of what they save there "
+        "the paper's own three optimisations together save at least half of their saving in the paper "
         f"({TRANSCODING_MS + SHARING_MS + NETWORK_MS:.1f} ms)",
         ("bench ablation", "bench sync"),
         together,
@@ -373,17 +376,19 @@ CLAIMS = (
     Claim(
         "section IV-B3",
         "At a given bitrate a longer GOP improves the picture; with loss, damage stays longer.",
-        "longest against shortest GOP: better without loss and worse with 1 % loss, with 95 % intervals",
+        "the longest GOP is better than the shortest without loss and worse with 1 % loss, by 95 % intervals",
         ("bench quality",),
         quality.gop,
     ),
     not_testable(
-        "section V-B", "5,400 mAh last 6 h 20 min for client and headset.", "there is no battery and no power meter"
+        "section V-B",
+        "A battery of 5,400 mAh powers client and headset for 6 h 20 min.",
+        "this needs a battery or a power meter",
     ),
     not_testable(
         "section V-C",
-        "A GTX 1060 takes 2 ms longer than an RTX 2080, and stays within 20 ms.",
-        "there are no two graphics cards",
+        "A GTX 1060 takes 2 ms longer than an RTX 2080, and the latency stays below 20 ms.",
+        "this needs two graphics cards",
     ),
     Claim(
         "section V-D1",
@@ -392,11 +397,14 @@ CLAIMS = (
         ("bench quality",),
         similarity,
     ),
-    not_testable("section V-D2", "100 people see no difference to a wired display (51 to 49).", "needs people"),
+    not_testable(
+        "section V-D2", "100 people see no difference to a wired display (51 to 49).", "this needs test persons"
+    ),
     Claim(
         "section V-E",
         "An application that waits for the host has no significant change of latency or quality.",
-        "the 95 % interval of the change lies within a tenth of the latency; the picture within 0.5 dB",
+        "the 95 % interval of the latency's change lies within a tenth of the latency, and the picture's change within "
+        "0.5 dB",
         ("bench sync",),
         synchronous,
     ),

@@ -56,7 +56,7 @@ def falls(varied):
             return None
         holds = all(_bounds(change)[1] < -MATTERS[measure] for measure, _, change, *_ in lines)
         fails = any(_bounds(change)[0] > -MATTERS[measure] for measure, _, change, *_ in lines)
-        return decide(holds, fails, f"from the least to the most: {_text(lines)}")
+        return decide(holds, fails, f"from the smallest value to the largest: {_text(lines)}")
 
     return judge
 
@@ -71,7 +71,7 @@ def stays(varied):
         inside = [(measure, *_bounds(change)) for measure, _, change, *_ in lines]
         holds = all(-MATTERS[measure] <= low and high <= MATTERS[measure] for measure, low, high in inside)
         fails = any(high < -MATTERS[measure] or low > MATTERS[measure] for measure, low, high in inside)
-        return decide(holds, fails, f"from the least to the most: {_text(lines)}")
+        return decide(holds, fails, f"from the smallest value to the largest: {_text(lines)}")
 
     return judge
 
@@ -85,7 +85,7 @@ def bandwidth(results):
         return Verdict(Mark.INCONCLUSIVE, f"measured only with an adaptive rate: {_text(adaptive)}")
     holds = all(_bounds(change)[0] > DROP[measure] for measure, _, change, *_ in lines)
     fails = any(_bounds(change)[1] < DROP[measure] for measure, _, change, *_ in lines)
-    return decide(holds, fails, f"at a constant rate, from the least to the most bandwidth: {_text(lines)}")
+    return decide(holds, fails, f"at a constant rate, from the smallest bandwidth to the largest: {_text(lines)}")
 
 
 def gop(results):

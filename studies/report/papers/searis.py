@@ -78,7 +78,7 @@ def actors(results):
     why = f"{actor:.2f} against {thread:.1f} µs, ping-pong"
     paced = [cell(results, f"{runtime}/paced/other", False) for runtime in ("caf", "pthread")]
     if all(paced):
-        why += "; paced, where threads sleep between messages, {:.1f} against {:.1f} µs".format(
+        why += "; in paced cells, where threads sleep between messages, {:.1f} against {:.1f} µs".format(
             *(micros(one, "median") for one in paced)
         )
     return decided(holds(actor * 3 <= thread), why, [caf, native])
@@ -111,7 +111,8 @@ def patch(results):
         if results.first("lab jitter") is None:
             return None
         return Verdict(
-            Mark.NOT_MEASURED, "needs results of a kernel with the RT patch and of one without: --from both folders"
+            Mark.NOT_MEASURED,
+            "needs results of a kernel with the RT patch and of a kernel without it: name both folders with --from",
         )
 
     def share(one):
@@ -132,7 +133,7 @@ def spikes(results):
     if java is None or native is None:
         return None
     jvm, scheduler = micros(java, "max") / 1e3, micros(native, "max") / 1e3
-    why = f"longest of Java threads {jvm:.1f} ms, of C++ threads {scheduler:.1f} ms"
+    why = f"longest latency of Java threads {jvm:.1f} ms, of C++ threads {scheduler:.1f} ms"
     return decided(holds(jvm >= 2 * scheduler), why, [java, native])
 
 
@@ -147,7 +148,7 @@ def round_robin(results):
         alike += (rr > other * 1.1) == (after > before * 1.1)
         text.append(f"{collector} {other:.0f} and {rr:.0f}")
         cells += pair
-    why = f"longest under OTHER and RR, ms: {', '.join(text)}; {alike} of 4 as in the slides"
+    why = f"longest latency under OTHER and RR, ms: {', '.join(text)}; {alike} of 4 collectors as in the slides"
     mark = Mark.REPRODUCED if alike == 4 else Mark.NOT_REPRODUCED if alike <= 1 else Mark.INCONCLUSIVE
     return decided(mark, why, cells)
 
@@ -168,7 +169,7 @@ def collections(results):
         return None
     share = beyond / len(cells)
     mark = Mark.REPRODUCED if share >= 0.75 else Mark.NOT_REPRODUCED if share <= 0.25 else Mark.INCONCLUSIVE
-    return decided(mark, f"outliers in pauses (by chance): {', '.join(text)}", cells)
+    return decided(mark, f"share of outliers in pauses (share expected by chance): {', '.join(text)}", cells)
 
 
 SOURCE = ("lab jitter",)
@@ -184,8 +185,8 @@ CLAIMS = (
     ),
     Claim(
         "C++ actors",
-        "C++ actors take a tenth of what threads take (3.2 against 35.3 µs, median).",
-        "a third or less",
+        "C++ actors take a tenth of the time of C++ threads (3.2 against 35.3 µs, median).",
+        "a third of the time or less",
         SOURCE,
         actors,
         is_by_cell=True,
@@ -193,14 +194,14 @@ CLAIMS = (
     Claim(
         "Akka",
         "Akka takes milliseconds (14.5 ms, median), far more than Java threads (67.5 µs).",
-        "1 ms or more and more than Java threads, in ping-pong and in flood",
+        "at least 1 ms, and more than Java threads, in ping-pong and in flood",
         SOURCE,
         akka,
         is_by_cell=True,
     ),
     Claim(
         "RT kernel",
-        "The RT patch makes outliers fewer and the mean larger.",
+        "With the RT patch, there are fewer outliers and the mean is larger.",
         "fewer outliers above median + 2 sd, and a larger mean, in every measured runtime",
         SOURCE,
         patch,
@@ -208,7 +209,7 @@ CLAIMS = (
     ),
     Claim(
         "JVM and scheduler",
-        "Spikes of the JVM are much higher than those of the scheduler (23.3 ms against 0.58 ms).",
+        "The JVM's spikes are much higher than the scheduler's (23.3 ms against 0.58 ms).",
         "twice as high or more",
         SOURCE,
         spikes,
@@ -216,23 +217,23 @@ CLAIMS = (
     ),
     Claim(
         "SCHED_RR",
-        "Under SCHED_RR the longest of CMS and Serial grow, those of G1 and Parallel do not: "
+        "Under SCHED_RR, the longest latencies of CMS and Serial grow, and those of G1 and Parallel do not: "
         + ", ".join(f"{name} {other:g} to {rr:g} ms" for name, (other, rr) in LONGEST_MS.items())
         + ".",
-        "all four collectors as in the slides; at most one: not reproduced",
+        "all four collectors behave as in the slides; if at most one does, not reproduced",
         SOURCE,
         round_robin,
         is_by_cell=True,
     ),
     Claim(
         "collectors",
-        "Garbage collection is a dominant source of latency spikes, not the only one.",
-        "in three of four cells, pauses hold a tenth of the outliers and twice the share expected by chance",
+        "Garbage collection is a dominant source of latency spikes, but not the only source.",
+        "in three of four cells, pauses hold at least a tenth of the outliers and twice the share expected by chance",
         SOURCE,
         collections,
         is_by_cell=True,
     ),
     not_measured(
-        "parallelism", "Actors scale with parallelism.", "the number of pairs is not swept, every cell has 16 pairs"
+        "parallelism", "Actors scale with parallelism.", "all cells have 16 pairs, so the number of pairs does not vary"
     ),
 )

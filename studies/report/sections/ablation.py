@@ -8,9 +8,9 @@ from .latency import stages
 
 GROUPS = (
     ("Cumulative", "cumulative"),
-    ("Ours, without one optimisation", "leave_one_out"),
-    ("Ours, with an alternative", "alternatives"),
-    ("Ours, over a virtual cable", "links"),
+    ("OpenUVR without one optimisation", "leave_one_out"),
+    ("OpenUVR with an alternative", "alternatives"),
+    ("OpenUVR over a virtual cable", "links"),
     ("Every core busy", "busy"),
 )
 HEADS = ["configuration", "p50, ms", "p99, ms", "runs", "complete, least", "cores", "link", "gain, ms", ""]
@@ -49,11 +49,11 @@ def section(results):
         return None
     made = Section("What each optimisation is worth")
     made.text(
-        f"{ablation.get('size')} at {ablation.get('bitrate')}, {ablation.get('repetitions')} repetitions in turn, "
-        f"{ablation.get('seconds'):g} s. A positive gain is a shorter latency."
+        f"{ablation.get('size')} at {ablation.get('bitrate')}, {ablation.get('repetitions')} interleaved runs of "
+        f"{ablation.get('seconds'):g} s. A positive gain means a shorter latency."
     )
     if ablation.other_cores > QUIET_CORES:
-        made.text("The machine was busy: differences mean little.")
+        made.text("The machine was busy, so the differences mean little.")
     cumulative = [(row["name"], estimate.of_runs(row.get("p50_ms")), None) for row in ablation.get("cumulative", [])]
     if len(cumulative) > 1:
         cumulative[0] = (*cumulative[0][:2], openuvr.HWA_GAMINGANYWHERE_MS)
@@ -76,8 +76,8 @@ def section(results):
     bars += [("ours", stages(middle_steps(ablation, row["name"]))) for row in last]
     made.plot("ablation stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
     made.text(
-        "The network of the conventional stream includes the waits of its 5.56 ms batches, which the bench itself makes "
-        "(Unity's pacer); GamingAnywhere has none. The paper's figure 6 has "
+        "The network of the conventional stream includes the waits of its 5.56 ms batches, which the bench itself adds "
+        "(like Unity's pacer); GamingAnywhere has no such waits. The paper's figure 6 has "
         f"{openuvr.NETWORK_STACK_MS} ms in the host's network stack, {openuvr.ENCODING_MS} ms of encoding and "
         f"{openuvr.CLIENT_MS} ms in the client."
     )

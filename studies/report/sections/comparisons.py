@@ -12,7 +12,7 @@ def sync(results):
     if found is None:
         return None
     rows = found.get("ways", [])
-    made = Section("An application that waits for the host, and one that does not")
+    made = Section("An application that waits for the host, and an application that does not")
     made.plot(
         "sync",
         plots.bars(
@@ -39,7 +39,7 @@ def capture(results):
     found = results.first("bench capture")
     if found is None:
         return None
-    made = Section("Capture methods: cost for viewer and application")
+    made = Section("Capture methods: latency for the viewer, and cost for the application")
     keys = ("p50_ms", "p99_ms", "cores", "frame_p50_ms", "unheld_fps")
     heads = [
         "method",
@@ -48,7 +48,7 @@ def capture(results):
         "p99, ms",
         "cores",
         "the application's frame p50, ms",
-        "its frames/s without a limit",
+        "the application's frames/s without a limit",
     ]
     rows = found.get("ways", [])
     made.table(heads, ([r["name"], r["what"], *(cell(r, key) for key in keys)] for r in rows))
@@ -63,7 +63,7 @@ def slices(results):
     found = results.first("bench slices")
     if found is None:
         return None
-    made = Section("Pictures displayed slice by slice, and as a whole")
+    made = Section("Pictures displayed slice by slice, or as a whole")
     heads = [
         "configuration",
         "",
@@ -71,9 +71,9 @@ def slices(results):
         "p99, ms",
         "last rows visible p50, ms",
         "p99, ms",
-        "rows of two frames, % of the time",
+        "rows of two frames visible, % of the time",
         "client, cores",
-        "its display, cores",
+        "the client's display, cores",
     ]
     times = ("top_p50_ms", "top_p99_ms", "bottom_p50_ms", "bottom_p99_ms")
     made.table(
@@ -89,11 +89,14 @@ def slices(results):
             for r in found.get("ways", [])
         ),
     )
-    made.text("Times are from drawn to visible in the client's window. Target: the first rows 2 ms earlier.")
+    made.text(
+        "Times are from drawn to visible in the client's window. "
+        "Target: with slices, the first rows are visible 2 ms earlier."
+    )
     return made
 
 
-LINKS = (("Loopback device", "direct"), ("1 % loss, 2 ms each way", "loss"))
+LINKS = (("Loopback device", "direct"), ("1 % loss, 2 ms of delay each way", "loss"))
 HEADS = [
     "program",
     "drawn to visible p50, ms",
@@ -137,7 +140,9 @@ def peers(results):
     rows = [(way["name"], estimate.of_runs(value(way, "direct/p50_ms")), None) for way in ways]
     made.plot("peers", plots.bars("Latency on the loopback device", "drawn to visible, p50, ms", rows))
     paper = ", ".join(f"{name} {ms:g} ms" for name, ms in FIGURE_4_MS.items())
-    made.text(f"Figure 4 of OpenUVR's paper has other products, over Wi-Fi: {paper}; OpenUVR itself {OPENUVR_MS} ms.")
+    made.text(
+        f"Figure 4 of OpenUVR's paper shows other products over Wi-Fi: {paper}. OpenUVR itself takes {OPENUVR_MS} ms."
+    )
     for title, link in LINKS:
         shown = [way for way in ways if way.get(link) or link == "direct"]
         made.table(HEADS, (_peer(way, way.get(link)) for way in shown), title)

@@ -22,7 +22,7 @@ HEADS = [
     "99.9 %, µs",
     "99.99 %, µs",
     "max, µs",
-    "intended: 99 %, µs",
+    "from intended time: 99 %, µs",
     "max, µs",
     "outliers in pauses",
     "by chance",
@@ -132,7 +132,11 @@ def section(results):
     if not found:
         return None
     made = Section("Scheduling latency by runtime")
-    made.table(["runtime", "", "max, µs", "mean, µs", "median, µs"], _slides(results), "Beside the slides, SCHED_OTHER")
+    made.table(
+        ["runtime", "", "max, µs", "mean, µs", "median, µs"],
+        _slides(results),
+        "Comparison with the slides, under SCHED_OTHER",
+    )
     for result in found:
         for problem in result.get("incomplete", []):
             made.text(problem)
@@ -140,7 +144,7 @@ def section(results):
         _tails(made, result)
         _outliers(made, result)
     made.text(
-        "Ping-pong and flood have no intended send times, so that they miss the delay of late senders (coordinated "
-        "omission); paced cells include it."
+        "Ping-pong and flood have no intended send times, so they do not count the delay of late senders (coordinated "
+        "omission); paced cells count this delay."
     )
     return made

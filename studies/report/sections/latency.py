@@ -106,6 +106,6 @@ def section(results):
     made.plot("latency stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
     made.text(
         f"GamingAnywhere's figure 8 has at most {ENCODING_MS:g} ms of encoding and {RENDERING_MS:g} ms of rendering. "
-        "Slices are sent while later ones are encoded, so that encoding and network overlap."
+        "Slices are sent while later ones are encoded, so encoding and network overlap."
     )
     return made

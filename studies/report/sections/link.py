@@ -37,7 +37,7 @@ def section(results):
         "wire, Mb/s",
         "narrow: settled p99, ms",
         "rate back after, s",
-        "emulator's own lateness p99, ms",
+        "emulated link's own lateness p99, ms",
         "frames by outcome",
     ]
     made.table(

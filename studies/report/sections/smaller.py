@@ -34,9 +34,8 @@ def scheduling(results):
     cost = [found.get(f"recording_ns/{key}") for key in ("sent", "woke", "off")]
     if None not in cost:
         made.text(
-            "Recording a wake-up takes {:.0f} ns in the waker and {:.0f} ns in the woken thread; off {:.1f} ns.".format(
-                *cost
-            )
+            "Recording a wake-up takes {:.0f} ns in the waker and {:.0f} ns in the woken thread; "
+            "when off, {:.1f} ns.".format(*cost)
         )
     return made
 
@@ -90,8 +89,8 @@ def sound(results):
         "video p99, ms",
         "host, % of a core",
         "client, %",
-        "audio thread of the host, %",
-        "of the client, %",
+        "host's audio thread, % of a core",
+        "client's audio thread, %",
         "target buffer, ms",
     ]
     made.table(heads, ([way["name"], *(cell(way, key, 2, scale) for key, scale in keys)] for way in ways))
@@ -118,7 +117,7 @@ def pads(results):
             "p99, ms",
             "max, ms",
             "reports",
-            "overtaken",
+            "replaced by later reports",
         ],
         [
             [
@@ -135,7 +134,7 @@ def pads(results):
             ]
         ],
     )
-    made.text("The scene reads the device that `openuvr run` provides; the bench serves the client's pad.")
+    made.text("The scene reads the pad that `openuvr run` provides; the bench provides the client's pad.")
     return made
 
 
@@ -145,7 +144,8 @@ def sessions(results):
         return None
     made = Section("Portal sessions on one machine")
     made.text(
-        f"{found.get('carried', 0)} sessions had at least {found.get('enough', 0):g} complete frames per second each."
+        f"{found.get('carried', 0)} sessions each reached at least "
+        f"{found.get('enough', 0):g} complete frames per second."
     )
     rows = []
     for step in found.get("steps", []):
@@ -163,11 +163,11 @@ def sessions(results):
         )
     heads = [
         "sessions",
-        "complete frames/s, least",
-        "captured to decoded p99, ms, worst",
-        "cores of one",
-        "cores of a client",
-        "memory of one, MiB",
+        "least complete frames/s",
+        "captured to decoded, worst p99, ms",
+        "cores per session",
+        "cores per client",
+        "memory per session, MiB",
     ]
     made.table(heads, rows)
     return made

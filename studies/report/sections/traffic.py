@@ -14,11 +14,11 @@ PLOTS = (
     ("frame_bytes", "Size of frames (figure 10a)", "frame, kB", 1e3, "frame_kb"),
     ("frame_interval_ns", "From frame to frame (figure 10b)", "interval, ms", 1e6, None),
     ("batch_interval_ns", "From batch to batch (section 6.3)", "interval, ms", 1e6, None),
-    ("frame_batches", "Batches of a frame (figure 12)", "batches", 1, "batches"),
+    ("frame_batches", "Batches per frame (figure 12)", "batches", 1, "batches"),
     ("jitter_ns", "Jitter (figure 15b)", "jitter, ms", 1e6, "jitter"),
-    ("assembly_ns", "From a frame's first packet to its last (figure 15c)", "time, ms", 1e6, "assembly"),
+    ("assembly_ns", "Time from a frame's first packet to its last (figure 15c)", "time, ms", 1e6, "assembly"),
     ("packets_at_once", "Packets that arrive at once (figure 18)", "packets", 1, "at_once"),
-    ("delay_ns", "Delay between the ends", "delay, ms", 1e6, None),
+    ("delay_ns", "Delay between server and client", "delay, ms", 1e6, None),
 )
 
 
@@ -114,11 +114,11 @@ def section(results):
                 [r.place, r.what, f"{r.study:g}", f"{r.ours:.3f}", r.unit, "the same" if r.is_within else "differs"]
                 for r in rows
             ),
-            "Beside the study",
+            "Comparison with the study",
         )
         reason = unity.doubt(result)
         if reason:
-            made.text(f"Decides nothing: {reason}.")
+            made.text(f"This capture decides nothing: {reason}.")
         for one in captures:
             end = one.get("end") or ""
             _distributions(made, result, f"at the {end}" if end else "", f"{end}-" if len(captures) > 1 else "")

@@ -12,14 +12,14 @@ from ..papers import unity
 FIGURES = (
     (
         "19",
-        "packet delay from the access point's queue",
+        "packet delay from its arrival in the access point's queue",
         "delay, ms",
         "rates",
         "packets_from_queue",
         "p9999",
         tuple(unity.PACKET_MS.values()),
     ),
-    ("20", "delivered packets of an A-MPDU", "packets", "rates", "delivered", "p9999", tuple(unity.AMPDU.values())),
+    ("20", "packets delivered per A-MPDU", "packets", "rates", "delivered", "p9999", tuple(unity.AMPDU.values())),
     (
         "21",
         "packet delay from the server, 60 frames/s",
@@ -78,7 +78,7 @@ def _paper(made, result):
             [r["place"], r["what"], f"{r['paper']:g}", _estimate(r).text(2), r["unit"]]
             for r in result.get("paper/contradictions", [])
         ),
-        "Contradictions in the paper, with our model's result for each reading; nothing was fitted to these",
+        "Contradictions in the paper, with our model's result for each reading; the model was not fitted to them",
     )
 
 
@@ -109,7 +109,7 @@ def _topology(made, result):
             [r["place"], r["what"], f"{r['paper']:g}", _estimate(r).text(2), r["unit"]]
             for r in result.get("topology/rows", [])
         ),
-        "The OpenUVR paper's figures; nothing was fitted to them",
+        "The OpenUVR paper's figures; the model was not fitted to them",
     )
 
 

@@ -308,7 +308,7 @@ class FilesTest(unittest.TestCase):
         self.put("a.json", "{")
         self.fails("is not JSON")
         self.put("a.json", header("bench.sync") | {"schema_version": 99})
-        self.fails("schema version 99, this reporter reads")
+        self.fails("schema version 99, but this reporter reads")
 
     def test_other_files_are_ignored_and_named(self):
         self.put("sync.json", header("bench.sync"))

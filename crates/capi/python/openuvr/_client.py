@@ -66,7 +66,7 @@ class Client(Context):
         return self._call(lib.openuvr_send_pose, pose)
 
     def send_controllers(self, left=None, right=None):
-        """Sends each controller as a dictionary of `struct openuvr_controller` (defaults 0), or None if absent."""
+        """Sends the controllers, each a dictionary of `struct openuvr_controller` (defaults 0) or None if absent."""
         held = structure("openuvr_controllers")
         for hand, controller in enumerate((left, right)):
             if controller is not None:

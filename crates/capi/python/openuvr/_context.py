@@ -99,7 +99,7 @@ def _fill(config, settings, name):
     for key, value in settings.items():
         if key in ("size", "user", "unused", "log") or key not in fields:
             known = ", ".join(sorted(set(fields) - {"size", "user", "unused"}))
-            raise TypeError(f"struct {name} has no setting {key!r}; it has {known}")
+            raise TypeError(f"struct {name} has no setting {key!r}; its settings are {known}")
         if isinstance(value, str):
             value = ffi.new("char[]", value.encode("utf-8"))
             buffers.append(value)

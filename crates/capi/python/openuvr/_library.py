@@ -23,7 +23,7 @@ def _header():
 
 
 def _declarations(header):
-    """Returns `header` without preprocessor lines, the parts for C++, and the paper's names."""
+    """Removes preprocessor lines, C++ parts and the paper's names from `header`, and returns the rest."""
     lines, optional = [], 0
     for line in header.splitlines():
         if re.match(r"#\s*if(def)?\b", line):

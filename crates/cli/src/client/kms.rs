@@ -20,7 +20,11 @@ mod built_in {
         refresh: Option<f64>,
         window: WindowSpec,
     ) -> Result<(OpenSurface, Option<f64>)> {
-        let wrong = || anyhow!("invalid card or connector {display:?}: use card0/HDMI-A-1");
+        let wrong = || {
+            anyhow!(
+                "invalid card or connector {display:?}: expected CARD/CONNECTOR, such as card0/HDMI-A-1"
+            )
+        };
         let choice = Choice::parse(display).ok_or_else(wrong)?;
         // A missing display is an error at once. The console is taken with the first picture.
         let highest = openuvr_kms::probe(&choice)?;

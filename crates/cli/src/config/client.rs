@@ -294,7 +294,7 @@ one applies. -h prints short help, --help the full help.";
             keys: Option<Keys> = "key-mapping", optional(choice()),
                 Default::Unset("position with --grab and for games of openuvr run, otherwise symbol");
         }
-        "Games moved by a sensor" {
+        "Games controlled by a head sensor" {
             /// Use head poses as input for an unmodified game.
             /// `mouse`: head rotation moves the mouse, for games that turn the view with the mouse. `pad`: the angle
             /// from the centre deflects the right stick of the first game pad, if the host accepts pads; without a pad
@@ -590,7 +590,7 @@ impl ClientConfig {
                 "--bitrate and --max-size are for the player: an observer sees the player's picture"
             }
             () if self.portal.is_some() && (self.host.is_some() || self.pin.is_some()) => {
-                "a portal selects the host and needs no PIN: use either HOST or --portal"
+                "a portal selects the host and needs no PIN: leave out HOST and --pin, or --portal"
             }
             () if self.portal.is_some() && self.via_ap.is_some() => {
                 "a portal selects the host, so --via-ap has no use: use either --via-ap or --portal"

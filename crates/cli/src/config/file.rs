@@ -43,7 +43,7 @@ pub(super) fn read(
                 None => format!("unknown setting `{name}`"),
             };
             return Err(ConfigError(format!(
-                "{path}:{line}: {cause}; `openuvr {role} --help` lists all"
+                "{path}:{line}: {cause}; `openuvr {role} --help` lists all settings"
             )));
         };
         if let Default::OnlyFlag(_) = setting.default {

@@ -160,7 +160,7 @@ one applies. -h prints short help, --help the full help.";
             /// Maximum video bitrate, in bits per second.
             /// The limit includes repair and header overhead. Suffixes: K (thousand), M (million), G (billion).
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
-                Default::Unset("20M; 60M with the encoder jpeg, 1G with raw");
+                Default::Unset("20M; 60M with --encoder jpeg, 1G with --encoder raw");
             /// Congestion control.
             /// `adaptive`: the bitrate drops within a few frames when the link's queue grows, or when the loss of
             /// datagrams is clearly above 15 %. It rises again, up to --bitrate, when the link has spare capacity.
@@ -188,7 +188,7 @@ one applies. -h prints short help, --help the full help.";
             /// `420`: 4:2:0. `444`: 4:4:4, for text and drawings (x264, jpeg). `rgb`: RGB without colour conversion
             /// (x264, raw); on a CPU, the slower encoding costs more time than the omitted conversion saves.
             pixels: Option<Chroma> = "chroma", optional(choice()),
-                Default::Unset("420; rgb with the encoder raw");
+                Default::Unset("420; rgb with --encoder raw");
             /// Slices per frame, each sent as soon as it is encoded.
             /// More slices let the client decode earlier, at some cost in quality.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
@@ -245,7 +245,7 @@ one applies. -h prints short help, --help the full help.";
             /// Target of the player's keyboard and mouse input.
             /// `xtest`: input goes to the display (through XTEST on X11). `none`: input is ignored.
             input: Option<InputKind> = "input", optional(choice()),
-                Default::Unset("xtest; none with source pattern or clip");
+                Default::Unset("xtest; none with --source pattern or --source clip");
             /// Directions of clipboard sharing with the player.
             /// `to-host`: text copied at the player can be pasted here. `to-client`: text copied here can be
             /// pasted at the player. `both`: both directions. `off`: neither. Only text of up to 1 MB is shared; copied
@@ -674,7 +674,7 @@ impl HostConfig {
         let display = self.display.is_some() || self.virtual_display.is_some();
         if (shown || self.injects()) && !display {
             let why = format!(
-                "{NO_DISPLAY}; or use --virtual 1280x720 -- COMMAND for a display of its own"
+                "{NO_DISPLAY}; to start an application on a virtual display, use --virtual 1280x720 -- COMMAND"
             );
             return Err(ConfigError(why));
         }

@@ -412,8 +412,8 @@ pub(super) fn address() -> Kind<SocketAddr> {
     Kind {
         placeholder: "ADDR:PORT",
         range: String::new(),
-        allowed: "an address and a port, such as 192.168.1.5:4710, [::]:4710, or with an interface of this \
-                  machine [fe80::1%eth0]:4710"
+        allowed: "an address and a port, such as 192.168.1.5:4710, [::]:4710, or [fe80::1%eth0]:4710 with an \
+                  interface of this machine"
             .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| parse_address(text).ok()),
@@ -452,8 +452,8 @@ pub(super) fn target() -> Kind<Target> {
         placeholder: "HOST[:PORT]",
         range: String::new(),
         allowed:
-            "a name or address of one host, with a port if it isn't 4710: desk, 192.168.1.5:4710, \
-             [::1]:4710, eth0/52:54:00:12:34:56, or with its interface [fe80::1%eth0]"
+            "the name or address of a host, with its port if that isn't 4710, such as desk, 192.168.1.5:4710, \
+             [::1]:4710, [fe80::1%eth0] (with this machine's interface) or eth0/52:54:00:12:34:56"
                 .to_owned(),
         form: Form::Text,
         parse: Box::new(|text| text.parse().ok()),

@@ -464,11 +464,11 @@ impl fmt::Display for Origin {
 }
 
 /// The message for a role that requires an X display if there is none.
-const NO_DISPLAY: &str = "no X display is known: use --display, such as :0, or set DISPLAY";
+const NO_DISPLAY: &str = "no X display is known: use --display, as in --display :0, or set DISPLAY";
 
 /// The message for a role that requires a Wayland display if there is none.
-const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: use --wayland-display, such as wayland-1, or set \
-                                  WAYLAND_DISPLAY";
+const NO_WAYLAND_DISPLAY: &str = "no Wayland display is known: use --wayland-display, as in --wayland-display \
+                                  wayland-1, or set WAYLAND_DISPLAY";
 
 /// Why the configuration is not accepted: the setting, its origin and the allowed values.
 #[derive(Debug)]
@@ -485,8 +485,8 @@ impl ConfigError {
     fn at(self, environment: &Environment) -> ConfigError {
         match &environment.wayland {
             Some(wayland) if self.0.starts_with(NO_DISPLAY) => ConfigError(format!(
-                "{self}; the Wayland session {wayland} is another display: a client shows its window there \
-                 with --present wayland, and a host streams the session with --source wayland"
+                "{self}; to use the Wayland session {wayland} instead, start a client with --present wayland, or a \
+                 host with --source wayland"
             )),
             _ => self,
         }

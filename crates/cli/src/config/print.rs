@@ -44,7 +44,10 @@ pub(super) fn toml<C: Settings>(table: &[Setting], values: &RawValues, origins: 
         match values.0.get(setting.key) {
             Some(value) if keeps_tables(setting, value, &mut lists) => {
                 let key = setting.key;
-                push(&mut out, format_args!("# {key} = … # at the end\n"));
+                push(
+                    &mut out,
+                    format_args!("# {key} = … # see the end of this file\n"),
+                );
             }
             Some(value) => {
                 let text = literal(&value.text, setting.form);

@@ -490,7 +490,7 @@ fn a_bad_value_is_refused_with_name_and_allowed_range() {
         (
             "bind",
             "4710",
-            "an address and a port, such as 192.168.1.5:4710, [::]:4710, or with an interface of this machine [fe80::1%eth0]:4710",
+            "an address and a port, such as 192.168.1.5:4710, [::]:4710, or [fe80::1%eth0]:4710 with an interface of this machine",
         ),
         ("link", "tcp", "one of udp-gso, raw, raw-ring, xdp, udp"),
         ("pin", "123", "4 to 12 digits (in a file: between quotes)"),
@@ -710,11 +710,11 @@ fn a_bad_file_is_refused_with_its_line() {
     let refused = |text: &str, args: &[&str]| host_file("bad", text, args).unwrap_err().to_string();
     assert_eq!(
         refused("fps = 30\n\nfsp = 60\n", &[]),
-        "/host.toml:3: unknown setting `fsp`; `openuvr host --help` lists all"
+        "/host.toml:3: unknown setting `fsp`; `openuvr host --help` lists all settings"
     );
     assert_eq!(
         refused("[video]\nfps = 30\n", &[]),
-        "/host.toml:1: unknown setting `video`; `openuvr host --help` lists all"
+        "/host.toml:1: unknown setting `video`; `openuvr host --help` lists all settings"
     );
     assert_eq!(
         refused("# mine\nfps = 1_000\n", &["--fps", "60"]),

@@ -259,7 +259,7 @@ fn an_unknown_window_name_lists_the_existing_ones() {
     };
     let run = Run::with(&here, &["--window", "Missing"], &[], &[actor]);
     let line = run.program.line("with 'Missing'");
-    assert!(line.contains("there are: 'actor'"), "{line}");
+    assert!(line.contains("other windows: 'actor'"), "{line}");
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn the_wait_for_a_window_has_a_limit() {
         &text,
         &[
             "waiting up to 2 s",
-            "no window with 'nosuch' in its title or class after 2.0 s",
+            "no window with 'nosuch' in its title or class was found within 2.0 s",
         ],
     );
     assert_eq!(text.lines().count(), 2, "{text}");
@@ -310,7 +310,7 @@ fn a_bad_value_is_reported_with_the_allowed_ones() {
         ),
         (
             ["--encoder", "x264,openh264"],
-            ["both encode H.264", "ever get openh264"],
+            ["both encode H.264", "openh264 would never be used"],
         ),
     ] {
         let folder = Folder::new();

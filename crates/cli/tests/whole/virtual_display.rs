@@ -286,7 +286,7 @@ fn missing_programs_are_one_error_line() {
     std::fs::set_permissions(&broken, all).expect("a temporary folder");
     let mut command = host(&folder, &[]);
     command.env("PATH", folder.path());
-    fails(command, "Xvfb ended without a display of 640x360");
+    fails(command, "Xvfb ended before it opened a display of 640x360");
     // A server that hangs.
     std::fs::write(&broken, "#!/bin/sh\nexec /bin/sleep 100\n").expect("a file");
     let mut command = host(&folder, &[]);

@@ -89,7 +89,9 @@ fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     });
     let wrong = wrong.count();
     if wrong > 0 {
-        println!("demo: FAILED: {wrong} pictures show the wrong eye, or two frames");
+        println!(
+            "demo: FAILED: {wrong} pictures show the wrong eye, or different frames for the two eyes"
+        );
     }
     let off: Vec<f64> = seen
         .iter()
@@ -99,7 +101,7 @@ fn are_right(seen: &[EyeSighting], way: HeadMotion) -> bool {
     let alike = off.is_some_and(|off| off.p90 <= ALIKE);
     if !alike {
         println!(
-            "demo: FAILED: the pictures do not have the head's direction (off by {off:?} degrees)"
+            "demo: FAILED: the pictures do not match the head's direction (error in degrees: {off:?})"
         );
     }
     wrong == 0 && alike

@@ -75,7 +75,7 @@ impl PortalInput {
         match self.session.send(command) {
             true => Ok(()),
             false => Err(InputError(
-                "the desktop's portal accepts no input: the session has ended, or its desktop hangs"
+                "the desktop's portal accepts no input: the session has ended, or the desktop hangs"
                     .to_owned(),
             )),
         }

@@ -94,7 +94,7 @@ impl Connected {
             let waited = begun.elapsed();
             if !keep_waiting(waited) {
                 return Err(PortalError::new(
-                    "the wait for the desktop's permission was ended",
+                    "stopped before the desktop's permission was given",
                 ));
             }
             if waited > ANSWER_WAIT {

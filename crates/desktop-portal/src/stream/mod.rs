@@ -123,8 +123,8 @@ impl Arrived {
 
     fn lost(&self, why: &str) {
         self.end(End::Failed(format!(
-            "PipeWire has ended the desktop's picture ({why}): its server or the desktop's portal has stopped; start \
-             the host again"
+            "PipeWire has ended the desktop's picture ({why}): the PipeWire server or the desktop's portal has \
+             stopped; start the host again"
         )));
     }
 
@@ -144,7 +144,7 @@ impl Arrived {
             }
             if state.end.is_some() {
                 return Err(CaptureError(
-                    "the desktop has ended the session at once".to_owned(),
+                    "the desktop ended the session before the first picture".to_owned(),
                 ));
             }
             if let Some(format) = state.format {

@@ -74,8 +74,8 @@ fn grab(interfaces: &Interfaces) -> Finding {
         false => Finding::better(
             title,
             format!(
-                "openuvr client --grab is incomplete: no {}",
-                absent.join(", no ")
+                "openuvr client --grab is incomplete: the compositor lacks {}",
+                absent.join(" and ")
             ),
             "use a compositor with these protocols, such as those of GNOME, KDE or sway",
         ),

@@ -27,13 +27,13 @@ pub(super) fn keyboard() -> XkbKeyboard {
     let given = names.each_ref().map(|name| name.as_deref());
     let keyboard = session_keyboard::named(given).or_else(|why| {
         tracing::warn!(
-            "the keyboard layout {:?} can't be used: {why}: using us",
+            "the keyboard layout {:?} can't be used: {why}; using the layout us",
             names[2]
         );
         session_keyboard::named([None, None, Some("us"), None, None])
     });
     keyboard.unwrap_or_else(|why| {
-        tracing::warn!("no keyboard layout: {why}: keys are sent by position");
+        tracing::warn!("no keyboard layout: {why}; keys are sent by position");
         without_layout()
     })
 }

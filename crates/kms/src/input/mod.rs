@@ -85,7 +85,7 @@ impl ConsoleInput {
         let (devices, refused) = Devices::open(Path::new(FOLDER));
         if let (Some(cause), true) = (refused, devices.open.is_empty()) {
             tracing::warn!(
-                "no input device in {FOLDER} can be read: {cause}: add this user to the group input"
+                "no input device in {FOLDER} can be read: {cause}; add this user to the group input"
             );
         }
         let mut state = State {

@@ -46,7 +46,7 @@ impl Pattern {
         let rows = barcode::height(size.width);
         if !size.is_valid() || size.width < barcode::MIN_WIDTH || size.height < rows {
             return Err(CaptureError(format!(
-                "a test pattern of {size} is not possible: choose {} to {} pixels of width",
+                "a test pattern of {size} is not possible: choose a width of {} to {} pixels, and enough height",
                 barcode::MIN_WIDTH,
                 Size::MAX_SIDE
             )));

@@ -173,7 +173,8 @@ fn check(picture: &Picture<'_>) -> Result<usize, ConvertError> {
         .and_then(|n| n.checked_add(row));
     if plane.stride < row || needed.is_none_or(|n| n > plane.data.len()) {
         return Err(ConvertError(format!(
-            "a {size} {:?} picture needs at least {row} bytes a row; this one has {} and {} in total",
+            "a {size} {:?} picture needs at least {row} bytes a row; this picture has {} bytes \
+             a row and {} bytes in total",
             picture.format,
             plane.stride,
             plane.data.len()

@@ -75,7 +75,7 @@ impl Scaler {
         if !size.is_valid() || size.width > picture.size.width || size.height > picture.size.height
         {
             return Err(ConvertError(format!(
-                "a picture of {} can only be scaled down, not to {size}",
+                "a picture of {} can't be scaled to {size}: only smaller sizes are supported",
                 picture.size
             )));
         }

@@ -85,7 +85,7 @@ fn paint<'r>(
 ) -> Result<Option<Size>, DecodeError> {
     let wrong = |what: String| DecodeError(format!("frame {}: {what}", chunk.frame.0));
     if let Some(bytes) = chunk.bytes {
-        let dropped = |what| wrong(format!("{what}, the band is dropped"));
+        let dropped = |what| wrong(format!("{what}; the band is dropped"));
         let (band, content) = Band::read(bytes).map_err(|what| dropped(what.into()))?;
         *size = Some(band.size);
         if let Some(place) = rows(band) {

@@ -4,10 +4,10 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SkipError {
     /// No slice header of this picture or the last one is known, or no parameter sets are known.
-    #[error("no slice header is known yet")]
+    #[error("no slice header or parameter set is known yet")]
     NothingKnown,
     /// A key frame has no reference to repeat.
-    #[error("a key frame lost a slice")]
+    #[error("a slice of a key frame was lost")]
     KeyFrame,
     /// The slice belongs to a different picture than earlier ones.
     #[error("a slice does not belong to the current picture")]
@@ -19,6 +19,6 @@ pub enum SkipError {
     #[error("the slice or parameter set is damaged")]
     Damaged,
     /// The macroblocks are outside of this picture.
-    #[error("macroblocks outside of the picture")]
+    #[error("macroblocks are outside of the picture")]
     OutOfRange,
 }

@@ -178,7 +178,9 @@ impl PSkip {
         let previous = self.previous.as_ref().ok_or(SkipError::NothingKnown)?;
         let (sps, _) = self.sets.of(previous.pps_id)?;
         if sps.poc != PocType::FrameNum {
-            return Err(SkipError::Unsupported("explicit picture order counts"));
+            return Err(SkipError::Unsupported(
+                "a picture order count type other than 2",
+            ));
         }
         let step = u32::from(previous.nal_ref_idc != 0);
         Ok(SliceHeader {

@@ -43,7 +43,7 @@ pub fn probe(backend: &Backend) -> Result<Probe, DecodeError> {
     let start = Instant::now();
     let picture = decoder.feed(&chunk).map_err(|why| {
         DecodeError(format!(
-            "{} does not decode ({why}): choose another decoder",
+            "{} can't decode the test picture ({why}): choose another decoder",
             backend.name
         ))
     })?;

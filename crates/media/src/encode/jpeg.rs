@@ -21,7 +21,7 @@ use crate::sys::turbojpeg::{Compressor, Library, Sampling};
 /// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "jpeg",
-    about: "JPEG in bands by libjpeg-turbo on the processor: least time, five times the bitrate",
+    about: "JPEG in bands by libjpeg-turbo on the processor: shortest encoding time, five times H.264's bitrate",
     codec: Codec::Jpeg,
     pixels: &[Chroma::Yuv420, Chroma::Yuv444],
     rates: RateSupport::Own,

@@ -64,7 +64,7 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
         let all = BACKENDS.iter().filter(|backend| backend.refreshes);
         let there = all.map(|backend| backend.name).collect::<Vec<_>>();
         return Err(EncodeError(format!(
-            "the encoder {name} does not support intra refresh: choose {}, or another loss recovery",
+            "the encoder {name} does not support intra refresh: choose the encoder {}, or another --recovery",
             there.join(" or ")
         )));
     }
@@ -100,9 +100,9 @@ pub fn find_all<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static Backend>, Enc
         let name = backend.name;
         if let Some(before) = found.iter().find(|before| before.codec == backend.codec) {
             return Err(EncodeError(match before.name {
-                same if same == name => format!("{name} is listed twice"),
+                same if same == name => format!("the encoder {name} is listed twice"),
                 other => format!(
-                    "{other} and {name} both encode {}: no client would ever get {name}",
+                    "{other} and {name} both encode {}, so {name} would never be used: remove one of the encoders",
                     backend.codec.name()
                 ),
             }));
@@ -228,14 +228,14 @@ impl Settings {
         let parts = 1..=Self::MAX_PARTS;
         let wrong = if !size.is_valid() || size.pixels() > MAX_PIXELS {
             format!(
-                "a picture of {size}: sides must be 1 to {}, and at most {MAX_PIXELS} pixels in total",
+                "a picture of {size}: each side must be 1 to {} pixels, and the area at most {MAX_PIXELS} pixels",
                 Size::MAX_SIDE
             )
         } else if codec == Codec::H264
             && self.pixels == Chroma::Yuv420
             && (size.width % 2 != 0 || size.height % 2 != 0)
         {
-            format!("an H.264 picture of {size}: sides must be even")
+            format!("an H.264 picture of {size} with 4:2:0 chroma: width and height must be even")
         } else if matches!(codec, Codec::H264 | Codec::Jpeg) && macroblocks(size).is_none() {
             format!("a picture of {size}: at most 65535 blocks of 16x16 are supported")
         } else if !(1..=Self::MAX_FPS).contains(&fps) {
@@ -300,7 +300,7 @@ fn check_picture(
         return Ok(());
     }
     Err(EncodeError(format!(
-        "the encoder expects complete {format:?} pictures of {size} and got {:?} of {} with \
+        "the encoder expects complete {format:?} pictures of {size}, but got a {:?} picture of {} with \
          {} bytes in the first plane: open a new encoder when the size changes",
         picture.format,
         picture.size,

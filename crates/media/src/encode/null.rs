@@ -10,7 +10,7 @@ use crate::picture::{Picture, PixelFormat};
 /// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "null",
-    about: "no pictures: for tests of the other components",
+    about: "frame ids instead of pictures, to test the other components",
     codec: Codec::Null,
     pixels: &[Chroma::Rgb],
     rates: RateSupport::Own,

@@ -59,7 +59,7 @@ impl Opentrack {
         };
         let address: SocketAddr = place.parse().map_err(|_| {
             HeadPoseError(format!(
-                "{place:?} is not an ADDRESS:PORT to receive opentrack at; the default is {DEFAULT_ADDRESS}"
+                "{place:?} is not an ADDRESS:PORT for opentrack packets; the default is {DEFAULT_ADDRESS}"
             ))
         })?;
         let socket = UdpSocket::bind(address).map_err(|cause| {

@@ -65,7 +65,10 @@ impl Script {
             if !line.is_empty() && !line.starts_with('#') {
                 let read = parse(line).ok_or_else(|| failed(&no_line(number, line)))?;
                 if lines.last().is_some_and(|(before, _)| *before >= read.0) {
-                    let why = format!("line {}: its time does not increase", number + 1);
+                    let why = format!(
+                        "line {}: the time must be later than in the previous line",
+                        number + 1
+                    );
                     return Err(failed(&why));
                 }
                 lines.push(read);
@@ -73,7 +76,7 @@ impl Script {
         }
         if lines.is_empty() {
             return Err(failed(
-                &"the file is empty; write lines of seconds,x,y,z,yaw,pitch,roll",
+                &"the file is empty or has only comments; write lines of seconds,x,y,z,yaw,pitch,roll",
             ));
         }
         Ok(Script {
@@ -211,7 +214,7 @@ mod tests {
             ("0,0,0,0,0,0", "line 1"),
             ("0,0,0,0,0,0,0\n1,0,0,0,nan,0,0", "line 2"),
             ("0,0,0,0,0,0,0\n1,0,1e99,0,0,0,0", "line 2"),
-            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "not increase"),
+            ("1,0,0,0,0,0,0\n1,0,0,0,0,0,0", "must be later"),
             ("-1,0,0,0,0,0,0", "line 1"),
         ] {
             let error = script(text).err().expect(text).to_string();

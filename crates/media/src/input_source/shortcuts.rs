@@ -58,7 +58,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+K",
-        does: "keys by position or by symbol",
+        does: "map keys by position or by symbol",
         code: KeyCode(37),
         own: Action::Keys,
     },

@@ -38,9 +38,7 @@ pub(super) fn open(argument: &str, _: &WindowConfig) -> Result<Surface, PresentE
                 .ok()
                 .filter(|every| *every > 0)
                 .ok_or_else(|| {
-                    PresentError(format!(
-                        "headless: {every:?} is not a number of frames above zero"
-                    ))
+                    PresentError(format!("headless: {every:?} is not a whole number above 0"))
                 })?;
             (directory, Some(every))
         }
@@ -227,7 +225,7 @@ mod tests {
             .err()
             .expect("refused")
             .to_string();
-        assert!(error.contains("above zero"), "{error}");
+        assert!(error.contains("above 0"), "{error}");
         assert!(open("", &window).is_err());
     }
 }

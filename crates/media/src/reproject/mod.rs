@@ -155,7 +155,7 @@ pub fn open(with: DrawBackend, on: &mut dyn Presenter) -> OpenedReprojector {
                 };
             }
             Ok(reprojector) => tracing::info!(
-                "not reprojecting with {name}, a software renderer here: {}",
+                "not reprojecting with {name}, because its renderer is software here: {}",
                 reprojector.renderer()
             ),
             Err(why) if with == DrawBackend::Auto => {

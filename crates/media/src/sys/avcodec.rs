@@ -155,7 +155,7 @@ impl Functions {
         let wanted: Vec<_> = MAJORS.iter().map(|(major, _)| major.to_string()).collect();
         refused.push("apt install ffmpeg".into());
         Err(format!(
-            "no supported libavcodec with its libavutil is installed (supported majors: {}): {}",
+            "no supported libavcodec with its libavutil is installed (supported major versions: {}): {}",
             wanted.join(", "),
             refused.join("; ")
         ))

@@ -285,7 +285,7 @@ fn pixels_of(band: &Picture<'_>) -> Result<c_int, String> {
     let needed = (stride.checked_mul(rows.saturating_sub(1)))
         .and_then(|n| n.checked_add(width.checked_mul(each)?));
     if width == 0 || rows == 0 || stride < width * each || needed.is_none_or(|n| n > data.len()) {
-        return Err("a band of a picture is too short for its size".into());
+        return Err("a band of a picture has too few bytes for its size".into());
     }
     Ok(pixels)
 }

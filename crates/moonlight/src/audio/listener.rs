@@ -50,7 +50,8 @@ pub fn listen(
             let client = &session.owner.title;
             tracing::warn!(
                 client,
-                "no sound for a Moonlight client: its packets have {millis} ms; start the host with --sound-frame {millis}"
+                "no sound for a Moonlight client: its packets must last {millis} ms; \
+                 start the host with --sound-frame {millis}"
             );
         }
         true

@@ -181,7 +181,10 @@ impl Clients {
     /// Ends the sessions whose clients are gone, and the sessions that the host or a new launch has ended.
     fn end_lost(&mut self, now: Instant, enet: &mut Host<KnownPeers>, door: &Door) {
         for session in door.sessions.lost(now) {
-            tracing::debug!(client = session.owner.title, "a Moonlight client is silent");
+            tracing::debug!(
+                client = session.owner.title,
+                "a Moonlight client has stopped responding"
+            );
             door.end(&session);
         }
         door.end_finished();

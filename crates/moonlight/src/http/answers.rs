@@ -188,7 +188,7 @@ fn launch_session(
     let seals_rtsp = launch.seals_rtsp;
     let session = Session::new(owner, launch, picture, door.media_sockets());
     let Ok(session) = session else {
-        return refused(500, "The host has no random numbers");
+        return refused(500, "The host's system provides no random numbers");
     };
     match door.sessions.add(Arc::new(session)) {
         Ok(before) => {
@@ -295,7 +295,7 @@ fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
         })
         .map(|certificate| store(door, &certificate, from))
     } else {
-        return Response::refused(400, "Not a step of pairing").with("paired", 0);
+        return Response::refused(400, "The request is not a pairing step").with("paired", 0);
     };
     match answered {
         Ok(response) => response.with("paired", 1),
@@ -341,7 +341,8 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
     };
     slot.waits_for_pin();
     (door.announce)(&format!(
-        "a Moonlight client at {from} wants to pair: enter its PIN with openuvr devices pair --moonlight PIN"
+        "a Moonlight client at {from} wants to pair: enter the PIN that it shows with \
+         openuvr devices pair --moonlight PIN"
     ));
     let begun = Begun { salt, certificate };
     let file = PinFile::new(&door.folder);
@@ -365,7 +366,8 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
 
 fn entered(door: &Door, begun: Begun, offered: &OfferedPin) -> Response {
     let (Ok(secret), Ok(challenge)) = (random(), random()) else {
-        return Response::refused(500, "The host has no random numbers").with("paired", 0);
+        return Response::refused(500, "The host's system provides no random numbers")
+            .with("paired", 0);
     };
     let random = HostRandom { secret, challenge };
     let exchange = Exchange::start(&begun.salt, &offered.pin, begun.certificate, random);

@@ -34,7 +34,7 @@ pub enum ExchangeError {
     #[error("a pairing step came out of order")]
     Order,
     /// The step's bytes have the wrong length.
-    #[error("a malformed step")]
+    #[error("a malformed pairing step")]
     Form,
     /// The client's PIN differs from the host's.
     #[error("the PIN is not the one that the client shows")]

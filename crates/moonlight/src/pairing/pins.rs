@@ -62,7 +62,8 @@ pub enum OfferError {
     Form(String),
     /// No host took the PIN.
     #[error(
-        "no client is pairing with a host of the folder {}: choose the host in Moonlight first, then enter its PIN here",
+        "no client is pairing with a host that uses the folder {}: \
+         choose the host in Moonlight first, then enter its PIN here",
         .0.display()
     )]
     NotTaken(PathBuf),

@@ -51,7 +51,8 @@ fn sealed(
         let plain = open(&session.launch.key, sealed)?;
         Some((session, plain))
     });
-    let (session, plain) = opened.ok_or_else(|| io::Error::other("sealed with another key"))?;
+    let (session, plain) =
+        opened.ok_or_else(|| io::Error::other("the request is sealed with an unknown key"))?;
     if !session.opens_rtsp(sealed.number) {
         return Err(io::Error::other("a repeated request"));
     }

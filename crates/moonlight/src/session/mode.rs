@@ -22,7 +22,7 @@ pub struct Mode {
 
 /// No picture has this size and rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not a mode of 64 to 8192 pixels a side and 1 to 540 Hz")]
+#[error("the mode must have 64 to 8192 pixels a side and 1 to 540 Hz")]
 pub struct InvalidMode;
 
 impl Mode {

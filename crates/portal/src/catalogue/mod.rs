@@ -131,7 +131,7 @@ pub(crate) fn read(text: &str, folder: &Path) -> Result<Applications, String> {
         });
         if number > MAX_APPLICATIONS {
             found.problems.push(format!(
-                "{called}: more than {MAX_APPLICATIONS} applications"
+                "{called} and all later applications are ignored: the limit is {MAX_APPLICATIONS}"
             ));
             break;
         }

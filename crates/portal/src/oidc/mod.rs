@@ -91,7 +91,7 @@ const SIGNATURES: [CoreJwsSigningAlgorithm; 9] = [
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OidcError {
     /// The provider is unreachable, or its response is not usable.
-    #[error("the provider does not respond: {0}")]
+    #[error("no usable response from the provider: {0}")]
     Provider(String),
     /// The provider rejects the code, because the code was used, has expired, or is forged.
     #[error("the provider rejected the code: {0}")]

@@ -81,13 +81,13 @@ impl OidcSection {
             let secure = url.parse().ok().and_then(|uri| is_secure(&uri));
             if secure.is_none() {
                 return Err(format!(
-                    "oidc.{key} is {url:?}: it must begin with https://, or with http:// and a name of this machine"
+                    "oidc.{key} is {url:?}: it must begin with https://, or with http://localhost"
                 ));
             }
         }
         if self.address.trim_end_matches('/').matches('/').count() != 2 {
             return Err(format!(
-                "oidc.address is {:?}: it must be the portal's URL without a path, as https://play.example.org",
+                "oidc.address is {:?}: it must be the portal's URL without a path, such as https://play.example.org",
                 self.address
             ));
         }
@@ -96,7 +96,8 @@ impl OidcSection {
         }
         if self.client_id.is_empty() {
             return Err(
-                "oidc.client_id is empty: set the portal's client id at the provider".to_owned(),
+                "oidc.client_id is empty: set it to the id that the provider gave the portal"
+                    .to_owned(),
             );
         }
         if self.hours == 0 {

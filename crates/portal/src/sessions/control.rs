@@ -41,7 +41,7 @@ pub(crate) enum ControlError {
     #[error("{0}")]
     Store(#[from] StoreError),
     /// The key in the database is invalid.
-    #[error("the key of tickets in the database is damaged: restore the database")]
+    #[error("the ticket key in the database is damaged: restore a backup of the database")]
     Key,
     /// The session is unreachable.
     #[error("{0}")]

@@ -358,7 +358,7 @@ impl Sessions {
         let unfinished = match self.store.unfinished().await {
             Ok(unfinished) => unfinished,
             Err(why) => {
-                warn!("cannot record sessions that ended meanwhile: {why}");
+                warn!("cannot record the sessions that ended while the portal was stopped: {why}");
                 return;
             }
         };

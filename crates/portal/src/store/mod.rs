@@ -44,13 +44,13 @@ pub(crate) enum StoreError {
     Unusable { path: PathBuf, why: String },
     /// The file exists and is empty.
     #[error(
-        "the database {} is empty: restore a backup, or remove it to start without accounts",
+        "the database {} is empty: restore a backup, or remove the file to start without accounts",
         .0.display()
     )]
     Empty(PathBuf),
     /// The file is not a database, or is corrupt.
     #[error(
-        "the database {at} is damaged ({why}): restore a backup, or move it away to start without accounts"
+        "the database {at} is damaged ({why}): restore a backup, or move the file away to start without accounts"
     )]
     Damaged { at: String, why: String },
     /// The file was deleted or replaced.

@@ -158,7 +158,7 @@ pub enum HandshakeError {
     PairingClosed,
     /// The client used the PIN with a peer that did not confirm it.
     #[error(
-        "pairing failed: the peer did not confirm the PIN and may have learned whether it is right; \
+        "pairing failed: the peer did not confirm the PIN and may have learned whether the PIN is right; \
          check the address, get a new PIN from the host, and try again"
     )]
     Unconfirmed,
@@ -183,7 +183,9 @@ pub enum HandshakeError {
         retry_after: Duration,
     },
     /// The two programs have no protocol version in common.
-    #[error("the host uses protocol {theirs}, this program {ours}: update the older one")]
+    #[error(
+        "the host uses protocol {theirs}, and this program uses {ours}: update the older program"
+    )]
     Version {
         /// This program's range.
         ours: Versions,

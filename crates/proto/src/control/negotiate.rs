@@ -127,7 +127,7 @@ impl std::fmt::Display for Refusal {
                 "the host has a player and does not allow take-over; connect as an observer (--observe), or try again when \
                  the player has left"
             }
-            Refusal::NoCommonCodec => "no common codec: choose another --encoder at the host",
+            Refusal::NoCommonCodec => "host and client have no common codec: choose another --encoder at the host",
             Refusal::Full => "the host's client limit is reached; try again later",
         })
     }

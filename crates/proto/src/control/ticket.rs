@@ -327,7 +327,7 @@ fn from_text(text: &str) -> Option<Vec<u8>> {
 #[non_exhaustive]
 pub enum TicketRefused {
     /// The host was started without a portal's key.
-    #[error("this host accepts no tickets: pair with it, with a PIN")]
+    #[error("this host accepts no tickets: pair with the host by PIN")]
     NotTaken,
     /// Not a ticket.
     #[error("that is not a ticket: copy the whole link from the portal")]

@@ -20,7 +20,9 @@ const MISSING: f64 = 1e-4;
 
 /// A payload exceeds the capacity of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a payload of {bytes} bytes; at most {MAX_PAYLOAD} fit into a datagram: send shorter ones")]
+#[error(
+    "a payload of {bytes} bytes is too long (at most {MAX_PAYLOAD} fit into a datagram): send shorter payloads"
+)]
 pub struct TooLong {
     /// The length of the payload in bytes.
     pub bytes: usize,

@@ -283,7 +283,9 @@ impl Config {
     fn audio(&self, host: &[PathId]) -> Result<(Option<AudioSink>, Option<String>), String> {
         if self.volume > Volume::MAX_PERCENT {
             let (volume, loudest) = (self.volume, Volume::MAX_PERCENT);
-            return Err(format!("volume: {volume} must be 0 to {loudest} (percent)"));
+            return Err(format!(
+                "volume: must be 0 to {loudest} percent, not {volume}"
+            ));
         }
         let volume = Arc::new(Volume::new(self.volume));
         if let Some(taken) = self.taken.clone() {
@@ -300,7 +302,8 @@ impl Config {
         let here =
             |path: &PathId| station_of(*path).is_none() && address_of(*path).ip().is_loopback();
         if choice == SoundChoice::Auto && host.iter().any(here) {
-            let why = "the host is this machine: choose a playback device (--sound pulse:SINK)";
+            let why =
+                "the host is this machine and would capture its own sound: use --sound pulse:SINK";
             return Ok((None, Some(format!("no sound: {why}"))));
         }
         let (name, settings) = (
@@ -403,7 +406,7 @@ fn reach(
     let only = match target.ethernet() {
         Some(_) if only.is_some_and(|transport| !transport.is_ethernet()) => {
             return Err(
-                "a host specified by its Ethernet address can't be reached over UDP: choose raw Ethernet, or use its IP \
+                "a host specified by its Ethernet address can't be reached over UDP: use --link raw, or its IP \
                  address"
                     .to_owned(),
             );

@@ -132,7 +132,7 @@ impl ConnectError {
             {
                 StopReason::Failed(format!(
                     "link {} is unavailable: no answer from the host over raw Ethernet in {} s: check that raw \
-                     Ethernet is enabled there (the host prints it at its start), and that the \
+                     Ethernet is enabled there (the host prints its transports when it starts), and that the \
                      network carries non-IP frames",
                     transport.name(),
                     after.as_secs()

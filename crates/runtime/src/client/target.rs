@@ -50,8 +50,8 @@ impl fmt::Display for Target {
 /// The error for a text that is not a host address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "expected the name or address of one machine, with a port if it isn't {PORT}: desk, 192.168.1.5:4710, [::1]:4710, \
-     eth0/52:54:00:12:34:56, or with its interface [fe80::1%eth0]"
+    "expected the name or address of one machine, with a port if it isn't {PORT}, such as desk, 192.168.1.5:4710, \
+     [::1]:4710, eth0/52:54:00:12:34:56, or [fe80::1%eth0] with its network interface"
 )]
 pub struct BadTarget;
 

@@ -255,7 +255,7 @@ fn unavailable(tried: TransportKind, answer: Option<Option<TransportKind>>) -> S
             "the host sends single datagrams (no GSO in its kernel, or --link udp there)"
         }
         Some(_) => "the host uses another transport",
-        None => "its full-size datagrams do not arrive here",
+        None => "the host's full-size datagrams do not arrive here",
     };
     format!("link {name} is unavailable: {why}")
 }

@@ -353,7 +353,7 @@ impl Config {
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;
             if self.recovery != Recovery::Refresh {
-                return Err("refresh_interval requires recovery by intra refresh".to_owned());
+                return Err("refresh_interval requires recovery = \"refresh\"".to_owned());
             }
         }
         Ok(Encoding {
@@ -503,7 +503,7 @@ fn within<T: PartialOrd + std::fmt::Display>(
         return Ok(());
     }
     let (least, most) = range.into_inner();
-    Err(format!("{what}: {value} must be {least} to {most}"))
+    Err(format!("{what}: must be {least} to {most}, not {value}"))
 }
 
 #[cfg(test)]

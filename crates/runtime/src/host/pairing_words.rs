@@ -34,11 +34,11 @@ pub(super) fn pairing_text(event: PairingEvent) -> String {
             format!("refused a ticket from {}: {why}", peer_name(from))
         }
         PairingEvent::Expired => {
-            "pairing is closed: no device paired in time; `openuvr devices pair` opens it"
+            "pairing is closed: no device paired in time; `openuvr devices pair` reopens pairing"
                 .to_owned()
         }
         PairingEvent::TooManyWrong => {
-            "pairing is closed: too many wrong PINs came; `openuvr devices pair` opens it"
+            "pairing is closed: too many wrong PINs came; `openuvr devices pair` reopens pairing"
                 .to_owned()
         }
     }

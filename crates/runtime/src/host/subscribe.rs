@@ -43,7 +43,7 @@ pub enum SubscribeError {
     #[error("{0}")]
     Failed(String),
     /// No host is running in the application's process, because the host has not started yet or has ended.
-    #[error("no host is running in the application: retry when it shows a picture")]
+    #[error("no host is running in the application: retry when the application shows a picture")]
     Unavailable,
 }
 

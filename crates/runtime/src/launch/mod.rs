@@ -50,7 +50,7 @@ pub enum LaunchError {
     /// The path contains a space or a colon. The loader separates entries of `LD_PRELOAD` by these characters, and they
     /// cannot be quoted (ld.so(8)).
     #[error(
-        "the dynamic loader does not support a space or colon in {}: move program and library", .0.display()
+        "the dynamic loader does not support the space or colon in {}: move program and library elsewhere", .0.display()
     )]
     Unquotable(PathBuf),
     /// A different OpenXR runtime is the user's active one.

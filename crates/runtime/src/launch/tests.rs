@@ -282,7 +282,7 @@ fn a_missing_command_or_hook_is_reported_in_one_line() {
     std::fs::write(&unquotable, "").unwrap();
     let why = library(Some(&unquotable)).unwrap_err().to_string();
     assert!(
-        why.starts_with("the dynamic loader does not support a space or colon"),
+        why.starts_with("the dynamic loader does not support the space or colon"),
         "{why}"
     );
 }

@@ -50,7 +50,7 @@ pub(super) enum SendError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum ReceiveError {
     /// The peer is gone, or sent nothing in time.
-    #[error("the other end is gone")]
+    #[error("the peer has closed the connection or is too slow")]
     Gone,
     /// The peer is of another build.
     #[error(transparent)]

@@ -66,7 +66,7 @@ impl X11Window {
             let configs = (glx.glXChooseFBConfig)(display, screen, flat.as_ptr(), &mut count);
             if configs.is_null() || count < 1 {
                 bail!(
-                    "this display has no OpenGL (GLX) with 24-bit colour: start it with +extension GLX"
+                    "this display has no OpenGL (GLX) with 24-bit colour: start the X server with +extension GLX"
                 );
             }
             let config = *configs;

@@ -64,7 +64,7 @@ impl Limits {
             if taken > self.disk {
                 let (limit, home) = (megabytes(self.disk), home.display());
                 return Some(format!(
-                    "disk limit exceeded ({limit} MB): {home} and temporary files"
+                    "disk limit of {limit} MB exceeded by {home} and temporary files"
                 ));
             }
             if files == 0 {

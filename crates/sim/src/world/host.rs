@@ -52,10 +52,12 @@ impl World {
                         view.rendition.set_role(subscriber, role);
                     }
                 }
-                HostEvent::OtherSubscribed { .. } => panic!("only sessions are in this world"),
+                HostEvent::OtherSubscribed { .. } => {
+                    panic!("this world has no subscribers but sessions")
+                }
                 HostEvent::PathChanged { .. } => panic!("no client changes its path in this world"),
                 HostEvent::Clipboard(..) => panic!("no clipboard in this world"),
-                HostEvent::WindowSize(..) => panic!("no client window in this world"),
+                HostEvent::WindowSize(..) => panic!("no client has a window in this world"),
                 HostEvent::Ended(subscriber, ending) => {
                     let session = session_of(subscriber);
                     self.tones.retain(|tone| tone.session != session);

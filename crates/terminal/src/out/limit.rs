@@ -53,7 +53,7 @@ impl Limiter {
                 _ => format!("{text} (repeated {count} times)"),
             }),
             similar: Groups::new(SIMILAR, |text, count| {
-                format!("{text} (the last of {count} more lines like it)")
+                format!("{text} (the last of {count} similar lines that were suppressed)")
             }),
             all: Bucket::new(ALL),
             overflow: Suppressed::default(),
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(lines.len(), 66 + 11);
         assert_eq!(
             reports,
-            ["there is no key 11999 here (the last of 11923 more lines like it)"]
+            ["there is no key 11999 here (the last of 11923 similar lines that were suppressed)"]
         );
     }
 

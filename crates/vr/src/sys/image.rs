@@ -21,7 +21,8 @@ pub(super) unsafe fn allocate(
     let kind = kinds.find(|(at, kind)| {
         needs.memory_type_bits & (1_u32 << at) != 0 && kind.property_flags.contains(properties)
     });
-    let (kind, _) = kind.ok_or_else(|| VrError("Vulkan: no suitable memory type".into()))?;
+    let (kind, _) =
+        kind.ok_or_else(|| VrError("the Vulkan device has no suitable memory type".into()))?;
     let info = vk::MemoryAllocateInfo::default()
         .allocation_size(needs.size)
         .memory_type_index(kind);

@@ -101,7 +101,8 @@ impl Target {
             .wait_image(xr::Duration::INFINITE)
             .map_err(VrError::openxr("wait for a swapchain image"))?;
         let framebuffer = self.framebuffers.get(at).copied();
-        framebuffer.ok_or_else(|| VrError("the OpenXR runtime returned an unknown image".into()))
+        framebuffer
+            .ok_or_else(|| VrError("the OpenXR runtime returned an invalid image index".into()))
     }
 
     /// Releases the image. Its draw commands must have been submitted.

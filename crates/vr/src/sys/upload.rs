@@ -124,8 +124,8 @@ impl Upload {
             .wait_image(xr::Duration::INFINITE)
             .map_err(VrError::openxr("wait for a swapchain image"))?;
         let image = self.images.get(at).copied();
-        let image =
-            image.ok_or_else(|| VrError("the OpenXR runtime returned an unknown image".into()))?;
+        let image = image
+            .ok_or_else(|| VrError("the OpenXR runtime returned an invalid image index".into()))?;
         // SAFETY: the image was acquired, and the device has finished the commands.
         unsafe { self.record(image) }.map_err(VrError::vulkan("copy a picture"))?;
         self.busy = true;

@@ -59,8 +59,8 @@ impl Buffers {
         let display = &compositor.name;
         let format = readable(form.format).ok_or_else(|| {
             CaptureError(format!(
-                "{display}: its pictures have the pixel format {:?}, which can't be read: use a \
-                 renderer with 8 bits for each colour",
+                "{display}: can't read its pictures in the pixel format {:?}: let its compositor render \
+                 with 8 bits per colour",
                 form.format
             ))
         })?;
@@ -68,7 +68,7 @@ impl Buffers {
         let stride = form.stride as usize;
         if !form.size.is_valid() || stride < row || stride > row.saturating_mul(2).max(4096) {
             return Err(CaptureError(format!(
-                "{display}: its pictures of {} have {} bytes per row, which can't be right",
+                "{display}: its compositor announced invalid pictures of {} with {} bytes per row",
                 form.size, form.stride
             )));
         }
@@ -81,7 +81,9 @@ impl Buffers {
             let length = stride * form.size.height as usize;
             let shared = SharedMemory::new(length);
             let (memory, file) = shared.map_err(|cause| {
-                CaptureError(format!("{display}: no memory for its pictures: {cause}"))
+                CaptureError(format!(
+                    "{display}: can't allocate memory for its pictures: {cause}"
+                ))
             })?;
             let proxy = compositor.buffer(file.as_fd(), length, form)?;
             self.all.push(Buffer {

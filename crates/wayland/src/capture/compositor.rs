@@ -115,7 +115,9 @@ impl Compositor {
         form: BufferForm,
     ) -> Result<WlBuffer, CaptureError> {
         let WEnum::Value(format) = form.format else {
-            return Err(CaptureError("an unknown pixel format".to_owned()));
+            return Err(CaptureError(
+                "the compositor announced an unknown pixel format".to_owned(),
+            ));
         };
         // `Size::is_valid` limits the length to 2 GiB, and the sides to 16 bits.
         let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);

@@ -96,7 +96,7 @@ pub fn open_while(
     if !size.is_valid() {
         let (name, subject) = (&session.compositor.name, session.subject_name());
         return Err(CaptureError(format!(
-            "{name}: the {subject} has no picture: switch the output on, or choose another one with --output"
+            "{name}: the {subject} has no picture: switch the output on, or choose another output with --output"
         )));
     }
     Ok(WaylandCapture {

@@ -41,9 +41,9 @@ impl Session {
             }
             _ if target.window.is_some() => {
                 return Err(CaptureError(format!(
-                    "{}: its compositor lets no program capture a single window (ext-image-copy-capture): \
-                     stream the output, without --window, or one application (openuvr host --virtual \
-                     1280x720 -- COMMAND)",
+                    "{}: its compositor does not let programs capture a single window (it lacks \
+                     ext-image-copy-capture): stream the whole output (omit --window), or a single application \
+                     (openuvr host --virtual 1280x720 -- COMMAND)",
                     compositor.name
                 )));
             }
@@ -64,11 +64,11 @@ impl Session {
         let Some(subject) = subject else {
             return Err(CaptureError(match &target.output {
                 Some(wanted) => format!(
-                    "{name}: there is no output {wanted:?}; there are: {}",
+                    "{name}: there is no output {wanted:?}; available outputs: {}",
                     outputs.names().join(", ")
                 ),
                 None => format!(
-                    "{name}: there is no output to capture: connect a screen, or let the compositor create one"
+                    "{name}: there is no output to capture: connect a screen, or let the compositor create an output"
                 ),
             }));
         };
@@ -194,9 +194,9 @@ fn screencopy(compositor: &Compositor, pointer: bool) -> Result<Screencopy, Capt
     let manager = compositor.globals.bind(&handle, versions, ());
     let manager = manager.map_err(|_| {
         CaptureError(format!(
-            "{}: its compositor lets no program capture its screen (ext-image-copy-capture, wlr-screencopy 3): use the \
-             desktop's portal (--source portal), stream one application (openuvr run, or openuvr host --virtual 1280x720 \
-             -- COMMAND), or use a compositor based on wlroots, such as sway",
+            "{}: its compositor does not let programs capture its screen (it lacks ext-image-copy-capture \
+             and wlr-screencopy 3): use the desktop's portal (--source portal), stream one application (openuvr run \
+             or openuvr host --virtual 1280x720 -- COMMAND), or use a compositor based on wlroots, such as sway",
             compositor.name
         ))
     })?;
@@ -212,7 +212,8 @@ fn find_window(
     let list = compositor.globals.bind(&compositor.handle, 1..=1, ());
     let _list: ExtForeignToplevelListV1 = list.map_err(|_| {
         CaptureError(format!(
-            "{}: its compositor lists no windows (ext-foreign-toplevel-list): stream the output, without --window",
+            "{}: its compositor can't list its windows (it lacks ext-foreign-toplevel-list): stream the whole \
+             output (omit --window)",
             compositor.name
         ))
     })?;
@@ -226,7 +227,7 @@ fn find_window(
         }
         if !keep_waiting() {
             return Err(CaptureError(format!(
-                "{}: no window's title or application contains {text:?}; there are: {}",
+                "{}: no window has {text:?} in its title or application; open windows: {}",
                 compositor.name,
                 compositor.state.windows.titles().join(", ")
             )));

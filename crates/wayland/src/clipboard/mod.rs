@@ -187,7 +187,7 @@ impl Clipboard for WaylandClipboard {
             let handled = self.queue.dispatch_pending(&mut self.state);
             handled.map_err(|cause| self.broke(&cause))?;
             if self.state.finished {
-                return Err(self.broke(&"the compositor has withdrawn the clipboard"));
+                return Err(self.broke(&"the compositor has withdrawn access to the clipboard"));
             }
             if let Some(event) = self.handle().or_else(|| self.read()) {
                 return Ok(event);

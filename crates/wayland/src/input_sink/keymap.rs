@@ -54,8 +54,9 @@ impl SessionKeymap {
                 .and_then(|at| self.bindings.remove(at))
                 .map(|(keycode, _)| keycode)
         });
-        let keycode = keycode
-            .ok_or_else(|| format!("the key map has no key code left to type {wanted:?}"))?;
+        let keycode = keycode.ok_or_else(|| {
+            format!("the key map has no free key code for the character {wanted:?}")
+        })?;
         self.bindings.push_back((keycode, wanted));
         self.keyboard = xkbcommon::compile(self.text().as_bytes())?;
         Ok(keycode)

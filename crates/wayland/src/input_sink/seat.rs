@@ -50,7 +50,7 @@ impl VirtualSeat {
         let handle = queue.handle();
         let lacks = |what: &str| {
             InputError(format!(
-                "{name}: its compositor lacks {what}, through which other programs inject input: stream without input \
+                "{name}: its compositor lacks {what}, which programs need to inject input: stream without input \
                  (--input none), or use a compositor based on wlroots, such as sway"
             ))
         };

@@ -159,8 +159,8 @@ impl Bind<'_> {
                 BindError::UnsupportedVersion => format!("version {oldest} of {name}"),
             };
             WindowError(format!(
-                "the compositor of the Wayland display {} lacks {what}: choose another output with \
-                 --present, such as x11",
+                "the compositor of the Wayland display {} lacks {what}: use another presentation, \
+                 such as --present x11",
                 self.display
             ))
         })

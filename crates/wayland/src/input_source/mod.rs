@@ -100,7 +100,7 @@ impl WaylandInputSource {
         while !source.state.window.is_configured() {
             if Instant::now() >= end {
                 return Err(WindowError(format!(
-                    "the compositor of the Wayland display {} opened no window within {} s: it does not answer",
+                    "can't open a window on the Wayland display {}: its compositor did not answer within {} s",
                     stage.display,
                     CONFIGURE.as_secs()
                 )));

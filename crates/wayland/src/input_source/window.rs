@@ -75,7 +75,7 @@ impl Window {
                     control.set_presentation_hint(PresentationHint::Async);
                 }
                 None => tracing::warn!(
-                    "the compositor has no tearing control: pictures wait for its refresh"
+                    "the compositor does not support tearing: pictures wait for the display's refresh"
                 ),
             }
         }

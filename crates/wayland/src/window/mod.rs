@@ -437,7 +437,7 @@ impl SharedSurface {
 pub(crate) fn gone(display: &str, cause: &dyn std::fmt::Display) -> WindowError {
     let cause = cause.to_string().replace('\n', " ");
     WindowError(format!(
-        "the compositor of the Wayland display {display} is gone: {cause}"
+        "lost the connection to the compositor of the Wayland display {display}: {cause}"
     ))
 }
 

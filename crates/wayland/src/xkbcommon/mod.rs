@@ -60,7 +60,7 @@ pub(crate) fn compile_names(names: [Option<&str>; 5]) -> Result<XkbKeyboard, Str
     let texts = names.map(|name| name.map(CString::new).transpose());
     let mut strings: [Option<CString>; 5] = Default::default();
     for (to, text) in strings.iter_mut().zip(texts) {
-        *to = text.map_err(|_| "the name of a keyboard layout has a zero byte".to_owned())?;
+        *to = text.map_err(|_| "the name of a keyboard layout contains a zero byte".to_owned())?;
     }
     let names = strings.each_ref().map(|string| string.as_deref());
     Ok(keyboard_of(sys::keys_of_names(names)?))

@@ -137,7 +137,7 @@ impl Layers<'_> {
             true => Ok(()),
             false => Err(with_message(
                 INVALID,
-                c"a layer's depth range or near and far planes are invalid",
+                c"a layer's depth range, near plane or far plane is invalid",
             )),
         }
     }
@@ -200,7 +200,7 @@ impl Layers<'_> {
         if !fits {
             return Err(with_message(
                 INVALID,
-                c"a layer's swapchain has a depth format in place of colour, or the reverse",
+                c"a layer's swapchain has a depth format instead of a colour format, or the reverse",
             ));
         }
         if of.image_array_index >= swapchain_images.layers() {

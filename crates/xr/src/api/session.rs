@@ -37,7 +37,7 @@ pub(crate) unsafe extern "system" fn create(
             .upgrade()
             .is_some_and(|session| !session.is_destroyed())
         {
-            let message = c"the instance has a session already; destroy it first";
+            let message = c"the instance already has a session: destroy that session first";
             return Err(with_message(xr::Result::ERROR_LIMIT_REACHED, message));
         }
         // SAFETY: the application's.

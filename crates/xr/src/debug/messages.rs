@@ -40,7 +40,7 @@ table! {
     ERROR_EXTENSION_NOT_PRESENT: c"the extension is not supported";
     ERROR_LIMIT_REACHED: c"a limit of the runtime is reached";
     ERROR_SIZE_INSUFFICIENT: c"the buffer is too small: query the size with a capacity of 0";
-    ERROR_HANDLE_INVALID: c"the handle is invalid, was destroyed, or has another type";
+    ERROR_HANDLE_INVALID: c"the handle is invalid, was destroyed, or belongs to another type of object";
     ERROR_SESSION_RUNNING: c"the session is already running";
     ERROR_SESSION_NOT_RUNNING: c"the session is not running: call xrBeginSession first";
     ERROR_SESSION_LOST: c"the session is lost";
@@ -52,7 +52,7 @@ table! {
     ERROR_LAYER_LIMIT_EXCEEDED: c"the frame has more layers than XrSystemGraphicsProperties::maxLayerCount";
     ERROR_SWAPCHAIN_RECT_INVALID: c"the rectangle is outside the swapchain's images";
     ERROR_SWAPCHAIN_FORMAT_UNSUPPORTED: c"the format is not in the list of xrEnumerateSwapchainFormats";
-    ERROR_ACTION_TYPE_MISMATCH: c"the action has another type";
+    ERROR_ACTION_TYPE_MISMATCH: c"the action's type does not match the call";
     ERROR_SESSION_NOT_READY: c"the session is not in XR_SESSION_STATE_READY";
     ERROR_SESSION_NOT_STOPPING: c"the session is not in XR_SESSION_STATE_STOPPING: call xrRequestExitSession first";
     ERROR_TIME_INVALID: c"the time is zero or negative";

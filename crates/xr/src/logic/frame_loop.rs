@@ -124,7 +124,7 @@ impl FrameLoop {
     /// `xrBeginFrame`.
     pub(crate) fn begin(&mut self) -> Outcome {
         if !std::mem::take(&mut self.waited) {
-            let message = c"xrWaitFrame comes before each xrBeginFrame";
+            let message = c"no frame was waited for: call xrWaitFrame before each xrBeginFrame";
             return Err(with_message(xr::Result::ERROR_CALL_ORDER_INVALID, message));
         }
         match std::mem::replace(&mut self.begun, true) {
@@ -139,7 +139,7 @@ impl FrameLoop {
         match self.begun {
             true => Ok(()),
             false => {
-                let message = c"no frame was begun: xrBeginFrame comes before xrEndFrame";
+                let message = c"no frame was begun: call xrBeginFrame before xrEndFrame";
                 Err(with_message(xr::Result::ERROR_CALL_ORDER_INVALID, message))
             }
         }

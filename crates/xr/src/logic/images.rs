@@ -44,8 +44,9 @@ impl ImageQueue {
             ));
         }
         let index = self.free.pop_front();
-        let index =
-            index.ok_or_else(|| with_message(ORDER, c"all images are acquired: release one"))?;
+        let index = index.ok_or_else(|| {
+            with_message(ORDER, c"all images are acquired: release an image first")
+        })?;
         self.acquired.push_back(index);
         Ok(index)
     }

@@ -54,7 +54,7 @@ impl SwapchainInfo {
         {
             return Err(with_message(
                 invalid,
-                c"a size is 0, or more than 8192 pixels a side",
+                c"the width, the height or a count is 0, or a side exceeds 8192 pixels",
             ));
         }
         // The smallest mip level has a single pixel.
@@ -62,7 +62,7 @@ impl SwapchainInfo {
         if info.array_size > MAX_ARRAY_SIZE || info.mip_count > halvings {
             return Err(with_message(
                 invalid,
-                c"more than 256 array elements, or more mip levels than fit",
+                c"the swapchain has more than 256 array elements, or more mip levels than its size allows",
             ));
         }
         let protected = xr::SwapchainCreateFlags::PROTECTED_CONTENT;

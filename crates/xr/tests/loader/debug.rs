@@ -107,7 +107,7 @@ fn an_error_message_has_names_and_labels() {
         assert_eq!(take_messages(), [] as [Message; 0], "no error");
         assert_eq!(app.begin_frame(session), ORDER);
         let order = "XR_ERROR_CALL_ORDER_INVALID";
-        let text = "xrWaitFrame comes before each xrBeginFrame";
+        let text = "no frame was waited for: call xrWaitFrame before each xrBeginFrame";
         assert_eq!(take_messages(), [[order, "xrBeginFrame", text, "", ""]]);
         let object_name = xr::DebugUtilsObjectNameInfoEXT {
             ty: xr::DebugUtilsObjectNameInfoEXT::TYPE,

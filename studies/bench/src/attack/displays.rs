@@ -118,7 +118,7 @@ impl AttemptCounts {
         let proves = self.is_there && self.tries > 0 && self.reached == self.controls;
         let beside = match self.sandbox {
             true => "",
-            false => ", only without --sandbox, since bubblewrap does not work here",
+            false => ", all without --sandbox because bubblewrap does not work here",
         };
         let AttemptCounts {
             tries,

@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
         let (status, answer) = victim.request("PUT", &format!("/api/sessions/{id}"), body)?;
         ensure!(
             status == 202,
-            "the portal starts no session: {status}, {answer}"
+            "the portal did not start a session: status {status}, {answer}"
         );
         Ok(Session { victim, id })
     }
@@ -239,7 +239,7 @@ impl Observations {
             (_, false) => format!("a secret is in {}", given_away.join(", ")),
             (Some(why), true) => format!("inconclusive: {why}"),
             (None, true) => format!(
-                "no secret in {} processes of a session, nor in a command line",
+                "no secret in the environments of {} session processes, nor in any command line",
                 self.of_session.len()
             ),
         };

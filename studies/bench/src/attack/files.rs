@@ -72,7 +72,7 @@ impl FileAttempts {
         fs::remove_file(&control)?;
         for file in FILES {
             if !folder.join(file).is_file() {
-                self.void = Some(format!("there is no {file}"));
+                self.void = Some(format!("the portal's folder has no {file}"));
             }
         }
         for entry in fs::read_dir(folder)?.flatten() {
@@ -93,7 +93,7 @@ impl FileAttempts {
         let held = read.is_empty() && void.is_none();
         let account = match geteuid().is_root() {
             true => "another account",
-            false => "another account, judged by the file modes,",
+            false => "another account (judged by the file modes)",
         };
         let words = match void {
             Some(why) => format!("inconclusive: {why}"),

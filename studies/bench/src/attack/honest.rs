@@ -90,8 +90,8 @@ impl Honest {
             },
         )?;
         let mut honest = Honest {
-            tap: tap.context("there is no relay")?,
-            host: at.context("there is no host")?,
+            tap: tap.context("the relay was not started")?,
+            host: at.context("the host was not started")?,
             pair,
             observer,
             trust: Trust::Known(keys.public()),

@@ -174,7 +174,11 @@ pub(super) fn reach(display: u32, way: SocketKind, cookie: Option<&Cookie>) -> A
 }
 
 fn look(conn: &RustConnection) -> Result<()> {
-    let screen = conn.setup().roots.first().context("there is no screen")?;
+    let screen = conn
+        .setup()
+        .roots
+        .first()
+        .context("the display has no screen")?;
     let format = ImageFormat::Z_PIXMAP;
     conn.get_image(format, screen.root, 0, 0, 16, 16, u32::MAX)?
         .reply()?;

@@ -86,7 +86,9 @@ fn slow_bodies(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<
     let (lists, slowest) = poller.end();
     let milliseconds = slowest.map_or_else(|| "–".to_owned(), |of| of.as_millis().to_string());
     let judged = Judged {
-        words: format!("{lists} lists, the slowest in {milliseconds} ms; {held} connections held"),
+        words: format!(
+            "{lists} session lists received, the slowest after {milliseconds} ms; {held} connections held open"
+        ),
         held: lists > 0 && slowest.is_some_and(|slowest| slowest <= LIST),
     };
     Ok((struck, judged))
@@ -136,9 +138,11 @@ fn guesses(victim: &Victim, lasting: Duration, stop: &AtomicBool) -> Result<(u64
     }
     let judged = Judged {
         words: match missing.is_empty() {
-            true => format!("{compared} guesses compared; the account's owner can log in"),
+            true => format!(
+                "{compared} guessed passwords compared; the account's owner can still log in"
+            ),
             false => format!(
-                "{compared} guesses compared; locked out: {}",
+                "{compared} guessed passwords compared; locked out: {}",
                 missing.join(", ")
             ),
         },

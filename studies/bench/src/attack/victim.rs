@@ -77,7 +77,9 @@ impl PortalFolder {
         let serve = self.command(&["--listen", "127.0.0.1:0"])?;
         let mut portal = Child::start_piped("portal", serve, &self.path().join("log"))?;
         let mut line = String::new();
-        let output = portal.stdout().context("the portal has no output")?;
+        let output = portal
+            .stdout()
+            .context("the portal's standard output is not a pipe")?;
         BufReader::new(output).read_line(&mut line)?;
         let at = line
             .trim()
@@ -100,9 +102,9 @@ impl PortalFolder {
         for login in logins {
             answer = login.join().ok().and_then(Result::ok).or(answer);
         }
-        let answer = answer.context("the portal does not answer the log-in")?;
+        let answer = answer.context("the portal did not answer the log-in")?;
         let [cookie, device] = <[String; 2]>::try_from(answer.cookies).map_err(|cookies| {
-            anyhow::anyhow!("the log-in set {} cookies, not 2", cookies.len())
+            anyhow::anyhow!("the log-in set {} cookies instead of 2", cookies.len())
         })?;
         let output: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         let csrf = output["csrf"].as_str().unwrap_or_default().to_owned();
@@ -153,7 +155,7 @@ impl Victim {
             ("x-openuvr-csrf", self.csrf.as_str()),
         ];
         let answer = request(self.at, method, path, &headers, body)
-            .with_context(|| format!("the portal does not answer {method} {path}"))?;
+            .with_context(|| format!("the portal did not answer {method} {path}"))?;
         Ok((answer.status, answer.body))
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .into_iter()
         .filter(|c| args.only.is_empty() || args.only.iter().any(|only| c.name.contains(only)))
         .collect();
-    ensure!(!all.is_empty(), "--only names no configuration");
+    ensure!(!all.is_empty(), "--only matches no configuration");
     for repetition in 1..=repetitions {
         for configuration in &all {
             eprintln!(
@@ -134,7 +134,7 @@ fn measure(
             .iter()
             .any(|kind| kind.transport.name() == link)
     {
-        bail!("this build has no link {link}");
+        bail!("this build does not support --link {link}");
     }
     let cable = configuration.cable.then(Cable::lay).transpose()?;
     let csv = dir.path().join("frames.csv");

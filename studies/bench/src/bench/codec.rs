@@ -66,7 +66,7 @@ pub(super) struct CodecSetup {
 /// # Errors
 /// Returns an error if there are fewer than two pictures, or if a codec cannot be opened.
 pub(super) fn measure(film: &[Shot], how: CodecSetup, stop: &Arc<AtomicBool>) -> Result<Cost> {
-    ensure!(film.len() >= 2, "fewer than two pictures of the scene");
+    ensure!(film.len() >= 2, "the scene drew fewer than two pictures");
     let scheduler = match how.sched {
         Sched::Auto => Scheduler::new(),
         Sched::Off => Scheduler::ordinary(),

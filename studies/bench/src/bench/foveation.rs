@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let even = eye.width.is_multiple_of(32) && eye.height.is_multiple_of(32);
     ensure!(
         even && (128..=2048).contains(&eye.width) && (128..=2048).contains(&eye.height),
-        UsageError::new("--eye must have sides of 128 to 2048 pixels, multiples of 32")
+        UsageError::new("--eye must have sides of 128 to 2048 pixels that are multiples of 32")
     );
     ensure!(
         (10..=10_000).contains(&args.frames),

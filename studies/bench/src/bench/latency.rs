@@ -146,7 +146,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let settings = settings(args);
     ensure!(
         args.host_csv.is_none() || settings.len() == 1,
-        UsageError::new("--host-csv keeps one record: choose one of --cases")
+        UsageError::new(
+            "--host-csv keeps the record of one case: choose a single case with --cases"
+        )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let (mut reports, mut failed) = (Vec::new(), Vec::new());
@@ -174,7 +176,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Writes the result file. Next to it, writes a file that lists the frames seen.
 fn write(path: &Path, reports: &[Report]) -> Result<()> {
     let csv = path.with_extension("csv");
-    let name = csv.file_name().context("--json names no file")?;
+    let name = csv
+        .file_name()
+        .context("the path of --json has no file name")?;
     let file = ResultFile {
         samples_csv: name.to_string_lossy().into_owned(),
         cases: reports.iter().map(JudgedReport::of).collect(),

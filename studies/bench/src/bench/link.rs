@@ -212,7 +212,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     ensure!(
         args.host_csv.is_none() || args.cases.len() * args.recovery.len() == 1,
-        UsageError::new("--host-csv keeps one record: choose one of --cases, and one --recovery")
+        UsageError::new(
+            "--host-csv keeps the record of one run: choose a single case with --cases, and a single --recovery"
+        )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     println!("machine  {}", Machine::this());
@@ -404,7 +406,7 @@ fn print(case: Case, f: &Figures) {
         );
     }
     if let Some(late) = f.link_late_ms {
-        println!("link     p99 of its own lateness {late:.2} ms");
+        println!("link     p99 of the emulated link's own lateness {late:.2} ms");
     }
     if f.other_cores > QUIET {
         println!(

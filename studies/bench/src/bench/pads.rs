@@ -216,7 +216,7 @@ impl Report {
                 "{:<36} p50 {:.2} ms, p90 {:.2}, p99 {:.2}, {:.2} to {:.2}, of {}",
                 "pad's report to the game's read", s.p50, s.p90, s.p99, s.min, s.max, s.count
             ),
-            None => println!("the game read no report of the pad"),
+            None => println!("the game read none of the pad's reports"),
         }
         if let Some(Range {
             median, min, max, ..
@@ -244,7 +244,7 @@ impl Report {
         let measured = self.late_ms.map(|s| s.p50);
         let judged = match measured {
             None => "not measured",
-            Some(_) if self.head.other_cores > QUIET => "not judged: not quiet",
+            Some(_) if self.head.other_cores > QUIET => "not judged: the machine was busy",
             Some(measured) if measured <= self.target_ms => "met",
             Some(_) => "MISSED",
         };

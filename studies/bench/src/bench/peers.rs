@@ -232,7 +232,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
     let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
-    let loud = (head.other_cores > QUIET).then_some("not quiet");
+    let loud = (head.other_cores > QUIET).then_some("the machine was busy");
     let found = Output {
         verdicts: windows::verdicts(&rows, loud),
         report: Report { head, ways: rows },
@@ -487,7 +487,7 @@ impl Bench<'_> {
     fn window(&self, rig: &mut Rig<'_>, window: &Window, dir: &Path) -> Result<(Stream, Slices)> {
         rig.window(&WindowSetup {
             shows: window.shows,
-            browser: chromium::program().context("the browser has ended")?,
+            browser: chromium::program().context("Chromium is not installed")?,
             arguments: &arguments(window, self.args),
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,

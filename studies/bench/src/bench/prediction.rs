@@ -110,8 +110,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             rows.push(Row {
                 horizon_ms: horizon,
                 velocity,
-                degrees: Errors::of(degrees).context("the motion is too short")?,
-                millimetres: Errors::of(millimetres).context("the motion is too short")?,
+                degrees: Errors::of(degrees)
+                    .context("the motion is shorter than the prediction horizon")?,
+                millimetres: Errors::of(millimetres)
+                    .context("the motion is shorter than the prediction horizon")?,
             });
         }
     }
@@ -171,7 +173,7 @@ fn print(report: &Report) {
         "== prediction of a head's pose: {}, {:.0} s, {} samples at {:.0} a second ==",
         report.motion, report.seconds, report.samples, report.rate
     );
-    println!("error against horizon, with the velocity from …; p50 / p95 / p99 / max");
+    println!("error (p50 / p95 / p99 / max) by prediction horizon and source of the velocity");
     println!(
         "{:>8}  {:<12} {:>30}   {:>30}",
         "ahead", "velocity", "degrees", "mm"

@@ -136,7 +136,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let contents = args.contents();
     ensure!(
         !contents.is_empty(),
-        UsageError::new("--no-scene needs a --clip")
+        UsageError::new(
+            "--no-scene needs --clip: without the scene, there is nothing else to stream"
+        )
     );
     for content in contents {
         let clip = clips::find(&content, args.format(), &stop)?;
@@ -172,8 +174,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let missing = table.missing();
     ensure!(
         missing == 0,
-        "points that could not be measured: {missing}; see the reasons above; --vary with \
-         --points measures only these"
+        "{missing} points could not be measured: see the reasons above; --vary with \
+         --points measures selected points only"
     );
     Ok(())
 }

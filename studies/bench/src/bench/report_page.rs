@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// With --run: run the short version of each bench and study; existing results are replaced
     #[arg(long, requires = "run")]
     quick: bool,
-    /// The path of the page (default: report.html in the first folder)
+    /// Write the page to this file (default: report.html in the first folder)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write each plot as SVG and PNG into this folder
@@ -183,7 +183,7 @@ impl Measurement {
         let differs = group == "lab" && status.code() == Some(DIFFERS);
         ensure!(
             status.success() || (differs && folder.join(self.file).is_file()),
-            "{group} {name} ended with {status}: its messages are above"
+            "{group} {name} ended with {status}: see its messages above"
         );
         Ok(())
     }

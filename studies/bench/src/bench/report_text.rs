@@ -19,11 +19,11 @@ pub(super) fn print(report: &Report) {
         print_links(&Vec::from_iter(&stream.link));
     }
     println!(
-        "scene    {} frames/s, so each phase against {} Hz occurs; host's bitrate {}, {} s a case",
+        "scene    {} frames/s, so that all phases relative to {} Hz occur; host's bitrate {}, {} s per case",
         is.scene_fps, is.fps, is.bitrate, is.seconds
     );
     if report.is_loud() {
-        println!("NOT QUIET: other processes used more than {QUIET} core; ratios only");
+        println!("NOT QUIET: other processes used more than {QUIET} core; only ratios are shown");
     }
     print_latency(report);
     print_steps(report);
@@ -72,7 +72,10 @@ fn print_latency(report: &Report) {
              {missed:>7}"
         );
         if case.unreadable > 0 {
-            println!("  changes without a readable bar code: {}", case.unreadable);
+            println!(
+                "  picture changes without a readable bar code: {}",
+                case.unreadable
+            );
         }
     }
     if let Some(stream) = &report.stream {
@@ -80,7 +83,7 @@ fn print_latency(report: &Report) {
             .complete_of_due()
             .map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
         println!(
-            "  complete frames, of those due: {complete}; visible but incomplete frames, left out: {}",
+            "  share of complete frames among the frames due: {complete}; visible but incomplete frames (left out): {}",
             stream.incomplete
         );
         let outcomes: Vec<String> = stream
@@ -98,7 +101,7 @@ fn print_steps(report: &Report) {
         return;
     };
     println!(
-        "\n{:<32} {:>7} {:>7}   (some overlap)",
+        "\n{:<32} {:>7} {:>7}   (some steps overlap)",
         format!("where the time goes, {unit}"),
         "p50",
         "p99"
@@ -184,7 +187,7 @@ fn print_use(report: &Report) {
             .map(|(name, cores)| format!("{name} {:.0} %", cores * 100.0))
             .collect();
         let text = format!(
-            "of a core: {}; all other processes {:.0} %",
+            "share of a core: {}; all other processes {:.0} %",
             used.join(", "),
             case.other_cores * 100.0
         );
@@ -201,7 +204,7 @@ fn print_use(report: &Report) {
             .wire_mbps
             .map_or("unknown".to_owned(), |mbps| format!("{mbps:.2} Mb/s"));
         println!(
-            "wire     media with IP and UDP headers {wire}; the whole loopback device {:.2} Mb/s",
+            "wire     media with IP and UDP headers {wire}; all traffic on the loopback device {:.2} Mb/s",
             stream.case.loopback_mbps
         );
         if let Some(s) = Summary::of(&stream.psnr_db) {

@@ -294,7 +294,7 @@ impl<'a> Rig<'a> {
                 game.extend(synchronous.then(|| "--synchronous".to_owned()));
                 ensure!(
                     of.more_host.is_empty() && self.setup.sched == Sched::Auto,
-                    "a scene that streams itself does not take host options"
+                    "a scene that streams through the C API does not take host options"
                 );
             }
             Source::Submit(_) => {

@@ -252,7 +252,8 @@ impl Session {
 
     /// Of the frames captured between `from` and `to`, those that the client has played.
     fn played(&self, from: Instant, to: Instant) -> Result<SessionFrames> {
-        let text = std::fs::read_to_string(&self.record).context("the session has no record")?;
+        let text =
+            std::fs::read_to_string(&self.record).context("can't read the session's record")?;
         let rows = journey::parse(&text)?;
         let captured = |row: &&Row| {
             let at = row.at("Captured").unwrap_or(i64::MIN);
@@ -283,7 +284,8 @@ fn link(said: &Value, session: SessionUuid, signer: &TicketSigner) -> Result<Str
     let text = |name: &str| said[name].as_str().unwrap_or_default();
     let host = key_of(text("key")).context("the session's report has no key")?;
     let target = text("native").parse().ok();
-    let target = target.with_context(|| format!("the session can't be played: {said}"))?;
+    let target =
+        target.with_context(|| format!("the session's report has no valid address: {said}"))?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = UnixTime(since_1970.map_or(0, |span| span.as_secs()));
     let ticket = Ticket {
@@ -389,7 +391,7 @@ fn line(step: &Step) {
 fn verdict(report: &Report, quick: bool) {
     let carried = report.carried;
     let sessions = if carried == 1 { "session" } else { "sessions" };
-    println!("\n{carried} {sessions} had their frames");
+    println!("\n{carried} {sessions} reached the required frame rate");
     if quick {
         println!("(a quick run: one short measurement)");
     }

@@ -52,7 +52,7 @@ const WAYS: [(&str, &str, &[&str]); 2] = [
     ("whole", "a picture is displayed when it is complete", &[]),
     (
         "slices",
-        "its rows are displayed as they are decoded",
+        "the rows of a picture are displayed as they are decoded",
         &["--present-slices"],
     ),
 ];
@@ -243,9 +243,9 @@ fn print(report: &Report<Row>) {
         let top = median(&whole.top_p50_ms) - median(&slices.top_p50_ms);
         let bottom = median(&whole.bottom_p50_ms) - median(&slices.bottom_p50_ms);
         println!(
-            "\nin slices the first rows are visible {top:.2} ms earlier, target {TARGET_MS} ms;"
+            "\ndisplayed in slices, the first rows are visible {top:.2} ms earlier (target {TARGET_MS} ms);"
         );
-        println!("the last rows {bottom:.2} ms");
+        println!("the last rows {bottom:.2} ms earlier");
     }
 }
 

@@ -38,17 +38,17 @@ pub(crate) struct Args {
 const WAYS: [(&str, &str, Source); 3] = [
     (
         "captured",
-        "the host in another process captures on damage; the scene keeps drawing",
+        "the host captures the scene's display from another process when it changes; the scene keeps drawing",
         Source::Screen,
     ),
     (
         "submitted",
-        "the scene in the host's process submits; it keeps drawing",
+        "the scene submits frames in the host's process and keeps drawing",
         Source::Submit("free"),
     ),
     (
         "lock-step",
-        "the scene in the host's process submits; it waits until each frame is sent",
+        "the scene submits frames in the host's process and waits until each frame is sent",
         Source::Submit("lock-step"),
     ),
 ];

@@ -83,8 +83,8 @@ impl Verdict {
         let judged = match self.target.aim {
             _ if beyond(bound) > 0.0 => format!("MISSED by {:.2} {unit}", beyond(bound)),
             None => "met".to_owned(),
-            Some(aim) if beyond(aim) <= 0.0 => format!("met, and the aim of {aim} too"),
-            Some(aim) => format!("met; {:.2} {unit} from the aim of {aim}", beyond(aim)),
+            Some(aim) if beyond(aim) <= 0.0 => format!("met; the aim of {aim} is met, too"),
+            Some(aim) => format!("met; {:.2} {unit} short of the aim of {aim}", beyond(aim)),
         };
         format!("{what:<36} {target:>10} {measured:>10.2} {unit:<4}  {judged}")
     }
@@ -138,9 +138,9 @@ impl Withheld {
         // Presses without a visible effect are missing from the median. They would be its slowest presses.
         let unseen = seen < FEWEST_PRESSES || seen * 10 < setting.presses as usize * 9;
         Withheld {
-            loud: report.is_loud().then_some("not quiet"),
+            loud: report.is_loud().then_some("the machine was busy"),
             lacking: lacking.then_some("frames are missing"),
-            slow: slow.then_some("the scene was slow"),
+            slow: slow.then_some("the scene drew too slowly"),
             unseen: unseen.then_some("few presses seen"),
         }
     }
@@ -273,8 +273,8 @@ mod tests {
             target: Target::aiming(8.0, 6.0),
             ..verdict(Some(measured), false)
         };
-        assert!(judged(hoped(5.9)).ends_with("met, and the aim of 6 too"));
-        assert!(judged(hoped(7.5)).ends_with("met; 1.50 ms from the aim of 6"));
+        assert!(judged(hoped(5.9)).ends_with("met; the aim of 6 is met, too"));
+        assert!(judged(hoped(7.5)).ends_with("met; 1.50 ms short of the aim of 6"));
         assert!(judged(hoped(9.0)).ends_with("MISSED by 1.00 ms"));
         let withheld = Verdict {
             withheld: Some("frames are missing"),
@@ -360,9 +360,9 @@ mod tests {
             report(602, 330, 0.0),
             ["MISSED by 44.18 %", lacking, lacking],
         );
-        let slow = "not judged: the scene was slow";
+        let slow = "not judged: the scene drew too slowly";
         ends(report(330, 330, 0.0), ["met", "met", slow]);
-        let loud = "not judged: not quiet";
+        let loud = "not judged: the machine was busy";
         ends(report(602, 602, 0.5), [loud, loud, "met"]);
         let nothing = Report::new(Machine::this(), report(1, 1, 0.0).setting);
         assert!(verdicts(&nothing).is_empty());

@@ -53,7 +53,9 @@ impl Folder {
         let (study, folder) = (self.study, self.path.display());
         let file = self.path.join(format!("{}.json", self.file));
         result_file::write(&file, &format!("lab.{study}"), &self.data)?;
-        println!("\nthe results are in {folder}; openuvr bench report --from {folder} draws them");
+        println!(
+            "\nthe results are in {folder}; to draw them: openuvr bench report --from {folder}"
+        );
         Ok(())
     }
 }

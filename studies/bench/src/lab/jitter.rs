@@ -101,7 +101,7 @@ enum Action {
 
 const AFTER: &str = "\
 Examples:
-  ./dev lab jitter --quick            builds the probes, and smoke-tests the cells
+  ./dev lab jitter --quick            builds the probes and smoke-tests the cells
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
   openuvr lab jitter --continue --duration 2m --out study      a portion of them, then the next
   openuvr lab jitter --only pekko/ping-pong --out study
@@ -119,7 +119,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     ensure!(
         args.samples >= u64::from(args.pairs),
         UsageError::new(format!(
-            "--samples {} is less than one for each of {} pairs",
+            "--samples {} is too small: each of the {} pairs needs at least one sample",
             args.samples, args.pairs
         ))
     );
@@ -134,7 +134,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     cells.retain(|cell| wanted(&cell.to_string()) && has(cell));
     ensure!(
         !cells.is_empty(),
-        "--only {}: no cell has such a name; a valid one is pthread/ping-pong/other",
+        "--only {}: no cell has such a name; an example is pthread/ping-pong/other",
         args.only.join(",")
     );
     let folder = match &args.probes {
@@ -147,7 +147,10 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
     if args.keep_going {
         let count = cells.len();
         cells.retain(|cell| !store.has(*cell, probes.line(*cell, &size).as_deref()));
-        eprintln!("{} of {count} cells exist already", count - cells.len());
+        eprintln!(
+            "{} of {count} cells are already measured",
+            count - cells.len()
+        );
     }
     let stop = openuvr_terminal::signals::stop_on_signals()?;
     let lasting = match args.quick {
@@ -162,7 +165,9 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
         let passed = clock::now().since(begun);
         if args.lasting.is_some_and(|lasting| passed >= lasting) {
             let left = cells.len() - number;
-            incomplete.push(format!("{left} cells are left: --continue measures them"));
+            incomplete.push(format!(
+                "{left} cells are not measured yet: --continue measures them"
+            ));
             break;
         }
         let passed = passed.as_secs();
@@ -179,7 +184,7 @@ pub(super) fn run(args: &JitterArgs) -> Result<ExitCode> {
         if stop.load(Ordering::Relaxed) {
             let left = cells.len() - number;
             incomplete.push(format!(
-                "interrupted; {left} cells are left: --continue measures them"
+                "interrupted; {left} cells are not measured yet: --continue measures them"
             ));
             break;
         }

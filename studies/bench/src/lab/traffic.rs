@@ -168,7 +168,9 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
     }
     ensure!(
         args.end.is_none() || args.files.len() == 1,
-        UsageError::new("--end is for a single capture: with two, the first is the server's")
+        UsageError::new(
+            "--end is for a single capture: of two captures, the first is always the server's"
+        )
     );
     ensure!(
         args.lasting.is_none_or(|lasting| !lasting.is_zero()),
@@ -205,7 +207,9 @@ pub(super) fn run(args: &TrafficArgs) -> Result<ExitCode> {
         if let Some(error) = &capture.analysis.ended {
             broken = true;
             let path = capture.path.display();
-            eprintln!("openuvr lab traffic: {path}: {error}; the packets before it are analysed");
+            eprintln!(
+                "openuvr lab traffic: {path}: {error}; only the packets before this error were analysed"
+            );
         }
     }
     Ok(match broken {

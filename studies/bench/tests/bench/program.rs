@@ -63,8 +63,7 @@ fn errors_and_exit_codes_pass_through() {
         ),
         (
             &["bench", "latncy"],
-            "openuvr: unrecognized subcommand 'latncy'; did you mean latency? `openuvr bench --help` \
-             lists all\n",
+            "openuvr: unrecognized subcommand 'latncy'; did you mean latency? see `openuvr bench --help`\n",
         ),
     ] {
         let out = openuvr(&program, Path::new("/nonexistent"), words);

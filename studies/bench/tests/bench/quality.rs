@@ -141,7 +141,10 @@ fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {
     assert!(text.contains("missing: the client ended early"), "{text}");
     assert!(text.contains("no answer from the host"), "{text}");
     assert!(text.contains("missing: moving 100 % loss"), "{text}");
-    assert!(errors.contains("could not be measured: 1"), "{errors}");
+    assert!(
+        errors.contains("1 points could not be measured"),
+        "{errors}"
+    );
     // The lines are the header, the perfect link, and the point after the failed one.
     let rows = std::fs::read_to_string(&csv).unwrap();
     assert_eq!(rows.lines().count(), 3, "{rows}");

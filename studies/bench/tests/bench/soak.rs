@@ -37,7 +37,7 @@ fn a_short_soak_accounts_for_all_frames_without_verdict() {
     assert!(captured > 30, "{frames}");
     assert!(line("time").contains(" s of 3, "), "{text}");
     assert!(
-        line("soak").contains("NOT JUDGED: it ran for less than 60 s"),
+        line("soak").contains("NOT JUDGED: the test ran for less than 60 s"),
         "{text}"
     );
     assert_eq!(out.status.code(), Some(1), "{text}");

@@ -64,8 +64,7 @@ pub fn read(path: &Path) -> io::Result<Vec<Pause>> {
         }
     }
     if lines > 0 && stamped == 0 {
-        let wrong =
-            "no line starts with [NUMBERns]: the log must be -Xlog:gc*,safepoint:file=NAME:tn";
+        let wrong = "no line starts with [NUMBERns]: the JVM must write the log with -Xlog:gc*,safepoint:file=NAME:tn";
         return Err(io::Error::new(io::ErrorKind::InvalidData, wrong));
     }
     pauses.sort_by_key(|pause| pause.start);

@@ -177,10 +177,13 @@ impl Sample {
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Header, String> {
         if bytes.get(..8) != Some(&MAGIC) {
-            return Err("it does not start with JITTER01".to_owned());
+            return Err("the file does not start with JITTER01".to_owned());
         }
         if bytes.len() < HEADER {
-            return Err(format!("{} bytes, less than a header", bytes.len()));
+            return Err(format!(
+                "the file has {} bytes, less than a header",
+                bytes.len()
+            ));
         }
         let sizes = (word(bytes, 8), word(bytes, 12));
         if sizes != (HEADER as u32, RECORD as u32) {

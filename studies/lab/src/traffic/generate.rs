@@ -211,7 +211,7 @@ impl Plan {
         let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
         if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
             let what =
-                "1 to 1000 frames/s and 10k to 10G bits/s can be generated, for more than 0 s";
+                "the generator supports 1 to 1000 frames/s, 10k to 10G bits/s, and more than 0 s";
             return Err(Impossible(what.into()));
         }
         self.wifi.check()?;

@@ -73,7 +73,7 @@ pub enum NothingFound {
     Unreadable(#[from] CaptureError),
     /// There is no datagram.
     #[error(
-        "no datagram in {packets} packets ({tcp} of TCP, {fragments} fragments, {others} others)"
+        "none of the {packets} packets is a UDP datagram ({tcp} TCP, {fragments} IP fragments, {others} others)"
     )]
     Empty {
         /// Number of packets.

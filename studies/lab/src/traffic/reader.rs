@@ -220,8 +220,7 @@ impl Walk {
             Err(NoDatagram::Truncated) => self.account.cut += 1,
             Err(NoDatagram::Link) => {
                 return Err(format!(
-                    "link type {:?} is not supported: capture on Ethernet, \"any\" or raw \
-                     IP",
+                    "link type {:?} is not supported: capture on an Ethernet interface, on \"any\", or as raw IP",
                     packet.link
                 ));
             }

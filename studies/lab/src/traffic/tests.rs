@@ -375,8 +375,8 @@ fn a_corrupt_capture_is_analysed_up_to_there() {
 #[test]
 fn captures_without_datagrams_are_named() {
     let message = |file: &[u8]| analysed(&file.into()).unwrap_err().to_string();
-    assert!(message(b"hello, this is text").contains("neither a pcap"));
-    assert!(message(&capture(&[])).contains("no datagram in 0 packets"));
+    assert!(message(b"hello, this is text").contains("neither pcap"));
+    assert!(message(&capture(&[])).contains("none of the 0 packets"));
     let whole = capture(&rtp_burst(3, 1200));
     // Link type 127 is a radio capture in monitor mode.
     let mut radio = cut(&whole, 60).to_vec();

@@ -55,19 +55,19 @@ impl Air {
         let shares = [Some(self.per), self.bursts.map(|bursts| bursts.loss)];
         for share in shares.into_iter().flatten() {
             if !(0.0..=1.0).contains(&share) {
-                return impossible(format!("loss {share} is not in 0 to 1"));
+                return impossible(format!("loss {share} is not between 0 and 1"));
             }
         }
         if self.bursts.is_some_and(|b| b.good == 0 || b.bad == 0) {
-            return impossible("bursts: both states must last longer than 0".into());
+            return impossible("bursts: the durations of both states must be longer than 0".into());
         }
         match self.signal {
             Some(signal) if !signal.mean.is_finite() || signal.deviation < 0.0 => impossible(
-                "a signal must be a number of decibels, with a deviation that is not negative"
+                "signal: the SNR must be a finite number, and the deviation must not be negative"
                     .into(),
             ),
             Some(signal) if signal.coherence == 0 => {
-                impossible("a signal's coherence time must be longer than 0".into())
+                impossible("signal: the coherence time must be longer than 0".into())
             }
             _ => Ok(()),
         }

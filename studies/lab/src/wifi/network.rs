@@ -100,12 +100,14 @@ impl Network {
         seed: u64,
     ) -> Result<Network, Impossible> {
         let (wire, relay) = match server {
-            Server::Wired(0) => return Err(Impossible("wire=0: at least 1 bit/s".into())),
+            Server::Wired(0) => return Err(Impossible("wire=0: must be at least 1 bit/s".into())),
             Server::Wired(rate) => (Some(rate), None),
             Server::AccessPoint => (None, None),
             Server::Station if viewers < setup.stations.len() => (None, Some(Relay::new(viewers))),
             Server::Station => {
-                return Err(Impossible("the server has no station".into()));
+                return Err(Impossible(
+                    "the server is a station, but the network has no stations".into(),
+                ));
             }
         };
         Ok(Network {

@@ -203,7 +203,10 @@ impl Table {
             add("fig. 20", what, "", paper, ours, Tolerance::Absolute(1.0));
         }
         for (case, paper) in [(&self.rates[0], 26.0), (&self.rates[2], 17.0)] {
-            let what = format!("packets found waiting, {}", case.name);
+            let what = format!(
+                "packets that an arriving packet finds queued, {}",
+                case.name
+            );
             let ours = case.summary.found;
             add("8.2.1", what, "", paper, ours, Tolerance::Share(0.15));
         }
@@ -273,13 +276,13 @@ impl Table {
         };
         add(
             "fig. 19",
-            "packet delay falls with the frame rate, ms",
+            "packet delay falls as the frame rate rises, ms",
             of(&self.rates, |s| mean(s.packets_from_queue)),
             &falls,
         );
         add(
             "fig. 20",
-            "A-MPDUs become smaller with the frame rate",
+            "A-MPDUs become smaller as the frame rate rises",
             of(&self.rates, |s| mean(s.delivered)),
             &falls,
         );
@@ -292,7 +295,7 @@ impl Table {
         // From 4 ms on, batches don't overlap, so a longer interval has no effect.
         add(
             "8.2.2",
-            "airtime of the access point falls with a shorter interval, %",
+            "airtime of the access point falls as the interval becomes shorter, %",
             of(&self.intervals[..4], |s| s.down),
             &rises,
         );

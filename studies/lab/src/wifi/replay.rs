@@ -88,7 +88,7 @@ impl Recording {
         };
         if recording.departures.is_empty() {
             return Err(ReplayError::Empty(format!(
-                "{name}: no UDP packet between a server and a station ({} others)",
+                "{name}: no UDP packet between a server and a station ({} other packets)",
                 recording.skipped
             )));
         }
@@ -320,8 +320,8 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
     let has = |name: &str| heads.iter().any(|head| head == name);
     if !has("time_ns") || !has("bytes") {
         return Err(
-            "neither a pcap or pcapng file, nor a table with the columns time_ns and bytes (and \
-             way, station, frame)"
+            "neither a pcap or pcapng file, nor a table with the columns time_ns and bytes (optionally way, \
+             station, frame)"
                 .into(),
         );
     }
@@ -351,7 +351,7 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
         let station = line.station.unwrap_or(0);
         if station >= super::setup::MAX_STATIONS {
             return Err(format!(
-                "line {number}: station {station} is not in 0 to 127"
+                "line {number}: station {station} is not between 0 and 127"
             ));
         }
         stations.insert(station);

@@ -47,13 +47,12 @@ impl Scenario {
         self.video.check()?;
         self.background.iter().try_for_each(Background::check)?;
         if self.others() >= self.setup.stations.len() {
-            let what =
-                "no station is a viewer: stations must exceed the background streams and a server";
+            let what = "no station receives video: stations must be at least 1";
             return Err(Impossible(what.into()));
         }
         if self.uplink.is_some_and(|uplink| uplink.period == 0) {
             return Err(Impossible(
-                "a controller's period must be longer than 0".into(),
+                "uplink: the period must be longer than 0".into(),
             ));
         }
         if self.lasting == 0 {

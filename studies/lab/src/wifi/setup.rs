@@ -208,7 +208,7 @@ impl Setup {
         }
         if self.stations.len() > MAX_STATIONS {
             return Err(Impossible(format!(
-                "{} stations: at most {MAX_STATIONS}",
+                "{} stations: must be at most {MAX_STATIONS}",
                 self.stations.len()
             )));
         }
@@ -216,16 +216,16 @@ impl Setup {
             return impossible("802.11ac has no OFDMA: ofdma=on needs profile=he-su or eht-su");
         }
         if self.max_ampdu == 0 {
-            return impossible("a PPDU without a packet: max-ampdu must be at least 1");
+            return impossible("max-ampdu=0: must be at least 1");
         }
         if self.access_point_buffer == 0 || self.station_buffer == 0 {
-            return impossible("a queue of 0 packets sends nothing: at least 1 packet");
+            return impossible("ap-buffer and station-buffer must be at least 1");
         }
         let windows = self.edca.access_point.iter().chain(&self.edca.station);
         for access in windows {
             if access.cw_min > access.cw_max || access.cw_max > 32_767 {
                 return Err(Impossible(format!(
-                    "contention windows {} to {}: the first must be at most the second, and the second at most 32767",
+                    "contention window {} to {}: cw-min must be at most cw-max, and cw-max at most 32767",
                     access.cw_min, access.cw_max
                 )));
             }
@@ -235,7 +235,9 @@ impl Setup {
             self.timing_with(station)?;
         }
         if self.ofdma && self.stations.iter().any(|s| s.streams.is_some()) {
-            return impossible("with ofdma=on all stations have the radios' number of streams");
+            return impossible(
+                "with ofdma=on, all stations must have the same number of spatial streams: omit server-streams",
+            );
         }
         Ok(timing)
     }

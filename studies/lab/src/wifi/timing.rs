@@ -260,7 +260,7 @@ impl Radio {
             }
         };
         if !guards.contains(&guard) {
-            return impossible(format!("guard interval of {guard} ns: must be {valid}"));
+            return impossible(format!("guard={guard}ns: must be {valid} ns"));
         }
         let widths: &[(u16, u64)] = match profile {
             Profile::VhtSu => &VHT_WIDTHS,

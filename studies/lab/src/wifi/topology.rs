@@ -153,7 +153,7 @@ pub fn scenario(topology: Topology, format: Format, more: &str) -> Result<Scenar
         let name = word.split('=').next().unwrap_or_default();
         if ["wire", "hops", "bitrate"].contains(&name) {
             return Err(Impossible(format!(
-                "{word}: the topologies and formats set {name} themselves"
+                "{word}: --topology sets {name} itself, for each topology and format"
             )));
         }
     }

@@ -150,7 +150,7 @@ impl Video {
         let impossible = |what: String| Err(Impossible(what));
         if !(self.fps > 0.0 && self.fps <= 10_000.0) {
             return impossible(format!(
-                "fps={}: must be more than 0, at most 10000",
+                "fps={}: must be more than 0 and at most 10000",
                 self.fps
             ));
         }
@@ -166,7 +166,7 @@ impl Video {
         let packets = self.packets();
         if packets > MOST_PACKETS {
             return impossible(format!(
-                "a frame of {packets} packets: at most {MOST_PACKETS}; lower the bitrate, or make \
+                "a frame has {packets} packets, more than {MOST_PACKETS}: lower the bitrate, or make the \
                  packets larger"
             ));
         }

@@ -68,7 +68,10 @@ pub fn parse(text: &str) -> Result<Scenario, Impossible> {
         let known = WORDS.iter().find(|known| known.name == name);
         let known = known.ok_or_else(|| {
             let names: Vec<&str> = WORDS.iter().map(|known| known.name).collect();
-            let why = format!("unknown word {name}; valid are {}", names.join(", "));
+            let why = format!(
+                "unknown word {name}; the valid words are {}",
+                names.join(", ")
+            );
             wrong(word, why)
         })?;
         (known.set)(&mut draft, value).map_err(|why| wrong(word, why))?;
@@ -109,7 +112,7 @@ impl Draft {
             (2, None | Some(None)) => Server::Station,
             (2, _) => {
                 return Err(Impossible(
-                    "hops=2: a server that is a station has no wire".into(),
+                    "hops=2: the server is a station, so it has no wire: omit wire".into(),
                 ));
             }
             (_, None) => scenario.server,
@@ -153,7 +156,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "profile",
         value: "paper|vht-su|he-su|eht-su",
-        help: "durations of the paper [paper] or of 802.11ac, ax or be",
+        help: "frame durations as in the paper [paper], 802.11ac, 802.11ax or 802.11be",
         set: |draft, value| {
             let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
             let profile = profile.ok_or("expected paper, vht-su, he-su or eht-su")?;
@@ -174,7 +177,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "mcs",
         value: "0..13",
-        help: "modulation and coding [11; vht-su: 9]; 12 and 13 only with eht-su",
+        help: "modulation and coding scheme [11; vht-su: 9]; 12, 13 only with eht-su",
         set: |draft, value| number(value).map(|mcs| draft.scenario.setup.radio.mcs = mcs),
     },
     Word {
@@ -192,7 +195,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "guard",
         value: "400ns|800ns|1600ns|3200ns",
-        help: "guard interval [paper: 3200ns, else 800ns]; 400ns only with vht-su",
+        help: "guard interval [paper: 3200ns, others: 800ns]; 400ns only with vht-su",
         set: |draft, value| {
             let guard = u16::try_from(time(value)?).map_err(|_| "at most 3200ns")?;
             draft.scenario.setup.radio.guard = guard;
@@ -214,7 +217,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "background-category",
         value: "CATEGORY",
-        help: "category of the preceding background [best-effort]",
+        help: "access category of all background words before this word [best-effort]",
         set: |draft, value| {
             let category = category(value)?;
             draft
@@ -233,7 +236,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "bursts",
         value: "GOOD,BAD[,LOSS]",
-        help: "Gilbert-Elliott: mean durations of both states, loss in bad [100%]",
+        help: "Gilbert-Elliott: mean durations of the two states, loss in BAD [100%]",
         set: |draft, value| bursts(value).map(|bursts| draft.air.bursts = bursts),
     },
     Word {
@@ -251,7 +254,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "rate",
         value: "fixed|ideal|learned",
-        help: "rate control, up to mcs [fixed]; learned: like Minstrel",
+        help: "rate control, mcs at most [fixed]; learned: like Minstrel",
         set: |draft, value| {
             draft.rate = match value {
                 "fixed" => RateRule::Fixed,
@@ -265,7 +268,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "category",
         value: "CATEGORY",
-        help: "of video and controllers: voice, video, best-effort, background [b.-e.]",
+        help: "access category: voice, video, best-effort or background [best-effort]",
         set: |draft, value| {
             let category = category(value)?;
             draft.scenario = draft.scenario.clone().all_in(category);
@@ -275,7 +278,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "edca",
         value: "uniform|standard",
-        help: "all categories equal, or as in the standard [paper: uniform]",
+        help: "all access categories equal, or as in the standard [paper: uniform]",
         set: |draft, value| {
             draft.scenario.setup.edca = match value {
                 "uniform" => Setup::paper().edca,
@@ -308,7 +311,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "rts",
         value: "on|off|BYTES",
-        help: "RTS/CTS before all PPDUs, none, or those with more bytes [on]",
+        help: "RTS/CTS before all PPDUs, none, or those with more than BYTES [on]",
         set: |draft, value| {
             draft.scenario.setup.rts_above = match value {
                 "on" => Some(0),
@@ -345,7 +348,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "delivery",
         value: "mpdu|in-order",
-        help: "packets are delivered on arrival, or in order [paper: mpdu]",
+        help: "packets are delivered at once (mpdu), or in order [paper: mpdu]",
         set: |draft, value| {
             draft.scenario.setup.delivery = match value {
                 "mpdu" => Delivery::PerMpdu,
@@ -358,7 +361,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "moment",
         value: "acknowledged|own-end",
-        help: "delivery at the acknowledgement or last bit [paper: acknowledged]",
+        help: "delivery at acknowledgement, or at packet's end [paper: acknowledged]",
         set: |draft, value| {
             draft.scenario.setup.moment = match value {
                 "acknowledged" => DeliveryTime::Acknowledged,
@@ -402,13 +405,13 @@ const WORDS: [Word; 34] = [
     Word {
         name: "tau",
         value: "TIME",
-        help: "interval of the batches of a frame [5.56ms]",
+        help: "interval between the batches of a frame [5.56ms]",
         set: |draft, value| time(value).map(|tau| draft.scenario.video.interval = tau),
     },
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "batches of a frame: random up to those that fit or N, or always N [fit]",
+        help: "batches per frame: random (at most those that fit, or N), or N [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),
@@ -436,7 +439,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "hops",
         value: "1|2",
-        help: "1: a wired server; 2: a station as server, the access point relays [1]",
+        help: "1: the server is wired; 2: the server is another station [1]",
         set: |draft, value| {
             draft.hops = match value {
                 "1" => 1,
@@ -449,7 +452,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "server-streams",
         value: "1..8",
-        help: "with hops=2: spatial streams of the server [as streams]",
+        help: "with hops=2: spatial streams of the server [same as streams]",
         set: |draft, value| number(value).map(|n| draft.server_streams = Some(n)),
     },
 ];

@@ -62,7 +62,9 @@ fn portal_endpoint(config: &HostConfig) -> Option<PortalListener> {
 pub(super) fn print_addresses(subcommand: &str, gateway: &Gateway, config: &HostConfig) {
     let (bound, fingerprint) = (gateway.address(), gateway.fingerprint());
     if portal_endpoint(config).is_some() {
-        eprintln!("openuvr {subcommand}: browsers: through the portal, media over UDP at {bound}");
+        eprintln!(
+            "openuvr {subcommand}: browsers connect through the portal, and their media use UDP at {bound}"
+        );
         return;
     }
     let named = config.public_address.iter();

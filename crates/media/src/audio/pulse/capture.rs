@@ -17,7 +17,7 @@ use crate::audio::{
 /// The table entry.
 pub const CAPTURE: CaptureBackend = CaptureBackend {
     name: "pulse",
-    about: "records playback of PulseAudio or PipeWire; the device is a sink (its monitor) or a source \
+    about: "records playback of PulseAudio or PipeWire; the device is a sink, whose monitor is recorded, or a source \
             [default: the default sink]",
     open: |settings| Ok(Box::new(Capture::open(None, settings)?)),
 };

@@ -61,7 +61,9 @@ fn not_found(display: &Display, query: &WindowQuery) -> CaptureError {
     let waited = query.wait.as_secs_f32();
     let name = &display.name;
     CaptureError(match &query.name {
-        WindowName::Id(id) => format!("{name}: no viewable window {id:#x} after {waited:.1} s"),
+        WindowName::Id(id) => {
+            format!("{name}: no viewable window {id:#x} was found within {waited:.1} s")
+        }
         WindowName::Text(text) => {
             let mut titles = Vec::new();
             let _ = walk(display, |_, _, words| {
@@ -70,8 +72,8 @@ fn not_found(display: &Display, query: &WindowQuery) -> CaptureError {
                 }
             });
             format!(
-                "{name}: no window with '{text}' in its title or class after {waited:.1} s; \
-                 there are: {}",
+                "{name}: no window with '{text}' in its title or class was found within {waited:.1} s; \
+                 existing windows: {}",
                 if titles.is_empty() {
                     "none with a title".to_owned()
                 } else {

@@ -50,7 +50,7 @@ impl Image {
         };
         if !size.is_valid() {
             return Err(fail(&format_args!(
-                "a side must be 1 to {}",
+                "each side must be 1 to {} pixels",
                 Size::MAX_SIDE
             )));
         }

@@ -395,7 +395,10 @@ impl X11Capture {
                 Ok(true)
             }
             Err(ReplyError::X11Error(e)) if self.failures < FAILURES => {
-                tracing::debug!("{}: querying the target again: {e:?}", self.display.name);
+                tracing::debug!(
+                    "{}: querying the target again after an error: {e:?}",
+                    self.display.name
+                );
                 self.failures += 1;
                 self.remade = true;
                 Ok(false)

@@ -141,7 +141,7 @@ impl Avcodec {
     /// Feeds a chunk. Returns whether the library now holds this frame's picture. An error resets the decoder.
     fn step(&mut self, chunk: &Chunk<'_>) -> Result<bool, DecodeError> {
         let outcome = if self.refused == chunk.frame && !chunk.first {
-            Err("a part of the frame could not be decoded".to_owned())
+            Err("an earlier part of the frame could not be decoded".to_owned())
         } else {
             self.try_step(chunk).inspect_err(|_| {
                 self.reset();
@@ -176,7 +176,7 @@ impl Avcodec {
         let first_mb = u32::from(chunk.first_mb);
         if first_mb < current.next_mb {
             return Err(format!(
-                "macroblock {first_mb} follows {}: slices must be in order",
+                "a slice starts at macroblock {first_mb}, before the expected {}: slices must be in order",
                 current.next_mb
             ));
         }

@@ -77,8 +77,8 @@ impl Context {
             let what = format!("open its decoder {}", kind.name);
             let why = functions.error(&what, code);
             return Err(DecodeError(format!(
-                "{why}: its device or driver is missing; choose another decoder \
-                 (`openuvr doctor` lists working ones)"
+                "{why}: check its device and driver, or choose another decoder \
+                 (`openuvr doctor` lists the working decoders)"
             )));
         }
         Ok(())
@@ -327,7 +327,7 @@ impl Decoder {
         let Some((_, format)) = (self.formats.iter()).find(|(number, _)| *number == frame.format)
         else {
             return Err(format!(
-                "unsupported pixel format {} of libavutil, not yuv420p, yuv444p, gbrp or nv12: the \
+                "libavutil's pixel format {} is not supported, only yuv420p, yuv444p, gbrp and nv12: the \
                  host must encode 8 bits per sample",
                 frame.format
             ));
@@ -348,7 +348,7 @@ impl Decoder {
             };
             let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
             if frame.data[i].is_null() || stride < row {
-                return Err("a plane of the picture is missing".into());
+                return Err("a plane of the picture is missing or too narrow".into());
             }
             // SAFETY: a picture of this format has planes of these sizes, with rows `linesize`
             // apart; the frame holds a reference to them until `&mut self` releases it.

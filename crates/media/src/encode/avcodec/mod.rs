@@ -152,8 +152,8 @@ fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, En
     settings.check(Codec::H264)?;
     if kind.uploads {
         return Err(EncodeError(format!(
-            "{} needs pictures in GPU memory, and this version does not copy them \
-             there: choose another encoder",
+            "{} needs pictures in GPU memory, and this version of OpenUVR does not \
+             copy them there: choose another encoder",
             kind.name
         )));
     }
@@ -239,7 +239,7 @@ impl Avcodec {
         self.receive()?;
         match self.library.packet() {
             (pts, _) if pts != i64::from(ask.frame.0) => {
-                Err("the encoder is one picture late".into())
+                Err("the encoder returned another frame".into())
             }
             (_, []) => Err("the encoder returned an empty picture".into()),
             _ => Ok(()),
@@ -297,7 +297,7 @@ impl Encoder for Avcodec {
     fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
         for (name, value) in rate(bitrate, self.settings.fps) {
             (self.library.set(name, &value)).map_err(|why| {
-                EncodeError(format!("{} can't change its rate: {why}", self.name))
+                EncodeError(format!("{} can't change its bitrate: {why}", self.name))
             })?;
         }
         self.settings.rate = Rate::Cbr(bitrate);

@@ -89,8 +89,8 @@ impl Encoder {
         if code < 0 {
             let why = functions.error("open it", code);
             return Err(format!(
-                "{why}: its device or driver is missing; choose another encoder \
-                 (`openuvr doctor` lists working ones)"
+                "{why}: check its device and driver, or choose another encoder \
+                 (`openuvr doctor` lists the working encoders)"
             ));
         }
         encoder.take_memory(size)?;

@@ -19,7 +19,7 @@ use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 /// The table entry.
 pub const BACKEND: Backend = Backend {
     name: "openh264",
-    about: "H.264 by libopenh264 on the processor: permissive licence, twice x264's time",
+    about: "H.264 by libopenh264 on the processor: permissive licence, twice x264's encoding time",
     codec: Codec::H264,
     pixels: &[Chroma::Yuv420],
     rates: RateSupport::Own,

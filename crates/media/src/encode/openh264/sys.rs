@@ -354,7 +354,7 @@ impl Encoder {
         // These defaults show whether the library's structure has the expected layout.
         if failed != 0 || (p.spatial_layers, p.max_qp, p.key_frame_percent) != (1, 51, 400) {
             return Err(EncodeError(
-                "this libopenh264 has unknown structures: install the distribution's libopenh264"
+                "this libopenh264's structures have an unknown layout: install the distribution's libopenh264"
                     .into(),
             ));
         }

@@ -156,8 +156,8 @@ fn missing(file: &OsString, error: &libloading::Error) -> EncodeError {
     let reason = std::error::Error::source(error).map_or(error.to_string(), ToString::to_string);
     EncodeError(format!(
         "{} can't be used ({reason}): libx264 build {X264_BUILD} is required, {found}; \
-         apt install libx264-{X264_BUILD}, or rebuild with the libx264-dev that is installed, or \
-         set OPENUVR_X264 to the path of that build",
+         apt install libx264-{X264_BUILD}, or set OPENUVR_X264 to the path of a library of build \
+         {X264_BUILD}, or rebuild OpenUVR with the installed libx264-dev",
         Path::new(file).display()
     ))
 }
@@ -382,7 +382,7 @@ impl Encoder {
         let result = unsafe { (self.library.0.invalidate)(self.handle.as_ptr(), pts) };
         if result < 0 {
             return Err(EncodeError(format!(
-                "libx264 can't invalidate references from {pts} on (it returned {result}): ask for \
+                "libx264 can't discard the references from {pts} on (it returned {result}): ask for \
                  a key frame"
             )));
         }
@@ -406,7 +406,7 @@ impl Encoder {
             return Ok(());
         }
         Err(EncodeError(format!(
-            "libx264 refused {} kb/s: the rate is unchanged",
+            "libx264 refused a bitrate of {} kb/s: the bitrate is unchanged",
             own.rc.i_bitrate
         )))
     }

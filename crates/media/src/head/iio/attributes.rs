@@ -33,7 +33,7 @@ pub(super) fn parsed<T: FromStr>(path: &Path, form: &str) -> Result<Option<T>, H
     match text.trim().parse() {
         Ok(value) => Ok(Some(value)),
         Err(_) => Err(HeadPoseError(format!(
-            "{} is not {form}: {:?}; the driver may be too old",
+            "{} does not contain {form}, but {:?}; the driver may be too old",
             path.display(),
             text.chars().take(60).collect::<String>()
         ))),
@@ -47,7 +47,7 @@ pub(super) fn unreadable(path: &Path, cause: &io::Error) -> HeadPoseError {
             "allow access with a udev rule, or start the client as root"
         }
         io::ErrorKind::ResourceBusy => {
-            "another program uses the sensor: stop it (systemctl stop iio-sensor-proxy)"
+            "another program uses the sensor: stop that program (systemctl stop iio-sensor-proxy)"
         }
         _ => "check the sensor and its driver (dmesg)",
     };
@@ -152,7 +152,7 @@ mod tests {
         fs::write(&path, format!("much\nmore{}", "x".repeat(9000))).expect("written");
         let wrong = parsed::<f64>(&path, "a number").unwrap_err().to_string();
         assert!(
-            wrong.contains("is not a number") && !wrong.contains('\n'),
+            wrong.contains("does not contain a number") && !wrong.contains('\n'),
             "{wrong}"
         );
         assert!(wrong.len() < 300, "{wrong}");

@@ -68,8 +68,8 @@ impl Stream {
             Ok(_) => {
                 let enable = enable.display();
                 return Err(format!(
-                    "{enable} is not 0; another program uses the buffer: stop it \
-                     (systemctl stop iio-sensor-proxy)"
+                    "another program uses the buffer ({enable} is not 0): stop that \
+                     program (systemctl stop iio-sensor-proxy)"
                 ));
             }
             Err(cause) => return Err(format!("can't read {}: {cause}", enable.display())),
@@ -210,14 +210,14 @@ fn enable_channels(device: &Path, kinds: &[Kind], changes: &mut Changes) -> Resu
         let (path, index) = attribute("index")?;
         let index = index
             .parse()
-            .map_err(|_| format!("{path} is not a number: {index:?}"))?;
+            .map_err(|_| format!("{path} contains {index:?} instead of a number"))?;
         let (path, text) = attribute("type")?;
         let kind: SampleType = text
             .parse()
-            .map_err(|e| format!("{path} is {text:?}: {e}"))?;
+            .map_err(|e| format!("{path} contains {text:?}: {e}"))?;
         if !kind.is_scalar() {
             return Err(format!(
-                "{path} is {text:?}: each sample of an axis must be a single number"
+                "{path} contains {text:?}: each sample of an axis must be a single number"
             ));
         }
         channels.push((index, channel, kind));

@@ -158,7 +158,7 @@ impl Conversion {
         let scale = number("scale")?.map(|scale| scale.filter(|v| v.is_finite() && *v != 0.0));
         let [Some(x), Some(y), Some(z)] = scale else {
             return Err(HeadPoseError(format!(
-                "{}/{prefix}_scale is missing or is zero; the driver does not support this sensor",
+                "{}/{prefix}_scale is missing or zero: the driver does not support this sensor",
                 device.display()
             )));
         };

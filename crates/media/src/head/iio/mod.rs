@@ -285,7 +285,7 @@ impl Tracker {
                 "the sensor {device} has sent nothing for 2 s: check its cable and its driver (dmesg)"
             ),
             Some(Change::Failed(Symptom::Stuck(value))) => tracing::warn!(
-                "the sensor {device} repeats the value {value:?} and hangs: unload and load its driver"
+                "the sensor {device} hangs and only repeats the value {value:?}: unload and load its driver"
             ),
             Some(Change::Recovered) => tracing::info!("the sensor {device} works again"),
             None => {}
@@ -303,7 +303,7 @@ impl Tracker {
     fn floods(&self, flood: Flood) -> HeadPoseError {
         let device = self.device.display();
         HeadPoseError(format!(
-            "the sensor {device}: {flood}; lower its sampling_frequency"
+            "the sensor {device} sends {flood}; lower its sampling_frequency"
         ))
     }
 }

@@ -50,7 +50,7 @@ impl RawAxes {
             let number = text.and_then(|text| text.trim().parse().ok());
             *value = number.ok_or_else(|| {
                 HeadPoseError(format!(
-                    "{} is not a whole number; check the sensor's driver (dmesg)",
+                    "{} does not contain a whole number; check the sensor's driver (dmesg)",
                     path.display()
                 ))
             })?;

@@ -282,7 +282,7 @@ fn a_device_without_a_buffer_is_polled() {
     tree.write(0, "in_anglvel_x_raw", "many");
     let wrong = head.next(LONG).unwrap_err().to_string();
     assert!(
-        wrong.contains("in_anglvel_x_raw is not a whole number"),
+        wrong.contains("in_anglvel_x_raw does not contain a whole number"),
         "{wrong}"
     );
     fs::remove_file(tree.device(0).join("in_anglvel_x_raw")).expect("removed");
@@ -354,10 +354,10 @@ fn unusable_sensors_are_refused_in_one_line() {
         (
             "in_anglvel_scale",
             "0",
-            "in_anglvel_scale is missing or is zero",
+            "in_anglvel_scale is missing or zero",
         ),
-        ("in_anglvel_scale", "large", "is not a number"),
-        ("in_accel_x_raw", "", "is not a whole number"),
+        ("in_anglvel_scale", "large", "does not contain a number"),
+        ("in_accel_x_raw", "", "does not contain a whole number"),
         (
             "in_mount_matrix",
             "1, 0, 0; 0, 1, 0; 0, 0, -1",

@@ -183,7 +183,7 @@ impl Xtest {
             None => physical.ok_or_else(|| {
                 let name = codes::name(code).unwrap_or("an unnamed key");
                 InputError(format!(
-                    "display {} has no key {} ({name})",
+                    "the keyboard of display {} lacks the key code {} ({name})",
                     self.display, code.0
                 ))
             })?,
@@ -237,7 +237,7 @@ impl Xtest {
         let bound = self.bindings.bind(&self.conn, &self.keyboard.map, held, ch);
         let keycode = bound.map_err(|cause| self.gone(&cause))?.ok_or_else(|| {
             InputError(format!(
-                "display {} has no key code left to type {ch:?}",
+                "display {} has no unused key code to type {ch:?}",
                 self.display
             ))
         })?;

@@ -444,7 +444,7 @@ fn missing_keys_and_dead_servers_are_named() {
         .apply(&key(700, None, true))
         .expect_err("no such key")
         .to_string();
-    assert!(error.contains("has no key 700"), "{error}");
+    assert!(error.contains("lacks the key code 700"), "{error}");
     xvfb.kill();
     let error = sink
         .apply(&key(30, None, true))

@@ -91,7 +91,7 @@ impl Database {
         }
         if wrong > MAX_COMPLAINTS {
             let more = wrong - MAX_COMPLAINTS;
-            complaints.push(format!("{what}: {more} more lines skipped"));
+            complaints.push(format!("{what}: {more} more invalid lines skipped"));
         }
     }
 
@@ -126,7 +126,7 @@ fn parse(line: &str) -> Result<Option<(Guid, Entry)>, String> {
     let number = fields.next().unwrap_or_default();
     let mut guid = hex(number).ok_or_else(|| {
         let shown: String = number.chars().take(40).collect();
-        format!("'{shown}' is not a device: expected 32 hexadecimal digits")
+        format!("'{shown}' is not a device GUID: expected 32 hexadecimal digits")
     })?;
     // These bytes are a checksum of the name. Older databases lack it.
     guid[2..4].fill(0);

@@ -256,7 +256,7 @@ impl PadReader {
         let free = PadId::all().find(|number| !self.plugged.contains_key(number));
         let Some(number) = free else {
             self.warn(format!(
-                "{} is ignored: limit of {} pads reached",
+                "the game pad {} is ignored: the limit of {} pads is reached",
                 pad.identity.name,
                 self.plugged.len()
             ));

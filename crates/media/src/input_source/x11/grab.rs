@@ -162,7 +162,7 @@ impl Grab {
         if !self.keyboard {
             tracing::warn!(
                 ?status,
-                "the keyboard could not be grabbed: the window manager keeps its keys"
+                "the keyboard could not be grabbed: the window manager's shortcuts stay active"
             );
         }
         Ok(true)

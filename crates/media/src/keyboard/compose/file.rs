@@ -31,7 +31,7 @@ pub(super) fn named(file: PathBuf) -> Table {
     let Some(text) = read(&file) else {
         tracing::warn!(
             file = %file.display(),
-            "can't read a compose table: dead keys type their own symbol (install libx11-data)"
+            "can't read a compose table, so dead keys type their own symbol: install libx11-data"
         );
         return Table::default();
     };

@@ -111,7 +111,7 @@ impl std::convert::From<OidcError> for LoginFailure {
     responses(
         (status = 200, body = ProviderRedirect),
         (status = 403, description = "the request comes from another site", body = Problem),
-        (status = 404, description = "there is no provider", body = Problem),
+        (status = 404, description = "no log-in provider is configured", body = Problem),
         (status = 429, description = "too many log-ins; see `Retry-After`", body = Problem),
         (status = 503, description = "the provider does not respond", body = Problem),
     ),

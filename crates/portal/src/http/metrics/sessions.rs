@@ -41,7 +41,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "frames_per_second",
-        "Complete frames displayed per second, minimum of the subscribers.",
+        "Complete frames displayed per second, minimum over the subscribers.",
         |group| {
             group
                 .frames_per_second
@@ -52,7 +52,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "latency_seconds",
-        "Latency from capture to display, maximum of the subscribers.",
+        "Latency from capture to display, maximum over the subscribers.",
         |group| {
             let quantiles = |of: LatencyFigures| {
                 let [p50, p99] = [of.p50, of.p99].map(|span| span.as_secs_f64());
@@ -63,7 +63,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, which is measured between two clocks.",
+        "Maximum error of the latency, because it is measured between two clocks.",
         |group| {
             let bound = group
                 .latency

@@ -213,7 +213,7 @@ impl Shared {
                 Ok(spec) if spec.session == session => spec,
                 Ok(_) => continue,
                 Err(why) => {
-                    warn!(%session, "cannot read the session's folder, and ignores it: {why}");
+                    warn!(%session, "the session is ignored, because its folder cannot be read: {why}");
                     continue;
                 }
             };
@@ -448,7 +448,9 @@ impl Shared {
         let LocalConfig { places, gpus, .. } = self.config;
         match gpus {
             0 => format!("all {places} session slots of this machine are in use"),
-            _ => format!("all {places} session slots or {gpus} GPUs of this machine are in use"),
+            _ => {
+                format!("all {places} session slots or all {gpus} GPUs of this machine are in use")
+            }
         }
     }
 

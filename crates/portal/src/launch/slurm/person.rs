@@ -20,7 +20,7 @@ pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
                 .to_owned(),
         ));
     }
-    let denied = |why: &str| LaunchError::Denied(format!("cluster account {name:?}: {why}"));
+    let denied = |why: &str| LaunchError::Denied(format!("the cluster account {name:?} {why}"));
     match number(name).await {
         None => Err(denied(
             "does not exist; ask the cluster's administrator to create it",

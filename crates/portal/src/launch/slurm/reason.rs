@@ -14,19 +14,25 @@ const WORDS: &[(&str, &str)] = &[
     ("BeginTime", "its start time is in the future"),
     (
         "Cleaning",
-        "the cluster is still cleaning up after its last start",
+        "the cluster is still cleaning up after the job's last start",
     ),
     ("DependencyNeverSatisfied", "it depends on a failed job"),
     ("Dependency", "it depends on an unfinished job"),
     ("FrontEndDown", "the cluster's front end does not respond"),
     ("InactiveLimit", "it was inactive for too long"),
-    ("InvalidAccount", "the cluster does not know its account"),
+    (
+        "InvalidAccount",
+        "the cluster does not know the job's account",
+    ),
     (
         "InvalidQOS",
-        "the cluster does not know its quality of service",
+        "the cluster does not know the job's quality of service",
     ),
-    ("JobHeldAdmin", "the cluster's administrator holds it"),
-    ("JobHeldUser", "its owner holds it"),
+    (
+        "JobHeldAdmin",
+        "the cluster's administrator has put the job on hold",
+    ),
+    ("JobHeldUser", "the job's owner has put it on hold"),
     ("JobLaunchFailure", "its node could not start it"),
     ("Licenses", "no licence is free"),
     ("None", "not yet considered by the scheduler"),
@@ -52,7 +58,7 @@ const WORDS: &[(&str, &str)] = &[
     ("Prolog", "its node is being prepared"),
     (
         "QOSNotAllowed",
-        "its quality of service is not allowed there",
+        "its partition does not allow its quality of service",
     ),
     (
         "ReqNodeNotAvail",

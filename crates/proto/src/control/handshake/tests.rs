@@ -631,7 +631,7 @@ fn versions_are_negotiated_or_refused_with_a_reason() {
     assert_eq!(why, HandshakeError::Version { ours, theirs });
     assert_eq!(
         why.to_string(),
-        "the host uses protocol versions 2 to 3, this program version 1: update the older one"
+        "the host uses protocol versions 2 to 3, and this program uses version 1: update the older program"
     );
 }
 

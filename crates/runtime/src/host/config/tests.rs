@@ -66,20 +66,17 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
         policy.or(config.encodings().err()).unwrap()
     };
     assert!(refused(&|c| c.encoders = vec![EncoderName("vhs")]).contains("x264, jpeg"));
-    assert!(refused(&|c| c.slices = 0).contains("slices: 0 must be 1 to 64"));
+    assert!(refused(&|c| c.slices = 0).contains("slices: must be 1 to 64, not 0"));
     assert!(refused(&|c| c.fps = f64::NAN).contains("fps"));
-    assert!(refused(&|c| c.bitrate = Some(Bitrate(1))).contains("bitrate: 1 must be 100000"));
+    assert!(refused(&|c| c.bitrate = Some(Bitrate(1))).contains("bitrate: must be 100000"));
     assert!(refused(&|c| c.min_bitrate = Some(Bitrate(30_000_000))).contains("min_bitrate"));
-    assert!(
-        refused(&|c| c.refresh_interval = Some(30)).contains("requires recovery by intra refresh")
-    );
+    assert!(refused(&|c| c.refresh_interval = Some(30)).contains("requires recovery ="));
     let both = |names: &[&'static str]| {
         let encoders: Vec<_> = names.iter().map(|name| EncoderName(name)).collect();
         refused(&|c: &mut Config| c.encoders.clone_from(&encoders))
     };
     assert!(
-        both(&["x264", "openh264"])
-            .contains("both encode H.264: no client would ever get openh264")
+        both(&["x264", "openh264"]).contains("both encode H.264, so openh264 would never be used")
     );
     assert!(both(&["jpeg", "jpeg"]).contains("jpeg is listed twice"));
     assert!(both(&[]).contains("expected at least one"));

@@ -292,7 +292,7 @@ impl Drop for Connection {
 /// The tables of libwayland for an interface.
 fn table(interface: &'static Interface) -> Result<&'static wl_interface> {
     let name = interface.name;
-    (interface.c_ptr).with_context(|| format!("the interface {name} is not for libwayland"))
+    (interface.c_ptr).with_context(|| format!("the interface {name} has no table for libwayland"))
 }
 
 /// The letters of a message's signature: one per argument, with `true` if the argument may be null.
@@ -345,7 +345,7 @@ fn encode(
         arguments.len() == letters.len()
             && arguments.iter().zip(&letters).all(fits)
             && creates == arguments.iter().any(|a| matches!(a, Argument::New)),
-        "the Wayland request {name} has different arguments: {signature:?}"
+        "the arguments of the Wayland request {name} do not match its signature {signature:?}"
     );
     let encoded = arguments.iter().map(|argument| match argument {
         Argument::Number(u) => wl_argument { u: *u },

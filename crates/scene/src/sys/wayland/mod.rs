@@ -176,7 +176,8 @@ impl Shell {
         let compositor = globals.bind(&mut connection, WlCompositor::interface(), COMPOSITOR)?;
         let compositor = compositor.with_context(|| lacks("wl_compositor"))?;
         let base = globals.bind(&mut connection, XdgWmBase::interface(), SHELL)?;
-        let base = base.with_context(|| lacks("xdg_wm_base: it shows no windows"))?;
+        let base =
+            base.with_context(|| lacks("xdg_wm_base, without which it cannot show windows"))?;
         let seat = globals.bind(&mut connection, WlSeat::interface(), SEAT)?;
         let new = [Argument::New];
         let interface = WlSurface::interface();

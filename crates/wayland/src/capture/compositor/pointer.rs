@@ -220,13 +220,16 @@ impl Image {
         {
             let format = form.format;
             return Err(CaptureError(format!(
-                "{name}: its pointer of {size} in the pixel format {format:?} can't be read: stream \
-                 without it (--cursor=false)"
+                "{name}: can't read its pointer image of {size} in the pixel format {format:?}: stream \
+                 without the pointer (--cursor=false)"
             )));
         }
         let length = form.stride as usize * size.height as usize;
-        let (memory, file) = SharedMemory::new(length)
-            .map_err(|cause| CaptureError(format!("{name}: no memory for its pointer: {cause}")))?;
+        let (memory, file) = SharedMemory::new(length).map_err(|cause| {
+            CaptureError(format!(
+                "{name}: can't allocate memory for its pointer image: {cause}"
+            ))
+        })?;
         let buffer = compositor.buffer(file.as_fd(), length, form)?;
         Ok(Image {
             form,

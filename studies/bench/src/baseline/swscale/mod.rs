@@ -93,7 +93,7 @@ fn check(picture: &Picture<'_>) -> Result<(), ConvertError> {
     }
     if (picture.format, picture.rows) != (PixelFormat::Bgrx, RowOrder::TopDown) {
         return Err(ConvertError(format!(
-            "libswscale is used here only for BGRX, upper row first, not {:?} {:?}",
+            "libswscale is used here only for BGRX with the top row first, not {:?} {:?}",
             picture.format, picture.rows
         )));
     }

@@ -189,7 +189,9 @@ impl Scaler {
                 .iter()
                 .all(|plane| plane.capacity() >= plane.len() + BEHIND);
         if !fits {
-            return Err(ConvertError("planes too short for libswscale".into()));
+            return Err(ConvertError(
+                "the picture's planes are too short for libswscale".into(),
+            ));
         }
         let number = |n: usize| c_int::try_from(n).unwrap_or(c_int::MAX);
         let null = std::ptr::null_mut();
@@ -212,7 +214,7 @@ impl Scaler {
             )
         };
         if done < 0 {
-            return Err(ConvertError(format!("libswscale failed with {done}")));
+            return Err(ConvertError(format!("libswscale failed with error {done}")));
         }
         Ok(())
     }

@@ -27,7 +27,11 @@ pub(super) fn text(all: &Ablation) -> String {
         all.turns.repetitions, all.turns.seconds
     );
     if let Some(floor) = all.floor_ms {
-        let _ = writeln!(text, "floor    {:.2} ms, part of every figure", floor.p50);
+        let _ = writeln!(
+            text,
+            "floor    {:.2} ms, included in every figure",
+            floor.p50
+        );
     }
     if all.is_loud() {
         let _ = writeln!(

@@ -50,32 +50,32 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "screen",
-        what: "openuvr host captures the display, by damage",
+        what: "openuvr host captures the display when it changes",
         how: StreamMode::Streamed(Source::Screen),
     },
     CaptureMethod {
         name: "session",
-        what: "openuvr host captures a headless sway at 60 Hz with a Wayland scene",
+        what: "openuvr host captures a headless sway at 60 Hz, in which a Wayland scene runs",
         how: StreamMode::Streamed(Source::Session { refresh: 60 }),
     },
     CaptureMethod {
         name: "session-240",
-        what: "openuvr host captures a headless sway at 240 Hz, where frames hardly wait for sway",
+        what: "the same with sway at 240 Hz, so that frames hardly wait for sway",
         how: StreamMode::Streamed(Source::Session { refresh: 240 }),
     },
     CaptureMethod {
         name: "virtual-xvfb",
-        what: "openuvr host --virtual-with xvfb starts display and scene",
+        what: "openuvr host --virtual-with xvfb starts the display and the scene",
         how: StreamMode::Streamed(Source::Virtual("xvfb")),
     },
     CaptureMethod {
         name: "virtual-wayland",
-        what: "openuvr host --virtual-with wayland: a Wayland scene",
+        what: "openuvr host --virtual-with wayland starts the display and a Wayland scene",
         how: StreamMode::Streamed(Source::Virtual("wayland")),
     },
     CaptureMethod {
         name: "hook",
-        what: "openuvr run: the host is in the scene's process, at its swap",
+        what: "openuvr run: the host runs in the scene's process and captures at each buffer swap",
         how: StreamMode::Streamed(Source::Hook),
     },
     CaptureMethod {
@@ -90,12 +90,12 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "client-x11",
-        what: "like screen, but the client is in the Xwayland of a sway on its display",
+        what: "like screen, but the client's display shows a sway, and the client's window is in its Xwayland",
         how: StreamMode::Shown(ClientWindow::X11),
     },
     CaptureMethod {
         name: "client-wayland",
-        what: "like screen, but the client is in a Wayland window of a sway on its display",
+        what: "like screen, but the client's display shows a sway, and the client has a Wayland window in it",
         how: StreamMode::Shown(ClientWindow::Wayland),
     },
 ];

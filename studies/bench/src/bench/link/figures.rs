@@ -51,8 +51,8 @@ impl Figures {
     pub(super) fn doubt(&self) -> Option<&'static str> {
         let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
         match self.other_cores > QUIET {
-            true => Some("not quiet"),
-            false => late.then_some("the link was late"),
+            true => Some("the machine was busy"),
+            false => late.then_some("the emulated link was late"),
         }
     }
 }

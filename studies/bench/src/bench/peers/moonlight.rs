@@ -11,7 +11,7 @@ pub(super) const NAME: &str = "openuvr-moonlight";
 
 /// Its description.
 pub(super) const WHAT: &str =
-    "openuvr host, a client with Moonlight's protocol code, decoded by FFmpeg, shown by GStreamer";
+    "openuvr host; a client with Moonlight's protocol code, FFmpeg's decoder, GStreamer's window";
 
 /// The client's package on PyPI, with its version.
 const PACKAGE: &str = "moonlight-python==0.3.0 (PyPI; OPENUVR_MOONLIGHT_PYTHON names its Python)";

@@ -28,7 +28,7 @@ pub(in crate::bench) fn versions(peer: &Peer) -> Vec<String> {
     });
     programs
         .map(|(name, word)| {
-            version(name, word).unwrap_or_else(|| format!("{name} of unknown version"))
+            version(name, word).unwrap_or_else(|| format!("{name}, unknown version"))
         })
         .collect()
 }

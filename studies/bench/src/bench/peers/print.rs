@@ -12,7 +12,7 @@ use crate::bench::case::Compared;
 pub(super) fn print(found: &Output) {
     let rows = &found.report.ways;
     found.report.head.print("peers", "");
-    heads("the loopback device between them");
+    heads("over the loopback device");
     for row in rows {
         match (&row.skipped, &row.failed, &row.direct) {
             (Some(what), ..) => print_wrapped(row.name, &format!("skipped: {what}")),
@@ -22,7 +22,7 @@ pub(super) fn print(found: &Output) {
         }
     }
     if rows.iter().any(|row| row.loss.is_some()) {
-        heads("1 % loss, 2 ms each way");
+        heads("over a link with 1 % loss and 2 ms of delay each way");
         for row in rows {
             if let Some(figures) = &row.loss {
                 line(row, figures);
@@ -32,16 +32,16 @@ pub(super) fn print(found: &Output) {
             .iter()
             .filter_map(|row| row.loss.as_ref()?.link_late_ms);
         if let Some(late) = late.reduce(f64::max) {
-            println!("p99 of the link's own lateness: {late:.2} ms at most");
+            println!("p99 of the emulated link's own lateness: {late:.2} ms at most");
         }
     }
     if let Some(own) = Summary::of(&found.own_reaction_ms) {
         println!(
-            "\nkey: a press to its effect, p50; on the scene's own display it takes {:.1} ms",
+            "\nkey: p50 from a key press to its effect; on the scene's own display {:.1} ms",
             own.p50
         );
     }
-    println!("intact: of the pictures compared, those of {INTACT_DB} dB or more");
+    println!("intact: share of the compared pictures that have a PSNR of {INTACT_DB} dB or more");
     for row in rows {
         for figures in [&row.direct, &row.loss].into_iter().flatten() {
             not_intact(row.name, figures);
@@ -111,7 +111,7 @@ fn line(row: &Row, figures: &Figures) {
 /// Prints how long each step of a frame takes, if this is known.
 fn steps(name: &str, figures: &Figures) {
     if !figures.steps.is_empty() {
-        println!("\n{name}: by step, medians of the runs, ms");
+        println!("\n{name}: duration of each step, medians of the runs, ms");
     }
     for step in &figures.steps {
         println!(

@@ -108,7 +108,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
     },
     Peer {
         name: "webrtc",
-        what: "GStreamer's webrtcbin: the stream over WebRTC, with losses repaired; polls at the display's rate",
+        what: "GStreamer's webrtcbin: x264enc, WebRTC with retransmission, avdec_h264; polls at the display's rate",
         needs: &[
             program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
             program("python3", PYTHON, "--version"),
@@ -164,7 +164,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
     },
     Peer {
         name: "tigervnc",
-        what: "TigerVNC, server and viewer: JPEG over TCP, no bitrate to set",
+        what: "TigerVNC server and viewer: JPEG over TCP, without a bitrate setting",
         needs: &[
             program("tigervnc-scraping-server", "X0tigervnc", "--version"),
             program("tigervnc-viewer", "vncviewer", "--version"),

@@ -28,14 +28,14 @@ const PEER: &str = "gstreamer";
 pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: PAGE,
-        what: "openuvr host, its page in Chromium's window",
+        what: "openuvr host; the host's page in a window of Chromium",
         shows: WindowContent::Page { less: 0 },
         arguments: "",
         by_name: false,
     },
     Window {
         name: "openuvr-scaled",
-        what: "openuvr host, its page displayed 8 pixels smaller, so that the browser scales it",
+        what: "openuvr host; the host's page displayed 8 pixels smaller, so that the browser scales the video",
         shows: WindowContent::Page { less: 8 },
         arguments: "",
         by_name: true,

@@ -368,7 +368,7 @@ impl Table {
         vec![
             figure("bit rate", "bit rate, Mb/s", |t| t.mbps),
             figure("packet rate", "packets per second", |t| t.rate),
-            figure("payload", "payload of a packet, bytes", |t| t.payload),
+            figure("payload", "payload per packet, bytes", |t| t.payload),
         ]
     }
 }

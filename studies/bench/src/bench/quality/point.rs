@@ -269,14 +269,14 @@ fn watch(
 fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     if shots.is_empty() {
         bail!(
-            "the client's picture did not change in the measured {} s",
+            "the picture on the client's display did not change within the measured {} s",
             setup.seconds
         );
     }
     let mut point = Point::default();
     let Some(rows) = Numbered::new(setup.fps, shots, rows) else {
         bail!(
-            "no bar code could be read on the client's display, of {} pictures",
+            "no bar code could be read in any of the {} pictures on the client's display",
             shots.len()
         );
     };
@@ -414,12 +414,12 @@ mod tests {
             more_host: Vec::new(),
         };
         let words = |shots: &[Shot]| judge(&setup, shots, &[]).unwrap_err().to_string();
-        assert!(words(&[]).contains("did not change in the measured 2 s"));
+        assert!(words(&[]).contains("did not change within the measured 2 s"));
         let shot = Shot {
             at: Instant(0),
             stamp: None,
             luma: Luma::of(&[0; 64 * 48 * 4], setup.size, 8),
         };
-        assert!(words(&[shot]).contains("of 1 pictures"));
+        assert!(words(&[shot]).contains("of the 1 pictures"));
     }
 }

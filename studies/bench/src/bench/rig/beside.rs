@@ -190,7 +190,7 @@ fn player(url: &str, folder: &Path) -> Result<Child> {
     while frames_of(&progress) == 0 {
         player.check()?;
         if clock::now() > until {
-            bail!("the video player got no frame{}", player.last_words());
+            bail!("the video player received no frame{}", player.last_words());
         }
         clock::sleep_until(clock::now() + Duration::from_millis(20));
     }

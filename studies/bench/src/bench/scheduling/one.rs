@@ -147,11 +147,11 @@ pub(super) fn cell(
         (Condition::OneCore(_), [first, ..]) => [Some(*first); 2],
         (Condition::Spinning, _) if pace.period() <= SPIN => {
             return Ok(Err(
-                "the receiver would spin all the time at this rate".into()
+                "at this rate, the receiver would spin all the time".into()
             ));
         }
         (Condition::Spinning, [first, .., last]) => [Some(*first), Some(*last)],
-        (Condition::Spinning, _) => return Ok(Err("two cores are needed".into())),
+        (Condition::Spinning, _) => return Ok(Err("spinning needs two cores".into())),
         _ => [None, None],
     };
     let count = (pace.rate * pace.seconds).ceil() as u32;

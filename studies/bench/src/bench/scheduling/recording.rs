@@ -41,7 +41,7 @@ pub(super) fn cost() -> Result<Cost> {
         WakeupSite::sent,
     );
     let lost = recording.finish().context("can't write the recording")?;
-    anyhow::ensure!(lost == 0, "{lost} of the samples were lost");
+    anyhow::ensure!(lost == 0, "the recording lost {lost} samples");
     Ok(Cost {
         off,
         sent,

@@ -170,7 +170,7 @@ impl LinkRow {
 fn line(what: &str, measured: Option<f64>, target: f64, unit: &str, loud: bool) -> String {
     let judged = match measured {
         None => "not measured",
-        Some(_) if loud => "not judged: not quiet",
+        Some(_) if loud => "not judged: the machine was busy",
         Some(measured) if measured.abs() <= target => "met",
         Some(_) => "MISSED",
     };
@@ -228,9 +228,9 @@ impl Report {
             }
         };
         all("click, host's sink to client's", row.sound_ms);
-        all("minus the flash's latency", row.offset_ms);
+        all("click's latency minus the flash's", row.offset_ms);
         all("from drawing the flash to the click", row.made_ms);
-        all("reported by the client, each second", row.reported_ms);
+        all("client-reported latency, each second", row.reported_ms);
         if let Some(delay) = &row.delay_ms {
             println!("{:<36} {:.1} ms", "target buffer", delay.median);
         }
@@ -243,7 +243,7 @@ impl Report {
         for link in &self.links {
             println!("\n{}", link.name);
             all("click, host's sink to client's", link.sound_ms);
-            all("minus the flash's latency", link.offset_ms);
+            all("click's latency minus the flash's", link.offset_ms);
             if let (Some(delay), Some(concealed), Some(longest)) =
                 (link.delay_ms, link.concealed, link.longest_ms)
             {

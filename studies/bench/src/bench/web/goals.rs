@@ -48,7 +48,7 @@ impl Default for Goals {
 /// One verdict per target of the measured parts.
 pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
     let goals = &found.goals;
-    let loud = (found.head.other_cores > QUIET).then_some("not quiet");
+    let loud = (found.head.other_cores > QUIET).then_some("the machine was busy");
     let median = |range: &Option<Range>| range.as_ref().map(|range| range.median);
     let mut all = Vec::new();
     let browser = |name| found.browsers.iter().find(|browser| browser.name == name);

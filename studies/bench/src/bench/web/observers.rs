@@ -60,7 +60,7 @@ const CASES: [(&str, &str, ObserverMix); 5] = [
     ),
     (
         "stalled",
-        "a stopped video player that does not read",
+        "a stopped video player that reads nothing",
         ObserverMix {
             browser: false,
             moonlight: false,

@@ -23,7 +23,7 @@ static TAKER: Need = program("ffmpeg", "ffmpeg", "-version");
 static PLAYERS: [Peer; 2] = [
     Peer {
         name: "ffplay",
-        what: "ffplay, RTP over UDP, shown at the pace of its own clock",
+        what: "ffplay: RTP over UDP, pictures shown at the pace of ffplay's own clock",
         needs: &[program("ffmpeg", "ffplay", "-version")],
         sender: "",
         receiver: "SDL_VIDEODRIVER=x11 SDL_RENDER_DRIVER=software DISPLAY={far} ffplay -loglevel error \
@@ -34,7 +34,7 @@ static PLAYERS: [Peer; 2] = [
     },
     Peer {
         name: "gstreamer",
-        what: "GStreamer: rtspsrc latency=0, avdec_h264, no clock at the window",
+        what: "GStreamer: rtspsrc latency=0, avdec_h264, a window that shows pictures without a clock",
         needs: &[
             program("gstreamer1.0-tools", "gst-launch-1.0", "--version"),
             element("gstreamer1.0-plugins-base", "videoconvert"),

@@ -13,7 +13,7 @@ pub(super) fn print(found: &Output) {
     );
     if !found.browsers.is_empty() {
         println!(
-            "\ndrawn, decoded, composed, handed (to the compositor) and complete: frames a second\n\
+            "\ndrawn, decoded, composed, handed (to the compositor) and complete are in frames per second\n\
              {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
             "browser",
             "p50 ms (range)",
@@ -112,12 +112,12 @@ fn one(browser: &Browser) {
         let name = format!("{} -> {}{}", step.from, step.to, step.bound());
         all(&name, Some(step.ms));
     }
-    all("key: made -> the page has it", browser.page_ms);
-    all("key: the page -> the application", browser.input_ms);
+    all("key: press -> the page", browser.page_ms);
+    all("key: page -> the application", browser.input_ms);
     if browser.presses_lost > 0 {
         println!(
             "{:<36} {}",
-            "presses that did not arrive", browser.presses_lost
+            "key presses that did not arrive", browser.presses_lost
         );
     }
     all("click, host's sink to browser's", browser.sound_ms);
@@ -127,7 +127,7 @@ fn one(browser: &Browser) {
     }
     for (run, counted) in browser.statistics.iter().enumerate() {
         println!(
-            "run {}, the browser counts: {} decoded, {} dropped, {} freezes; {} key frames asked for",
+            "run {}, counted by the browser: {} decoded, {} dropped, {} freezes; {} key frames requested",
             run + 1,
             counted.decoded,
             counted.dropped,
@@ -146,7 +146,7 @@ fn one(browser: &Browser) {
             // The sample rate is 48 kHz, so a millisecond has 48 sample frames.
             let made_up = counted.concealed as f64 / 48.0;
             println!(
-                "  {made_up:.0} ms of sound concealed, in {} gaps",
+                "  {made_up:.0} ms of sound concealed in {} gaps",
                 counted.concealments
             );
         }
@@ -160,7 +160,7 @@ fn one(browser: &Browser) {
     if let Some(late) = browser.link_late_ms {
         println!(
             "{:<36} {late:.2} ms at most",
-            "p99 of the link's own lateness"
+            "p99 of the emulated link's lateness"
         );
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn run(args: &AnalyseArgs) -> Result<ExitCode> {
         if analysis.missing + analysis.backwards > 0 {
             whole = false;
             eprintln!(
-                "{file} is incomplete: {} samples are missing, the clock ran backwards in {}",
+                "{file} is incomplete: {} samples are missing, and the clock ran backwards in {} samples",
                 analysis.missing, analysis.backwards
             );
         }

@@ -46,7 +46,7 @@ impl Conditions {
             text.trim().parse().ok()
         };
         let (floor, floor_policy) =
-            floor(lasting, scratch).context("can't measure the timer's floor")?;
+            floor(lasting, scratch).context("can't measure the machine's wake-up latency")?;
         let kernel = read_to_string("/proc/sys/kernel/version").unwrap_or_default();
         let patched = read_to_string("/sys/kernel/realtime").unwrap_or_default();
         Ok(Conditions {
@@ -63,7 +63,7 @@ impl Conditions {
     pub(super) fn words(&self) -> String {
         let throttled = match (self.throttled_to_us, self.throttling_period_us) {
             (Some(-1), _) => "not throttled".to_owned(),
-            (Some(of), Some(period)) => format!("throttled to {of} of {period} µs"),
+            (Some(of), Some(period)) => format!("throttled to {of} µs in each {period} µs"),
             _ => "throttling unknown".to_owned(),
         };
         let micros = |nanos: f64| format!("{:.0}", nanos / 1e3);

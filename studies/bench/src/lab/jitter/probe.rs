@@ -231,7 +231,7 @@ impl Probes {
         }
         if let Err(error) = schedule(child.id(), policy) {
             return Ok(ProbeRun::Refused(format!(
-                "{} was refused ({error}): run as root, or allow CAP_SYS_NICE",
+                "the system refused the scheduling policy {} ({error}): run as root, or allow CAP_SYS_NICE",
                 policy.name().to_uppercase()
             )));
         }
@@ -242,7 +242,7 @@ impl Probes {
         };
         let mut stdin = child
             .stdin()
-            .ok_or_else(|| anyhow!("the probe has no input"))?;
+            .ok_or_else(|| anyhow!("the probe's standard input is not a pipe"))?;
         // If the probe has died, the code below detects it.
         let _ = stdin.write_all(b"go\n");
         let until = clock::now() + limit;
@@ -293,7 +293,9 @@ impl Probes {
             let program = self.folder.join(name);
             match program.is_file() {
                 true => Ok((Command::new(program), None)),
-                false => Err(format!("install {package}, then ./dev lab builds {name}")),
+                false => Err(format!(
+                    "{name} is not built: install {package}, then run ./dev lab"
+                )),
             }
         };
         let class = match cell.runtime {
@@ -307,7 +309,7 @@ impl Probes {
         let classes = self.folder.join("java");
         if !classes.join(format!("{class}.class")).is_file() {
             return Err(format!(
-                "install default-jdk-headless and maven, then ./dev lab builds {class}"
+                "{class} is not built: install default-jdk-headless and maven, then run ./dev lab"
             ));
         }
         let collector = cell.collector.unwrap_or(Collector::G1);
@@ -358,7 +360,10 @@ impl Probes {
         });
         let found = found.ok_or_else(|| {
             let name = collector.name();
-            format!("no installed JVM has {name}: ./dev lab fetches one, or install a JDK with it")
+            format!(
+                "no installed JVM has the collector {name}: run ./dev lab, which fetches one, or install a JDK that \
+                 has {name}"
+            )
         });
         self.jvms.insert(collector, found.clone());
         found
@@ -405,7 +410,7 @@ fn fault(analysis: &Analysis) -> Option<String> {
 fn lines(child: &mut Child) -> Result<Receiver<String>> {
     let output = child
         .stdout()
-        .ok_or_else(|| anyhow!("the probe has no output"))?;
+        .ok_or_else(|| anyhow!("the probe's standard output is not a pipe"))?;
     let (sender, lines) = sync_channel(16);
     std::thread::Builder::new()
         .name("probe-lines".into())

@@ -44,7 +44,7 @@ impl Store {
             };
             let measured = serde_json::from_slice(&bytes).with_context(|| {
                 format!(
-                    "{} is not a cell of this version; delete it",
+                    "{} is not a cell of this version (delete the file)",
                     path.display()
                 )
             })?;

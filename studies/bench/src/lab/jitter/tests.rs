@@ -179,7 +179,7 @@ fn a_study_continues_where_it_stopped() {
     assert!(
         scratch
             .read("jitter.json")
-            .contains("1 cells are left: --continue")
+            .contains("1 cells are not measured yet: --continue")
     );
     assert!(is(on(&[]).unwrap(), 0));
     assert_eq!((runs("one"), runs("two")), (1, 1), "only the missing cell");

@@ -51,20 +51,20 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
 }
 
 const SEALED: &str = "OpenUVR encrypts the frame number of a datagram and its kind (video, FEC, retransmission): frames, \
-                      assembly and retransmissions need keys. In clear are session, plane, number (losses, \
-                      reordering) and send timestamp (jitter). A batch is a frame or a slice.";
+                      assembly and retransmissions can be analysed only with keys. In clear are session, plane, \
+                      number (losses, reordering) and send timestamp (jitter). A batch is a frame or a slice.";
 
 fn described(capture: &Capture) -> String {
     let account = &capture.analysis.account;
     let place = capture
         .end
-        .map_or("at an unknown end (--end)".to_owned(), |end| {
+        .map_or("at an unknown end (name it with --end)".to_owned(), |end| {
             format!("at the {}", end.name())
         });
     let by = account.application.as_ref();
     let by = by.map_or(String::new(), |name| format!(", written by {name}"));
     format!(
-        "{}, captured {place}{by}: {} datagrams in {:.1} s; the server is {}, which sent most",
+        "{}, captured {place}{by}: {} datagrams in {:.1} s; the server is {}, which sent the most bytes",
         capture.path.display(),
         account.datagrams,
         capture.analysis.seconds(),
@@ -83,8 +83,8 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     };
     note(
         account.joined,
-        "packets were several datagrams joined by segmentation or receive offload (GSO, GRO); they \
-         were cut apart by their headers, and the datagrams of a packet have the packet's time",
+        "packets consisted of several datagrams, joined by segmentation or receive offload (GSO, GRO); they \
+         were split by their headers, and each datagram has its packet's time",
     );
     note(
         account.joined_datagrams,
@@ -92,11 +92,11 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     );
     note(
         account.joined_unseen,
-        "joined datagrams were cut by the stream's usual size: too little of each packet was captured",
+        "joined datagrams were split at the stream's usual size, because too little of each packet was captured",
     );
     note(
         account.joined_uncut,
-        "large packets look joined and could not be cut: each counts as one datagram",
+        "large packets look joined but could not be split: each counts as one datagram",
     );
     note(account.tcp, "packets are TCP and were left out");
     note(
@@ -105,22 +105,22 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     );
     note(
         account.others,
-        "packets are something else and were left out",
+        "packets are neither UDP nor TCP and were left out",
     );
     note(
         account.cut,
-        "packets have no whole headers: too little of each was captured",
+        "packets have incomplete headers, because too little of each was captured",
     );
     note(
         account.out_of_order,
-        "packets have an earlier time than the previous packet: gaps there count as 0",
+        "packets have an earlier time than the packet before: such an interval counts as 0",
     );
     note(
         analysis.beyond,
-        "datagrams are of streams beyond the first 128, which have no rows",
+        "datagrams belong to streams after the first 128: these streams have no rows",
     );
     if let Some(error) = &analysis.ended {
-        notes.push(format!("NOT ALL OF IT: {error}"));
+        notes.push(format!("INCOMPLETE: {error}"));
     }
     notes
 }
@@ -189,9 +189,9 @@ const DIRECTION_HEADS: [&str; 6] = [
     "way",
     "packets",
     "Mb/s",
-    "ms to the next, mean",
+    "mean ms to next packet",
     "at once, %",
-    "packets at once, mean",
+    "mean packets at once",
 ];
 
 fn directions(analysis: &Analysis) -> Rows {
@@ -223,33 +223,28 @@ fn video_rows(found: &StreamFound, video: &Video) -> Rows {
         spread("packet size", "bytes", &found.stream.sizes, 1.0),
         spread("packet to packet", "ms", &found.stream.gaps, MS),
         spread("batch to batch", "ms", &video.batch_interval_ns, MS),
-        spread("packets of a batch", "", &video.batch_packets, 1.0),
-        spread("bytes of a batch", "kB", &video.batch_bytes, 1e3),
-        spread("a batch lasts", "ms", &video.batch_lasted_ns, MS),
+        spread("packets per batch", "", &video.batch_packets, 1.0),
+        spread("batch size", "kB", &video.batch_bytes, 1e3),
+        spread("batch duration", "ms", &video.batch_lasted_ns, MS),
     ];
     if let Some(frames) = &video.frames {
         rows.extend([
             spread("frame to frame", "ms", &frames.interval_ns, MS),
-            spread("bytes of a frame", "kB", &frames.bytes, 1e3),
-            spread("packets of a frame", "", &frames.packets, 1.0),
-            spread("batches of a frame", "", &frames.batches, 1.0),
-            spread(
-                "assembly: first to last packet",
-                "ms",
-                &frames.assembly_ns,
-                MS,
-            ),
+            spread("frame size", "kB", &frames.bytes, 1e3),
+            spread("packets per frame", "", &frames.packets, 1.0),
+            spread("batches per frame", "", &frames.batches, 1.0),
+            spread("frame: first to last packet", "ms", &frames.assembly_ns, MS),
         ]);
     }
     rows.push(spread(
-        "jitter, each packet (RFC 3550)",
+        "jitter, per packet (RFC 3550)",
         "ms",
         &video.jitter_ns,
         MS,
     ));
     if video.frames.is_some() {
         rows.push(spread(
-            "jitter, once a frame (libwebrtc)",
+            "jitter, per frame (libwebrtc)",
             "ms",
             &video.frame_jitter_ns,
             MS,
@@ -266,24 +261,24 @@ fn video_rows(found: &StreamFound, video: &Video) -> Rows {
         rows.push(row);
     };
     one(
-        "a batch ends after a pause of",
+        "pause that ends a batch",
         "ms",
         Some(video.pause_ns as f64 / MS),
     );
     one(
-        "usual interval of batches",
+        "usual interval between batches",
         "ms",
         video.usual_interval().map(|ns| ns / MS),
     );
     one(
-        "of these intervals, idle",
+        "batch intervals without a batch",
         "%",
         video.idle().map(|(_, share)| share * 100.0),
     );
     if let Some(frames) = &video.frames {
         one("complete frames", "", Some(frames.complete as f64));
         one(
-            "frames with packets missing",
+            "frames with missing packets",
             "",
             Some(frames.broken as f64),
         );
@@ -303,20 +298,20 @@ fn spread(what: &str, unit: &str, of: &Distribution, scale: f64) -> Vec<String> 
 pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()> {
     let mut said = match joined.offset_ns {
         Some(offset) => format!(
-            "The client's clock is {:.6} s ahead of the server's and {:+.2} millionths faster; both are \
-             taken out. The offset is right if the fastest packets of both directions are equally fast, \
+            "The client's clock is {:.6} s ahead of the server's and runs {:+.2} ppm faster; both are \
+             corrected. The offset is right if the fastest packets of both directions are equally fast, \
              which can't be known; the round trip does not depend on it.",
             offset / 1e9,
             joined.drift_ppm
         ),
         None => format!(
-            "The client's clock is {:+.2} millionths faster, which is taken out. There are packets of only one direction, \
-             so the offset can't be known: delays are counted from the fastest packet's.",
+            "The client's clock runs {:+.2} ppm faster, which is corrected. There are packets of only one direction, \
+             so the offset can't be known: delays are relative to that of the fastest packet.",
             joined.drift_ppm
         ),
     };
     if joined.swapped {
-        said += " The captures were exchanged, because packets would have arrived before they were sent: name the \
+        said += " The two captures were swapped, because packets would have arrived before they were sent: name the \
                  server's capture first.";
     }
     if joined.one_of > 1 {
@@ -329,7 +324,7 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
         spread("video down", "ms", &joined.down.video_delay_ns, MS),
         spread("packets up", "ms", &joined.up.delay_ns, MS),
         spread(
-            "frames: first sent to last there",
+            "frames: first sent to last arrived",
             "ms",
             &joined.frame_ns,
             MS,

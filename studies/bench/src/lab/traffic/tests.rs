@@ -122,7 +122,7 @@ fn invalid_options_fail_before_anything_is_written() {
     let notes = text.path("notes");
     for (options, says) in [
         (&["/nowhere/at/all"][..], "/nowhere/at/all"),
-        (&[&notes], "neither a pcap nor a pcapng"),
+        (&[&notes], "neither pcap nor pcapng"),
         (
             &[&notes, &notes, "--end", "client"],
             "--end is for a single capture",

@@ -29,7 +29,9 @@ pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
     });
     let table = match table {
         Ok(table) => table,
-        Err(Unfinished::Interrupted) => bail!("interrupted: the study needs all cases"),
+        Err(Unfinished::Interrupted) => {
+            bail!("interrupted: there are no results, because the study needs all cases")
+        }
         Err(error) => bail!(error),
     };
     print(&table);
@@ -45,7 +47,7 @@ const HEADS: [&str; 7] = ["place", "what", "paper", "ours", "unit", "error", "ve
 
 /// The caption of the second table.
 const CONTRADICTIONS: &str = "Contradictions in the paper, with our model's result for each \
-                              reading; nothing was fitted to these";
+                              reading; the model was not fitted to them";
 
 fn print(table: &Table) {
     println!(

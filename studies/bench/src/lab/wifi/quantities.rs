@@ -52,7 +52,7 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "packet_from_queue_ms",
-        words: "packet delay from the access point's queue, ms",
+        words: "packet delay from its arrival in the access point's queue, ms",
         of: |s| mean(s.packets_from_queue),
     },
     Quantity {
@@ -67,7 +67,7 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "assembly_ms",
-        words: "first to last packet of a frame at the station, ms",
+        words: "from a frame's first packet to its last at the station, ms",
         of: |s| mean(s.assembly),
     },
     Quantity {
@@ -82,12 +82,12 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "ampdu_attempted",
-        words: "packets in an A-MPDU",
+        words: "packets sent per A-MPDU",
         of: |s| mean(s.attempted),
     },
     Quantity {
         name: "ampdu_delivered",
-        words: "delivered packets of an A-MPDU",
+        words: "packets delivered per A-MPDU",
         of: |s| mean(s.delivered),
     },
     Quantity {
@@ -112,7 +112,7 @@ pub(super) const ALL: [Quantity; 20] = [
     },
     Quantity {
         name: "found_waiting",
-        words: "packets queued at a packet's arrival",
+        words: "packets that an arriving packet finds queued",
         of: |s| s.found,
     },
     Quantity {

@@ -87,11 +87,13 @@ fn describe(recording: &Recording) -> String {
         frames => format!("; {frames} video frames"),
     };
     if *skipped > 0 {
-        text += &format!("; {skipped} packets skipped: not UDP between server and stations");
+        text += &format!(
+            "; {skipped} packets skipped, which are not UDP between the server and a station"
+        );
     }
     if *merged > 0 {
         text += &format!(
-            "; {merged} exceeded Ethernet's size (segmentation offload) and were segmented"
+            "; {merged} packets exceeded Ethernet's maximum size (segmentation offload) and were segmented"
         );
     }
     text

@@ -51,7 +51,7 @@ pub(super) fn run(
         .collect::<Result<_>>()?;
     ensure!(
         varied.len() <= 2,
-        "--vary can be used at most twice: once for the axis, once for the lines"
+        "--vary can be used at most twice: once for the axis of the plots, and once for their lines"
     );
     // Parse all values first, so that a wrong last value does not end the sweep in the middle.
     let cases = cases(words, &varied)?;
@@ -90,7 +90,7 @@ pub(super) fn run(
     folder.finish()?;
     ensure!(
         !interrupted,
-        "interrupted: {done} of {} cases are in {}",
+        "interrupted: the results of {done} of {} cases are in {}",
         cases.len(),
         out.display()
     );
@@ -106,7 +106,7 @@ impl Varied {
         let values: Vec<String> = values.split(separator).map(str::to_owned).collect();
         ensure!(
             values.iter().all(|value| !value.is_empty()),
-            "--vary {text}: a value is empty"
+            "--vary {text}: each value must have at least one character"
         );
         Ok(Varied {
             name: name.to_owned(),

@@ -161,7 +161,7 @@ fn invalid_options_fail_before_anything_is_written() {
         (&["--replay", "/nowhere/at/all"], "/nowhere/at/all"),
         (&["--paper", "mcs=9"], "cannot be used with"),
         (&["--topology", "--paper"], "cannot be used with"),
-        (&["--topology", "hops=1"], "set hops themselves"),
+        (&["--topology", "hops=1"], "sets hops itself"),
     ] {
         let folder = Scratch::new();
         let message = format!("{:#}", study(&folder, options).unwrap_err());

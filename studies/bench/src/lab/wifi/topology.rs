@@ -40,7 +40,9 @@ pub(super) fn run(settings: &RunSettings, words: &str, out: &Path) -> Result<Exi
     );
     let table = match table {
         Ok(table) => table,
-        Err(Unfinished::Interrupted) => bail!("interrupted: the comparison needs all cases"),
+        Err(Unfinished::Interrupted) => {
+            bail!("interrupted: there are no results, because the comparison needs all cases")
+        }
         Err(error) => bail!(error),
     };
     let (cases, rows) = (cases(&table), rows(&table));

@@ -64,8 +64,8 @@ impl PrivateContext {
         // SAFETY: by the caller's contract.
         unsafe {
             let maker = Maker::new(loader, sharing);
-            let maker = maker
-                .ok_or_else(|| none("the application's display may be used by one thread only"))?;
+            let maker =
+                maker.ok_or_else(|| none("no other thread can use the application's display"))?;
             let before = maker.current();
             let theirs = before.context == native.context;
             if !theirs && !maker.make_current(&Current::of(native)) {

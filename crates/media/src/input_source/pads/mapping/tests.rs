@@ -149,12 +149,12 @@ fn invalid_lines_are_named_and_skipped() {
     assert_eq!(
         complaints,
         [
-            "pads.txt, line 3 skipped: 'nonsense' is not a device: expected 32 hexadecimal digits",
+            "pads.txt, line 3 skipped: 'nonsense' is not a device GUID: expected 32 hexadecimal digits",
             "pads.txt, line 6 skipped: the name is missing",
             "pads.txt, line 7 skipped: 'a=b0' is not of the form control:source",
             "pads.txt, line 8 skipped: 'q7' is not a button, axis or hat such as b0, a0 or h0.1",
             "pads.txt, line 9 skipped: 'h0.3' is not a button, axis or hat such as b0, a0 or h0.1",
-            "pads.txt: 3 more lines skipped",
+            "pads.txt: 3 more invalid lines skipped",
         ]
     );
 }

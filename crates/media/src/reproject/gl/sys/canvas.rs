@@ -125,7 +125,7 @@ impl Canvas {
         if size.width.max(size.height) > self.largest {
             let largest = self.largest;
             return Err(format!(
-                "{} does not support pictures of {size}, only up to {largest}",
+                "{} supports at most {largest} pixels a side, and the picture is {size}",
                 self.renderer
             ));
         }
