@@ -187,6 +187,6 @@ mod tests {
         assert!(why(None, "").contains("no wireless interface"));
         assert!(why(Some("wlan9"), "").starts_with("wlan9 is not a wireless interface"));
         let used = "phy#0\n\tInterface wlan9\n\t\tssid a\n\t\ttype managed\n";
-        assert!(why(None, used).contains("in use"));
+        assert!(why(None, used).contains("no wireless interface is free"));
     }
 }

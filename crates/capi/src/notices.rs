@@ -44,7 +44,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
             format!("video transport to a client: {}", transport.name()),
         ),
         Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
-        Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture size is now {size}")),
+        Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size}")),
         Notice::ControlEvent { event, .. } => (OPENUVR_LOG_DEBUG, event.to_string()),
         Notice::EncoderOpened {
             rendition,

@@ -99,9 +99,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++)
         check(openuvr_wants(host) == 1, "it stays needed until a picture is submitted");
     check(openuvr_frame_ready(host) == OPENUVR_ERROR_FAILED, "the buffer does not exist");
-    expect(host, openuvr_wants, 0, "no MUD watches");
-    expect(host, openuvr_frame_ready, 0, "no MUD watches");
-    check(count_lines(host, "no MUD watches") == 1, "the log has the missing MUDs once");
+    expect(host, openuvr_wants, 0, "no MUD is watching");
+    expect(host, openuvr_frame_ready, 0, "no MUD is watching");
+    check(count_lines(host, "no MUD is watching") == 1, "the log has the missing MUDs once");
     mud = mud_of(host, folder, 0);
     check(wait_for_event(host, OPENUVR_EVENT_JOINED) == OPENUVR_ROLE_PLAYER, "the MUD is not the player");
 
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 
     openuvr_close_mud(&mud);
     wait_for_event(host, OPENUVR_EVENT_LEFT);
-    expect(host, whole_window, 0, "no MUD watches");
+    expect(host, whole_window, 0, "no MUD is watching");
     openuvr_close(&host);
     glXMakeCurrent(display, None, NULL);
     glXDestroyContext(display, context);

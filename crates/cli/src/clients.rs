@@ -170,7 +170,7 @@ impl Clients {
                 eprintln!("openuvr {subcommand}: {rendition}: its encoder is closed");
             }
             Notice::Resized(size) => {
-                eprintln!("openuvr {subcommand}: the picture size is now {size}")
+                eprintln!("openuvr {subcommand}: the picture is {size}")
             }
             Notice::SourceShown(false) => {
                 eprintln!("openuvr {subcommand}: the window is hidden; waiting")

@@ -384,7 +384,7 @@ fn hosts_are_names_or_addresses_with_or_without_a_port() {
     ] {
         let error = target(bad).unwrap_err().to_string();
         assert!(
-            error.starts_with("HOST[:PORT] must be a name or address"),
+            error.starts_with("HOST[:PORT] must be the name or address of a host"),
             "{bad}: {error}"
         );
         assert!(error.ends_with(&format!("not `{bad}`")), "{error}");

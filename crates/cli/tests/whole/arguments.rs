@@ -55,9 +55,9 @@ const CASES: &[(&[&str], &[&str])] = &[
         &["client", "fe80::1"],
         &["HOST[:PORT] must be", "[fe80::1%eth0]"],
     ),
-    (&["client", "[ff02::1%lo]"], &["of one host"]),
-    (&["client", "239.1.2.3:4710"], &["of one host"]),
-    (&["client", "255.255.255.255"], &["of one host"]),
+    (&["client", "[ff02::1%lo]"], &["of a host"]),
+    (&["client", "239.1.2.3:4710"], &["of a host"]),
+    (&["client", "255.255.255.255"], &["of a host"]),
     (
         &[
             "client",
@@ -328,7 +328,7 @@ const CASES: &[(&[&str], &[&str])] = &[
     // Unknown arguments.
     (
         &["host", "--port", "4711"],
-        &["unexpected argument '--port' found; `openuvr host --help`"],
+        &["unexpected argument '--port' found; see `openuvr host --help`"],
     ),
     (&["host", "--bitrat", "5M"], &["did you mean --bitrate?"]),
     // Options that only a host outside the application's process supports.

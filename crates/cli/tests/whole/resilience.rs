@@ -228,8 +228,7 @@ fn a_window_is_shown_in_each_size_until_its_end() {
         eventually(&format!("the picture of {size}"), || {
             is_written(&output, &painted).then_some(())
         });
-        host.program
-            .line(&format!("the picture size is now {size}"));
+        host.program.line(&format!("the picture is {size}"));
     }
     painter.close();
     let (status, text) = host.program.wait();
