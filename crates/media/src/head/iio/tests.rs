@@ -361,7 +361,7 @@ fn unusable_sensors_are_refused_in_one_line() {
         (
             "in_mount_matrix",
             "1, 0, 0; 0, 1, 0; 0, 0, -1",
-            "is not a rotation",
+            "does not contain a rotation",
         ),
     ] {
         let old = fs::read(tree.device(0).join(name)).ok();
