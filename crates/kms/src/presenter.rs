@@ -1,4 +1,4 @@
-//! The part of the media thread. It paints pictures into memory, and composes their changed rows into the next buffer.
+//! The media thread: paints pictures into memory, and composes their changed rows into the next buffer.
 
 use std::ops::Range;
 use std::process::Command;

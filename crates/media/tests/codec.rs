@@ -1052,7 +1052,7 @@ fn unopenable_codecs_give_a_reason() {
     };
     assert!(error("h265", &good).contains("x264, jpeg, openh264, h264_nvenc"));
     assert!(error("x264", &settings(Size::new(641, 360), 8, 1)).contains("even"));
-    assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("sides"));
+    assert!(error("x264", &settings(Size::new(0, 360), 8, 1)).contains("each side must be 1 to"));
     let rgb = Settings {
         pixels: Chroma::Rgb,
         ..good

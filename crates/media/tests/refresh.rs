@@ -211,6 +211,9 @@ fn an_encoder_without_intra_refresh_refuses_it() {
             .err()
             .expect("refused")
             .to_string();
-        assert!(why.contains(name) && why.contains("choose x264"), "{why}");
+        assert!(
+            why.contains(name) && why.contains("choose the encoder x264"),
+            "{why}"
+        );
     }
 }

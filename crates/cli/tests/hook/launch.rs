@@ -70,7 +70,12 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
         user.button(1, false);
         window_is_gone().then_some(())
     });
-    // Now the game's own process streams, at the same address and to the same client.
+    // Now the game's own process streams, at the same address and to the same client. Until then, its window may be
+    // streamed, which has the same colours.
+    eventually("the game's stream", || {
+        let text = run.program.text();
+        (text.matches("openuvr run: streaming").count() == 2).then_some(())
+    });
     wait_for_colours(&capture, RED, GREEN);
     run.acknowledge("seen");
     let (code, text) = run.wait();

@@ -1,5 +1,4 @@
-//! The part of the input thread. It reads keyboards and pointing devices from the kernel while the console is in the
-//! foreground.
+//! The input thread: reads keyboards and pointing devices from the kernel while the console is in the foreground.
 //!
 //! Keys are translated as for a window, with the console's layout. Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
 //! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. While the console is in the background, all keys

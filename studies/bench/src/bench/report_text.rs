@@ -83,7 +83,7 @@ fn print_latency(report: &Report) {
             .complete_of_due()
             .map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
         println!(
-            "  share of complete frames among the frames due: {complete}; visible but incomplete frames (left out): {}",
+            "  complete frames among the frames due: {complete}; visible but incomplete (left out): {}",
             stream.incomplete
         );
         let outcomes: Vec<String> = stream

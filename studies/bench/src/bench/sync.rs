@@ -38,7 +38,7 @@ pub(crate) struct Args {
 const WAYS: [(&str, &str, Source); 3] = [
     (
         "captured",
-        "the host captures the scene's display from another process when it changes; the scene keeps drawing",
+        "the host captures the scene's display when it changes; the scene keeps drawing",
         Source::Screen,
     ),
     (

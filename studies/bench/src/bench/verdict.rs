@@ -140,7 +140,7 @@ impl Withheld {
         Withheld {
             loud: report.is_loud().then_some("the machine was busy"),
             lacking: lacking.then_some("frames are missing"),
-            slow: slow.then_some("the scene drew too slowly"),
+            slow: slow.then_some("the scene was slow"),
             unseen: unseen.then_some("few presses seen"),
         }
     }
@@ -360,7 +360,7 @@ mod tests {
             report(602, 330, 0.0),
             ["MISSED by 44.18 %", lacking, lacking],
         );
-        let slow = "not judged: the scene drew too slowly";
+        let slow = "not judged: the scene was slow";
         ends(report(330, 330, 0.0), ["met", "met", slow]);
         let loud = "not judged: the machine was busy";
         ends(report(602, 602, 0.5), [loud, loud, "met"]);

@@ -458,7 +458,7 @@ mod tests {
         assert!(refused(&|r| r.width = 320).contains("eht-su"));
         assert!(refused(&|r| r.width = 81).contains("width=81"));
         assert!(refused(&|r| r.streams = 0).contains("streams=0"));
-        assert!(refused(&|r| r.guard = 400).contains("400 ns"));
+        assert!(refused(&|r| r.guard = 400).contains("guard=400ns"));
         let refused_vht = |change: &dyn Fn(&mut Radio)| {
             refused(&|r| {
                 (r.profile, r.mcs, r.guard) = (Profile::VhtSu, 9, 400);

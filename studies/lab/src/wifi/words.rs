@@ -156,7 +156,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "profile",
         value: "paper|vht-su|he-su|eht-su",
-        help: "frame durations as in the paper [paper], 802.11ac, 802.11ax or 802.11be",
+        help: "frame durations as in the paper [paper], 802.11ac, ax or be",
         set: |draft, value| {
             let profile = Profile::ALL.into_iter().find(|p| p.name() == value);
             let profile = profile.ok_or("expected paper, vht-su, he-su or eht-su")?;

@@ -90,12 +90,12 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "client-x11",
-        what: "like screen, but the client's display shows a sway, and the client's window is in its Xwayland",
+        what: "like screen, with the client's window in the Xwayland of a sway on its display",
         how: StreamMode::Shown(ClientWindow::X11),
     },
     CaptureMethod {
         name: "client-wayland",
-        what: "like screen, but the client's display shows a sway, and the client has a Wayland window in it",
+        what: "like screen, with the client's Wayland window in a sway on its display",
         how: StreamMode::Shown(ClientWindow::Wayland),
     },
 ];

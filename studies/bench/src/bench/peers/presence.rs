@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(missing(needs), ["a", "b"]);
         assert_eq!(
             versions(&peer)[0],
-            "openuvr-is-not-called-so of unknown version"
+            "openuvr-is-not-called-so, unknown version"
         );
     }
 }

@@ -202,7 +202,7 @@ fn an_absent_probe_is_skipped_and_named() {
     assert!(is(scratch.study(&["--only", only]).unwrap(), INCOMPLETE));
     let page = scratch.read("jitter.json");
     for says in [
-        "skipped: install g++ and libcaf-dev",
+        "skipped: cpp-caf is not built: install g++ and libcaf-dev",
         "install default-jdk-headless",
     ] {
         assert!(page.contains(says), "{page}");
