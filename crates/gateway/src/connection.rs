@@ -220,7 +220,7 @@ impl Connection {
             session.request_role_change().await;
         }
         let late = offered.session.is_none() && offered.since.elapsed() > CONNECTED_TIMEOUT;
-        if late {
+        if late && why.is_none() {
             why = Some("found no network path for media between browser and host".to_owned());
         }
         if let Some(session) = &mut offered.session

@@ -10,7 +10,8 @@
 //! `openuvr run` loads it (`LD_PRELOAD`, and as a Vulkan layer) and controls it over a socket; without
 //! that socket it does nothing. Rules:
 //!
-//! - Before the first swap it only records displays, contexts and surfaces.
+//! - Before the first swap or presented image, it only records the graphics API's objects, and requests Vulkan swapchains
+//!   that can be read.
 //! - It does nothing in a forked child, and prints nothing.
 //! - It makes the real call exactly once and returns its result to the game.
 //! - If anything in it fails, the game continues.

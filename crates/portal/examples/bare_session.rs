@@ -3,10 +3,7 @@
 //! On each TCP connection, it sends a line that contains its session, then executes the line that it receives: `exit
 //! CODE`, `log TEXT` (writes a line to standard error), or an empty line (does nothing).
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it is a separate program that prints one line"
-)]
+#![expect(clippy::disallowed_methods, reason = "it is a separate program")]
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;

@@ -317,8 +317,8 @@ one applies. -h prints short help, --help the full help.";
             motion_range: Option<f64> = "motion-range", optional(number(1.0..=180.0, "degrees")),
                 Default::Unset("30");
             /// Head rotation that has no effect.
-            /// The stick ignores this angle around its centre. The mouse ignores it after each change of direction, against
-            /// tremor.
+            /// The stick ignores this angle around its centre. The mouse ignores twice this angle after each change of
+            /// direction, against tremor.
             motion_dead_zone: Option<f64> = "motion-dead-zone", optional(number(0.0..=45.0, "degrees")),
                 Default::Unset("0 for the mouse, 2 for the stick");
         }

@@ -37,8 +37,8 @@ pub struct MotionSettings {
     pub output: Output,
     /// The angles that control the output.
     pub axes: Axes,
-    /// Degrees that have no effect: around the centre for a pad, and after each change of direction
-    /// for the pointer.
+    /// Degrees without effect: this angle around the centre for a pad, and twice this angle after each change of
+    /// direction for the pointer.
     pub dead_zone: f32,
 }
 

@@ -1,7 +1,7 @@
 //! `XR_KHR_vulkan_enable` and `XR_KHR_vulkan_enable2`: selects the Vulkan device that the application must
 //! use.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 use ash::vk;
 use openuvr_runtime::lock::lock;
@@ -35,13 +35,14 @@ pub(crate) unsafe extern "system" fn requirements(
 /// # Safety
 /// All pointers are the application's.
 unsafe fn extensions(
+    function: &'static CStr,
     instance: xr::Instance,
     system: xr::SystemId,
     capacity: u32,
     count: *mut u32,
     buffer: *mut c_char,
 ) -> xr::Result {
-    call(c"xrGetVulkanGraphicsRequirementsKHR", || {
+    call(function, || {
         system::of(instance, system)?;
         // SAFETY: the application's.
         unsafe { ffi::text("", capacity, count, buffer) }
@@ -56,7 +57,16 @@ pub(crate) unsafe extern "system" fn instance_extensions(
     buffer: *mut c_char,
 ) -> xr::Result {
     // SAFETY: the application's.
-    unsafe { extensions(instance, system, capacity, count, buffer) }
+    unsafe {
+        extensions(
+            c"xrGetVulkanInstanceExtensionsKHR",
+            instance,
+            system,
+            capacity,
+            count,
+            buffer,
+        )
+    }
 }
 
 pub(crate) unsafe extern "system" fn device_extensions(
@@ -67,7 +77,16 @@ pub(crate) unsafe extern "system" fn device_extensions(
     buffer: *mut c_char,
 ) -> xr::Result {
     // SAFETY: the application's.
-    unsafe { extensions(instance, system, capacity, count, buffer) }
+    unsafe {
+        extensions(
+            c"xrGetVulkanDeviceExtensionsKHR",
+            instance,
+            system,
+            capacity,
+            count,
+            buffer,
+        )
+    }
 }
 
 pub(crate) unsafe extern "system" fn graphics_device(

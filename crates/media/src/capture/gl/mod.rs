@@ -106,6 +106,9 @@ pub enum SkipReason {
     /// No window is bound for reading.
     #[error("no window is bound for reading")]
     NoWindow,
+    /// The framebuffer object has no complete picture to read.
+    #[error("the framebuffer to read from is incomplete")]
+    Incomplete,
     /// The name belongs to no buffer object of this context.
     #[error("unknown pixel buffer: generate, bind and fill it in this context")]
     NoBuffer,

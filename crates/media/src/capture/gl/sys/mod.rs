@@ -256,12 +256,12 @@ impl ReadBack {
         let mut saved = unsafe { Saved::new(&gl) };
         let (shape, buffer, memory) = match what {
             ReadSource::Window | ReadSource::Framebuffer { .. } => {
-                let there = match what {
-                    ReadSource::Framebuffer { name } => saved.read_framebuffer(name),
-                    _ => saved.read_window(),
-                };
-                if !there {
-                    return Err(SkipReason::NoWindow);
+                match what {
+                    ReadSource::Framebuffer { name } if !saved.read_framebuffer(name) => {
+                        return Err(SkipReason::Incomplete);
+                    }
+                    ReadSource::Window if !saved.read_window() => return Err(SkipReason::NoWindow),
+                    _ => {}
                 }
                 let shape = Shape {
                     size,
