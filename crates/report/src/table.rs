@@ -34,7 +34,7 @@ const STILL: Duration = Duration::from_secs(10);
 
 /// The spans of a frame's journey. The span of the link is that of the first datagram. Slices are sent while later
 /// slices are being encoded, so the client may receive the first slice before the last slice is sent.
-const SPANS: [(Stage, Stage); 12] = [
+const SPANS: [(Stage, Stage); 13] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
     (Stage::FirstSlice, Stage::Encoded),
@@ -43,6 +43,7 @@ const SPANS: [(Stage, Stage); 12] = [
     (Stage::FirstReceived, Stage::Recoverable),
     (Stage::Recoverable, Stage::Decoded),
     (Stage::Decoded, Stage::Submitted),
+    WITHOUT_DECODED,
     (Stage::Submitted, Stage::Presented),
     TOTAL,
     CLIENT_TOTAL,
@@ -51,6 +52,9 @@ const SPANS: [(Stage, Stage); 12] = [
 
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
+
+/// The span of a client that does not report Decoded, such as a browser.
+const WITHOUT_DECODED: (Stage, Stage) = (Stage::Recoverable, Stage::Submitted);
 
 /// The client's part of the journey. It is the total of a table without the host's stages.
 const CLIENT_TOTAL: (Stage, Stage) = (Stage::FirstReceived, Stage::Submitted);
@@ -202,6 +206,10 @@ impl Journey {
 /// The span between two stages, if both were measured, on a single clock if possible. A span between two clocks may be
 /// negative within the error bound. Such a span counts as zero.
 fn span(record: &FrameRecord, from: Stage, to: Stage) -> Option<Duration> {
+    if (from, to) == WITHOUT_DECODED && record.client.since_first_received(Stage::Decoded).is_some()
+    {
+        return None;
+    }
     let here = |stage| {
         let mapped = || record.client.here(stage).map(|mapped| mapped.at);
         record.host.at(stage).or_else(mapped)

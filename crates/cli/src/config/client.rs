@@ -52,7 +52,7 @@ Examples:
   openuvr client desk                       play; the first time, enter the host's PIN
   openuvr client 192.168.1.5 --observe      watch only
   openuvr client desk --full-screen --grab  for a game with mouse look
-  openuvr client [fe80::1%eth0]:4711        by address, on another port
+  openuvr client [fe80::1%eth0]:4720        by address, on another port
   openuvr client eth0/52:54:00:12:34:56     over raw Ethernet, without IP
   openuvr client --via-ap 'WIFI:T:WPA;S:OpenUVR-desk;P:KEY;;'
                                             through the access point of `openuvr ap`

@@ -146,8 +146,8 @@ one applies. -h prints short help, --help the full help.";
             /// Video encoder.
             /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding
             /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
-            /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv`, `h264_v4l2m2m` and
-            /// `h264_vaapi`: hardware encoders through libavcodec. `libx264`: x264 through libavcodec, for comparison.
+            /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv` and `h264_v4l2m2m`:
+            /// hardware encoders through libavcodec; `h264_vaapi` is not usable in this version. `libx264`: x264 through libavcodec, for comparison.
             /// `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
             /// link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the
             /// first that it can decode; each encoder runs only while a client uses it.

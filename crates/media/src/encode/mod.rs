@@ -1,6 +1,7 @@
 //! Encode: turns a picture into slices, each delivered as soon as it is ready.
 //!
-//! A new encoder needs one file with one [`Backend`], and one line in the table `BACKENDS`.
+//! A new encoder needs one file with one [`Backend`], one line in the table `BACKENDS`, and its name in the command line's
+//! options. CONTRIBUTING.md has the steps.
 
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
@@ -23,7 +24,7 @@ pub mod raw;
 mod slice_order;
 pub mod x264;
 
-/// The encoders, best first.
+/// The encoders, in the order of the help and of `openuvr doctor`.
 pub static BACKENDS: &[Backend] = &[
     x264::BACKEND,
     jpeg::BACKEND,

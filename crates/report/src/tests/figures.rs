@@ -167,6 +167,10 @@ fn the_table_fits_eighty_columns_once_a_second() {
         "nothing exact was measured"
     );
     assert!(!plain.contains("Presented"), "nor was this");
+    assert!(
+        !plain.contains("Recoverable→Submitted"),
+        "its two steps have rows"
+    );
     assert!(plain.contains("54.0 complete frames/s"), "{plain}");
     assert!(
         plain.contains(
@@ -175,6 +179,24 @@ fn the_table_fits_eighty_columns_once_a_second() {
         "{plain}"
     );
     assert!(plain.contains("a very long name (observer)"));
+}
+
+#[test]
+fn a_client_that_does_not_report_decoded_has_one_row_for_decoder_and_display() {
+    let mut table = Table::new(true, IDLE_TEXT);
+    let mut totals = Totals::default();
+    for n in 1..=60 {
+        let now = Instant(1_030 * MS + i64::from(n) * 16_666_667);
+        let mut record = complete_frame(1, n);
+        record.client.decoded = None;
+        totals.count(now, &record, Role::Player, "Chromium");
+        table.add(now, &record);
+    }
+    let shown = table.finish(&totals, 80);
+    let row = |label: &str| shown.lines().find(|line| line.starts_with(label));
+    let bridge = row("Recoverable→Submitted").expect("the row");
+    assert!(bridge.contains("2.00"), "{bridge}");
+    assert!(!shown.contains("Decoded"), "{shown}");
 }
 
 #[test]
