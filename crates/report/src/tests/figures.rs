@@ -182,7 +182,7 @@ fn the_table_fits_eighty_columns_once_a_second() {
 }
 
 #[test]
-fn a_client_that_does_not_report_decoded_has_one_row_for_decoder_and_display() {
+fn without_decoded_there_is_one_row_to_submitted() {
     let mut table = Table::new(true, IDLE_TEXT);
     let mut totals = Totals::default();
     for n in 1..=60 {

@@ -216,7 +216,10 @@ fn print(report: &Report) {
     }
     for row in &report.round_trips {
         for cost in row.re_aimed.iter().filter_map(|way| way.cost.as_ref()) {
-            println!("round trip {} ms: stereo pictures drawn: {cost}", row.round_trip_ms);
+            println!(
+                "round trip {} ms: stereo pictures drawn: {cost}",
+                row.round_trip_ms
+            );
         }
     }
     println!("other cores      {:.2}", report.other_cores);
