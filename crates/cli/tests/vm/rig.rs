@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_media::barcode;
 use openuvr_media::picture::Picture as View;
 use openuvr_proto::units::Size;
-use openuvr_testbed::machine::{self, Machine, Picture};
+use openuvr_testbed::machine::{self, Hardware, Machine, Picture};
 
 use super::skip::{has_program, skip};
 
@@ -36,7 +36,13 @@ impl Rig {
             return None;
         };
         let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
-        let mut machine = Machine::start(&image, display, program.parent()?).unwrap();
+        let mut machine = Machine::start(&Hardware {
+            image: &image,
+            display,
+            shared: program.parent()?,
+            memory: 1024,
+        })
+        .unwrap();
         // A copy runs faster than the file in the shared folder.
         machine
             .succeed("cp /host/openuvr /usr/bin/openuvr")

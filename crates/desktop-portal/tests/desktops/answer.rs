@@ -1,5 +1,5 @@
 //! Simulates a user: accepts the permission dialog of GNOME's portal, with keys through Mutter's own interface. KDE's
-//! portal 5.27 shows no dialog for a session with input.
+//! portal shows no dialog: version 5.27 for a session with input, version 6 with a stored permission.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,15 @@ use openuvr_desktop_portal::Options;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
+use crate::plasma;
 use crate::shell;
 use crate::skip::has_program;
 
-/// Time for each program to start, on a busy machine (guess: GNOME takes five seconds on an idle one).
-const START: Duration = Duration::from_secs(60);
+/// Time for each program to start, on a busy or emulated machine (guess: GNOME takes five seconds on an idle one).
+const START: Duration = Duration::from_secs(180);
+
+/// The first GPU through which a program can draw without a screen.
+const RENDER_NODE: &str = "/dev/dri/renderD128";
 
 /// A kind of desktop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,10 +30,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether the desktop streams pictures without a real screen. KWin 5.27 then composes and negotiates a format, but
-    /// fills no buffer.
+    /// Whether the desktop streams pictures on this machine. Without a render node, KWin 5.27 composes and negotiates a
+    /// format, but fills no buffer, and KWin 6 refuses the stream.
     pub(crate) fn streams_pictures(self) -> bool {
-        self == Kind::Gnome
+        self == Kind::Gnome || Path::new(RENDER_NODE).exists()
     }
 }
 
@@ -114,9 +118,14 @@ impl Desktop {
             }
         }
         desktop.wait_for("wayland-t");
-        if kind == Kind::Gnome {
+        match kind {
             // GNOME listens long before it answers: without this wait, a window would not open in time.
-            shell::wait_for_desktop(&desktop.bus(), START);
+            Kind::Gnome => shell::wait_for_desktop(&desktop.bus(), START),
+            Kind::Kde => {
+                // D-Bus starts the portal on demand, but waits too briefly for an emulated machine.
+                desktop.launch(find_portal("xdg-desktop-portal-kde").to_str().unwrap(), &[]);
+                plasma::permit(&desktop.bus(), START);
+            }
         }
         Some(desktop)
     }
@@ -219,6 +228,13 @@ fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
     found.find(|file| file.is_file()).unwrap()
+}
+
+/// The path of an installed portal, in one of the folders of Debian's releases.
+fn find_portal(program: &str) -> PathBuf {
+    let folders = ["/usr/libexec", "/usr/lib/x86_64-linux-gnu/libexec"];
+    let mut files = folders.iter().map(|folder| Path::new(folder).join(program));
+    files.find(|file| file.is_file()).unwrap()
 }
 
 fn end(program: &mut Child) {

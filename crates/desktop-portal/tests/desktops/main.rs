@@ -3,6 +3,8 @@
 
 mod answer;
 mod desktop;
+mod machine;
+mod plasma;
 mod shell;
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
@@ -24,8 +26,8 @@ use self::window::Window;
 
 const SCREEN: Size = Size::new(1280, 720);
 
-/// The limit of each wait for the desktop, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit of each wait for the desktop, on a busy or emulated machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 const ENTER: KeyCode = KeyCode(28);
 

@@ -30,6 +30,19 @@ const START: Duration = Duration::from_secs(900);
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(120);
 
+/// The parts of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware<'a> {
+    /// The folder of the image: `vmlinuz` and `initrd`.
+    pub image: &'a Path,
+    /// The size of the display.
+    pub display: Size,
+    /// The folder of this machine that is its `/host`.
+    pub shared: &'a Path,
+    /// Memory in MiB. The unpacked image takes a third of the smallest useful amount, 1024.
+    pub memory: u32,
+}
+
 /// A running machine. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Machine {
@@ -60,13 +73,18 @@ pub struct Picture {
 }
 
 impl Machine {
-    /// Starts the machine with the image in `image` (`vmlinuz`, `initrd`), a display of this size, and `shared` as its
-    /// `/host`.
+    /// Starts a machine.
     ///
     /// # Errors
     /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the end of its
     /// console.
-    pub fn start(image: &Path, display: Size, shared: &Path) -> Result<Machine> {
+    pub fn start(hardware: &Hardware<'_>) -> Result<Machine> {
+        let Hardware {
+            image,
+            display,
+            shared,
+            memory,
+        } = *hardware;
         let folder = tempfile::tempdir().context("can't create a folder for the machine")?;
         let path = |name: &str| folder.path().join(name);
         let mut command = Command::new("qemu-system-x86_64");
@@ -78,7 +96,7 @@ impl Machine {
                 "-display",
                 "none",
             ])
-            .args(["-machine", "q35", "-m", "1024"])
+            .args(["-machine", "q35", "-m", &memory.to_string()])
             .args(accelerator())
             .arg("-kernel")
             .arg(image.join("vmlinuz"))
@@ -133,16 +151,24 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Runs a shell command to its end.
+    /// Runs a shell command to its end, for at most two minutes.
     ///
     /// # Errors
     /// Returns an error if the command does not end in time, or if the machine has ended.
     pub fn run(&mut self, command: &str) -> Result<Output> {
+        self.run_within(COMMAND, command)
+    }
+
+    /// Like [`run`](Self::run), with this time limit instead of two minutes.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub fn run_within(&mut self, limit: Duration, command: &str) -> Result<Output> {
         self.number += 1;
         let number = self.number;
         let line = format!("{number} {}\n", STANDARD.encode(command));
         self.agent.get_mut().write_all(line.as_bytes())?;
-        self.agent.get_mut().set_read_timeout(Some(COMMAND))?;
+        self.agent.get_mut().set_read_timeout(Some(limit))?;
         let answer = self
             .answer(&format!("DONE {number} "))
             .with_context(|| format!("no answer to the command {command:?}"))?;
