@@ -68,6 +68,7 @@ TESTED = {
     "cli": {"capi", "devtools", "hook", "pads", "sim", "testbed", "xr", "xserver"},
     "gateway": {"devtools", "media", "net", "sim", "testbed", "xserver"},
     "media": {"xserver"},
+    "desktop-portal": {"testbed"},
     "wayland": {"xserver"},
     "moonlight": {"media"},
     "portal": {"devtools"},

@@ -30,6 +30,7 @@ use openuvr_runtime::host::{HostRuntime, HostSetup, Input, Notice};
 use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::recording::Recording;
 use openuvr_runtime::sched::{self, Scheduler, ThreadRole};
+use openuvr_runtime::store::config_dir;
 use openuvr_session::report::{AUTHORITY, Reporter, reporter};
 use openuvr_session::{
     ApplicationDisplay, Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size,
@@ -115,7 +116,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     if let Some(why) = &app_display.sound.silent {
         eprintln!("openuvr host: {why}");
     }
-    let commands = read_commands(&scheduler);
+    let commands = read_commands(&scheduler, &config.config_dir);
     let mut clients = Clients::new("host", recorder);
     let mut lost = 0;
     let receivers = NoticeReceivers {
@@ -488,8 +489,8 @@ enum HostCommand {
     Bitrate(Bitrate),
 }
 
-/// Reads commands, one per line, if standard input is a terminal.
-fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
+/// Reads commands, one per line, if standard input is a terminal. `folder` is the configuration folder.
+fn read_commands(scheduler: &Scheduler, folder: &Path) -> Receiver<HostCommand> {
     let (sender, commands) = sync_channel(1);
     if std::io::stdin().is_terminal() {
         eprintln!(
@@ -514,7 +515,12 @@ fn read_commands(scheduler: &Scheduler) -> Receiver<HostCommand> {
             eprintln!("openuvr host: can't read commands from the terminal: {e}");
         }
     } else if reporter().is_none() {
-        eprintln!("openuvr host: `openuvr devices pair` pairs another device");
+        let is_default = config_dir().is_ok_and(|default| default == folder);
+        let option = match is_default {
+            true => String::new(),
+            false => format!(" --config-dir {}", folder.display()),
+        };
+        eprintln!("openuvr host: `openuvr devices pair{option}` pairs another device");
     }
     commands
 }

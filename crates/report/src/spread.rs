@@ -62,6 +62,11 @@ impl Spread {
         }
     }
 
+    /// The number of values in the whole run.
+    pub(super) fn count(&self) -> u64 {
+        self.run.as_ref().map_or(0, Histogram::len)
+    }
+
     /// The percentiles over the last [`WINDOW`].
     pub(super) fn recent(&mut self, now: Instant) -> Option<Percentiles> {
         self.expire(now);

@@ -87,6 +87,10 @@ pub(super) struct Table {
     decision: Option<(Option<RenditionId>, ControlEvent)>,
 }
 
+/// The number of values from which the 99th percentile differs from the maximum. Only inputs that change a picture have a
+/// motion-to-photon latency, so there may be fewer values; the row then contains their number.
+const MEANINGFUL: u64 = 100;
+
 /// The output of the table.
 pub(super) enum Drawing {
     /// Rows that replace the previous rows.
@@ -334,11 +338,11 @@ impl Table {
     /// The final output: all rows of all subscribers.
     pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
         let mut text = String::new();
-        let Some(last) = self.journeys.values().map(|j| j.last_record).max() else {
-            return text;
-        };
         for (id, subscriber) in totals.in_order() {
-            self.subscriber_rows(&mut text, last, id, subscriber, columns);
+            // The last seconds of a subscriber that left earlier than others.
+            if let Some(last) = self.journeys.get(&id).map(|journey| journey.last_record) {
+                self.subscriber_rows(&mut text, last, id, subscriber, columns);
+            }
         }
         text
     }
@@ -438,8 +442,16 @@ impl Table {
             let crosses = from.side() != to.side();
             row(text, now, &label, spread, bound.filter(|_| crosses));
         }
-        row(text, now, "motion-to-photon", &mut journey.exact, None);
-        row(text, now, "motion-to-photon ≥", &mut journey.at_least, None);
+        for (name, spread) in [
+            ("motion-to-photon", &mut journey.exact),
+            ("motion-to-photon ≥", &mut journey.at_least),
+        ] {
+            let label = match spread.count() {
+                count @ 1..MEANINGFUL => format!("{name} ({count})"),
+                _ => name.to_owned(),
+            };
+            row(text, now, &label, spread, None);
+        }
         let names = DisplayLatency::default().named();
         for (n, (age, (name, _))) in journey.ages.iter_mut().zip(names).enumerate() {
             // Both ends of the first age are on the client's clock, so it has no error bound.

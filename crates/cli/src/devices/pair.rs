@@ -17,6 +17,9 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for further hosts, after the first host has opened pairing.
 const FURTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The time after which a message explains the wait: hosts on an idle machine have answered by then.
+const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// The interval of checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -57,6 +60,7 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
     let request = PairingRequest::submit(dir, &pin, lasting, now)?;
     let requested_at = clock::now();
     let mut first = None;
+    let mut is_explained = false;
     let opened = loop {
         let opened = request.opened()?;
         let now = clock::now();
@@ -69,6 +73,14 @@ pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
         };
         if over {
             break opened;
+        }
+        if first.is_none() && !is_explained && now.since(requested_at) >= EXPLAIN_AFTER {
+            is_explained = true;
+            eprintln!(
+                "openuvr devices: waiting up to {} s for a host that uses the folder {}",
+                FIRST_TIMEOUT.as_secs(),
+                dir.display()
+            );
         }
         clock::sleep_until(now + POLL_INTERVAL);
     };

@@ -379,3 +379,39 @@ fn ages_from_the_hosts_clock_stand_with_their_bound() {
         format!("{} ±0.25", all("17.0"))
     );
 }
+
+#[test]
+fn percentiles_of_few_values_stand_with_their_number() {
+    let mut table = Table::new(true, IDLE_TEXT);
+    let mut totals = Totals::default();
+    for frame in 1..=100 {
+        let label = match frame {
+            ..100 => format!("\nmotion-to-photon ≥ ({frame}) "),
+            _ => "\nmotion-to-photon ≥  ".to_owned(),
+        };
+        let record = complete_frame(1, frame);
+        totals.count(ms(0), &record, Role::Player, "desk");
+        table.add(ms(0), &record);
+        let text = table.finish(&totals, 80);
+        assert!(text.contains(&label), "{label:?} in {text}");
+    }
+}
+
+#[test]
+fn a_client_that_left_early_keeps_its_last_rate() {
+    let mut table = Table::new(true, IDLE_TEXT);
+    let mut totals = Totals::default();
+    for (client, name, start) in [(1, "desk", 0), (2, "attic", 60_000)] {
+        for frame in 0..=60 {
+            let record = complete_frame(client, frame + 1);
+            let at = ms(start + i64::from(frame) * 20);
+            totals.count(at, &record, Role::Player, name);
+            table.add(at, &record);
+        }
+    }
+    let text = table.finish(&totals, 80);
+    for name in ["desk", "attic"] {
+        let headline = format!("{name} (player)  50.0 complete frames/s");
+        assert!(text.contains(&headline), "{text}");
+    }
+}
