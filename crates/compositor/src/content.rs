@@ -6,9 +6,11 @@ use std::cell::RefCell;
 use smithay::reexports::wayland_server::protocol::wl_buffer::WlBuffer;
 use smithay::reexports::wayland_server::protocol::wl_output;
 use smithay::reexports::wayland_server::protocol::wl_shm::Format;
-use smithay::utils::{Buffer, Logical, Rectangle, Size};
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
+use smithay::utils::{Buffer, Logical, Point, Rectangle, Size};
 use smithay::wayland::compositor::{
-    BufferAssignment, Damage, RectangleKind, RegionAttributes, SurfaceAttributes, SurfaceData,
+    BufferAssignment, Damage, RectangleKind, RegionAttributes, SubsurfaceCachedState,
+    SurfaceAttributes, SurfaceData, get_children, with_states,
 };
 use smithay::wayland::shm::with_buffer_contents;
 use smithay::wayland::single_pixel_buffer::get_single_pixel_buffer;
@@ -52,6 +54,10 @@ pub(crate) struct Content {
     pub(crate) crop: (f64, f64, f64, f64),
     /// The surface's size.
     pub(crate) logical: Size<i32, Logical>,
+    /// The position of a subsurface relative to its parent.
+    pub(crate) offset: Point<i32, Logical>,
+    /// The position that the parent has committed, until the parent's commit is applied.
+    next_offset: Option<Point<i32, Logical>>,
     /// The changes since the surface was drawn.
     pub(crate) damage: Vec<Edges>,
     alpha: bool,
@@ -62,9 +68,23 @@ pub(crate) fn of(states: &SurfaceData) -> &RefCell<Content> {
     states.data_map.get_or_insert(RefCell::<Content>::default)
 }
 
+/// Takes over the positions of a surface's subsurfaces at its commit. smithay 0.7 applies a position with the commit of
+/// the subsurface itself.
+///
+/// Spec: `wl_subsurface.set_position`.
+pub(crate) fn place_children(surface: &WlSurface) {
+    for child in get_children(surface) {
+        with_states(&child, |states| {
+            let mut state = states.cached_state.get::<SubsurfaceCachedState>();
+            of(states).borrow_mut().next_offset = Some(state.pending().location);
+        });
+    }
+}
+
 impl Content {
     /// Applies a commit's state.
     pub(crate) fn update(&mut self, states: &SurfaceData) {
+        self.offset = self.next_offset.take().unwrap_or(self.offset);
         let mut attributes = states.cached_state.get::<SurfaceAttributes>();
         let attributes = attributes.current();
         let damage = std::mem::take(&mut attributes.damage);

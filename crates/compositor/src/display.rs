@@ -163,6 +163,29 @@ impl WaylandDisplay {
         let _ = self.commands.send(Command::Run(Box::new(f)));
     }
 
+    /// Accepts a client at the other end of `stream`, and gives it a number.
+    #[cfg(feature = "conformance")]
+    pub fn accept_numbered(&self, stream: std::os::unix::net::UnixStream, number: i32) {
+        let _ = self.commands.send(Command::Accept(stream, number));
+    }
+
+    /// Moves the upper left corner of a window to `at`, in units of windows, even if the window fills the display. The
+    /// window is that of the surface with the protocol identifier `surface` of the client `client`. Waits until the
+    /// window is there.
+    #[cfg(feature = "conformance")]
+    pub fn move_window(&self, client: i32, surface: u32, at: (i32, i32)) {
+        let (done, is_done) = sync_channel(1);
+        let wanted = crate::conformance::WindowMove {
+            client,
+            surface,
+            at,
+            done,
+        };
+        let _ = self.commands.send(Command::MoveWindow(wanted));
+        // An error means that the display has ended.
+        let _ = is_done.recv();
+    }
+
     /// The number of visible windows, which the compositor's thread updates.
     pub fn windows(&self) -> impl Fn() -> usize + Send + 'static {
         let count: Arc<AtomicUsize> = self.ends.windows();
@@ -346,6 +369,10 @@ impl State {
             Command::Repeat(may) => self.allow_repeat(may),
             Command::Offer(text) => self.offer(text),
             Command::Run(run) => run(),
+            #[cfg(feature = "conformance")]
+            Command::Accept(stream, number) => self.accept_numbered(stream, number),
+            #[cfg(feature = "conformance")]
+            Command::MoveWindow(wanted) => self.move_window(&wanted),
             Command::Settings => {
                 let settings = self.ends.exchange.settings();
                 if let Some(fps) = settings.fps {

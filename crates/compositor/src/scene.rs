@@ -4,8 +4,7 @@ use smithay::desktop::PopupManager;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
 use smithay::utils::{Logical, Point, Size};
 use smithay::wayland::compositor::{
-    SubsurfaceCachedState, SurfaceAttributes, TraversalAction, with_states,
-    with_surface_tree_upward,
+    SurfaceAttributes, TraversalAction, with_states, with_surface_tree_upward,
 };
 
 use crate::content;
@@ -59,20 +58,13 @@ fn add_tree(
     at: Point<i32, Logical>,
     scale: f64,
 ) {
-    let offset = |states: &smithay::wayland::compositor::SurfaceData| {
-        if states.role == Some("subsurface") {
-            let mut state = states.cached_state.get::<SubsurfaceCachedState>();
-            state.current().location
-        } else {
-            Point::default()
-        }
-    };
     with_surface_tree_upward(
         root,
         at,
         |_, states, at| {
-            if content::of(states).borrow().is_shown() {
-                TraversalAction::DoChildren(*at + offset(states))
+            let content = content::of(states).borrow();
+            if content.is_shown() {
+                TraversalAction::DoChildren(*at + content.offset)
             } else {
                 TraversalAction::SkipChildren
             }
@@ -82,7 +74,7 @@ fn add_tree(
             if !content.is_shown() {
                 return;
             }
-            let at = *at + offset(states);
+            let at = *at + content.offset;
             scene.push(Element {
                 surface: ShownSurface {
                     surface: surface.clone(),

@@ -1,5 +1,7 @@
 //! The compositor's state, owned by its thread.
 
+#[cfg(feature = "conformance")]
+mod conformance;
 pub(crate) mod cursor;
 pub(crate) mod frames;
 pub(crate) mod input;
@@ -22,6 +24,7 @@ use smithay::input::{Seat, SeatState};
 use smithay::output::{Mode, Output, PhysicalProperties, Scale, Subpixel};
 use smithay::reexports::calloop::LoopHandle;
 use smithay::reexports::wayland_server::backend::{ClientData, ClientId, DisconnectReason};
+use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
 use smithay::reexports::wayland_server::{Client, Display, DisplayHandle};
 use smithay::utils::{Logical, Point, SERIAL_COUNTER, Size as Area};
 use smithay::wayland::compositor::{CompositorClientState, with_states};
@@ -57,6 +60,10 @@ pub(crate) struct State {
     pub(crate) buttons: Buttons,
     /// The newest absolute position of the player's pointer.
     pub(crate) absolute: Option<Point<f64, Logical>>,
+    /// Whether the player has moved the pointer.
+    pub(crate) has_moved: bool,
+    /// The surface under the pointer, and the position of the surface's upper left corner.
+    pub(crate) pointed: Option<(WlSurface, Point<f64, Logical>)>,
     /// The types of the data that an application has just copied.
     pub(crate) copied_types: Option<Vec<String>>,
     /// The types of data that anything other than an X11 application has copied.
@@ -73,6 +80,8 @@ pub(crate) struct State {
     damage: Damage,
     /// Whether something may have changed since the scene was created.
     pub(crate) dirty: bool,
+    /// Whether another surface, or another part of the same surface, may have come under the pointer.
+    pub(crate) retarget: bool,
     /// Whether the scene has changed since the last picture was scheduled.
     pub(crate) changed: bool,
     pub(crate) ends: Endpoints,
@@ -96,9 +105,29 @@ pub(crate) struct ClientState {
     pub(crate) shm_objects: AtomicUsize,
     /// Whether the client is the X server.
     pub(crate) is_xwayland: bool,
+    /// The number that a conformance suite has given to the client.
+    #[cfg(feature = "conformance")]
+    number: Option<i32>,
 }
 
 impl ClientState {
+    /// The X server.
+    fn of_xwayland() -> ClientState {
+        ClientState {
+            is_xwayland: true,
+            ..ClientState::default()
+        }
+    }
+
+    /// A client of a conformance suite, with its number.
+    #[cfg(feature = "conformance")]
+    fn numbered(number: i32) -> ClientState {
+        ClientState {
+            number: Some(number),
+            ..ClientState::default()
+        }
+    }
+
     /// Counts a new surface. Returns the client's number of surfaces.
     pub(crate) fn add_surface(&self) -> usize {
         self.surfaces.fetch_add(1, Ordering::Relaxed) + 1
@@ -158,6 +187,8 @@ impl State {
             typist,
             buttons: Buttons::new(),
             absolute: None,
+            has_moved: false,
+            pointed: None,
             copied_types: None,
             copied_elsewhere: Vec::new(),
             output,
@@ -170,6 +201,7 @@ impl State {
             pictures,
             damage: Damage::default(),
             dirty: true,
+            retarget: false,
             changed: true,
             ends,
             stopped: false,
@@ -190,16 +222,12 @@ impl State {
                 "an application can't connect to its display: too few descriptors are left"
             );
         }
-        if let Err(why) = self.insert(stream, false) {
+        if let Err(why) = self.insert(stream, ClientState::default()) {
             tracing::warn!("an application can't connect to its display: {why}");
         }
     }
 
-    fn insert(&mut self, stream: UnixStream, is_xwayland: bool) -> std::io::Result<Client> {
-        let data = ClientState {
-            is_xwayland,
-            ..ClientState::default()
-        };
+    fn insert(&mut self, stream: UnixStream, data: ClientState) -> std::io::Result<Client> {
         self.handle.insert_client(stream, Arc::new(data))
     }
 
@@ -297,6 +325,7 @@ impl State {
             }
             self.enter_output(&next);
             self.scene = next;
+            self.retarget = true;
         }
         for element in &self.scene {
             with_states(&element.surface.surface, |states| {

@@ -49,6 +49,9 @@ pub(crate) struct Window {
     pub(crate) full_screen: bool,
     /// The position to which the user has moved it.
     pub(crate) moved: Option<Point<i32, Logical>>,
+    /// Whether it has its own position although it fills the display, for a conformance suite.
+    #[cfg(feature = "conformance")]
+    pub(crate) floats: bool,
     /// The window's serial number. A newer window has a higher number.
     number: u64,
 }
@@ -143,6 +146,8 @@ impl Windows {
             wants_all: false,
             full_screen: false,
             moved: None,
+            #[cfg(feature = "conformance")]
+            floats: false,
             number: self.made,
         });
         self.made += 1;
@@ -272,7 +277,10 @@ impl Windows {
         all: Size<i32, Logical>,
     ) -> Point<i32, Logical> {
         let window = &self.all[index];
-        if let Some(moved) = window.moved.filter(|_| !self.fills(index)) {
+        let fills = self.fills(index);
+        #[cfg(feature = "conformance")]
+        let fills = fills && !window.floats;
+        if let Some(moved) = window.moved.filter(|_| !fills) {
             return moved;
         }
         let parent = self.parent(index).map(|of| {

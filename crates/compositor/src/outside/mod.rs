@@ -43,6 +43,12 @@ pub(crate) enum Command {
     Run(Box<dyn FnOnce() + Send>),
     /// Read the settings of [`Exchange`].
     Settings,
+    /// Accept this client of a conformance suite, and give it this number.
+    #[cfg(feature = "conformance")]
+    Accept(std::os::unix::net::UnixStream, i32),
+    /// Move a window of a conformance suite.
+    #[cfg(feature = "conformance")]
+    MoveWindow(crate::conformance::WindowMove),
     /// End the thread.
     Stop,
 }

@@ -146,6 +146,7 @@ impl State {
         self.request_copied();
         self.send_cursor();
         self.update_scene();
+        self.follow_scene();
         if std::mem::take(&mut self.changed) {
             self.frames.pace.offer(now);
         }

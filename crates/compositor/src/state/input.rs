@@ -8,7 +8,6 @@ use smithay::backend::input::{Axis, AxisSource, ButtonState};
 use smithay::input::pointer::{AxisFrame, ButtonEvent, MotionEvent, RelativeMotionEvent};
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
 use smithay::utils::{Logical, Point, SERIAL_COUNTER};
-use smithay::wayland::compositor::RegionAttributes;
 use smithay::wayland::pointer_constraints::{PointerConstraint, with_pointer_constraint};
 
 use crate::scene;
@@ -76,8 +75,32 @@ impl State {
         Some((shown.surface.clone(), shown.at.to_f64()))
     }
 
+    /// Gives the pointer's focus to the surface under it after the scene has changed. During a drag, the focus stays.
+    /// Before its first motion, the pointer is nowhere.
+    pub(crate) fn follow_scene(&mut self) {
+        if !self.has_moved || self.pointer.is_grabbed() || !std::mem::take(&mut self.retarget) {
+            return;
+        }
+        let pointer = self.pointer.clone();
+        let here = pointer.current_location();
+        let target = self.target(here);
+        if target == self.pointed {
+            return;
+        }
+        self.pointed.clone_from(&target);
+        let event = MotionEvent {
+            location: here,
+            serial: SERIAL_COUNTER.next_serial(),
+            time: milliseconds(clock::now()),
+        };
+        pointer.motion(self, target, &event);
+        pointer.frame(self);
+        self.apply_constraint();
+    }
+
     /// Reports the motion `delta`, and moves the pointer to `to`. `to` is `None` if the pointer is locked.
     fn point(&mut self, to: Option<Point<f64, Logical>>, delta: Point<f64, Logical>) {
+        self.has_moved = true;
         // The newest commits determine which surface is under the pointer.
         self.update_scene();
         let pointer = self.pointer.clone();
@@ -92,42 +115,54 @@ impl State {
         pointer.relative_motion(self, target, &relative);
         if let Some(to) = to {
             let area = self.area().to_f64();
-            let mut to = Point::from((
+            let to = Point::from((
                 to.x.clamp(0.0, (area.w - 1.0).max(0.0)),
                 to.y.clamp(0.0, (area.h - 1.0).max(0.0)),
             ));
-            if !self.may_leave(here, to) {
-                to = here;
-            }
+            let to = self.confined(here, to);
             let event = MotionEvent {
                 location: to,
                 serial: SERIAL_COUNTER.next_serial(),
                 time: milliseconds(now),
             };
             let target = self.target(to);
+            self.pointed.clone_from(&target);
             pointer.motion(self, target, &event);
         }
         pointer.frame(self);
         self.apply_constraint();
     }
 
-    /// Whether the pointer may move from `from` to `to`. It must not leave the surface or region that confines it.
-    fn may_leave(&self, from: Point<f64, Logical>, to: Point<f64, Logical>) -> bool {
-        let Some((surface, at)) = self.target(from) else {
-            return true;
+    /// The position that the pointer reaches on its way from `from` to `to`. It must not leave the surface or region that
+    /// confines it.
+    fn confined(&self, from: Point<f64, Logical>, to: Point<f64, Logical>) -> Point<f64, Logical> {
+        let Some(shown) = scene::under(&self.scene, from) else {
+            return to;
         };
-        let inside = |region: Option<&RegionAttributes>| {
-            let stays = self.target(to).is_some_and(|(other, _)| other == surface);
-            stays && region.is_none_or(|region| region.contains((to - at).to_i32_floor()))
+        // The constraint locks the surface, which the search for the next target needs.
+        let confining = with_pointer_constraint(&shown.surface, &self.pointer, |constraint| {
+            let constraint = constraint.filter(|constraint| constraint.is_active())?;
+            match &*constraint {
+                PointerConstraint::Confined(confined) => Some(confined.region().cloned()),
+                PointerConstraint::Locked(_) => None,
+            }
+        });
+        let Some(region) = confining else {
+            return to;
         };
-        with_pointer_constraint(&surface, &self.pointer, |constraint| {
-            constraint.is_none_or(|constraint| match &*constraint {
-                PointerConstraint::Confined(confined) => {
-                    !constraint.is_active() || inside(confined.region())
-                }
-                PointerConstraint::Locked(_) => true,
-            })
-        })
+        let (at, size) = (shown.at.to_f64(), shown.size.to_f64());
+        let to = Point::from((
+            to.x.clamp(at.x, at.x + (size.w - 1.0).max(0.0)),
+            to.y.clamp(at.y, at.y + (size.h - 1.0).max(0.0)),
+        ));
+        let inside = |to: Point<f64, Logical>| {
+            let stays = scene::under(&self.scene, to).is_some_and(|s| s.surface == shown.surface);
+            let local = (to - at).to_i32_floor();
+            stays && region.as_ref().is_none_or(|region| region.contains(local))
+        };
+        // Along an edge of the region, the pointer slides.
+        let ways = [to, Point::from((to.x, from.y)), Point::from((from.x, to.y))];
+        ways.into_iter().find(|to| inside(*to)).unwrap_or(from)
     }
 
     fn button(&mut self, button: Button, pressed: bool) {
@@ -155,6 +190,8 @@ impl State {
         };
         pointer.button(self, &event);
         pointer.frame(self);
+        // A drag may have ended over another surface.
+        self.retarget = true;
     }
 
     fn turn(&mut self, dx: i16, dy: i16) {

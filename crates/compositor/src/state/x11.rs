@@ -7,7 +7,7 @@ use smithay::reexports::calloop::{Interest, Mode, PostAction, RegistrationToken}
 use smithay::reexports::wayland_server::Client;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
 
-use crate::state::State;
+use crate::state::{ClientState, State};
 use crate::xwayland::RunningServer;
 use crate::xwayland::wire::{Placement, SurfaceName, WindowId};
 
@@ -65,7 +65,7 @@ impl State {
             Ok(started) => started,
             Err(why) => return tracing::warn!("no X11 applications: {why}"),
         };
-        let client = match self.insert(started.wayland, true) {
+        let client = match self.insert(started.wayland, ClientState::of_xwayland()) {
             Ok(client) => client,
             Err(why) => return tracing::warn!("no X11 applications: {why}"),
         };

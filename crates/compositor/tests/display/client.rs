@@ -21,7 +21,7 @@ use wayland_client::{
     event_created_child,
 };
 use wayland_protocols::wp::pointer_constraints::zv1::client::{
-    zwp_locked_pointer_v1, zwp_pointer_constraints_v1,
+    zwp_confined_pointer_v1, zwp_locked_pointer_v1, zwp_pointer_constraints_v1,
 };
 use wayland_protocols::wp::presentation_time::client::{wp_presentation, wp_presentation_feedback};
 use wayland_protocols::wp::relative_pointer::zv1::client::{
@@ -51,6 +51,7 @@ pub(crate) struct Events {
     pub(crate) buttons: Vec<(u32, bool)>,
     pub(crate) wheel: Vec<i32>,
     pub(crate) locked: bool,
+    pub(crate) confined: bool,
     pub(crate) popup_done: usize,
     pub(crate) serial: u32,
     /// Types of the newest clipboard offer, and the offer.
@@ -378,6 +379,12 @@ dispatch!(
     zwp_locked_pointer_v1::ZwpLockedPointerV1,
     |events, _pointer, event| {
         events.locked = matches!(event, zwp_locked_pointer_v1::Event::Locked);
+    }
+);
+dispatch!(
+    zwp_confined_pointer_v1::ZwpConfinedPointerV1,
+    |events, _pointer, event| {
+        events.confined = matches!(event, zwp_confined_pointer_v1::Event::Confined);
     }
 );
 dispatch!(

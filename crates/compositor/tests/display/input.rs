@@ -203,6 +203,60 @@ fn a_locked_pointer_is_reported_and_moves_without_end() {
 }
 
 #[test]
+fn a_confined_pointer_reaches_the_edges_and_no_further() {
+    let rig = Rig::new();
+    let mut client = rig.client();
+    let window = client.coloured(None, 1);
+    let mut input = rig.display.input();
+    let mut move_by = |dx, dy| {
+        input
+            .apply(&InputEvent::PointerRelative { dx, dy })
+            .unwrap();
+    };
+    move_by(320, 180);
+    client.until("motion", |events| events.moved == Some((320.0, 180.0)));
+    let qh = client.qh();
+    let constraints: ZwpPointerConstraintsV1 = client.globals.bind(&qh, 1..=1, ()).unwrap();
+    let region = client.compositor.create_region(&qh, ());
+    region.add(300, 100, 200, 100);
+    constraints.confine_pointer(
+        &window.surface,
+        &client.pointer,
+        Some(&region),
+        Lifetime::Persistent,
+        &qh,
+        (),
+    );
+    client.until("confinement", |events| events.confined);
+    move_by(10, 10);
+    client.until("motion", |events| events.moved == Some((330.0, 190.0)));
+    // It slides along the region's lower edge.
+    move_by(100, 1000);
+    client.until("motion", |events| events.moved == Some((430.0, 190.0)));
+    move_by(5000, 0);
+    move_by(0, 9);
+    client.until("motion", |events| events.moved == Some((430.0, 199.0)));
+}
+
+#[test]
+fn a_pointer_at_rest_enters_the_window_that_comes_under_it() {
+    let rig = Rig::new();
+    let mut client = rig.client();
+    let main = client.coloured(None, 1);
+    let mut input = rig.display.input();
+    let middle = InputEvent::PointerRelative { dx: 320, dy: 180 };
+    input.apply(&middle).unwrap();
+    client.until("motion", |events| events.moved == Some((320.0, 180.0)));
+    let dialog = client.coloured(Some(Size::new(100, 60)), 2);
+    dialog.toplevel.set_parent(Some(&main.toplevel));
+    client.until("entry", |events| events.moved == Some((50.0, 30.0)));
+    dialog.toplevel.destroy();
+    dialog.xdg.destroy();
+    dialog.surface.destroy();
+    client.until("return", |events| events.moved == Some((320.0, 180.0)));
+}
+
+#[test]
 fn an_applications_cursor_is_sent_apart_from_the_picture() {
     let mut rig = Rig::new();
     let mut client = rig.client();

@@ -231,11 +231,21 @@ fn subsurfaces_are_composed_and_their_parents_come_back() {
     assert_eq!(rig.pixel(99, 60), Some(0x20_2020));
     assert_eq!(rig.pixel(100, 60), Some(0xaa_0000));
     assert_eq!(rig.pixel(150, 60), Some(0x20_2020));
+    // A position waits for the parent's commit, even if the subsurface draws meanwhile.
+    sub.set_position(200, 60);
+    picture.fill(0x00_bb00);
+    client.show(&surface, &picture);
+    rig.until(120, 80, 0x00_bb00);
+    assert_eq!(rig.pixel(220, 80), Some(0x20_2020));
+    window.surface.commit();
+    client.sync();
+    rig.until(220, 80, 0x00_bb00);
+    assert_eq!(rig.pixel(120, 80), Some(0x20_2020));
     // The parent's buffer was released at once. The display must still have its pixels.
     surface.attach(None, 0, 0);
     surface.commit();
     client.sync();
-    rig.until(120, 80, 0x20_2020);
+    rig.until(220, 80, 0x20_2020);
 }
 
 #[test]

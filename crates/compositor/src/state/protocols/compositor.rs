@@ -7,8 +7,9 @@ use smithay::reexports::wayland_server::{Client, Resource as _};
 use smithay::utils::Transform;
 use smithay::wayland::buffer::BufferHandler;
 use smithay::wayland::compositor::{
-    CompositorClientState, CompositorHandler, CompositorState, TraversalAction, get_parent,
-    is_sync_subsurface, send_surface_state, with_states, with_surface_tree_upward,
+    CompositorClientState, CompositorHandler, CompositorState, TraversalAction,
+    add_pre_commit_hook, get_parent, is_sync_subsurface, send_surface_state, with_states,
+    with_surface_tree_upward,
 };
 
 use crate::content::{self, Source};
@@ -44,6 +45,8 @@ impl CompositorHandler for State {
                 format!("more than {MAX_SURFACES} surfaces"),
             );
         }
+        // `commit` is called when a commit is applied, which is later for a synchronised subsurface.
+        add_pre_commit_hook::<State, _>(surface, |_, _, surface| content::place_children(surface));
     }
 
     fn commit(&mut self, surface: &WlSurface) {

@@ -51,9 +51,10 @@ impl State {
             return;
         };
         let changed = std::mem::replace(&mut window.mapped, shown) != shown;
+        // A window with an early buffer is wrong, but does not wait for its configuration in vain.
         let unconfigured = window
             .toplevel()
-            .filter(|toplevel| !shown && !toplevel.is_initial_configure_sent());
+            .filter(|toplevel| !toplevel.is_initial_configure_sent());
         if let Some(toplevel) = unconfigured.cloned() {
             self.arrange();
             toplevel.send_configure();
@@ -142,6 +143,9 @@ impl XdgShellHandler for State {
     fn popup_destroyed(&mut self, _: PopupSurface) {
         self.popups.cleanup();
         self.dirty = true;
+        // The surface under the pointer may be gone after the next request.
+        self.update_scene();
+        self.follow_scene();
     }
 
     fn reposition_request(
