@@ -1,7 +1,7 @@
 """Consistency checks: `./dev check` runs every check here, `./dev check NAME...` some.
 
 A check is a file with a function `check()` that yields one line per violation; its first documentation line states
-the checked property. Only the standard library of Python 3.10.
+the checked property. Checks use only the standard library of Python 3.10.
 """
 
 import importlib

@@ -19,7 +19,7 @@ ALLOWED = {
     "kms": {"proto", "clock", "media", "wayland"},
     # The one crate with a Wayland server.
     "compositor": {"proto", "clock", "media", "xserver"},
-    # The one crate that asks a desktop's portals.
+    # The one crate that calls a desktop's portals.
     "desktop-portal": {"proto", "clock", "media", "wayland"},
     "ipc": {"proto"},
     "runtime": {"proto", "clock", "net", "media", "ipc"},
@@ -36,9 +36,9 @@ ALLOWED = {
     "terminal": {"proto", "clock"},
     # Only `desktop-portal`, `gateway` and `portal` have an async runtime (see `ONLY` below).
     "gateway": {"gateway-settings", "pinning", "proto", "clock", "runtime"},
-    # It needs no async runtime, because it has few clients and few requests.
+    # `moonlight` needs no async runtime, because it has few clients and few requests.
     "moonlight": {"proto", "clock", "runtime"},
-    # It starts sessions as processes of `openuvr`, and links no streaming code.
+    # `portal` starts sessions as processes of `openuvr`, and links no streaming code.
     "portal": {"pinning", "proto", "terminal"},
     # The parts of the program `openuvr`. Each has dependencies or unsafe code of its own, and none depends on
     # another part.
@@ -52,8 +52,8 @@ ALLOWED = {
     "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
     "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},
-    # The command line: parsing, settings, wiring and messages.
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
+    # The command line: parsing, settings, wiring and messages.
     "cli": {
         "pinning", "proto", "clock", "compositor", "desktop-portal", "kms", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
@@ -91,7 +91,8 @@ ONLY = {
     "ureq": {"portal-client"},
     "qrcode": {"access-point"},
 }
-# Packages that a program must not link, not even through other crates: a log-in server has no streaming code and no display.
+# Packages that a program must not link, not even through other crates: a log-in server has no streaming code and no
+# display.
 UNLINKED = {
     "portal": {"openuvr-media", "openuvr-net", "openuvr-runtime", "x11rb"},
 }

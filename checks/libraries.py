@@ -1,5 +1,8 @@
-"""The programs and the libraries that are loaded into other programs need only the C library, and a host libxkbcommon
-for its Wayland display; x264, libavcodec and GL are opened at run time. The hook exports only the functions that it interposes, and libopenuvr those of its header."""
+"""Programs and loaded libraries link only the C library; programs with a host also link libxkbcommon.
+
+The Wayland display of a host uses libxkbcommon. x264, libavcodec and GL are opened at run time. The hook and the game
+pad library export only the functions that they interpose, and libopenuvr only those of its header.
+"""
 
 import re
 
@@ -11,8 +14,8 @@ ALLOWED = re.compile(r"(linux-vdso|linux-gate|libc|libm|libgcc_s|(\S*/)?ld-linux
 WITH_DISPLAY = {"openuvr", "openuvr-bench"}
 XKB = re.compile(r"libxkbcommon\.so\.\d+$")
 
-# The exports of `libopenuvr_hook.so`: interposed functions of GLX, EGL, X11 and the dynamic linker, and the entry point of
-# its Vulkan layer. Any other symbol could conflict with a game's own.
+# The exports of `libopenuvr_hook.so`: interposed functions of GLX, EGL, X11 and the dynamic linker, and the entry point
+# of its Vulkan layer. Any other symbol could conflict with a game's own.
 HOOK = {
     "dlsym",
     "dlvsym",

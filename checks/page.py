@@ -48,7 +48,7 @@ def words():
 
 
 def built(page):
-    """Builds the page and compares it with dist. Without node or the packages, it is skipped, or fails if CI=true."""
+    """Compares dist with a build of the page. Without node or its packages, skips this page, or fails if CI=true."""
     vite = repository.ROOT / page / "node_modules/.bin/vite"
     if not shutil.which("node") or not vite.exists():
         skipped = f"{page}/dist is not compared: node or its packages are missing; run npm install --no-save in {page}"

@@ -55,7 +55,7 @@ use openuvr_terminal::signals::stop_on_signals;
 /// The time without an answer after which a hint is printed. It is far longer than a round trip.
 const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// The hint. [`HandshakeError::TimedOut`] asks the same when the client gives up.
+/// The text of the hint. The message of [`HandshakeError::TimedOut`] asks the same when the client gives up.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
 /// The interval at which the main thread checks for signals and the time limit.
@@ -75,7 +75,7 @@ impl From<&ClientConfig> for Options {
     }
 }
 
-/// Runs a client until Ctrl-C, until its window is closed, or until the host ends the session.
+/// Runs a client until Ctrl-C, until its time limit, until its window is closed, or until the host ends the session.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let effective = ClientConfig::from_matches(matches)?;
     if let Some(text) = effective.printed {
@@ -152,8 +152,8 @@ fn play(
         (_, None) => open(config, host, None)?,
     };
     let host = opened.target.host.clone();
-    // Signals are caught only from now on: until the PIN has been typed, there is nothing to clean up, and a signal simply
-    // ends the program.
+    // Without a portal and an access point, signals are caught only from now on: until the PIN has been typed, there is
+    // nothing to clean up, and a signal ends the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
     let address = display_address(&opened);
     let silent = opened.no_sound_reason.clone();
@@ -366,8 +366,8 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     Ok(Pin::parse(line.trim())?)
 }
 
-/// Returns a function that opens the surface when the first picture states its size, and the display's refresh rate. A
-/// missing display is an error at once.
+/// Returns a function that opens the surface, and the display's refresh rate. The function is called when the size of
+/// the first picture is known, but a missing display is reported at once.
 fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
     let mut refresh = None;
     let open: OpenSurface = match surface {
@@ -452,7 +452,7 @@ struct Session {
     host: String,
     /// The number of sessions so far. Each session has its own rows in the records.
     count: u32,
-    /// Why sound is not played; `None` once this has been printed, which happens only after the client has been admitted.
+    /// Why sound is not played. It is printed when a host has admitted the client, and is `None` afterwards.
     silent: Option<String>,
     /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,

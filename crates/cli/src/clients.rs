@@ -205,8 +205,8 @@ impl Clients {
         HostState::Running
     }
 
-    /// Stores a client's name. It is removed when the client leaves. Notices of clients that leave can be lost, so
-    /// another name is removed if [`MAX_KNOWN`] are already stored.
+    /// Stores a client's name until the client leaves. The notice that a client has left can be lost, so an arbitrary
+    /// other name is removed if [`MAX_KNOWN`] are already stored.
     fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
         if self.known.len() >= MAX_KNOWN
             && let Some(one) = self.known.keys().next().copied()
@@ -221,7 +221,7 @@ impl Clients {
         self.recorder.tick(now);
     }
 
-    /// Completes the files, and prints errors in them.
+    /// Completes the files, and prints how many frames of each client have no record.
     ///
     /// # Errors
     /// Returns an error if a file is incomplete.

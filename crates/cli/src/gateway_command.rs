@@ -1,4 +1,5 @@
-//! `openuvr gateway`: serves browsers, video players and a recorder for a C API application, outside its process.
+//! `openuvr gateway`: serves browsers, video players and Moonlight clients for a C API application, or records it, in a
+//! separate process.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ const SUBCOMMAND: &str = "gateway";
 /// The maximum delay before a signal is handled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The interval of attempts to reach an application to record.
+/// The interval of attempts to reach the application and start recording.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {

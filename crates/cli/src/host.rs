@@ -52,8 +52,8 @@ pub use parts::{DefaultParts, HostParts, SourceKind};
 /// The interval at which the main thread checks for signals and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The subcommands of a program that contains a host: `host` and a hidden subcommand. With the hidden subcommand, the
-/// host starts a second process of the same program.
+/// The subcommands of a program that contains a host: `host`, and a hidden subcommand for the second process of the
+/// same program that a host starts.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     let release = Command::new(release::COMMAND).hide(true);
@@ -92,7 +92,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         .check()
         .map_err(usage::UsageError::new)?;
     let stop = match reporter() {
-        // Child processes end in order, however many signals arrive (see `session`).
+        // Child processes end in order, however many signals arrive (see `openuvr session`).
         Some(_) => openuvr_terminal::signals::stop_gracefully_on_signals()?,
         None => openuvr_terminal::signals::stop_on_signals()?,
     };

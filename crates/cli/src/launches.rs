@@ -14,10 +14,10 @@ use openuvr_proto::time::Instant;
 use openuvr_runtime::lock::lock;
 use openuvr_session::{ApplicationDisplay, RunningApplication, VirtualAudio};
 
-/// The maximum number of waiting requests: one from each client of a household.
+/// The maximum number of waiting requests (guess: one from each client of a household).
 const WAITING: usize = 16;
 
-/// How long a client waits for an answer. This is longer than an application may take to end.
+/// How long a client waits for an answer: longer than an application may take to end.
 #[cfg(feature = "moonlight")]
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(20);
 
@@ -107,11 +107,12 @@ impl LaunchDesk {
         *lock(&self.running)
     }
 
-    /// Starts the application at this position of the list, and waits for the main thread. The display gets the mode
-    /// `wanted` unless a player has requested one.
+    /// Requests the start of the application at this position of the list, and waits up to [`ANSWER_TIMEOUT`] for the
+    /// main thread. The display gets the mode `wanted` unless a player has requested one.
     ///
     /// # Errors
-    /// [`StartRefused`] if the application was not started.
+    /// [`StartRefused`] if the application was not started, or if the main thread has not answered in time. After a
+    /// timeout, the application may still start.
     pub(crate) fn start(&self, place: usize, wanted: WantedDisplay) -> Result<(), StartRefused> {
         let late = || StartRefused::Failed("the host is busy: try again".to_owned());
         let (answer, answered) = sync_channel(1);
@@ -125,17 +126,18 @@ impl LaunchDesk {
         answered.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Ends the running application. Waits for the main thread.
+    /// Requests the end of the running application, and waits up to [`ANSWER_TIMEOUT`] for the main thread. If too many
+    /// requests wait, the request is dropped.
     pub(crate) fn quit(&self) {
         let (answer, answered) = sync_channel(1);
         if self.requests.try_send(Request::Quit { answer }).is_ok() {
-            // After a timeout, the main thread still ends the application.
+            // The main thread ends the application even after this timeout.
             let _ = answered.recv_timeout(ANSWER_TIMEOUT);
         }
     }
 }
 
-/// The part that the main thread owns: it executes the requests.
+/// Executes the requests, in the main thread.
 pub(crate) struct Launches {
     running: Option<RunningApplication>,
     requests: Receiver<Request>,
@@ -146,7 +148,7 @@ pub(crate) struct Launches {
 pub(crate) struct Stage<'a> {
     pub(crate) display: &'a dyn ApplicationDisplay,
     pub(crate) sound: &'a VirtualAudio,
-    /// Sets the display to the wanted mode or, with `None`, to its own.
+    /// Sets the display to the wanted mode or, with `None`, to its initial mode.
     pub(crate) fit: &'a mut dyn FnMut(Option<WantedDisplay>),
 }
 

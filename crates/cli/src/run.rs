@@ -5,8 +5,8 @@
 //!      ▲           └─► first swap: connects, receives its settings, streams to the clients itself
 //!      └── reports ────┘
 //! ```
-//! Only pictures for browsers, video players and a recording pass through this process, because it contains their gateways
-//! ([`Gateways`]). If this program is killed, the game continues without a stream.
+//! Only pictures for browsers, video players, Moonlight clients and a recording pass through this process, because it
+//! contains the gateways ([`Gateways`]). If this program is killed, the game continues without a stream.
 
 mod signals;
 

@@ -1,5 +1,4 @@
-//! Sibling programs. Everything but streaming is in `openuvr-bench` and `openuvr-portal`, which this program finds and
-//! executes.
+//! Sibling programs: `openuvr-bench` (benchmarks and studies) and `openuvr-portal`. This program executes them.
 //!
 //! Each sibling program handles its own subcommands. `openuvr bench latency` becomes `openuvr-bench bench latency` in
 //! the same process, so Ctrl-C, the exit code and the output are those of the sibling program.
@@ -42,7 +41,7 @@ const COMMANDS: [(&str, &str, &Program); 3] = [
     ),
     (
         "lab",
-        "Studies of network links, scheduling and clocks (program openuvr-bench)",
+        "Emulate links, and study Wi-Fi, scheduling, traffic and attacks (program openuvr-bench)",
         &BENCH,
     ),
     (

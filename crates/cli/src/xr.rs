@@ -15,7 +15,7 @@ use crate::gateways;
 use crate::run::{Launch, supervise};
 use openuvr_terminal::usage::UsageError;
 
-/// The default frame rate if the player's display is unknown. Most headsets have this rate.
+/// The default frame rate if the player's display is unknown. Many headsets support this rate.
 const DEFAULT_FPS: f64 = 90.0;
 
 /// The usual causes if an application presents no pictures.

@@ -15,16 +15,16 @@ use openuvr_terminal::signals::INTERRUPTED;
 
 use crate::config::{ClientConfig, ViaAp};
 
-/// The interval of checks whether `stop` is set.
+/// The interval at which the watching thread checks whether `stop` is set.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The use of an access point by this client.
 pub(super) enum Use {
-    /// None is configured.
+    /// No access point is configured.
     None,
     /// The client has joined the access point. Dropping this value leaves it.
     Joined(Box<Association>),
-    /// A signal has arrived meanwhile.
+    /// A signal arrived before the client had joined.
     Stopped,
 }
 
@@ -82,8 +82,8 @@ impl Use {
         }
     }
 
-    /// Runs `prompts`, which wait for the terminal. A signal that arrives meanwhile leaves the access point and ends the
-    /// program.
+    /// Runs `prompts`, which waits for the terminal. A signal during this wait makes the client leave the access point,
+    /// and ends the program.
     pub(super) fn during<T>(&self, stop: &AtomicBool, prompts: impl FnOnce() -> T) -> T {
         let Use::Joined(joined) = self else {
             return prompts();

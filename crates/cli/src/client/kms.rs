@@ -26,7 +26,7 @@ mod built_in {
             )
         };
         let choice = Choice::parse(display).ok_or_else(wrong)?;
-        // A missing display is an error at once. The console is taken with the first picture.
+        // A missing display is reported at once. The console is taken with the first picture.
         let highest = openuvr_kms::probe(&choice)?;
         let config = KmsConfig { choice, refresh };
         let open = open_window(None, window, move |window| {

@@ -81,8 +81,8 @@ one applies. -h prints short help, --help the full help.";
             /// openuvr://HOST:PORT/?key=KEY&ticket=TICKET needs no pairing.
             host: Option<HostTarget> = "host", optional(host_target()), Default::Argument;
             /// PIN shown by the host, for pairing.
-            /// Needed only the first time; by default, the client prompts for it. Ignored for a paired host.
-            /// Other users of this machine may see it in the process list.
+            /// Needed only the first time; by default, the client prompts for it. Ignored for a paired host, except
+            /// with `--pair-again`. Other users of this machine may see it in the process list.
             pin: Option<Pin> = "pin", optional(pin()), Default::OnlyFlag(&Default::Unset("prompt"));
             /// Pair again with a known host, with a new PIN.
             /// For a host that was reinstalled or has removed this client. The client replaces the stored key of the
@@ -134,7 +134,7 @@ one applies. -h prints short help, --help the full help.";
             /// another user can only be watched.
             application: Option<String> = "application", optional(text("NAME", 64)),
                 Default::OnlyFlag(&Default::Unset("list all"));
-            /// End the session when this client ends, even if it is still queued.
+            /// End the session, even a queued one, when this client ends.
             stop_session: bool = "stop-session", flag(), Default::Is("false");
             /// Account at the portal.
             portal_user: Option<String> = "portal-user", optional(text("NAME", 128)),
@@ -249,7 +249,7 @@ one applies. -h prints short help, --help the full help.";
             /// Output device for the host's sound.
             /// `auto`: PulseAudio or PipeWire, if one of them runs and the host is another machine; otherwise none.
             /// `off`: none, and the host sends no sound. `pulse:SINK`: that sink (`pactl list short sinks`).
-            /// `wav:FILE`: a WAV file.
+            /// `wav:FILE`: a WAV file. `null`: the sound is decoded and discarded.
             sound: String = "sound", text("DEVICE", 4096), Default::Is("auto");
             /// Sound volume.
             /// 0 is silent; loud passages may be distorted above 100.
@@ -279,9 +279,9 @@ one applies. -h prints short help, --help the full help.";
             /// round, or both. By default, the host allows neither direction. Only for the player, in a window.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// Send this machine's game pads.
-            /// The client sends them while the window has the focus, if the host accepts game pads, but not with
-            /// `--input none`. All pads in /dev/input that this user may read are used, with hot plug; other programs
-            /// still receive their events.
+            /// The client sends them while the window has the focus, if the host accepts game pads. With `--input none`
+            /// or `--observe`, it sends none. All pads in /dev/input that this user may read are used, with hot plug;
+            /// other programs still receive their events.
             pads: bool = "pads", flag(), Default::Is("true");
             /// Button mappings of game pads.
             /// A file in the format of SDL's game-controller database (gamecontrollerdb.txt): one line per pad. Pads

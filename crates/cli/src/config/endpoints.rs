@@ -16,7 +16,7 @@ pub(crate) enum PresentKind {
     X11,
     /// A window on this Wayland display; `None`: the display set in the environment.
     Wayland(Option<String>),
-    /// A display without a window system: its card and its connector, each of which may be missing.
+    /// A display without a window system: its card and its connector, each of which may be omitted.
     Kms(String),
     /// A headset.
     Xr,

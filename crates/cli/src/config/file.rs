@@ -1,4 +1,4 @@
-//! The settings file: TOML with one line per setting and no sections.
+//! The settings file: TOML with one line per setting. Only lists such as `[[applications]]` are tables, at the end.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -68,8 +68,8 @@ pub(super) fn read(
     Ok(values)
 }
 
-/// Writes `text` to the file at `path`, or to the target if it is a link, and returns the written path. The text may contain
-/// a PIN, so the file and a newly created folder are accessible only to this user.
+/// Writes `text` to the file at `path`, or to its target if `path` is a link, and returns the path of the written file.
+/// The text may contain a PIN, so the file and a newly created folder are accessible only to this user.
 pub(super) fn write(path: &Path, text: &str) -> Anyway<PathBuf> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.exists() && !path.is_file() {

@@ -1,4 +1,4 @@
-//! Settings of `openuvr gateway`: the part of a host's settings that serves browsers, video players and recordings.
+//! Settings of `openuvr gateway`: the host's settings for browsers, video players, Moonlight clients and recordings.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub(crate) struct GatewayConfig {
 impl Settings for GatewayConfig {
     const ROLE: &'static str = "gateway";
     const ABOUT: &'static str =
-        "Serve browsers and video players for a C API application, or record it";
+        "Serve browsers, video players and Moonlight clients for a C API application, or record it";
     const EXAMPLES: &'static str = "\
 Examples:
   openuvr gateway /run/user/1000/game.sock --web

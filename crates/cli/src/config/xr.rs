@@ -41,8 +41,8 @@ one applies. -h prints short help, --help the full help.";
     }
 }
 
-/// Settings that OpenXR applications do not use: they appear on no X display, and the client provides their
-/// controllers.
+/// Settings that OpenXR applications do not use. These applications appear on no X display, and their controllers are
+/// those of the client.
 const DISPLAY_SETTINGS: [&str; 7] = [
     "fit",
     "cursor",

@@ -17,7 +17,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time limit for further hosts, after the first host has opened pairing.
 const FURTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The time after which a message explains the wait: hosts on an idle machine have answered by then.
+/// The time after which a message explains the wait. On an idle machine, a host has answered by then.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The interval of checks.
@@ -47,7 +47,8 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Opens pairing; returns the text to print.
+/// Opens pairing, waits until hosts have done so, and returns the text to print. Waits up to [`FIRST_TIMEOUT`] for the
+/// first host, then [`FURTHER_TIMEOUT`] for others.
 pub(super) fn open(dir: &Path, args: &Args, now: u64) -> Result<String> {
     if let Some(pin) = &args.moonlight {
         return moonlight(dir, pin, args.name.as_deref(), now);

@@ -63,7 +63,7 @@ impl DisplayEndpoints {
     }
 }
 
-/// Opens the configured source, and the X display.
+/// Opens the configured source, and the X display for input and the clipboard.
 fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> {
     let source = open_source(config, stop)?;
     let display = config.display.clone().unwrap_or_default();
@@ -89,7 +89,8 @@ fn open_x11(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoints> 
     })
 }
 
-/// Opens the Wayland display of this process. Pressed keys need no release, because they end with the display.
+/// Opens the Wayland display of this process. If the host is killed, pressed keys need no release, because the display
+/// ends with the host.
 fn open_wayland(config: &HostConfig, display: &WaylandDisplay) -> Result<DisplayEndpoints> {
     let capture = Box::new(display.capture()?);
     let cursor = config.cursor.then(|| display.cursor()).transpose()?;
@@ -223,7 +224,8 @@ fn window_wait(config: &HostConfig) -> Duration {
     (config.lasting).map_or(WINDOW_WAIT, |lasting| lasting.min(WINDOW_WAIT))
 }
 
-/// Reports once that a window is missing. Returns whether to keep waiting for it.
+/// Returns a function that returns whether to keep waiting for a missing window. Its first call prints that the window
+/// is missing.
 fn keep_waiting(config: &HostConfig, stop: &AtomicBool) -> impl FnMut() -> bool {
     let mut reported = false;
     move || {

@@ -28,7 +28,7 @@ pub trait HostParts {
         Ok(default)
     }
 
-    /// The converter of the primary rendition, created on the capturing thread.
+    /// The converter of the primary rendition.
     ///
     /// # Errors
     /// Returns an error if a required resource is unavailable.
