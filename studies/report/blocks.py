@@ -89,7 +89,7 @@ def target(measured, bound, at_least=False, withheld=None):
 
 
 def goal(verdict):
-    """The row of a target that the bench judged itself: what, measured, bound, verdict."""
+    """The row of a target that the result file defines: what, measured, bound, verdict."""
     least = bool(verdict.get("at_least"))
     unit, bound = verdict.get("unit", ""), value(verdict, "target/pass")
     judged = target(verdict.get("measured"), bound, least, verdict.get("withheld"))

@@ -50,7 +50,7 @@ def arguments(words):
 
 
 def main(words):
-    """Exit code: 0, 1 with one line for files that cannot be read, 2 for a wrong command line."""
+    """Exit code: 0, 1 with one line for files that cannot be read or written, 2 for a wrong command line."""
     chosen = arguments(words)
     first = chosen.places[0]
     out = chosen.out or (first if first.is_dir() else first.parent) / "report.html"

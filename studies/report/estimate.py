@@ -77,7 +77,7 @@ def _moments(values):
 
 
 def of(values):
-    """Of the values of independent runs; None without any."""
+    """The estimate from the values of independent runs; None if no value is finite."""
     values = [float(v) for v in values if v is not None and math.isfinite(v)]
     if not values:
         return None

@@ -39,7 +39,7 @@ class Claim:
     criterion: str
     # The names of the result files that are judged.
     sources: tuple[str, ...]
-    # None: no data.
+    # Returns the verdict on the results, or None if there is no data.
     judge: Callable
     # Whether a busy machine changes the figures. It does not change those of a simulation.
     is_timed: bool = True

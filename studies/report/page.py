@@ -58,7 +58,7 @@ def provenance(results):
 
 
 def notices(results):
-    """The limits of all figures."""
+    """Warnings about results of a busy machine and of quick runs."""
     loud = sorted({result.name for result in results.all if result.other_cores > QUIET_CORES})
     quick = sorted({result.name for result in results.all if result.is_quick})
     if loud:

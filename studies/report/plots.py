@@ -42,7 +42,7 @@ def axes(title, x, y, height=3.8, width=9.0):
 
 
 def legend(ax):
-    """Beside the axes, so that it covers no data."""
+    """Draws the legend beside the axes, so that it covers no data. Bars without other series get no legend."""
     handles, labels = ax.get_legend_handles_labels()
     if [label for label in labels if label != "here"]:
         ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
@@ -55,7 +55,7 @@ def references(ax, known):
 
 
 def plain_log(axis, minor=False):
-    """Numbers instead of powers of ten on a logarithmic axis. With `minor`, the ticks between decades have numbers, too."""
+    """Numbers instead of powers of ten on a logarithmic axis; with `minor`, also at the ticks between decades."""
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axis.set_minor_formatter(FuncFormatter(lambda number, _: f"{number:g}") if minor else NullFormatter())
 

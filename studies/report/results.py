@@ -1,4 +1,4 @@
-"""Result files: one JSON file per bench or study, long data in CSV files beside it."""
+"""Result files: one JSON file per bench or study, with long data in CSV files beside it."""
 
 import json
 import pathlib
@@ -119,7 +119,7 @@ def read_file(path):
 def read(places):
     """All result files of these folders and files.
 
-    Raises UnreadableError: a place does not exist, or holds no result file.
+    Raises UnreadableError if a place does not exist, a file cannot be read, or no place holds a result file.
     """
     results = Results()
     for place in map(pathlib.Path, places):

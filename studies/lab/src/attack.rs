@@ -1,8 +1,8 @@
-//! Attacks on one's own host that a network attacker without keys can make. All datagrams are built from public
-//! information.
+//! Attacks on one's own host or portal. The attackers have no keys and use only public information, except for the
+//! admitted observer in [`device`].
 //!
-//! This module is not a scanner: [`own`] limits targets to hosts on this machine, and nothing here searches for others.
-//! It gives no verdicts, either: the caller measures.
+//! This module is not a scanner: callers use [`own`] to limit targets to this machine, and nothing here searches for
+//! hosts. The module gives no verdicts: the caller measures the effect.
 
 pub mod browsers;
 pub mod device;
@@ -21,7 +21,8 @@ pub trait Attack: Send {
     /// Performs strike number `n`, counted from 0.
     ///
     /// # Errors
-    /// Returns the system's error if the strike's datagram could not be sent. Such a strike is not counted.
+    /// Returns an error if the strike failed, for example because its datagram could not be sent. [`run`] does not
+    /// count such a strike.
     fn strike(&mut self, n: u64) -> io::Result<()>;
 }
 
@@ -38,7 +39,7 @@ pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: 
             struck.fetch_add(1, Ordering::Relaxed);
         }
         n += 1;
-        // If an attack can't keep up, skip all missed strikes but the newest.
+        // If an attack can't keep up, skip all missed strikes but the newest [`BEHIND`].
         n = n.max(u64::try_from(due).unwrap_or(n).saturating_sub(BEHIND));
     }
 }

@@ -15,7 +15,7 @@ FIGURE_4_MS = {
     "GamingAnywhere, laptop": 52.0,
     "GamingAnywhere, RPi": 1200.0,
 }
-# The names of these platforms in `bench peers`, which measures them.
+# The names under which `bench peers` would list these platforms; it does not measure them.
 PRODUCTS = ("moonlight", "gaminganywhere", "hwa-gaminganywhere", "steam-link")
 SICKNESS_MS = 20.0
 # Figure 6, ms, of HWA-GamingAnywhere.
@@ -65,7 +65,7 @@ def steps(ablation, configuration, *pairs):
 
 
 def burst_rows(ablation):
-    """The names of two cumulative rows: the last row with the bench's own pacing, and the burst row, which ends it."""
+    """The names of two cumulative rows: the last row with the bench's own pacing, and the burst row without it."""
     names = [row.get("name") for row in ablation.get("cumulative", [])]
     if BURST not in names or names.index(BURST) == 0:
         return None
@@ -76,7 +76,7 @@ def burst_rows(ablation):
 def conventional_runs(ablation):
     """p50 of the conventional stream, ms, without the 5.56 ms batches that the bench's baseline waits for.
 
-    GamingAnywhere has no such pacer, so that it must not count for the paper's comparison.
+    GamingAnywhere has no such pacer, so these waits must not count in the comparison with the paper.
     """
     found = burst_rows(ablation)
     if found is None:

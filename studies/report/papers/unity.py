@@ -71,7 +71,7 @@ def capture(result, end):
 
 
 def video(one):
-    """The stream with most video; None if there is none."""
+    """The video stream with the highest bitrate; None if there is none."""
     streams = [s for s in (one or {}).get("streams", []) if s.get("video")]
     return max(streams, key=lambda s: s.get("mbps") or 0, default=None)
 
@@ -82,7 +82,7 @@ def nominal_rate(result):
 
 
 def _loads(one):
-    """Percent of the load that goes down, and percent of that that is video."""
+    """Percentage of the load that is downstream, and percentage of the downstream load that is video."""
     total = {"down": 0.0, "up": 0.0}
     moving = 0.0
     for stream in one.get("streams", []):

@@ -1,4 +1,4 @@
-"""`bench sync`, `bench capture`, `bench slices` and `bench peers`: rows that took turns."""
+"""`bench sync`, `bench capture`, `bench slices` and `bench peers`: configurations run in turns."""
 
 from .. import estimate, plots
 from ..blocks import ABSENT, Section, number, percent

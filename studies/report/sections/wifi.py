@@ -7,8 +7,8 @@ from ..blocks import ABSENT, Section, number
 from ..estimate import Estimate
 from ..papers import unity
 
-# The paper's figures as box plots: number, title, axis label, cases, quantity, share of the upper whisker, the paper's
-# means.
+# The paper's figures as box plots: number, title, axis label, cases, quantity, the quantile that is marked in addition,
+# the paper's means.
 FIGURES = (
     (
         "19",
@@ -114,7 +114,7 @@ def _topology(made, result):
 
 
 def _number(text):
-    """4, 5.56ms, 10%, 50M as a number in its own unit; None for anything else."""
+    """4, 5.56ms, 10% or 50M as a number; times in ms, rates in M; None for anything else."""
     found = re.fullmatch(r"([0-9.]+)(%|ms|M|s|G|us|k|ns|)", text)
     if not found:
         return None

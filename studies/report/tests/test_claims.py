@@ -77,7 +77,7 @@ class ClaimsTest(unittest.TestCase):
                 self.assertEqual(verdict.mark, Mark.INCONCLUSIVE, f"{key}: {verdict.why}")
 
     def test_the_pacer_of_the_bench_does_not_count(self):
-        """The burst ends waits of 5 ms in the examples, which the conventional stream is not charged."""
+        """The examples' burst saves waits of 5 ms; these do not count in the latency of the conventional stream."""
         verdict = CLAIMS["OpenUVR", "figure 10"].verdict(examples.bench("ablation", examples.ablation(40.0, 10.0)))
         self.assertIn("against 35.0", verdict.why)
         close = CLAIMS["OpenUVR", "figure 10"].verdict(examples.bench("ablation", examples.ablation(40.0, 14.0)))

@@ -185,7 +185,7 @@ pub struct JunkLogins {
 }
 
 impl JunkLogins {
-    /// From this address.
+    /// Creates the attack, which logs in from this address.
     ///
     /// # Errors
     /// Returns an error if the system has no randomness.

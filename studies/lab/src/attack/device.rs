@@ -21,7 +21,7 @@ use super::Attack;
 /// Timeout of a reply.
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Tries to perform a handshake for at most `span`. `Ok(None)` means that it was not complete in this time.
+/// Tries to perform a handshake for at most `span`. An inner `Ok(None)` means that it was not complete in this time.
 ///
 /// # Errors
 /// Returns the system's error or, as the inner error, the host's refusal.
@@ -101,7 +101,7 @@ impl Probing {
         })
     }
 
-    /// Received bursts.
+    /// Number of received bursts, rounded up. It is computed from the number of datagrams.
     #[must_use]
     pub fn bursts(&self) -> u64 {
         self.answers.div_ceil(u64::from(BURST))
@@ -155,7 +155,7 @@ impl Guessing {
         }
     }
 
-    /// The number of correct guesses, and the number of other answers.
+    /// The number of correct guesses, and the number of other attempts, refused or unanswered.
     #[must_use]
     pub fn outcome(&self) -> (u64, u64) {
         (self.paired, self.refused)

@@ -23,7 +23,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends a request to a portal.
+/// Sends a request to a portal, and waits for the complete answer.
 ///
 /// # Errors
 /// Returns an error if there is no answer, or if it is not HTTP.
@@ -88,7 +88,7 @@ enum Slot {
 }
 
 impl SlowBodies {
-    /// Opens `count` connections from these addresses of this machine.
+    /// Creates the attack. Its strikes open `count` connections from these addresses of this machine.
     #[must_use]
     pub fn new(portal: SocketAddr, from: Vec<IpAddr>, count: usize) -> SlowBodies {
         SlowBodies {

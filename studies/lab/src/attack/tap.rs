@@ -54,7 +54,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tap {
-    /// Starts a relay in front of `host`, on an address chosen by the system.
+    /// Starts a relay in front of `host`, with the host's IP address and a port chosen by the system.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -103,7 +103,8 @@ impl Tap {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// If set, this socket sends every second datagram of the client instead of `Shared::back`.
+    /// With a socket, sends every second datagram of the client from it instead of from the relay's own socket. `None`
+    /// ends this.
     pub fn divert(&self, socket: Option<UdpSocket>) {
         *locked(&self.shared.elsewhere) = socket;
     }
@@ -212,8 +213,8 @@ impl Forger {
     }
 }
 
-/// Opens a socket that never answers, at an address of this machine. The second handle serves to count the received
-/// bytes.
+/// Opens a socket that never answers, at an address of this machine, and returns two handles of it. The second handle
+/// serves to count the received bytes.
 ///
 /// # Errors
 /// Returns the system's error.

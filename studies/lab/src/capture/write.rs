@@ -50,7 +50,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(CaptureWriter { writer, packet })
     }
 
-    /// Adds a UDP datagram with timestamp `at` (nanoseconds since 1970).
+    /// Adds a UDP datagram with timestamp `at` (nanoseconds since 1970). `ends` are its sender and its receiver.
     ///
     /// # Errors
     /// Returns the writer's error. Also returns an error if the datagram is too long, or if sender and receiver have

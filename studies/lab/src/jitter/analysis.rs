@@ -1,8 +1,8 @@
 //! Analyses a sample file: latencies from two reference times, outliers, and the correlation of outliers with pauses.
 //!
 //! *Received − sent* is the figure of the slides. It misses the time by which a late sender delayed its messages.
-//! *Received − intended* includes this time (coordinated omission). If messages answer each other, the two figures are
-//! equal, and the omitted time is unknown.
+//! *Received − intended* includes this time (coordinated omission). If messages have no scheduled times, the two
+//! figures are equal, and the omitted time is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ pub struct Analysis {
     pub missing: u64,
     /// Number of samples whose times decrease. All other figures exclude them.
     pub backwards: u64,
-    /// Start and end of the test.
+    /// Duration of the test, s.
     pub seconds: f64,
     /// Received − sent.
     pub sent: Summary,
@@ -77,7 +77,8 @@ pub struct Analysis {
     pub intended: Summary,
     /// The outliers by each rule.
     pub outliers: Vec<Outliers>,
-    /// Outliers by the first rule, as (share of the test, latency in ns).
+    /// Outliers by the first rule, as (share of the test, latency in ns): one point for each cell of the plot that has
+    /// an outlier.
     pub scatter: Vec<(f64, f64)>,
     /// Pauses of the collector.
     pub pauses: Vec<PauseSpan>,

@@ -36,7 +36,7 @@ const LONGEST_LINE: u64 = 4096;
 /// Maximum number of pauses: a thousand per second for a quarter of an hour.
 const MOST: usize = 1_000_000;
 
-/// Reads the pauses of a log, and sorts them by their start. Other lines are skipped.
+/// Reads the pauses of a log, and sorts them by their start. Skips other lines, and pauses after the first million.
 ///
 /// # Errors
 /// Returns the system's error, or an error if the log has no timestamps in nanoseconds.

@@ -20,7 +20,7 @@ pub const MOST_PAIRS: usize = (HEADER - COUNTS) / 8;
 /// Message pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// Each pair has one message in flight. The next message is sent after the answer to it.
+    /// Each pair has one message in flight. The next message is sent after the answer to the previous one.
     PingPong,
     /// The sender never waits.
     Flood,
@@ -256,7 +256,7 @@ impl Header {
     }
 }
 
-/// Writes a file with one pair, for loops that measure themselves.
+/// Writes a file with one pair, for measurements of this program's own, without a probe.
 ///
 /// # Errors
 /// Returns the system's error.

@@ -90,7 +90,7 @@ impl Distribution {
     }
 
     /// The mode. A window extends from a value down by a tenth of this value; the mode is the mean of the values in the
-    /// window that contains most of them. Values below `least` are ignored.
+    /// window with the most values. Values below `least` are ignored.
     #[must_use]
     pub fn mode(&self, least: u64) -> Option<f64> {
         let all: Vec<(u64, u32)> = self.values().filter(|(value, _)| *value >= least).collect();

@@ -127,7 +127,7 @@ enum PacketContent {
     Other,
 }
 
-/// Send time of the first packet, ns since 1970 (in 2023).
+/// Start of the generated traffic, ns since 1970 (in 2023).
 const BEGINS: u64 = 1_700_000_000 * SECOND;
 
 /// Interval of the batches, their maximum rate relative to the bitrate, and the variation of frame sizes. The interval

@@ -5,8 +5,8 @@
 //! matter. The fastest packets are used to compare the clocks. The drift is the one that maximises the minimum round
 //! trip. If there are packets in only one direction, it is the slope of the line that lies below all delays and is
 //! highest in the middle of the capture (Moon, Skelly, Towsley, Estimation and removal of clock skew from network delay
-//! measurements, INFOCOM 1999). The offset is then chosen such that the fastest packets of both directions have equal
-//! delays. The error of the offset is unknown, but it is at most this delay.
+//! measurements, INFOCOM 1999). If there are packets in both directions, the offset is chosen such that the fastest
+//! packets of both have equal delays. The error of the offset is unknown, but it is at most this delay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -46,9 +46,9 @@ pub struct JoinedCaptures {
 /// The fates of one direction's packets.
 #[derive(Debug, Default, Serialize)]
 pub struct Crossing {
-    /// Number of packets sent while the receiving end captured.
+    /// Number of sampled packets sent while the receiving end captured.
     pub sent: u64,
-    /// Packets that arrived.
+    /// Those of these packets that arrived.
     pub arrived: u64,
     /// Delays, ns. If the offset is unknown, they are relative to the fastest packet.
     pub delay_ns: Distribution,
@@ -254,7 +254,7 @@ fn joined(
     count(server, client, Direction::Down, &to_client, down);
     count(client, server, Direction::Up, &to_server, up);
     for (key, (first, last)) in &server.frames.values {
-        // A frame without a last packet at the client, or with only one packet, has no delay.
+        // A frame of which no packet arrived, or which has only one packet, has no delay.
         if let Some((_, arrived)) = client.frames.values.get(key)
             && last > first
         {

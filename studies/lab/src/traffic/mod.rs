@@ -3,9 +3,9 @@
 //!
 //! Without keys, the following is available. For RTP and SRTP: the whole header, and hence frames, losses, jitter and
 //! retransmissions. For DTLS, STUN and RTCP: timing and volume. For OpenUVR: the session, the plane, and each
-//! datagram's number and send timestamp. Not available are the contents of SRTCP (round trips, and losses at the
-//! receiver), the frame of an OpenUVR datagram, and whether such a datagram is FEC or a retransmission (retransmissions
-//! have new numbers).
+//! datagram's number and send timestamp. The following is not available: the contents of SRTCP (round trips, and
+//! losses at the receiver), the frame of an OpenUVR datagram, and whether such a datagram is FEC or a retransmission
+//! (retransmissions have new numbers).
 //!
 //! [`reader`] iterates over a capture. [`kind`] classifies its datagrams, and [`merged`] splits merged ones. [`survey`]
 //! is the first pass, and [`video`] is the second; [`analyse`] runs both. [`join`] compares the captures of both ends,
@@ -38,7 +38,7 @@ use crate::wifi::Direction;
 pub struct Analysis {
     /// Statistics on the reading of the capture.
     pub account: Account,
-    /// The endpoint that sent most bytes. Streams from it are down, and streams to it are up.
+    /// The endpoint that sent the most bytes. Streams from it are down, and streams to it are up.
     pub server: Endpoint,
     /// The streams in the order of the tables, those down before those up.
     pub streams: Vec<StreamFound>,

@@ -128,7 +128,8 @@ const MOST_SIZES: usize = 1024;
 /// Reads a capture, and passes each datagram of the window to `each`.
 ///
 /// # Errors
-/// Returns a read error, together with the statistics of the packets before it.
+/// Returns an error if the capture is unreadable, has an unsupported link type, or its clock steps implausibly. The
+/// statistics of the packets before the error are returned, too.
 pub fn walk(
     open: &mut Open<'_>,
     window: Window,

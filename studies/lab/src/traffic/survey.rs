@@ -15,8 +15,8 @@ use crate::capture::datagram::Endpoint;
 /// Maximum number of streams, and of pairs of machines. Datagrams of further streams are only counted.
 pub const MOST_STREAMS: usize = 128;
 
-/// Packets closer than this count as simultaneous, because no link could have delivered them one after the other so
-/// fast. 10 µs is the serialisation delay of 1250 bytes at 1 Gb/s. The study says "simultaneous" without a number.
+/// Packets closer than this, in ns, count as simultaneous. 10 µs is the serialisation delay of 1250 bytes at 1 Gb/s.
+/// The study says "simultaneous" without a number.
 pub const AT_ONCE: u64 = 10_000;
 
 /// The content of an RTP stream.
@@ -124,7 +124,7 @@ impl Survey {
         }
     }
 
-    /// The server: the endpoint that sent most bytes. If two sent the same amount, the lower address.
+    /// The server: the endpoint that sent the most bytes. If two sent the same amount, the lower address.
     #[must_use]
     pub fn server(&self) -> Option<Endpoint> {
         let mut sent: HashMap<Endpoint, u64> = HashMap::new();

@@ -12,8 +12,8 @@ use super::kind::{Content, Rtp};
 use super::reader::StreamDatagram;
 use super::sequence::Sequence;
 
-/// Minimum gap that ends a batch, as a time and as a multiple of the stream's median gap. In the study, batches are
-/// 5.56 ms apart, and packets are 5 to 50 µs apart (research for the study; a guess with margin on both sides).
+/// Minimum gap that ends a batch: the larger of a time in ns and a multiple of the stream's median gap. In the study,
+/// batches are 5.56 ms apart, and the packets of a batch 5 to 50 µs (a guess with margin on both sides).
 const LEAST_PAUSE: u64 = 500_000;
 const PAUSE_GAPS: u64 = 20;
 

@@ -114,7 +114,7 @@ struct Sender {
     queues: Vec<Queue>,
     /// Number of packets in all these queues.
     backlog: usize,
-    /// Time at which the first packet arrived while all queues were empty.
+    /// Last time at which a packet arrived while all these queues were empty.
     ready: Nanos,
     /// Number of remaining backoff slots. They begin one AIFS after `idle_from`.
     backoff: u32,

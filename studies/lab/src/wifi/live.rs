@@ -45,7 +45,7 @@ struct Datagram {
 }
 
 /// The network of a scenario as the medium of a relay or bridge. The clock of the relay or bridge starts at 0.
-/// real datagrams take the place of video and controllers.
+/// Real datagrams take the place of video and controllers.
 ///
 /// # Errors
 /// Returns an error, with the reason, if the scenario is impossible.

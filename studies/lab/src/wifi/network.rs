@@ -17,7 +17,7 @@ pub enum Server {
     AccessPoint,
     /// At the end of a wired link to the access point, with this rate in bits per second.
     Wired(u64),
-    /// At the first station after the viewers. The access point relays all packets.
+    /// At the first station after the viewers. The access point relays the packets between the server and the viewers.
     Station,
 }
 

@@ -8,7 +8,7 @@
 //! * In figures 21 and 22, the number of batches is drawn from 1 to 3 for every interval. With the range of the
 //!   paper's text, 1 to ⌈T/τ⌉, frames take far longer than the paper reports: [`Table::literally`].
 //! * "Buffer occupancy" is the number of packets queued at the access point when a packet arrives.
-//! * The packets of an A-MPDU are its delivered packets.
+//! * The size of an A-MPDU is the number of its packets that were delivered.
 
 use super::scenario::Scenario;
 use super::setup::Setup;
@@ -80,9 +80,9 @@ pub struct Table {
     pub literally: Vec<Case>,
     /// The paper's values next to ours.
     pub rows: Vec<Row>,
-    /// Contradictions in it.
+    /// Values that contradict each other in the paper, next to ours.
     pub contradictions: Vec<Row>,
-    /// Its trends.
+    /// The paper's trends in our values.
     pub trends: Vec<Trend>,
 }
 
@@ -100,7 +100,7 @@ const FRAMES_BY_INTERVAL: [f64; 5] = [3.10, 3.52, 4.45, 6.40, 8.18];
 /// Bytes of a packet.
 pub const PACKET: u32 = 1243;
 
-/// The benchmark: delay of a single packet, in nanoseconds.
+/// The paper's benchmark: delay of a single packet, in nanoseconds.
 pub const SINGLE_PACKET: Nanos = 374_000;
 
 /// Number of scenarios, each of which is repeated.

@@ -10,7 +10,8 @@ use super::{MILLISECOND, Nanos, Timing};
 pub enum RateRule {
     /// The radio's MCS is always used.
     Fixed,
-    /// The MCS with the highest throughput at the current SNR, which is known exactly. At most the radio's MCS.
+    /// The MCS with the highest throughput at the current SNR, which is known exactly; at most the radio's MCS. The
+    /// radio's MCS if the SNR is not modelled.
     Ideal,
     /// As in Minstrel, the MCS follows from acknowledgements only: it is the one with the highest mean throughput, at
     /// most the radio's MCS. A tenth of all PPDUs probe another MCS.

@@ -1,7 +1,7 @@
 //! Replays recorded packets over the model.
 //!
-//! The input is an IP capture (pcap or pcapng) or a table (CSV). In a capture, the server is the address that sent most
-//! bytes. Every other address that exchanged packets with the server is a station. In RTP, source and timestamp
+//! The input is an IP capture (pcap or pcapng) or a table (CSV). In a capture, the server is the address that sent the
+//! most bytes. Every other address that exchanged packets with the server is a station. In RTP, source and timestamp
 //! identify a video frame. OpenUVR datagrams have no cleartext frame numbers.
 
 use std::collections::{HashMap, HashSet};
@@ -96,7 +96,8 @@ impl Recording {
     }
 
     /// Sends the recording over the network of a scenario, extended to the required number of stations. The run ends
-    /// `after` the last packet. Also returns all sent packets, in the order of their numbers in the run.
+    /// when the time `after` has passed since the last packet. Also returns all sent packets, in the order of their
+    /// numbers in the run.
     ///
     /// # Errors
     /// Returns an error if the network is impossible.

@@ -72,7 +72,7 @@ pub enum Unfinished {
     /// The scenario is impossible.
     #[error(transparent)]
     Impossible(#[from] Impossible),
-    /// It was interrupted.
+    /// The runs were interrupted.
     #[error("interrupted")]
     Interrupted,
 }

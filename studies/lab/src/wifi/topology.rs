@@ -147,7 +147,7 @@ const AIRTIME_TIMES: f64 = 2.0;
 /// The scenario of a case. `more` contains further words, which take precedence.
 ///
 /// # Errors
-/// Returns an error if a word is invalid, or if the comparison itself sets this word.
+/// Returns an error if a word is invalid, or if `more` contains `wire`, `hops` or `bitrate`, which the case determines.
 pub fn scenario(topology: Topology, format: Format, more: &str) -> Result<Scenario, Impossible> {
     for word in more.split_whitespace() {
         let name = word.split('=').next().unwrap_or_default();

@@ -21,7 +21,7 @@ struct Draft {
     scenario: Scenario,
     viewers: usize,
     background: Vec<Background>,
-    /// The last `wire`.
+    /// Value of the last word `wire`, if there is one; `Some(None)` for `wire=none`.
     wire: Option<Option<u64>>,
     hops: u8,
     server_streams: Option<u8>,
@@ -248,13 +248,13 @@ const WORDS: [Word; 34] = [
     Word {
         name: "far",
         value: "DB",
-        help: "SNR of the last station",
+        help: "SNR of the last station that receives video",
         set: |draft, value| number(value).map(|mean| draft.far = Some(mean)),
     },
     Word {
         name: "rate",
         value: "fixed|ideal|learned",
-        help: "rate control, mcs at most [fixed]; learned: like Minstrel",
+        help: "rate control, never above mcs [fixed]; learned: like Minstrel",
         set: |draft, value| {
             draft.rate = match value {
                 "fixed" => RateRule::Fixed,
@@ -291,7 +291,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "cw-min",
         value: "SLOTS",
-        help: "initial contention window of all categories [31]",
+        help: "initial contention window of all categories [paper: 31]",
         set: |draft, value| {
             let slots = number(value)?;
             accesses(draft).for_each(|access| access.cw_min = slots);
@@ -301,7 +301,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "cw-max",
         value: "SLOTS",
-        help: "maximum contention window [1023]",
+        help: "maximum contention window of all categories [paper: 1023]",
         set: |draft, value| {
             let slots = number(value)?;
             accesses(draft).for_each(|access| access.cw_max = slots);
@@ -439,7 +439,7 @@ const WORDS: [Word; 34] = [
     Word {
         name: "hops",
         value: "1|2",
-        help: "1: the server is wired; 2: the server is another station [1]",
+        help: "1: server at the access point or wired; 2: at a station [1]",
         set: |draft, value| {
             draft.hops = match value {
                 "1" => 1,

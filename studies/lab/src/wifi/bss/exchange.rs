@@ -285,7 +285,8 @@ impl Bss {
         }
     }
 
-    /// Loses all packets of a load after a collision of data, not only of an RTS.
+    /// Counts a retry for each packet of a load that was sent without RTS and collided. Drops the packets that exceed
+    /// the retry limit.
     fn lose_all(&mut self, index: usize, load: PpduLoad, end: Nanos) {
         let limit = self.setup.retry_limit;
         let mut given_up = Vec::new();

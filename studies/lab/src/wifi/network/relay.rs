@@ -20,7 +20,7 @@ pub(super) struct Relay {
     crossing: HashMap<u64, Offer>,
 }
 
-/// What follows an event on the channel.
+/// The next step after an event on the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// A packet has arrived at the access point, which forwards it.
