@@ -1,10 +1,10 @@
-//! Prints the audio latency from capture to playout without a link, and its CPU usage:
-//! `audio_latency [frame in µs] [seconds]` (5000 30).
+//! Prints the audio latency from capture to playout without a network link, and the CPU usage of the host's and the
+//! client's thread: `audio_latency [frame in µs] [seconds]` (5000 30).
 //!
-//! A private PulseAudio has two null sinks. Bursts of a tone are played to the first; its monitor
-//! is recorded, encoded, buffered, decoded, resampled and played to the second, as by host and
-//! client. The monitor of the second is also recorded. The latency is the time between a burst's
-//! first sample in the two recordings. The CPU usage of two threads is also printed.
+//! A private PulseAudio server has two null sinks. Bursts of a tone are played to the first sink. As in a host and a
+//! client, that sink's monitor is recorded, encoded, buffered, decoded, resampled and played to the second sink. The
+//! monitor of the second sink is also recorded. The latency is the difference between the capture times of a burst's
+//! first sample in the two recordings.
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 #[path = "../tests/pulse_server/mod.rs"]
@@ -33,7 +33,7 @@ use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::wire::timed::Payload;
 use pulse_server::PulseServer;
 
-/// A burst, and the silence after it: longer than the latency.
+/// Length and period of the bursts in sample frames. The period is longer than the latency.
 const BURST: usize = 960;
 const PERIOD: usize = 7200;
 
@@ -154,7 +154,7 @@ impl Onsets {
     }
 }
 
-/// The application. It writes bursts 10 ms ahead of the device.
+/// Plays the part of the application: writes bursts 10 ms ahead of the device.
 fn burst(mut playback: Playback, stop: &AtomicBool) -> Result<(), Failure> {
     let mut sine = Sine::new(1000.0, 0.5);
     let mut place = 0;

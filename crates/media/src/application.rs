@@ -1,8 +1,8 @@
-//! Determines which windows of an X display belong to the application of one window: its menus,
-//! tooltips and dialogs, which are streamed and receive input together with that window.
+//! Determines which windows of an X display belong to the same application as one window: menus, tooltips and dialogs,
+//! which are streamed and receive input together with that window.
 //!
-//! The application's other main windows also belong to the application if the user selected the program, but not if the
-//! user selected one window ([`WindowScope`]).
+//! The program's other main windows are part of the application if the user selected the program, but not if the user
+//! selected one window ([`WindowScope`]).
 //!
 //! Specs: ICCCM 2.0, section 4.1 (WM_STATE, WM_TRANSIENT_FOR, WM_HINTS); Extended Window Manager
 //! Hints 1.5 (_NET_WM_WINDOW_TYPE); X-Resource 1.2 (`QueryClientIds`).
@@ -95,7 +95,7 @@ impl Application {
     /// The application of `window`.
     ///
     /// # Errors
-    /// Returns an X error if the window is destroyed.
+    /// Returns an X error if the window has been destroyed, and another error if the connection is broken.
     pub fn of(
         conn: &RustConnection,
         atoms: Atoms,
@@ -152,8 +152,8 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether `top`, a child of the root, contains a viewable window of the application. `false` if that window is
-    /// destroyed.
+    /// Whether `top`, a child of the root, contains a viewable window of the application. `false` if that window has
+    /// been destroyed.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.

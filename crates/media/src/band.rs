@@ -1,6 +1,6 @@
 //! The header of a band of rows, shared by codecs that divide a picture into independent bands. It consists of four
 //! little-endian 16-bit numbers: the width and height of the picture, and the first row and the number of rows of the
-//! band. The rows themselves follow. Each band is therefore self-contained.
+//! band. The rows follow in the codec's format. Each band is therefore self-contained.
 
 use openuvr_proto::units::Size;
 
@@ -16,7 +16,7 @@ pub(crate) struct Band {
 }
 
 impl Band {
-    /// Size of the header.
+    /// Size of the header in bytes.
     #[cfg(feature = "client")]
     pub(crate) const HEADER: usize = 8;
 
@@ -32,7 +32,8 @@ impl Band {
     /// Parses the header; also returns the remaining bytes.
     ///
     /// # Errors
-    /// The defect, if the band does not lie within a picture of a valid size.
+    /// The defect, if the band is shorter than its header, if its picture size is invalid, or if it lies outside of its
+    /// picture.
     #[cfg(feature = "client")]
     pub(crate) fn read(bytes: &[u8]) -> Result<(Band, &[u8]), &'static str> {
         let (header, rest) = (bytes.split_first_chunk::<{ Band::HEADER }>())

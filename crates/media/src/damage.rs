@@ -1,7 +1,7 @@
 //! Tracks the parts of a picture that differ from an earlier picture, as one span of macroblocks in each row.
 //!
-//! It is deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The
-//! window system's damage, in contrast, is in pixels.
+//! The tracking is deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The window
+//! system's damage, in contrast, is in pixels.
 
 use std::ops::Range;
 

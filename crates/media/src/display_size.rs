@@ -1,7 +1,9 @@
-//! Changes a display's size with RandR 1.2, and restores it at the end. The display must have a single screen.
+//! Changes a display's size with RandR 1.2, and restores it at the end. The display must have exactly one active
+//! output.
 //!
 //! If the output has a mode of the requested size, that mode is used. An output without a monitor (Xvfb, the dummy
-//! driver) gets a new mode; a monitor never gets timings that it does not advertise.
+//! driver) gets a new mode if none has the requested size and rate; a monitor never gets timings that it does not
+//! advertise.
 //!
 //! This module does not watch the display, because captures detect the new size themselves.
 
@@ -40,7 +42,7 @@ pub struct DisplaySize {
     made: bool,
 }
 
-/// The setting of a screen.
+/// The setting of an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Setting {
     mode: Mode,
@@ -53,7 +55,7 @@ impl DisplaySize {
     /// Queries `display` without changing it.
     ///
     /// # Errors
-    /// Returns one line if the display can't be reached, or has no screen or several.
+    /// Returns one line if the display can't be reached, lacks RandR, or does not have exactly one active output.
     pub fn open(display: &str) -> Result<DisplaySize, String> {
         let (conn, screen) = connect(display)?;
         let root = conn.setup().roots[screen].root;
@@ -364,7 +366,7 @@ fn mode_name(size: Size, rate: u16) -> String {
 }
 
 /// Timings of a picture of `size` at `rate` Hz according to VESA's CVT 1.2 with reduced blanking: 160 pixels of
-/// horizontal blanking, and vertical blanking of at least 460 µs and 6 lines.
+/// horizontal blanking, and vertical blanking of at least 460 µs and 13 lines.
 fn timings(size: Size, rate: u16) -> ModeInfo {
     let side = |pixels: u32| u16::try_from(pixels).unwrap_or(u16::MAX);
     let (width, height) = (size.width, size.height);

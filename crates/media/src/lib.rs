@@ -1,5 +1,5 @@
-//! Devices. There is one folder per stage of the data path, one file per backend, and one trait and
-//! one table per folder. Each table ends with backends that need no device.
+//! The devices of the media path. Most stages have a folder with one trait, one table of backends, and one file per
+//! backend. Most tables end with a backend that needs no device.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "host")]

@@ -90,7 +90,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// The picture's upper left part of at most this size.
+    /// The upper left part of a top-down picture, of at most this size.
     #[must_use]
     pub fn cropped(self, size: Size) -> Picture<'a> {
         let size = Size::new(

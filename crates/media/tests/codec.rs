@@ -836,7 +836,7 @@ fn frequent_key_frames_stay_within_the_rate() {
             rate.coded(key_frame, ask.qp, coded.bytes as u64 * 8);
             spent.push(coded.bytes * 8);
         }
-        // Only the second second is checked, because the size of the first frame is a guess.
+        // Only the frames after the first second are checked, because the size of the first frame is a guess.
         let second: usize = spent[60..].iter().sum();
         assert!(
             (1_600_000..=2_150_000).contains(&second),

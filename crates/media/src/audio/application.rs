@@ -1,8 +1,8 @@
 //! Audio of applications that exchange samples directly instead of through a sound server. They
 //! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! The speaker is a source like any other; it is silent while the application writes nothing. The microphone is played
-//! at the rate at which the application reads, so the application's device is the clock.
+//! The speaker is a source like any other; it is silent while the application writes nothing. The application's reads
+//! pace the playback to the microphone, so the application's device is the clock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,14 +32,14 @@ pub struct AppSpeaker(Arc<(Mutex<SpeakerQueue>, Condvar)>);
 #[derive(Debug, Default)]
 struct SpeakerQueue {
     samples: VecDeque<f32>,
-    /// Number of captures. Samples written without one are dropped.
+    /// Number of open captures. While there is none, written samples are dropped.
     captures: usize,
 }
 
 impl AppSpeaker {
-    /// Writes samples (sample frames times [`CHANNELS`]; a remainder is ignored), which are played
-    /// from now on. May be called from any thread and returns at once. Returns the number of accepted sample frames: all of
-    /// them, or 0 if there is no capture. Samples that remain unread for a second are dropped, oldest first.
+    /// Appends samples (sample frames times [`CHANNELS`]; a remainder is ignored) to the playback. May be called from
+    /// any thread and returns at once. Returns the number of accepted sample frames: all of them, or 0 if there is no
+    /// capture. If more than a second of samples is unread, the oldest are dropped.
     pub fn write(&self, samples: &[f32]) -> usize {
         let frames = samples.len() / CHANNELS;
         let mut waiting = lock(&self.0.0);
@@ -136,7 +136,7 @@ struct MicrophoneShared {
 #[derive(Debug)]
 struct MicrophoneQueue {
     samples: VecDeque<f32>,
-    /// The application's largest read.
+    /// The application's largest read so far, from [`DEFAULT_BLOCK`] to [`MAX_BLOCK`].
     block: Duration,
 }
 

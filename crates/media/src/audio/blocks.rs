@@ -1,4 +1,4 @@
-//! Converts chunks of samples, as delivered by a source, to blocks of fixed length with their
+//! Converts chunks of samples, as delivered by a source, to blocks of the length that the reader requests, with their
 //! capture time. Fills gaps with silence.
 
 use std::collections::VecDeque;

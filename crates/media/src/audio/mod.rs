@@ -1,10 +1,11 @@
-//! Audio: captures of an application's playback in blocks, and playbacks.
+//! Audio: captures an application's playback in blocks, and plays received samples.
 //!
-//! Samples are `f32`, −1 to 1, with interleaved channels. Opus codes this format directly, the resampler and the volume need
-//! headroom above 1, and sound servers convert when mixing anyway. A *sample frame* is one sample of each channel; lengths
-//! are counted in sample frames.
+//! Samples are `f32`, −1 to 1, with interleaved channels. This format is used because Opus codes it directly, the
+//! resampler and the volume need headroom above 1, and sound servers convert samples when they mix them. A *sample
+//! frame* is one sample of each channel; lengths are counted in sample frames.
 //!
-//! The playout delay is in `openuvr_proto::recv::jitter_buffer`; hosts and clients handle missing sound.
+//! `openuvr_proto::recv::jitter_buffer` determines the playout delay. Hosts and clients decide what to do if no audio
+//! device can be opened.
 //!
 //! A new backend needs one file with one [`CaptureBackend`] or [`PlaybackBackend`], and one line in a table.
 
@@ -56,8 +57,8 @@ pub trait AudioCapture: Send {
         timeout: Option<Duration>,
     ) -> Result<AudioEvent, AudioError>;
 
-    /// The newly captured device, if it has changed since the last call: the capture follows the
-    /// system's default.
+    /// Returns the newly captured device, if the device has changed since the last call. A capture of the default
+    /// device follows the system's default.
     fn poll_device(&mut self) -> Option<String> {
         None
     }
@@ -82,11 +83,11 @@ pub enum AudioEvent {
 pub struct CaptureCounters {
     /// Silence inserted for missing samples.
     pub silence: u64,
-    /// Samples dropped because silence was inserted for their time.
+    /// Samples dropped because silence was inserted for their time, or because more than a second was unread.
     pub left_out: u64,
 }
 
-/// An audio playback. One thread owns it, and must call it every few milliseconds.
+/// An audio playback. One thread owns it, and must call its methods every few milliseconds.
 pub trait AudioPlayback: Send {
     /// The fill level of the buffers.
     ///

@@ -76,7 +76,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Changes the gain by `step` per sample frame.
+    /// Applies the gain to the decoded samples, and changes it by `step` per sample frame.
     fn fade(&mut self, step: f32) {
         if self.gain >= 1.0 && step > 0.0 {
             return;

@@ -1,4 +1,4 @@
-//! A test tone, generated in this process in real time, to have sound to stream when nothing plays.
+//! A test tone, generated in this process in real time. It provides sound to stream when no application plays.
 //!
 //! It is no substitute for an application in measurements, because its samples have not passed
 //! through a sound server.
@@ -24,8 +24,8 @@ pub const PITCH: f64 = 440.0;
 /// Amplitude, relative to full scale: −12 dB.
 pub const AMPLITUDE: f64 = 0.25;
 
-/// Maximum number of sample frames that a late capture call catches up on: a second, like a sound server (guess). Older
-/// frames are skipped.
+/// Maximum number of sample frames that a late capture call catches up on: a second, like a sound server (guess). If
+/// more are missed, all of them are skipped.
 const LATE: usize = RATE as usize;
 
 /// A sine of one pitch, the same in both channels.

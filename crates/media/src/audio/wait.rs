@@ -1,4 +1,4 @@
-//! Waits for a time or a waker, for backends without a device.
+//! Waits for a time or a waker, for backends that do not wait for a device.
 
 use std::time::Duration;
 

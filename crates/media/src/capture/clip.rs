@@ -5,8 +5,8 @@
 //! output of ffmpeg, and the format of standard test sequences. The captured picture is BGRX, as an
 //! X display stores it, and can be recomputed from the file.
 //!
-//! A clip is no film player (no sound, no interlacing), and no substitute for an application in latency measurements,
-//! because its pictures have never been on a screen.
+//! A clip has no sound and no interlacing. It is no substitute for an application in latency measurements, because its
+//! pictures have never been on a screen.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -193,7 +193,7 @@ impl ClipWriter {
     /// Creates a file for pictures of `size`, both sides even.
     ///
     /// # Errors
-    /// Returns I/O errors, or [`io::ErrorKind::InvalidInput`] for a size that can't be played.
+    /// Returns I/O errors, or [`io::ErrorKind::Other`] for a size that can't be played.
     pub fn create(path: &Path, size: Size, fps: u32) -> io::Result<ClipWriter> {
         let Size { width, height } = size;
         let head = format!("YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420jpeg\n");

@@ -1,4 +1,4 @@
-//! Capture: takes an application's pixels after it has drawn. It is event-driven and never polls.
+//! Capture: takes an application's pixels after the application has drawn. Capture is event-driven and does not poll.
 
 pub mod clip;
 pub mod cursor;
@@ -85,7 +85,7 @@ pub struct RenderInfo {
 pub struct ConsumedInput {
     /// The subscriber that sent it.
     pub from: SubscriberId,
-    /// The event's sequence number among this player's events.
+    /// The event's sequence number among this subscriber's events.
     pub seq: InputSeq,
     /// Arrival at the host.
     pub received: Instant,

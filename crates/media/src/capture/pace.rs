@@ -1,4 +1,4 @@
-//! Frame-rate limit: a token bucket that holds at most one frame, the newest.
+//! Frame-rate limit: a token bucket with a queue of at most one frame, the newest.
 //!
 //! It does not sample at fixed times: a frame passes at once if a token is available. Without a token, the frame waits,
 //! and a newer frame replaces it. If frames come faster than tokens, a frame waits until slightly after the expected
@@ -17,9 +17,9 @@ const TOLERANCE: f64 = 0.05;
 /// jitter).
 const EXPECTED_GAPS: f64 = 1.25;
 
-/// Number of tokens saved up during a pause. A second token is useful because the response to a click is often a small
-/// change, followed milliseconds later by the picture itself. The second token also prevents a frame that jitter makes
-/// early from being delayed.
+/// Maximum number of tokens saved up during a pause. A second token is useful because the response to a click is often
+/// a small change, followed milliseconds later by the picture itself. The second token also prevents a frame that
+/// jitter makes early from being delayed.
 const DEPTH: u32 = 2;
 
 /// Decides when the newest frame may pass. It has no clock; `now` is an argument.

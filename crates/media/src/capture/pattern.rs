@@ -1,5 +1,5 @@
-//! A moving test pattern with a bar code, generated in this process, to have pictures to stream
-//! without an application or display.
+//! A moving test pattern with a bar code, generated in this process. It provides pictures to stream without an
+//! application or display.
 //!
 //! It runs by its own clock, like an application, but is no substitute for one in measurements,
 //! because its pictures have never been on a screen.

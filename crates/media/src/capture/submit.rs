@@ -152,9 +152,9 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// Whether a picture that is finished at `now` should be submitted, because there is a viewer and the rate limit (a
-    /// token bucket) allows it. Call this once per picture, before the read-back. A picture without demand need not be
-    /// submitted.
+    /// Whether a picture that is finished at `now` should be submitted: with viewers, when the rate limit (a token
+    /// bucket) allows it; without viewers, once a second. Call this once per picture, before the read-back. A picture
+    /// without demand need not be submitted.
     #[must_use]
     pub fn demand(&self, now: Instant) -> FrameDemand {
         let mut state = self.shared.state();
@@ -242,8 +242,9 @@ impl Submitter {
         self.shared.state().closed
     }
 
-    /// Submits a picture and its render information. Replaces a picture that the host has not taken yet. Returns `None` if
-    /// the host is gone.
+    /// Submits a picture and its render information. Replaces a picture that the host has not taken yet. While other
+    /// windows cover the application's pictures, the picture is dropped, and the previous ticket is returned. Returns
+    /// `None` if the host is gone.
     #[must_use]
     pub fn submit(&self, frame: Box<dyn Frame>, drawn: RenderInfo) -> Option<Ticket> {
         let mut state = self.shared.state();

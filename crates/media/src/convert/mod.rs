@@ -1,5 +1,5 @@
-//! Convert: converts pictures to the pixel format of the next stage. There is one file per
-//! direction.
+//! Convert: converts pictures to the pixel format of the next stage. There is one file per target layout, and one for
+//! scaling.
 
 pub mod bgrx_to_nv12;
 pub mod bgrx_to_planes;

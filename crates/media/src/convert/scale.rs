@@ -1,8 +1,8 @@
 //! Scales pictures down. Each pixel is the mean of the area that it covers in the larger picture.
 //!
-//! It does not scale up. First, rows are summed with 16-bit products, which the compiler
-//! vectorises. Then the sums are combined by columns. Weights add up to 256, so that a flat area
-//! stays exact, and noise is within 3 of the exact mean.
+//! This module does not scale up. First, rows are summed with 16-bit products, which the compiler vectorises. Then the
+//! sums are combined by columns. Weights add up to 256, so that a flat area stays exact, and noise is within 3 of the
+//! exact mean, unless a pixel covers hundreds of source pixels.
 
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ struct Shares {
 }
 
 impl Scaler {
-    /// The size of `picture` limited to `limit`, with the same aspect ratio and even sides, as
-    /// encoders require.
+    /// The size of `picture` limited to `limit`, with the same aspect ratio and even sides, as encoders require. A size
+    /// within the limit is returned unchanged.
     #[must_use]
     pub fn fitted(picture: Size, limit: Size) -> Size {
         if picture.width <= limit.width && picture.height <= limit.height {

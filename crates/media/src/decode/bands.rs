@@ -52,7 +52,7 @@ where
         &mut self,
         chunk: &Chunk<'_>,
         // The view is not needed. Each band contains the size of its picture. All rows are painted, because later bands
-        // may not replace them.
+        // do not necessarily replace them.
         _: Option<View>,
         canvas: &mut dyn Canvas,
     ) -> Result<Option<Decoded<'_>>, DecodeError> {

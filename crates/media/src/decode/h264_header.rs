@@ -12,8 +12,7 @@ const PARAMETER_SET_BYTES: usize = 1024;
 /// Highest id of a sequence parameter set, and highest id of a picture parameter set (H.264 7.4.2.1.1, 7.4.2.2).
 const MAX_SPS_ID: u32 = 31;
 const MAX_PPS_ID: u32 = 255;
-/// Maximum number of list modifications and marking operations in a header: 2 for each of 32
-/// fields.
+/// Maximum number of list modifications, and of marking operations, in a header: 2 for each of 32 fields, and 2 more.
 const MAX_OPERATIONS: usize = 66;
 
 /// The parameter sets of a stream, by id: at most 32 for sequences and 256 for pictures.

@@ -2,7 +2,7 @@
 //! P_Skip), in 10 to 13 bytes. This module is no decoder: it reads only parameter sets and slice headers, and keeps no
 //! other state.
 //!
-//! This is necessary because libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets. The
+//! Gaps must be filled because libavcodec, if fed in chunks, delays a picture without its last slice by 16 packets. The
 //! packets in between are lost. A filled gap causes no stall. This module supports only CAVLC, frames and one slice
 //! group, as produced by our encoders; anything else is [`SkipError::Unsupported`].
 
@@ -140,7 +140,8 @@ impl PSkip {
     /// Writes the slice for the macroblocks `first_mb..first_mb + mbs` to `out`, with start code.
     ///
     /// # Errors
-    /// [`SkipError`] if information is missing; `out` is then empty.
+    /// [`SkipError`] if information is missing, if the stream is not supported, if the picture is a key frame, or if
+    /// the macroblocks are outside of the picture; `out` is then empty.
     pub fn write(&mut self, first_mb: u32, mbs: u32, out: &mut Vec<u8>) -> Result<(), SkipError> {
         out.clear();
         if let Some(what) = self.beyond {

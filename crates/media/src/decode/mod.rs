@@ -83,7 +83,7 @@ pub struct Chunk<'a> {
     pub last: bool,
     /// First macroblock, or 0 if the codec has no macroblocks.
     pub first_mb: u16,
-    /// Number of macroblocks.
+    /// Number of macroblocks; 0 for a complete frame without macroblock numbers.
     pub mbs: u16,
     /// The slice, or `None` if it is lost and must be concealed (for H.264: by an all-P_Skip
     /// slice).
@@ -120,8 +120,8 @@ pub trait Decoder: Send {
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
 
     /// Like [`feed`](Decoder::feed), but a decoder that supports painting paints each part of the picture on `canvas`
-    /// as soon as the part is decoded. A surface lends the canvas. This saves a copy after the last chunk. All chunks
-    /// of a decoder must be fed by the same method. `view` is `None` for a picture that will not be shown;
+    /// as soon as the part is decoded. Painting saves a copy after the last chunk. A surface lends the canvas. All
+    /// chunks of a decoder must be fed by the same method. `view` is `None` for a picture that will not be shown;
     /// [`View::follows`] is the same for all chunks of a frame.
     ///
     /// # Errors

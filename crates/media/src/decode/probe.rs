@@ -25,7 +25,7 @@ pub struct Probe {
     pub bytes: usize,
 }
 
-/// Opens `backend` and decodes a real picture with it.
+/// Opens `backend` and decodes the generated picture with it.
 ///
 /// # Errors
 /// A one-line [`DecodeError`] if the decoder can't be opened, returns no picture, or returns a wrong picture.

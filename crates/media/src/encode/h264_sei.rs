@@ -10,9 +10,9 @@ const RECOVERY_POINT: u32 = 6;
 /// Maximum number of bytes read from a unit. The message has 6 bytes and comes first.
 const READ: usize = 64;
 
-/// The number of frames after which the picture is bit-exact regardless of earlier losses, provided
-/// that nothing is lost from here on. `None` if `unit`, with its start code, does not contain the
-/// message.
+/// The number of frames after which the picture is bit-exact regardless of earlier losses, provided that nothing is
+/// lost from here on. `None` if `unit`, with its start code, does not contain the message, or if the message does not
+/// promise an exact match.
 pub(super) fn clean_after(unit: &[u8]) -> Option<u16> {
     let one = unit.iter().take(4).position(|byte| *byte == 1)?;
     let (header, rest) = unit[one + 1..].split_first()?;

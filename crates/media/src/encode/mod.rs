@@ -161,7 +161,7 @@ pub enum Refresh {
     /// When [`FrameRequest::refresh`] requests a refresh. The refresh advances by one column of macroblocks per frame.
     OnDemand,
     /// On demand, and also periodically. The period is in frames, and is at least 2. If the picture has more columns
-    /// than this, a refresh advances fast enough to complete within the period.
+    /// than the period has frames, a refresh advances fast enough to complete within the period.
     Every(u16),
 }
 
@@ -179,7 +179,8 @@ pub enum RateSupport {
 /// An encoder's settings. A change of any of them starts a new configuration epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Size of the pictures. Both sides must be even for 4:2:0 formats (the capture pads them).
+    /// Size of the pictures. Both sides must be even for H.264 with 4:2:0 chroma (see
+    /// [`Converter::padded`](crate::convert::Converter::padded)).
     pub size: Size,
     /// Maximum frame rate, a hint for the bit stream's timing information.
     pub fps: u32,
@@ -194,7 +195,7 @@ pub struct Settings {
     pub pixels: Chroma,
     /// The rate control.
     pub rate: Rate,
-    /// Whether intra refreshes are made. If so, each frame refers to the newest one.
+    /// When intra refreshes are made; `None`: never. With refreshes, each frame refers to the newest one.
     pub refresh: Option<Refresh>,
 }
 
@@ -316,8 +317,8 @@ pub struct FrameRequest<'a> {
     pub frame: FrameId,
     /// Whether the frame must be an IDR (key) frame.
     pub key_frame: bool,
-    /// The reference frame, unless a key frame is encoded: one of the [`Encoder::memory`] newest frames. Frames in
-    /// between are discarded. [`FrameId::NONE`] means the newest.
+    /// The reference frame, unless a key frame is encoded: one of the [`Encoder::memory`] newest frames. Frames newer
+    /// than the reference are discarded. [`FrameId::NONE`] means the newest.
     pub reference: FrameId,
     /// Whether to start an intra refresh, with this frame or after the current refresh. Requires
     /// [`Settings::refresh`].
@@ -391,7 +392,7 @@ pub trait Encoder: Send {
         1
     }
 
-    /// Whether only a part of a frame can be coded ([`FrameRequest::part`]).
+    /// Whether the encoder can code a part of a frame ([`FrameRequest::part`]).
     fn supports_partial(&self) -> bool {
         false
     }

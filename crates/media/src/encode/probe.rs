@@ -1,6 +1,5 @@
-//! Checks whether an encoder works on this machine: encodes real pictures, or reports why this
-//! fails. It is not a benchmark, because one small picture on a busy machine does not show the
-//! encoder's speed.
+//! Checks whether an encoder works on this machine: encodes generated pictures, or reports why this fails. It is not a
+//! benchmark, because one small picture on a busy machine does not show the encoder's speed.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ pub struct Probe {
     pub bytes: usize,
 }
 
-/// Opens `backend` and encodes real pictures with it.
+/// Opens `backend` and encodes generated pictures with it.
 ///
 /// # Errors
 /// [`EncodeError`] in one line if it can't be opened or fails.

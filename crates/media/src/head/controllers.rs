@@ -1,7 +1,7 @@
 //! Emulated controllers: two hands held in front of the head. Mouse buttons and keys press the
 //! controllers' buttons while the window has grabbed the mouse.
 //!
-//! An application gets hands at rest that point in the head's direction.
+//! The hands keep their position relative to the head, and point in the head's direction.
 
 use std::collections::BTreeSet;
 

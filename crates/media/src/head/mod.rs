@@ -29,8 +29,8 @@ pub trait HeadPoseSource: Send {
     /// [`HeadPoseError`] if the source has failed.
     fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError>;
 
-    /// The times at which the host's application samples poses, minus the transmission delay;
-    /// `None` if unknown. A source with its own timing ignores this.
+    /// Sets the times at which the host's application samples poses, minus the transmission delay; `None` if unknown. A
+    /// source with its own timing ignores this.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         let _ = wanted;
     }
@@ -42,7 +42,7 @@ pub trait HeadPoseInput: Send {
     /// host.
     fn take(&mut self, event: &InputEvent) -> bool;
 
-    /// Reports whether the window's pointer is grabbed. Input moves the head only while it is.
+    /// Reports whether the window's pointer is grabbed. Input moves the head only while the pointer is grabbed.
     fn grabbed(&mut self, grabbed: bool);
 }
 

@@ -29,7 +29,7 @@ pub const BACKEND: Backend = Backend {
 /// Interval of poses at rest, so that the host does not time out (after 330 ms).
 const AT_REST: Duration = Duration::from_millis(100);
 
-/// Degrees per pixel of the mouse: a full turn in about 1800 pixels, as usual in games (guess).
+/// Degrees per pixel of the mouse: a full turn in 3600 pixels, as usual in games (guess).
 const DEGREES: f32 = 0.1;
 
 /// Metres per second: a slow walk.

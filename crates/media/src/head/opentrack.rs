@@ -82,9 +82,9 @@ impl Opentrack {
     }
 }
 
-/// Parses a datagram: position in metres, and yaw to the left, pitch up and roll to the left
-/// shoulder in radians. `None` if it is not a datagram of opentrack: wrong length, a number that is
-/// not finite, or a head 100 m away.
+/// Parses a datagram: position in metres, and yaw to the left, pitch up and roll to the left shoulder in radians.
+/// `None` if it is not a datagram of opentrack: wrong length, a number that is not finite, or a head more than 100 m
+/// away.
 #[must_use]
 pub fn parse(datagram: &[u8]) -> Option<([f32; 3], [f32; 3])> {
     let datagram: &[u8; BYTES] = datagram.try_into().ok()?;

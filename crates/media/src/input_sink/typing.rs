@@ -1,6 +1,6 @@
-//! Chooses the key, and the modifiers to change, that type a character.
+//! Chooses the key that types a character, and the modifiers to change for it.
 //!
-//! It is a pure function of a keyboard map, and presses nothing.
+//! The choice depends only on the keyboard map and the keyboard state. This module presses nothing.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
 //! Keys pressed before the window had the keyboard focus, for example if a user holds Ctrl, clicks
 //! into the window, and presses C.
 //!
-//! Such a modifier is pressed at the host when the first event carries it, not when the window gets
-//! the focus, because the Alt of the Alt+Tab that focused the window is not for the host.
+//! A modifier among these keys is pressed at the host when the first event carries it, not when the window gets the
+//! focus, because the Alt of the Alt+Tab that focused the window is not for the host.
 //!
 //! Spec: X protocol, `KeymapNotify`; Wayland, `wl_keyboard.enter`.
 

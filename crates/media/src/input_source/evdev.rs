@@ -57,7 +57,7 @@ impl Registrar {
     /// (a pipe, a socket). Other devices provide three-byte packets.
     ///
     /// # Errors
-    /// [`SourceError`] if `fd` is not open for reading.
+    /// [`SourceError`] if `fd` is not open for reading, or if it is not a source of input.
     pub fn register(&self, id: DeviceId, fd: OwnedFd) -> Result<(), SourceError> {
         let name = format!("input device {}", id.0);
         self.add(Device::new(id, name, fd)?);
@@ -142,7 +142,7 @@ impl Evdev {
         }
     }
 
-    /// Waits for input and reads it. Returns whether input arrived before `until`.
+    /// Waits for input, at most until `until`, and reads it. Returns `false` if `until` had already been reached.
     fn wait(&mut self, until: Option<Instant>) -> Result<bool, SourceError> {
         self.adopt();
         if !self.ready.is_empty() {
@@ -266,7 +266,7 @@ impl Device {
         })
     }
 
-    /// Reads all available events.
+    /// Reads the available events, at most [`AT_ONCE`] in one call.
     ///
     /// # Errors
     /// Returns the reason why the device has failed permanently.
@@ -379,7 +379,7 @@ impl Device {
         }
     }
 
-    /// Reads packets, and returns their length. A byte that can't start a packet is skipped.
+    /// Processes packets, and returns the number of bytes used. A byte that can't start a packet is skipped.
     fn packets(
         &mut self,
         bytes: &[u8],

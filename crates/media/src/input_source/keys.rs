@@ -1,10 +1,9 @@
 //! Translates keys of an XKB keyboard to key events of the protocol, for the windows of all display
 //! servers.
 //!
-//! Keys are sent by position while the mouse is grabbed, or if the user or the host's application
-//! chooses so. Otherwise, they are sent with the character that they type. For a dead key or a
-//! compose sequence, only the resulting character is sent. A key without an evdev code is sent by
-//! its character.
+//! Keys are sent by position if the user or the host's application chooses so, or while the mouse is grabbed and the
+//! user has not chosen otherwise. Otherwise, they are sent with the character that they type. For a dead key or a
+//! compose sequence, only the resulting character is sent. A key without an evdev code is sent by its character.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,8 +20,9 @@ use crate::keyboard::{XkbKeyboard, codes};
 /// The keys of one window.
 pub struct KeyTranslator {
     /// Keys reported to the host as down, by XKB key code. A layout change may map the code to a different key before
-    /// its release. Keys of shortcuts are included.
+    /// its release.
     down: BTreeMap<u8, KeyCode>,
+    /// Keys that are down but were not sent to the host, such as those of shortcuts.
     swallowed: BTreeSet<u8>,
     /// Keys pressed before the window had the keyboard focus.
     already_held: AlreadyHeld,

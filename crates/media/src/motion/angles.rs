@@ -53,7 +53,8 @@ pub struct InvalidAxes;
 impl FromStr for Axes {
     type Err = InvalidAxes;
 
-    /// Parses two of `yaw`, `pitch`, `roll` and `none`, each with `-` in front if it is inverted.
+    /// Parses two of `yaw`, `pitch`, `roll` and `none`, each with `-` in front if it is inverted. `-none` and
+    /// `none,none` are invalid.
     fn from_str(text: &str) -> Result<Axes, InvalidAxes> {
         let (horizontal, vertical) = text.split_once(',').ok_or(InvalidAxes)?;
         let axis = |text: &str| {

@@ -35,8 +35,8 @@ pub enum Request {
     Play(u16, i32),
     /// Sets the gain of all effects; the maximum is 65 535.
     Gain(u16),
-    /// Selects the clock of event timestamps (`EVIOCSCLOCKID`): `CLOCK_REALTIME` 0,
-    /// `CLOCK_MONOTONIC` 1.
+    /// Selects the clock of event timestamps (`EVIOCSCLOCKID`): `CLOCK_REALTIME` 0, `CLOCK_MONOTONIC` 1,
+    /// `CLOCK_BOOTTIME` 7.
     Clock(i32),
 }
 

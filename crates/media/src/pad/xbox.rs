@@ -1,7 +1,7 @@
 //! The pad presented to games, regardless of the player's pad: an Xbox 360 pad like that of the
 //! kernel's driver xpad. All games and their pad databases support it.
 //!
-//! It has the name and all the buttons of the player's pad, but not its IDs;
+//! It has the name of the player's pad and all buttons of the standard gamepad, but not the IDs of the player's pad;
 //! `docs/adr/0012-game-pads.md` explains why.
 
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadState};
@@ -10,7 +10,7 @@ use super::OWN_LOCATION;
 use super::codes::*;
 use super::description::{Axis, Description};
 
-/// USB, Microsoft, Xbox 360 pad, version 1.16: `struct input_id`.
+/// USB, Microsoft, Xbox 360 pad, version 1.10: `struct input_id`.
 pub const ID: [u16; 4] = [BUS_USB, 0x045e, 0x028e, 0x0110];
 
 /// Number of effects that games may upload: the kernel's `FF_MEMLESS_EFFECTS`.

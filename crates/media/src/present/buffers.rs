@@ -1,8 +1,8 @@
 //! Picture buffers shared with a display server. Tracks the server's reads of each buffer, and the
 //! rows in which the buffer differs from the newest picture.
 //!
-//! A picture may change only some rows. The others are copied from the displayed picture if the
-//! buffer's own rows are older. The type does no I/O; its owner reports the server's reads.
+//! A picture may change only some rows. The other rows are copied from the displayed picture if the buffer's own rows
+//! are older. [`Buffers`] does no I/O; its owner reports the server's reads.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -135,8 +135,8 @@ impl<K: Copy + Eq> Buffers<K> {
         next.map_or(0..0, |next| std::mem::take(&mut next.new))
     }
 
-    /// The buffer of the next picture, and how many of its rows from the top are valid once the
-    /// requested ones are painted.
+    /// The buffer of the next picture, and how many of its rows from the top are valid after the requested rows have
+    /// been painted.
     pub fn valid_rows(&self) -> Option<(K, u32)> {
         self.next.as_ref().map(|next| (next.key, next.rows))
     }

@@ -1,5 +1,5 @@
-//! Converts any picture to packed BGRX, on the calling thread. A large picture is divided between this thread and a
-//! second one.
+//! Converts a decoder's picture to packed BGRX, on the calling thread. A large picture is divided between this thread
+//! and a second one.
 
 use openuvr_proto::units::Size;
 use yuv::{
@@ -14,7 +14,8 @@ use crate::picture::{Picture, PixelFormat, Plane};
 /// Writes `picture` into `bgrx`, rows `4 × width` bytes apart.
 ///
 /// # Errors
-/// [`PresentError`] if a plane is shorter than size and stride require.
+/// [`PresentError`] if a plane or `bgrx` is shorter than size and stride require, or if the pixel format is not
+/// supported.
 pub fn to_bgrx(picture: &Picture<'_>, bgrx: &mut [u8]) -> Result<(), PresentError> {
     let Size { width, height } = picture.size;
     let parts = halves(width, height as usize).and_then(|half| {

@@ -1,7 +1,8 @@
 //! A surface without a display: writes pictures as PNG files.
 //!
-//! Every n-th picture is written to `frame-<id>.png`. The newest picture is written to `last.png` when the surface is
-//! dropped. This surface is for inspection and tests. It is slow, because writing a file takes milliseconds.
+//! If an interval n is specified, every n-th picture is written to `frame-<id>.png`. The newest picture is written to
+//! `last.png` when the surface is dropped. This surface is for inspection and tests. It is slow, because writing a file
+//! takes milliseconds.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -16,8 +16,8 @@ use openuvr_proto::units::Size;
 use crate::present::{PresentError, Presenter};
 pub use software::draw;
 
-/// Draws eye pictures on a surface. Every call must get the surface for which the reprojector was opened, on the thread
-/// that opened the reprojector.
+/// Draws eye pictures on a surface. Every call must get the surface for which the reprojector was opened, and must be
+/// made on the thread that opened the reprojector.
 pub trait Reprojector {
     /// Whether it is selected automatically, in preference to later entries of the table.
     fn is_fast(&self) -> bool;

@@ -1,8 +1,8 @@
 //! libjpeg-turbo's own API (TurboJPEG), loaded at run time: compresses and decompresses one band.
 //! The callers divide pictures into bands.
 //!
-//! This declares the part of turbojpeg.h that is unchanged since libjpeg-turbo 2.0 (Debian 10),
-//! including 3.x: the ABI of `libturbojpeg.so.0`.
+//! This module declares the part of turbojpeg.h that is unchanged since libjpeg-turbo 2.0 (Debian 10), including 3.x:
+//! the ABI of `libturbojpeg.so.0`.
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_uchar, c_ulong, c_void};
 use std::path::Path;
@@ -307,8 +307,8 @@ impl Decompressor {
     /// Decompresses a JPEG of `rows` rows of `width` pixels into `bgrx`, without padding.
     ///
     /// # Errors
-    /// Returns an error if the data is not a complete JPEG or has a different size, or if `bgrx` is too short; the
-    /// contents of `bgrx` are then unspecified.
+    /// Returns an error if the data is not a complete JPEG or has a different size, or if the length of `bgrx` does not
+    /// match; the contents of `bgrx` are then unspecified.
     pub(crate) fn decompress(
         &mut self,
         jpeg: &[u8],

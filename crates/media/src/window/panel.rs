@@ -74,7 +74,8 @@ impl Panel {
     }
 }
 
-/// The font for a window's height: about fifty lines fit in the window, but the text is never illegibly small.
+/// The font for a window's height: about thirty to sixty lines fit in an ordinary window, but the text is never
+/// illegibly small.
 fn font_for(window: Size) -> &'static MonoFont<'static> {
     match window.height {
         ..480 => &FONT_6X13,

@@ -1,7 +1,7 @@
 //! The window's contents and mode: the only state that the presenter and the input source share.
 //!
-//! Its lock is held for a few requests at a time, never for a round trip, so the media thread does
-//! not wait for the input thread.
+//! The state's lock is held for a few requests at a time, never for a round trip, so the media thread does not wait for
+//! the input thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

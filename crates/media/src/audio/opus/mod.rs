@@ -16,8 +16,8 @@ use super::{AudioError, CHANNELS};
 /// so they get a third more.
 pub const BITRATE: Bitrate = Bitrate(128_000);
 
-/// The range of bitrates in bit/s. Music suffers below the range, and Opus does not use more than
-/// the upper end (RFC 6716, section 2.1.1).
+/// The range of bitrates in bit/s. Below the range, music is audibly degraded; the upper end is the maximum of Opus
+/// (RFC 6716, section 2.1.1).
 pub const BITRATES: std::ops::RangeInclusive<u64> = 16_000..=510_000;
 
 /// The encoder's complexity, 0 to 10 (guess: half; `examples/audio_latency.rs` measures its cost).
@@ -34,11 +34,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder with variable or nearly constant bitrate. With constant bitrate (CBR), the rate of a stream is known.
+    /// An encoder with variable or constant bitrate (CBR). With CBR, the rate of a stream is known in advance.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not installed (the text names the package), or if it refuses
-    /// the settings.
+    /// [`AudioError`] if `bitrate` is outside of [`BITRATES`], if libopus is not installed (the text names the
+    /// package), or if libopus refuses the settings.
     pub fn open(bitrate: Bitrate, variable: bool) -> Result<Encoder, AudioError> {
         let library = sys::Library::open(std::env::var_os("OPENUVR_OPUS"))?;
         let mut encoder = sys::Encoder::new(&library, bits(bitrate)?, variable, COMPLEXITY)?;
@@ -97,7 +97,7 @@ impl Decoder {
     /// A decoder in its initial state.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not installed (the text names the package), or if it creates no decoder.
+    /// [`AudioError`] if libopus is not installed (the text names the package), or if it fails to create a decoder.
     pub fn open() -> Result<Decoder, AudioError> {
         let library = sys::Library::open(std::env::var_os("OPENUVR_OPUS"))?;
         tracing::debug!(version = library.version(), "opened the Opus decoder");
@@ -123,7 +123,7 @@ impl Decoder {
     /// extrapolation, fading out.
     ///
     /// # Errors
-    /// [`AudioError`] if the length is not one of these.
+    /// [`AudioError`] if the length is not a multiple of 120. A length above 5760 is reduced to 5760.
     pub fn conceal(&mut self, frames: usize) -> Result<&[f32], AudioError> {
         let room = self.samples.len();
         let out = &mut self.samples[..room.min(frames * CHANNELS)];

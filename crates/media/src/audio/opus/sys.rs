@@ -1,8 +1,8 @@
 //! libopus, loaded at run time: the encoder and decoder of its C API. The parent module chooses the
 //! settings.
 //!
-//! This declares the part of opus.h and opus_defines.h that is unchanged since libopus 1.0, the ABI
-//! of `libopus.so.0`.
+//! This module declares the part of opus.h and opus_defines.h that is unchanged since libopus 1.0, the ABI of
+//! `libopus.so.0`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_uchar};

@@ -120,7 +120,8 @@ impl Capture {
     }
 }
 
-/// The server's name of the default device, if the settings specify no device.
+/// The server's name of the default device that the capture follows: the default monitor if the settings specify no
+/// device, or the default source if they specify it. `None` for a fixed device.
 fn default_device(settings: &Settings) -> Option<&'static str> {
     match settings.device.as_deref() {
         None => Some(DEFAULT_MONITOR),
@@ -157,7 +158,8 @@ fn record(server: Option<&str>, settings: &Settings) -> Result<Stream, AudioErro
     Ok(stream)
 }
 
-/// Passes on all samples that arrived together as one chunk. Samples that had to wait for this thread are not late.
+/// Passes all samples that arrived together to `blocks` as one chunk, so that samples that had to wait for this thread
+/// do not count as late.
 fn arrived(blocks: &mut Blocks, pending: &mut Vec<f32>, now: Instant) {
     if !pending.is_empty() {
         blocks.arrived(now, pending.len() / CHANNELS, Some(pending.drain(..)));

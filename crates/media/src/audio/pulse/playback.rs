@@ -17,8 +17,8 @@ pub const PLAYBACK: PlaybackBackend = PlaybackBackend {
     open: |settings| Ok(Box::new(Playback::open(None, settings)?)),
 };
 
-/// Payloads that the server requests in advance. The stream's fill level is known only while it is below this amount.
-/// Up to two device periods and two payloads are queued (`JitterBuffer::next`).
+/// Number of payloads that the server requests in advance. The stream's fill level is known only while it is below this
+/// amount. Up to two device periods and two payloads are queued (`JitterBuffer::next`).
 const AHEAD: u32 = 4;
 
 /// Plays to one device.

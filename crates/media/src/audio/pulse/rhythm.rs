@@ -25,8 +25,8 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Records that `pieces` chunks with `frames` sample frames in total were available at `now`. `waited` is whether a
-    /// reader waited for them.
+    /// Records that `pieces` chunks with `frames` sample frames in total were available at `now`. `waited` states
+    /// whether a reader waited for them.
     pub(super) fn arrived(&mut self, now: Instant, pieces: u32, frames: usize, waited: bool) {
         let Some(each) = usize::try_from(pieces)
             .ok()

@@ -1,9 +1,10 @@
-//! Whether a client of an X display hides its pointer (XFIXES 4, `HideCursor`).
+//! Detects whether a client of an X display hides the pointer (XFIXES 4, `HideCursor`).
 //!
-//! The server does not report it: `GetCursorImage` returns the hidden pointer's image, and no `CursorNotify` is sent
-//! (X.Org 21.1, `xfixes/cursor.c`). Therefore, this module records the clients' requests to hide and show the pointer,
-//! and counts them for each client as the server does. A client hides the pointer until it has shown it as often as it
-//! has hidden it, or disconnects. Nothing else is recorded. Requests from before the recording are unknown.
+//! The server does not report that the pointer is hidden: `GetCursorImage` returns the hidden pointer's image, and no
+//! `CursorNotify` is sent (X.Org 21.1, `xfixes/cursor.c`). Therefore, this module records the clients' requests to hide
+//! and show the pointer, and counts them for each client as the server does. A client hides the pointer until the
+//! client disconnects, or has shown the pointer as often as it has hidden it. Nothing else is recorded. Requests from
+//! before the recording are unknown.
 //!
 //! The server sends recorded requests when it next writes to any client.
 //!

@@ -1,7 +1,7 @@
 //! The pointer of an X display.
 //!
-//! XInput 2 reports motion, XFixes reports shape changes, and RECORD (where the server has it)
-//! reports clients that hide the pointer; nothing is polled. To inject motion, see
+//! XInput 2 reports motion, XFixes reports shape changes, and RECORD (where the server has it) reports clients that
+//! hide the pointer. The position is queried after each of these reports and on timeout. To inject motion, see
 //! [`input_sink`](crate::input_sink).
 //!
 //! Protocols: XFIXES 2.0 (`SelectCursorInput`, `GetCursorImage`), XI 2.2, from `xorgproto`.
@@ -57,8 +57,9 @@ impl X11Cursor {
             conn.xfixes_select_cursor_input(root, CursorNotifyMask::DISPLAY_CURSOR)?
                 .check()?;
             conn.xinput_xi_query_version(2, 2)?.reply()?;
-            // Raw motion events arrive regardless of which client gets the event. Motion events on the root window also
-            // report warps, unless a window between the pointer and the root window has selected motion events.
+            // Raw motion events arrive regardless of which client gets the motion event. Motion events on the root
+            // window also report warps, unless a window between the pointer and the root window has selected motion
+            // events.
             let masks = [EventMask {
                 deviceid: Device::ALL_MASTER.into(),
                 mask: vec![XIEventMask::RAW_MOTION | XIEventMask::MOTION],

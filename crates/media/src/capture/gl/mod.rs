@@ -2,10 +2,11 @@
 //! GPU writes into a ring of pixel buffers while the application continues, and the buffers are
 //! passed on ([`Frame`]) without a copy.
 //!
-//! The application's state, errors and timing stay as they are. The application never waits for a picture. The GPU's
-//! fence is checked once, which is enough with a software renderer. If the fence is not signalled yet, a thread waits
-//! for it in its own context, which shares the application's buffers. If no such thread is possible, the next
-//! [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, which is then up to a frame late.
+//! The application's state and errors stay as they are. The application waits for a picture only in the oldest contexts
+//! (last row of the table). The GPU's fence is checked once, which is enough with a software renderer. If the fence is
+//! not signalled yet, a thread waits for it in its own context, which shares the application's buffers. If no such
+//! thread is possible, the next [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, which is then up to a
+//! frame late.
 //!
 //! | context | method |
 //! |---|---|
@@ -34,8 +35,8 @@ use crate::picture::PixelFormat;
 
 pub use sys::{ContextGuard, Native, PrivateContext, ReadBack};
 
-/// Finds a function of OpenGL, GLX or EGL by name, or null: `glXGetProcAddress`,
-/// `eglGetProcAddress` or the dynamic linker. The result must be the driver's own function.
+/// Returns the function of OpenGL, GLX or EGL with this name, or null: through `glXGetProcAddress`, `eglGetProcAddress`
+/// or the dynamic linker. The result must be the driver's own function.
 pub type Loader<'a> = &'a mut dyn FnMut(&CStr) -> *const c_void;
 
 /// Receives finished pictures, on the application's thread or on the waiting thread, never on both
@@ -46,8 +47,8 @@ pub type Submit = Arc<dyn Fn(Box<dyn Frame>, RenderInfo) -> Option<Ticket> + Sen
 /// buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
-    /// Through GLX. Another thread may use its display only if libX11 is 1.8 or newer (detected
-    /// here) or the application has called `XInitThreads` (`threads`).
+    /// Through GLX. A second thread may use the context's display only if libX11 is 1.8 or newer (detected here) or the
+    /// application has called `XInitThreads` (`threads`).
     Glx {
         /// The application has called `XInitThreads`.
         threads: bool,
@@ -101,7 +102,7 @@ pub enum SkipReason {
     #[error("the host or the GPU is behind: no buffer is free")]
     RingFull,
     /// The picture has no pixels, or its sides are too long.
-    #[error("the window has no size")]
+    #[error("the picture has no pixels, or a side is too long")]
     NoSize,
     /// No window is bound for reading.
     #[error("no window is bound for reading")]

@@ -1,7 +1,7 @@
 //! The swapchain formats that are streamed, and the pixel formats in which they are submitted.
 //!
-//! There is no colour management. Only sRGB is accepted, because wide-gamut pictures (HDR10, scRGB)
-//! would need a tone curve that only their application has.
+//! There is no colour management. Only sRGB is accepted, because wide-gamut pictures (HDR10, scRGB) would need a tone
+//! curve that only the application has.
 
 use ash::vk;
 
@@ -57,8 +57,7 @@ impl Pixels {
         }
     }
 
-    /// Copies `from`; both have 4 bytes per pixel and the same length. Returns the format of the
-    /// copy.
+    /// Copies `from` to `to`, which both have 4 bytes per pixel and the same length. Returns the format of the copy.
     pub(super) fn copy(self, from: &[u8], to: &mut [u8]) -> PixelFormat {
         let places = match (self, self.as_they_are()) {
             (_, Some(format)) => {

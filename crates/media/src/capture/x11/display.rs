@@ -1,4 +1,4 @@
-//! A connection to an X display that has the required extensions, and waits for data on this connection.
+//! A connection to an X display with the required extensions, and a function that waits for data on this connection.
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -1,5 +1,6 @@
-//! The persistent picture: the server copies changed areas into shared memory. Pixels in layouts other than the
-//! picture's are converted when they are copied from the shared memory.
+//! The persistent picture: the server copies changed areas into shared memory. If the server's pixel layout differs
+//! from the picture's, the server writes to a second segment, and the pixels are converted when they are copied to the
+//! picture.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;
@@ -69,7 +70,7 @@ impl Image {
             size,
             form,
             picture: segment()?,
-            // Unused pages take no memory.
+            // This segment has the size of the picture, because a part may have any size up to that of the picture.
             part: segment()?,
             whole: false,
         })
@@ -158,7 +159,7 @@ impl Image {
         }
     }
 
-    /// Discards the contents. There is no picture until all rows have been fetched again.
+    /// Discards the contents. There is no picture until all rows are fetched at once.
     pub(super) fn forget(&mut self) {
         self.whole = false;
     }
@@ -172,7 +173,7 @@ impl Image {
         self.size
     }
 
-    /// The picture, once all of its rows have been fetched.
+    /// The picture; `None` until all rows have been fetched at once.
     pub(super) fn picture(&self) -> Option<Picture<'_>> {
         let stride = self.size.width as usize * PIXEL;
         self.whole

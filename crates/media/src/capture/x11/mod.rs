@@ -148,7 +148,7 @@ pub fn open(target: &Target) -> Result<X11Capture, CaptureError> {
 /// 50 ms or less apart.
 ///
 /// # Errors
-/// As [`open`]. Also if the window has not been found when `goes_on` returns false.
+/// As [`open`], and also if the window has not been found when `goes_on` returns false.
 pub fn open_while(
     target: &Target,
     goes_on: &mut dyn FnMut() -> bool,
@@ -202,7 +202,7 @@ impl X11Capture {
         Ok(capture)
     }
 
-    /// The target's position on the display, always up to date. Any thread may read it.
+    /// The target's position on the display, which [`Capture::next`] keeps up to date. Any thread may read it.
     #[must_use]
     pub fn shared_viewport(&self) -> Viewport {
         self.viewport.clone()
@@ -370,7 +370,8 @@ impl X11Capture {
         self.viewport.set_window(self.surface.window());
     }
 
-    /// Fetches damaged areas into the picture. `false` if the target has changed in the meantime.
+    /// Fetches damaged areas into the picture. `false` if there is nothing to fetch, or if the target has changed in
+    /// the meantime.
     fn fetch(&mut self) -> Result<bool, CaptureError> {
         let (Some((drawable, origin)), Some((_, colormap))) =
             (self.surface.pixels(), self.surface.visual())
@@ -560,8 +561,8 @@ impl Capture for X11Capture {
         self.waker.clone()
     }
 
-    /// A source counts as watched by default. A new viewer gets the current contents: an older picture is discarded,
-    /// and [`Capture::next`] returns a new one even if nothing is drawn.
+    /// A source counts as watched by default. The first viewer gets the current contents: an older picture is
+    /// discarded, and [`Capture::next`] returns a new one even if nothing is drawn.
     fn set_watched(&mut self, watched: bool) {
         let begins = watched && !self.watched;
         self.watched = watched;

@@ -1,7 +1,7 @@
 //! Windows of the same application in front of the captured window: menus, tooltips and dialogs. Their pixels are read
 //! from the display, in areas that no other application covers.
 //!
-//! These windows are not redirected like the captured window. When a server changes a window's storage, it may break
+//! Unlike the captured window, these windows are not redirected. When a server changes a window's storage, it may break
 //! the window's grab, which would close an open menu.
 
 use std::collections::HashMap;

@@ -15,7 +15,8 @@ use x11rb::wrapper::ConnectionExt as _;
 
 use super::Atoms;
 
-/// Part size of longer texts. X servers accept requests of 256 KiB without an extension.
+/// Size in bytes of the parts in which longer texts are sent. X servers accept requests of 256 KiB without an
+/// extension.
 const PART: usize = 128 * 1024;
 
 /// Maximum number of concurrent transfers in parts; more are refused (guess).

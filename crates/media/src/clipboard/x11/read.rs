@@ -15,7 +15,7 @@ use x11rb::rust_connection::RustConnection;
 use super::{Atoms, compound};
 use crate::clipboard::ReadFailure;
 
-/// Timeout of an unresponsive owner (guess: one that is busy starting something).
+/// Timeout of an unresponsive owner, which may be busy starting (guess).
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Maximum number of targets considered. Programs offer some dozens.
@@ -49,7 +49,7 @@ pub(super) struct TextRequest {
 }
 
 impl TextRequest {
-    /// Requests the targets of the clipboard's owner. `copied` is the time at which the owner became the owner.
+    /// Requests the targets of the clipboard's owner. `copied` is the time at which the owner acquired the clipboard.
     pub(super) fn start(
         conn: &RustConnection,
         atoms: &Atoms,

@@ -5,7 +5,7 @@
 //! frame is dropped, the codec is reopened, and a key frame is awaited. Every picture gets a last slice, because
 //! libavcodec would otherwise delay the next pictures.
 //!
-//! On a surface that lends its memory, each slice is painted while the next one is decoded, because libavcodec reports the
+//! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
 //! rows that are final.
 
 mod sys;
@@ -44,8 +44,9 @@ pub const BACKEND: Backend = Backend {
     open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
 
-/// Hardware that takes pictures from main memory and returns them there. It gets a picture only when the picture is
-/// complete, so it finishes later than the CPU, which has then already decoded most of the picture.
+/// Hardware decoders that take coded pictures from main memory and return decoded pictures there. Such a decoder gets a
+/// coded picture only when it is complete. It therefore finishes later than the CPU, which has by then decoded most of
+/// the picture.
 pub const HARDWARE: [Backend; 3] = [
     Backend {
         name: "h264_cuvid",

@@ -27,7 +27,7 @@ const SM_SINGLE_SLICE: c_int = 0;
 const SM_FIXEDSLCNUM_SLICE: c_int = 1;
 const VIDEO_FORMAT_I420: c_int = 23;
 const VIDEO_FORMAT_UNDEFINED: c_uchar = 5;
-/// A required value that is ignored in this mode.
+/// A required value that is ignored while the rate control is off.
 const BITRATE: c_int = 100_000_000;
 /// ITU-T H.264 tables E-3 to E-5.
 const BT709: c_uchar = 1;

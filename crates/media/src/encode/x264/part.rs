@@ -10,7 +10,7 @@ use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 /// The side of a macroblock.
 const SIDE: usize = 16;
 
-/// The memory of such a picture, reused from frame to frame.
+/// The memory of the composed picture, reused from frame to frame.
 #[derive(Default)]
 pub(super) struct CompositePicture {
     planes: [Vec<u8>; 3],

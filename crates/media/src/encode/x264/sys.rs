@@ -451,8 +451,8 @@ impl Nal<'_> {
         Some((first, last.checked_sub(first)? + 1))
     }
 
-    /// Writes the unit to `bytes` with its start code. Takes it by value, because the library can
-    /// do it only once.
+    /// Writes the unit to `bytes` with its start code. Takes `self` by value, because the library can write a unit only
+    /// once.
     pub(super) fn encode(self, bytes: &mut Vec<u8>) {
         let payload = usize::try_from(self.read().i_payload).unwrap_or(0);
         bytes.clear();

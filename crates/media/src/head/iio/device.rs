@@ -57,7 +57,8 @@ pub(super) struct Sensor {
     pub(super) conversion: Conversion,
 }
 
-/// Finds both sensors: in `folder` if it is a device, otherwise in the devices that it contains.
+/// Finds both sensors: in `folder` if it is a device, otherwise in the devices that it contains. If `folder` is a
+/// device without an accelerometer, the accelerometer of a neighbouring device is used.
 ///
 /// # Errors
 /// Returns an error if one is missing or has attributes that can't be used.

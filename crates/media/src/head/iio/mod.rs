@@ -1,5 +1,5 @@
-//! A head with an inertial sensor of this machine. The sensor is a gyroscope and an accelerometer of Linux's industrial I/O
-//! subsystem (IIO), such as an MPU-6050 or LSM6DS3 of a Raspberry Pi.
+//! A head pose source that reads an inertial sensor of this machine: a gyroscope and an accelerometer of Linux's
+//! industrial I/O subsystem (IIO), such as an MPU-6050 or LSM6DS3 of a Raspberry Pi.
 //!
 //! ```text
 //! FOLDER/iio:device0   in_anglvel_*, in_accel_*    attributes

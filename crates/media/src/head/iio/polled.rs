@@ -35,7 +35,7 @@ impl RawAxes {
     /// Measures the values. `None` if a value is being written at this moment.
     ///
     /// # Errors
-    /// [`HeadPoseError`] if the device is gone.
+    /// [`HeadPoseError`] if the device is gone, or if a file does not contain a number.
     pub(super) fn read(&self) -> Result<Option<[i64; 3]>, HeadPoseError> {
         let mut values = [0; 3];
         for (value, (path, file)) in values.iter_mut().zip(&self.0) {

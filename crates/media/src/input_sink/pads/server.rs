@@ -177,8 +177,8 @@ impl PadServer {
         Ok(())
     }
 
-    /// Removes a device. Its readers get `ENODEV`, as from the kernel. A seat stays but is no
-    /// longer served: it can still be opened, and its readers wait.
+    /// Removes a device. Its readers get `ENODEV`, as from the kernel. A seat stays but is no longer served: processes
+    /// that open it wait for the next server.
     pub fn unplug(&self, number: u32) {
         self.remove(&mut self.lock(), number);
         self.waker.wake();
@@ -340,7 +340,7 @@ impl Device {
             if self.readers.len() == MAX_READERS {
                 continue;
             }
-            // The kernel's default size is sufficient.
+            // If this fails, the kernel's default size is sufficient.
             let _ = set_socket_send_buffer_size(&fd, WAITING);
             *numbers += 1;
             self.readers.push(Reader {

@@ -1,7 +1,7 @@
 //! Pads presented by the kernel: uinput devices, each an Xbox 360 pad with rumble, for all programs
 //! of the machine.
 //!
-//! It is tested in a virtual machine (`./dev test-vm`), because few machines have `/dev/uinput`.
+//! This module is tested in a virtual machine (`./dev test-vm`), because few machines have `/dev/uinput`.
 
 mod sys;
 

@@ -1,10 +1,9 @@
 //! Injects input into an X server through its XTEST extension.
 //!
-//! A key is pressed as the physical key, unless it carries a character that this server's layout
-//! does not map to that key. In that case, the character is typed with a different key, with
-//! modifiers changed while it is held, or with a key code bound for the session. A command (Ctrl
-//! and a letter) is sent with the key that has this letter in this layout. The server's own pointer
-//! and auto-repeat are used, except as described in `repeat`.
+//! A key is pressed as the physical key, unless it carries a character that this server's layout does not map to that
+//! key. In that case, the character is typed with a different key, with modifiers changed while a key is held, or with
+//! a key code bound for the session. A command (Ctrl and a letter) is sent with the key that has this letter in this
+//! layout. The server's own pointer and auto-repeat are used, except as described in `repeat`.
 //!
 //! Spec: XTEST Extension Protocol 2.2.
 
@@ -380,7 +379,7 @@ impl InputSink for Xtest {
             InputEvent::Button { button, pressed } => self.button(button, pressed)?,
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy)?,
             InputEvent::ReleaseAll => self.release_keys()?,
-            // XTEST supports only a device's keys and mouse events.
+            // Of a device's events, XTEST supports only those of keys and mice, which have been translated before.
             InputEvent::Device { .. } => {}
             // `pads` handles these.
             InputEvent::PadConnected { .. }

@@ -63,7 +63,8 @@ impl Target {
         self.suppressed
     }
 
-    /// Whether a press now reaches the window at `viewport`. If not, raises the window.
+    /// Whether a press now reaches the window at `viewport`. If not, raises the window, and waits at most [`TIMEOUT`]
+    /// until a press reaches it.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.

@@ -2,7 +2,7 @@
 //! (`SDL_GAMECONTROLLERCONFIG`, gamecontrollerdb.txt), or the kernel's rules for pads
 //! (Documentation/input/gamepad.rst).
 //!
-//! No database is included. Without one, pads with a kernel driver are supported.
+//! No database is included. Without one, only pads with a kernel driver are supported.
 
 use std::collections::HashMap;
 
@@ -69,8 +69,8 @@ struct Entry(Vec<(Target, Source)>);
 pub struct Database(HashMap<Guid, Entry>);
 
 impl Database {
-    /// Adds the lines of `text`, read from `what`; later lines win. Appends one complaint for each
-    /// invalid line to `complaints`.
+    /// Adds the lines of `text`, read from `what`; later lines win. Appends a complaint for each of the first five
+    /// invalid lines to `complaints`, and one with the number of further invalid lines.
     pub fn add(&mut self, text: &str, what: &str, complaints: &mut Vec<String>) {
         let mut wrong = 0;
         for (number, line) in (1..).zip(text.lines().take(MAX_LINES)) {

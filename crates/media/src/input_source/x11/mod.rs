@@ -3,9 +3,9 @@
 //! It translates X events to protocol events, handles resizes, exposures and the close button, and repaints the
 //! picture. It also executes the shortcuts of [`SHORTCUTS`](super::SHORTCUTS), which are not sent to the host.
 //!
-//! Keys are sent by position while the mouse is grabbed, or if the user or the host's application chooses so. Otherwise,
-//! they are sent with the character that they type. For a dead key or a compose sequence, only the resulting character is
-//! sent. A key without an evdev code is sent by its character.
+//! Keys are sent by position if the user or the host's application chooses so, or while the mouse is grabbed and the
+//! user has not chosen otherwise. Otherwise, they are sent with the character that they type. For a dead key or a
+//! compose sequence, only the resulting character is sent. A key without an evdev code is sent by its character.
 
 mod grab;
 #[cfg(test)]
@@ -45,7 +45,7 @@ pub struct X11InputSource {
     painter: Painter,
     keyboard: XkbKeyboard,
     grab: Grab,
-    /// Whether to grab the pointer once the window is viewable. X refuses a grab before.
+    /// Whether to grab the pointer as soon as the window is viewable. X refuses an earlier grab.
     grab_at_start: bool,
     /// Whether the grab was requested by the host's application, and whether the user has released
     /// it since.

@@ -1,5 +1,5 @@
-//! The media thread's part of the window: converts a picture into shared memory and makes the
-//! server copy it, without waiting.
+//! The media thread's part of the window: converts a picture into shared memory and makes the server copy it, without
+//! waiting for a refresh.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Reprojection with OpenGL in the client's window: a shader transforms each eye, the sampler
 //! filters, and the overlays (text, the host's pointer) are drawn in the same pass.
 //!
-//! It samples the picture at the window's pixels, so a window of a different size needs no second
-//! filter. A swap waits for the display if the driver supports it.
+//! The shader samples the picture at the window's pixels, so a window of a different size needs no second filter. A
+//! swap waits for the display if the driver supports it.
 
 mod sys;
 #[cfg(test)]

@@ -213,7 +213,7 @@ impl Connection {
         }
     }
 
-    /// Runs the main loop until the operation is complete.
+    /// Runs the main loop until the operation is complete, at most for [`REPLY_TIMEOUT`].
     pub(super) fn finish(
         &mut self,
         operation: *mut Operation,

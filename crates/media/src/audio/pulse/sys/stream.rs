@@ -175,11 +175,11 @@ impl Stream {
         Ok(true)
     }
 
-    /// Sample frames that the device requests now.
+    /// The number of sample frames that the server requests now.
     pub(in crate::audio::pulse) fn writable(&self) -> usize {
         // SAFETY: the stream lives as long as `self`.
         let bytes = unsafe { (self.connection.functions.stream_writable)(self.stream.as_ptr()) };
-        // The maximum value if the stream failed.
+        // The library returns the maximum value if the stream failed.
         if bytes == usize::MAX {
             0
         } else {

@@ -104,7 +104,7 @@ impl Gl {
             ))
         };
         // SAFETY: by the caller's contract, here and below. Functions of extensions and versions that the context
-        // doesn't have are loaded, but not kept, because a loader may return a pointer for any name.
+        // doesn't have are not looked up, because a loader may return a pointer for any name.
         let base = unsafe { Base::load(loader) }.ok_or_else(|| missing("glReadPixels"))?;
         // SAFETY: every context supports a query of this string.
         let words = unsafe { text((base.string)(VERSION)) }.ok_or_else(|| {

@@ -89,7 +89,7 @@ impl Memory {
         }
     }
 
-    /// Copies lent pixels once they are not in use. Call this before the driver's memory is freed.
+    /// Waits until lent pixels are not in use, and copies them. Call this before the driver's memory is freed.
     pub(super) fn withdraw(&self) {
         let mut state = (self.rested)
             .wait_while(self.state(), |state| state.in_use)

@@ -150,8 +150,8 @@ impl ReadBack {
         }
     }
 
-    /// Reads a picture of `size` that the application has drawn. Never waits for the GPU, unless
-    /// the context has no pixel buffers.
+    /// Reads a picture of `size` that the application has drawn. Never waits for the GPU, unless the context has no
+    /// pixel buffers or the read-back is [stateless](ReadBack::stateless).
     pub fn read(&mut self, size: Size, what: ReadSource, drawn: RenderInfo) -> ReadStatus {
         self.poll();
         let reading = match self.start_read(size, what, drawn) {
@@ -391,7 +391,8 @@ impl ReadBack {
         Ok(pair)
     }
 
-    /// Submits the picture if it is finished, otherwise passes it to the waiting thread.
+    /// Submits the picture if it is finished. Otherwise, passes it to the waiting thread, or queues it if there is no
+    /// such thread.
     fn launch(&mut self, flight: Flight) -> ReadStatus {
         let first = self.in_flight.is_empty() && self.waiter.is_idle();
         if first && self.looks && self.is_done(&flight, 0) {

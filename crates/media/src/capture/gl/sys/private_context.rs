@@ -90,8 +90,8 @@ impl PrivateContext {
         }
     }
 
-    /// Makes the private context current on this thread. All earlier drawing of the application is
-    /// visible in it. `None` on failure.
+    /// Makes the private context current on this thread. All earlier drawing of the application is visible in it. With
+    /// a software renderer, the call waits for that drawing, at most 5 s. `None` on failure.
     pub fn enter(&mut self) -> Option<ContextGuard<'_>> {
         let shared = self.shared.as_ref()?;
         let before = shared.current();

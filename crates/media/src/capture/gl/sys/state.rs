@@ -105,7 +105,7 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Packs rows of 4-byte pixels without padding, with the stored colours.
+    /// Sets the packing to rows of 4-byte pixels without padding, with the stored colours.
     pub(super) fn pack(&mut self) {
         self.transfer();
         for &(name, wanted) in &self.gl.packing {
@@ -208,8 +208,8 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Selects the back buffer, or the draw buffer of a single-buffered surface. For a pixel buffer surface, the name
-    /// of this buffer differs between drivers, and a wrong name is an error.
+    /// Selects the back buffer, or the draw buffer of a single-buffered surface. For a pbuffer, the name of this buffer
+    /// differs between drivers, and a wrong name is an error.
     fn select_buffer(&mut self) {
         let gl = self.gl;
         let Some(read_buffer) = &gl.read_buffer else {

@@ -19,7 +19,7 @@ const TIMEOUT_EXPIRED: u32 = 0x911B;
 /// Timeout of one wait for a fence, after which the thread checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The waiting thread, once it has been needed, and the means to start it.
+/// The waiting thread, if it has been started, and the means to start it.
 pub(super) struct Waiter {
     gl: Arc<Gl>,
     maker: Option<Maker>,
@@ -110,7 +110,7 @@ impl Waiter {
         }
     }
 
-    /// Waits until all pictures are submitted. Returns the last ticket.
+    /// Waits, at most `timeout`, until all pictures are submitted. Returns the last ticket.
     pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let worker = self.worker.as_ref()?;
         let under_way =
@@ -228,7 +228,7 @@ const OWN_FAULTS: [libc::c_int; 7] = [
     libc::SIGABRT,
 ];
 
-/// Calls `start` with all other signals blocked in this thread. Threads that it starts inherit the
+/// Calls `start` with all signals except [`OWN_FAULTS`] blocked in this thread. Threads that it starts inherit the
 /// mask, so the application's signals reach only the application's threads.
 fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());

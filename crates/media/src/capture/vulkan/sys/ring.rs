@@ -113,9 +113,9 @@ impl Ring {
         !state.broken && state.copying + state.lent < SLOTS
     }
 
-    /// Starts to copy a picture. Returns `false` if no buffer is free. Only if the call returns `true`, the semaphores
-    /// are waited for and signalled. The call takes 11 to 14 µs, of which the bare submission takes 5 to 6 (medians
-    /// with lavapipe at 1280 × 720 on a busy machine, by `cost_of_a_picture`).
+    /// Starts to copy a picture. Returns `false` if no buffer is free or the device has failed before. The semaphores
+    /// are waited for and signalled only if the call returns `true`. The call takes 11 to 14 µs, of which the bare
+    /// submission takes 5 to 6 (medians with lavapipe at 1280 × 720 on a busy machine, by `cost_of_a_picture`).
     ///
     /// # Errors
     /// Returns the device's error. After an error, no more copies are attempted.
@@ -190,8 +190,8 @@ impl Ring {
         drop(waited);
     }
 
-    /// Frees everything. If the host still uses a picture in this device's memory, the host
-    /// receives a copy as its next picture and releases the memory.
+    /// Frees everything. If the host still uses a picture in this device's memory, the host receives a copy as its next
+    /// picture and releases the memory. This call waits until the host has released all pictures.
     ///
     /// # Safety
     /// The device must be about to be destroyed, and idle.
