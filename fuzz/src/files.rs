@@ -118,7 +118,7 @@ fn key(folder: &Path, bytes: &[u8]) {
     assert_eq!(fs::read(&file).expect("there"), bytes);
 }
 
-/// Writes a file that only its owner can access. Other files are rejected.
+/// Writes a file that only its owner can access, because the stores reject other files.
 fn put(file: &Path, bytes: &[u8]) {
     fs::write(file, bytes).expect("written");
     fs::set_permissions(file, fs::Permissions::from_mode(0o600)).expect("ours");

@@ -4,7 +4,8 @@
 //! target, write a function and add it to [`TARGETS`]. The seeds of a target are the files in `vectors/` whose path
 //! contains the target's name. `fuzz/run` builds and starts this program.
 //!
-//! Unit tests and property tests check the results of the parsers; the targets do not.
+//! Many targets also check simple properties of a result, for example that an accepted value is the same after it is
+//! written and parsed again. Unit tests and property tests check the results themselves.
 #![no_main]
 
 mod browsers;

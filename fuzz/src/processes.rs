@@ -22,12 +22,12 @@ pub fn gateway_messages(bytes: &[u8]) {
     received::<HostMessage>(bytes);
 }
 
-/// Datagrams, each with its length in the first byte. A received message is within the limits, and stays the same if it
-/// is encoded and decoded again.
+/// A sequence of datagrams. The byte before each datagram is its length, or selects the rest of the input if it is less
+/// than 128. A received message is within the limits, and stays the same if it is encoded and decoded again.
 fn received<M: Message>(mut bytes: &[u8]) {
     let mut assembler = Assembler::default();
     while let Some((length, rest)) = bytes.split_first() {
-        // Mostly whole frames.
+        // In many inputs, one datagram is then a whole frame.
         let length = if *length < 128 {
             rest.len()
         } else {

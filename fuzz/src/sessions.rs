@@ -70,7 +70,7 @@ impl Peer {
         self.seal(&body)
     }
 
-    /// A random action.
+    /// A sealed datagram with random messages.
     fn anything(&mut self, draw: &mut Draw<'_>) -> Vec<u8> {
         let mut body = Vec::new();
         match draw.u8() % 10 {

@@ -48,7 +48,7 @@ const INPUT_RESEND_MIN: Duration = Duration::from_millis(5);
 const INPUT_RESEND_MAX: Duration = Duration::from_millis(250);
 
 /// Maximum interval between datagrams while keys are pressed: a quarter of the host's timeout. If a client is silent
-/// for longer than this timeout, the host stops key repeat, so that a key whose release was lost does not repeat.
+/// for longer than the host's timeout, the host stops key repeat, so that a key whose release was lost does not repeat.
 const PRESSED_KEYS_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Interval of display messages. They are repeated, because a message may be lost, and because the display's phase
@@ -139,8 +139,8 @@ pub struct ClientSession {
     /// The feedback state of each view. The first view always exists.
     views: Vec<View>,
     cursor_serial: Option<u32>,
-    /// The latest window size that has not been sent. It is sent once all previous messages are acknowledged, so that
-    /// resizing does not fill a queue.
+    /// The latest window size that has not been sent. It is sent when all previous messages have been acknowledged, so
+    /// that resizing does not fill a queue.
     window_size_due: Option<Size>,
     /// The enabled clipboard directions.
     clipboard_directions: ClipboardDirections,
@@ -591,8 +591,8 @@ impl ClientSession {
         }
     }
 
-    /// Sends text that was copied at the client. It replaces a text that has not been sent completely. Returns `false`
-    /// if the text is not sent, because the direction is disabled or the text is empty or longer than
+    /// Sends text that was copied at the client. The new text replaces a text that has not been sent completely.
+    /// Returns `false` if the text is not sent, because the direction is disabled or the text is empty or longer than
     /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         self.clipboard_directions.to_host && self.sent_text.start(text)

@@ -115,7 +115,7 @@ impl ControllerState {
         }
     }
 
-    /// Encodes a trigger or grip value of 0 to 1. NaN counts as 0.
+    /// Encodes a trigger, squeeze or amplitude value of 0 to 1. NaN counts as 0.
     #[must_use]
     #[allow(
         clippy::cast_possible_truncation,
@@ -196,7 +196,7 @@ pub(crate) fn in_place(states: Controllers) -> Controllers {
 pub struct ReceivedControllers {
     /// The player.
     pub subscriber: SubscriberId,
-    /// Increases by one with each state of this player.
+    /// The number of the state. The client increases it by one for each state that it sends.
     pub number: u32,
     /// Left and right.
     pub states: Controllers,

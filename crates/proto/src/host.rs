@@ -345,7 +345,7 @@ impl Host {
             s.plane.check_invariants();
             s.member.views.check_invariants();
             s.paths.check_invariants();
-            // Once the session has a role, the runtime owns the media key.
+            // When the session has a role, the runtime owns the media key.
             assert!(!s.joined || s.media.is_none());
             assert!(!s.is_active() || self.roles.role(s.member.id).is_some());
         }

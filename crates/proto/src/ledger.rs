@@ -15,9 +15,9 @@ use crate::wire::control::Report;
 /// two round trips, so several of them were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of frames without a report: those of [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. Frames in hand
-/// are not counted: they have been handed to a component but not sent yet, and the subscriber's queue limits their
-/// number (`send::intake`).
+/// Maximum number of frames without a report: the frames within [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. Frames
+/// in hand are not counted: they have been handed to a component but not sent yet, and the subscriber's queue limits
+/// their number (`send::intake`).
 const MAX_PENDING: usize = 512;
 
 /// A frame that was sent to a subscriber.
@@ -115,7 +115,7 @@ struct PendingFrame {
 pub(crate) struct Ledger {
     subscriber: SubscriberId,
     view: ViewId,
-    /// Whether the subscriber reports on its frames. If it does not, a frame is closed once it has departed.
+    /// Whether the subscriber reports on its frames. If it does not, a frame is closed when it has departed.
     reports: bool,
     pending: VecDeque<PendingFrame>,
     newest_sent: FrameId,

@@ -10,8 +10,8 @@ use crate::pose::Pose;
 use crate::rotation::{Rotation, Vector};
 use crate::time::Instant;
 
-/// Maximum extrapolation in seconds. Beyond it, the result is worse than no extrapolation (guess: a head changes its
-/// motion faster).
+/// Maximum extrapolation in seconds. Beyond it, the result is worse than no extrapolation (guess: within this time, a
+/// head changes its motion).
 pub const MAX_EXTRAPOLATION_S: f32 = 0.1;
 
 /// Maximum time between two poses for a velocity estimate, in seconds.
@@ -44,7 +44,7 @@ impl Velocity {
         }
     }
 
-    /// This velocity, with missing parts taken from the other.
+    /// This velocity, with missing parts taken from `other`.
     #[must_use]
     pub fn or(self, other: Velocity) -> Velocity {
         Velocity {
@@ -75,7 +75,8 @@ pub struct PoseTrack(VecDeque<(Instant, Pose)>);
 impl PoseTrack {
     /// Adds the pose at time `at` and returns its velocity, calculated from the oldest pose that is at most 20 ms
     /// older. If there is none, the velocity is calculated from the newest earlier pose. The velocity is empty for the
-    /// first pose, and for the first pose after the clock has gone back.
+    /// first pose, for a pose that is not newer than the previous one, and if the earlier pose is more than 100 ms
+    /// older.
     pub fn moved(&mut self, at: Instant, pose: &Pose) -> Velocity {
         if self.0.back().is_some_and(|(newest, _)| *newest >= at) {
             self.0.clear();

@@ -7,9 +7,9 @@ pub fn printable(text: &str) -> String {
     text.chars().filter(|c| is_printable(*c)).collect()
 }
 
-/// Whether a character is printable: not a control character, not zero-width, and not one of those that
-/// reorder the surrounding text (Unicode Standard Annex 9, section 2: explicit directional formatting
-/// characters and implicit marks).
+/// Whether a character is printable: not a control character, a line or paragraph separator, an invisible format
+/// character (such as a zero-width space), or a character that reorders the surrounding text (Unicode Standard Annex 9,
+/// section 2: explicit directional formatting characters and implicit marks).
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     !(c.is_control()

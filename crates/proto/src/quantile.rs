@@ -4,14 +4,15 @@
 /// The unit of shares: 9999 units are the 99.99th percentile.
 pub const UNITS: u16 = 10_000;
 
-/// The `percent`th percentile of `sorted`, in 0..=100; `None` for an empty slice.
+/// The percentile `percent` (0..=100) of `sorted`, which is in ascending order; `None` for an empty slice.
 #[must_use]
 pub fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let units = percent.saturating_mul(usize::from(UNITS) / 100);
     value(sorted, u16::try_from(units).unwrap_or(UNITS))
 }
 
-/// The quantile of `sorted` at `share`, in 0.0..=1.0, rounded to [`UNITS`]; `None` for an empty slice.
+/// The quantile of `sorted` (in ascending order) at `share`, which is clamped to 0.0..=1.0 and rounded to [`UNITS`];
+/// `None` for an empty slice.
 #[must_use]
 pub fn at_share<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     #[expect(clippy::cast_possible_truncation, reason = "the share is clamped")]

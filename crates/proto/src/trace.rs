@@ -232,7 +232,7 @@ impl ClientStamps {
 /// clock estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DisplayLatency {
-    /// The time since the pose with which the frame was drawn was sampled: motion to photon.
+    /// The time since the sampling of the pose with which the frame was drawn: motion to photon.
     pub imu_to_display: Option<Duration>,
     /// The time since the head pose was predicted from that sample.
     pub predict_to_display: Option<Duration>,

@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Delivers datagrams until no peer sends any more. On a lossy link, nothing reaches the host.
+    /// Delivers datagrams until no peer sends any more. While the link is lossy, it loses every datagram to the host.
     fn settle(&mut self) {
         let mut out = Vec::new();
         loop {

@@ -62,7 +62,7 @@ fn roles(world: &World, client: usize) -> Vec<Role> {
 fn a_perfect_link_needs_one_key_frame() {
     let mut world = World::new(1, SecondPlayer::Refuse);
     let player = world.connect(&Device::new(1, Role::Player));
-    world.step("a minute's worth of a second");
+    world.step("motion for two seconds");
     world.frames(120);
     world.rest(ms(500));
     let machine = world.machine(player);
@@ -462,7 +462,7 @@ fn device_events_arrive_in_order_and_pressed_keys_are_released() {
     }
     world.rest(Duration::from_secs(1));
     assert_eq!(world.injected, sent);
-    world.step("the window loses the focus, and the devices everything");
+    world.step("the window loses the focus, and all keys of all devices are released");
     world.input(player, device(0, EV_KEY, 99, 1));
     let (newest, all) = (world.input(player, InputEvent::ReleaseAll), sent.len());
     world.rest(Duration::from_secs(1));
@@ -493,7 +493,7 @@ fn the_newest_pose_wins_despite_loss_and_reordering() {
             world.rest(ms(1));
             if let Some(posed) = world.posed() {
                 assert_eq!(posed.subscriber, world.session(player).into());
-                let here = posed.sampled_here.expect("the clocks have met");
+                let here = posed.sampled_here.expect("the clocks are synchronised");
                 assert!(here.at - here.bound <= sampled, "not from the future");
                 assert!(here.at - here.bound <= posed.received);
                 seen.push((posed.id, posed.pose.position()[0]));

@@ -175,8 +175,8 @@ impl Playout {
         report
     }
 
-    /// Sets the report's motion-to-photon latency to that of the head pose, if this frame is the first with this pose
-    /// and shows no new input.
+    /// Sets the report's motion-to-photon latency to the latency of the head pose, if this frame is the first with this
+    /// pose and shows no new input.
     fn first_of_pose(&mut self, report: &mut Report, end: &FrameEnd) {
         let Some(echo) = end.pose else { return };
         let shown = self.shown_pose.replace(echo.pose);

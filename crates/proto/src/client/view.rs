@@ -17,8 +17,8 @@ const MAX_REPORTS: usize = 256;
 /// them.
 const REPORTS_PER_DATAGRAM: usize = 25;
 
-/// Number of earlier unacknowledged reports that a new report repeats (guess). Two consecutive datagrams may
-/// then be lost without a timeout.
+/// Number of earlier unacknowledged reports that accompany a new report (guess). Two consecutive datagrams may then be
+/// lost without a timeout.
 const REPORTS_REPEATED: usize = 2;
 
 /// The client's side of one view.

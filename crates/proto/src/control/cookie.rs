@@ -22,7 +22,7 @@ use crate::time::Instant;
 /// A cookie's length in bytes.
 pub const COOKIE: usize = 20;
 
-/// Length of a time bucket. A cookie is valid in its bucket and in the next one, so for 8 to 16 s. If the cookie
+/// Length of a time bucket. A cookie is valid in its bucket and in the next one, that is, for 8 to 16 s. If the cookie
 /// expires during a client's attempt ([`super::handshake::HANDSHAKE_TIMEOUT`]), the client restarts with a new cookie.
 const BUCKET: Duration = Duration::from_secs(8);
 

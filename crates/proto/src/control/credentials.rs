@@ -1,7 +1,8 @@
 //! A client's credentials for one host: the host's public key, a portal's ticket, or a PIN for one pairing.
 //!
-//! A PIN is short, and a peer that receives a proof of the PIN can test one guess. Therefore, a client never uses a PIN
-//! twice, and never instead of verifying a known key. Module [`super::handshake`] contains the handshake itself.
+//! A PIN is short, and a peer that receives a proof of the PIN can test one guess. Therefore, a client uses a PIN only
+//! once. For a host whose key it knows, the client uses a PIN only if its user asked to pair again. Module
+//! [`super::handshake`] contains the handshake itself.
 
 use super::handshake::{HandshakeError, Trust};
 use super::identity::PublicKey;

@@ -177,8 +177,8 @@ impl DeviceName {
 #[error("cannot make keys: the operating system provides no random bytes (getrandom failed)")]
 pub struct NoRandomness;
 
-/// `N` random bytes from the operating system. For keys, nonces, PINs and session ids, which must not be predictable;
-/// other code gets its seeds as arguments.
+/// `N` random bytes from the operating system. For values that must not be predictable, such as keys, nonces, PINs and
+/// session ids. Code that needs no secret randomness gets its seeds as arguments.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|_| NoRandomness)?;

@@ -1,4 +1,4 @@
-//! OpenUVRCP, the control plane: pairing, negotiation, clocks.
+//! OpenUVRCP, the control plane: handshakes, negotiation, clock synchronisation, path validation and a reliable stream.
 
 pub mod budget;
 pub mod clipboard;

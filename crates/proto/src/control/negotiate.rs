@@ -112,7 +112,7 @@ pub struct ClientConstraints {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Refusal {
-    /// There is a player, and the host allows other clients neither to take over nor to observe.
+    /// There is a player, and the host refuses all other clients that request the player's role.
     PlayerPresent = 0,
     /// The client supports none of the host's codecs.
     NoCommonCodec = 1,

@@ -19,7 +19,7 @@ const KIND: u8 = 0x11;
 /// Length of the reply in bytes. It is shorter than the shortest datagram that it answers.
 pub const NO_SESSION: usize = 28;
 
-/// The reply to a control datagram of an unknown session; `None` for all other datagrams.
+/// The reply to `datagram`, whose session the caller does not know; `None` unless it is a control datagram.
 #[must_use]
 pub fn answer_to(datagram: &[u8]) -> Option<[u8; NO_SESSION]> {
     let (_, plane) = Header::parse(datagram).ok()?;

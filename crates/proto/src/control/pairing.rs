@@ -1,8 +1,8 @@
 //! Pairing by PIN: the PIN, its time window, and its limits on tries.
 //!
 //! The exchange is SPAKE2 (RFC 9382, by crate `spake2`). Each guess costs one exchange with the host, and a wrong guess
-//! reveals nothing else. The security of a short PIN therefore rests on the limit on tries. The handshake itself is in
-//! [`super::handshake`].
+//! reveals only that it is wrong. The security of a short PIN therefore rests on the limit on tries. The handshake
+//! itself is in [`super::handshake`].
 
 use std::fmt;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl Pin {
     /// # Errors
     /// [`NoRandomness`] if the operating system provides no random bytes.
     pub fn generate() -> Result<Pin, NoRandomness> {
-        /// The largest multiple of a million in 32 bits. Larger numbers are discarded, because they would favour low
-        /// PINs.
+        /// The largest multiple of a million in 32 bits. This number and larger ones are discarded, because they would
+        /// favour low PINs.
         const LIMIT: u32 = u32::MAX - u32::MAX % 1_000_000;
         loop {
             let number = u32::from_le_bytes(random()?);

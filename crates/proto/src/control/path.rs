@@ -28,7 +28,8 @@ const MAX_TRIES: u8 = 3;
 /// networks.
 const MAX_VALIDATED: usize = 4;
 
-/// Maximum number of concurrent challenges. A further challenge replaces that of the path that has been silent longest.
+/// Maximum number of concurrent challenges. A further challenge replaces the challenge of the path that has been silent
+/// longest.
 const MAX_PENDING: usize = 2;
 
 /// Bytes of a datagram with a challenge: header, kind and length, a token of eight bytes, and tag.

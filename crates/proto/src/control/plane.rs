@@ -14,7 +14,7 @@ use crate::wire::control::{MAX_CONTROL_BODY, Message, Messages};
 use crate::wire::header::{HEADER, Plane, TAG};
 use crate::wire::seal::{Direction, Opener, Sealer};
 
-/// Ping interval, which is also the keep-alive interval. The clock map is made from sixteen pings.
+/// Ping interval, which is also the keep-alive interval. The clock map keeps the sixteen newest exchanges.
 pub const PING_EVERY: Duration = Duration::from_millis(500);
 
 /// Number of initial pings, which are sent at a shorter interval. One-way delays then have an error bound from the
@@ -192,8 +192,9 @@ impl ControlPlane {
         Ok(heard)
     }
 
-    /// Returns the messages that the segments in `messages` complete. An invalid message of the stream is skipped
-    /// alone. The valid messages around it are acknowledged together with it, so they would not be retransmitted.
+    /// Returns the messages that the segments in `messages` complete. If one message of the stream is invalid, only
+    /// this message is skipped. Its segments are acknowledged together with those of the valid messages around it, so
+    /// the valid messages would not be retransmitted.
     fn handle_segments(&mut self, messages: &[Message<'_>]) -> Result<Vec<Negotiation>, Reject> {
         let mut segments = false;
         for message in messages {

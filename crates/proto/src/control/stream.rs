@@ -1,7 +1,8 @@
 //! The reliable stream of the control plane: ordered, reliable messages.
 //!
-//! It carries negotiation and cursor shapes. A byte stream with cumulative acknowledgement and a
-//! retransmission timer is enough for occasional kilobytes; urgent messages do not use it.
+//! It carries the messages of module `negotiate`, which include cursor shapes and clipboard text. A byte stream with
+//! cumulative acknowledgement and a retransmission timer is enough for occasional kilobytes; urgent messages do not use
+//! it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

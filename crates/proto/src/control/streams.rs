@@ -129,7 +129,7 @@ fn directions(to_client: bool, to_host: bool) -> u8 {
     (u8::from(to_client) * TO_CLIENT) | (u8::from(to_host) * TO_HOST)
 }
 
-/// Skips entries of unknown kinds, and extra fields of newer peers.
+/// Parses the entries of an offer or a grant. Skips entries of unknown kinds, and extra fields of newer peers.
 fn parse_entries<T>(r: &mut Reader<'_>, read: impl Fn(Entry) -> T) -> Result<Vec<T>, Reject> {
     let count = usize::from(r.u8()?);
     let mut entries = Vec::new();

@@ -48,8 +48,8 @@ pub const MAX_TEXT: usize = 512;
 /// Tolerated clock difference between portal and host: a ticket is accepted for this long after its expiry.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(30);
 
-/// Maximum remaining lifetime of a ticket bound to a key when a client presents it (guess: the user may have to install
-/// the client first). It limits the memory for redeemed tickets at the host.
+/// Maximum remaining lifetime of a ticket that is bound to a key, at the time when a client presents the ticket (guess:
+/// the user may have to install the client first). It limits the memory for redeemed tickets at the host.
 pub const MAX_TICKET_LIFE: Duration = Duration::from_secs(600);
 
 /// Maximum remaining lifetime of an unbound ticket: long enough for a browser to open a page.
@@ -273,8 +273,8 @@ impl SignedTicket {
         &self.0
     }
 
-    /// Whether the ticket names this session. A match does not prove that the ticket is valid: its sender only has to
-    /// know the session's id, 122 random bits.
+    /// Whether the ticket names this session. A match does not prove that the ticket is valid: the sender of the ticket
+    /// only has to know the session's id, 122 random bits.
     #[must_use]
     pub fn names(&self, session: SessionUuid) -> bool {
         self.0[4..20] == session.0

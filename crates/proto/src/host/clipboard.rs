@@ -12,9 +12,9 @@ impl Host {
         self.clipboard_directions = directions;
     }
 
-    /// Sends text copied at the host to the player and replaces unfinished text. Returns `false` if the text is not sent
-    /// because the direction is disabled, there is no player, or the text is empty or longer than
-    /// [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
+    /// Sends the player a text that was copied at the host. It replaces a text that has not been sent completely.
+    /// Returns `false` if the text is not sent because the direction is disabled, there is no player, or the text is
+    /// empty or longer than [`MAX_TEXT`](crate::control::clipboard::MAX_TEXT).
     pub fn clipboard(&mut self, text: ClipboardText) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
@@ -69,7 +69,7 @@ impl Host {
 }
 
 impl Session {
-    /// Called after each grant: sends a player the enabled directions, and cancels unsent text for other roles.
+    /// Called after each grant: discards incomplete text in both directions, and sends a player the enabled directions.
     pub(super) fn send_clipboard_directions(
         &mut self,
         role: Role,

@@ -22,7 +22,8 @@ pub const WINDOW: Duration = Duration::from_secs(5);
 /// Minimum span for a frame rate (guess).
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Maximum frames kept per subscriber: those of [`WINDOW`] at 240 a second. At higher rates, the window is shorter.
+/// Maximum frames kept per subscriber: the frames within [`WINDOW`] at 240 frames a second. At higher rates, the window
+/// is shorter.
 const FRAMES: usize = 1200;
 
 /// Statistics of one subscriber.
@@ -239,8 +240,8 @@ impl Newest {
         }
     }
 
-    /// Whether the subscriber reports on its frames: `false` before the first report, and once it has stopped reporting
-    /// on the frames that it gets. While it gets no frames (a still picture), the value does not change.
+    /// Whether the subscriber reports on its frames: `false` before the first report, and after it has stopped
+    /// reporting on the frames that it gets. While it gets no frames (a still picture), the value does not change.
     fn reports(&self) -> bool {
         let silent = |reported: Instant| {
             let unreported = self.unreported;

@@ -15,7 +15,9 @@ pub enum SecondPlayer {
     Refuse,
     /// Admit the second player as an observer.
     Observe,
-    /// Give the second player the role. The earlier player becomes an observer.
+    /// Give the second player the role if it requests a take-over; the earlier player becomes an observer, or is
+    /// removed if the maximum number of observers is reached. Without a take-over request, admit the second player as
+    /// an observer.
     TakeOver,
 }
 
@@ -37,7 +39,7 @@ pub(crate) enum RoleChange {
     Removed(SubscriberId),
 }
 
-/// An observer's claim to the player's role once it is free.
+/// An observer's claim to the player's role when the role becomes free.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Claim {
     /// No claim: it requested to observe.
@@ -56,8 +58,8 @@ enum Standing {
     Observer(Claim),
 }
 
-/// All members with a role, in the order of joining. Requests are answered at once, and changes of other members are polled.
-/// After simultaneous departures, [`Roles::promote`] selects the player.
+/// All members with a role or a reservation, in the order of joining. Requests are answered at once, and changes of
+/// other members are polled. After simultaneous departures, [`Roles::promote`] selects the player.
 #[derive(Debug)]
 pub(crate) struct Roles {
     second_player: SecondPlayer,
@@ -101,8 +103,8 @@ impl Roles {
         self.members.iter().filter(is_observer).count()
     }
 
-    /// Adds the successor of `before`, which will send its request later. If `before` plays, the role is reserved until
-    /// then.
+    /// Reserves the player's role for `id`, the successor of `before`, until `id` sends its request. Has no effect
+    /// unless `before` is the player or has a reservation itself.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))
@@ -154,7 +156,7 @@ impl Roles {
         played
     }
 
-    /// The next change of another member.
+    /// The next role change that the member did not request.
     pub(crate) fn poll_change(&mut self) -> Option<RoleChange> {
         self.changes.pop_front()
     }

@@ -87,7 +87,7 @@ pub(super) struct Session {
     /// Whether it has a role.
     pub(super) joined: bool,
     pub(super) inbox: Inbox,
-    /// A cursor shape is pending; the latest wins. It is sent once the previous one has been acknowledged, so that an
+    /// A cursor shape is pending; the latest wins. It is sent when the previous one has been acknowledged, so that an
     /// animated cursor does not fill a queue.
     pub(super) shape_due: bool,
     /// A change of the mouse mode is pending; the latest wins.
@@ -148,7 +148,7 @@ impl Session {
         self.joined && !self.member.is_over()
     }
 
-    /// Ends the session. It is removed once the reason and the queued messages have been sent.
+    /// Ends the session. It is removed after the reason and the queued messages have been sent.
     pub(super) fn end(&mut self, reason: GoodbyeReason, ending: Ending) {
         self.plane.queue_thrice(&Message::Goodbye { reason });
         self.member.ending = Some(ending);
@@ -195,7 +195,7 @@ impl Session {
         changed | self.paths.on_datagram(now, from, bytes, moves)
     }
 
-    /// The pending probe, once its path is validated.
+    /// The pending probe, if its path has been validated.
     pub(super) fn poll_probe_request(&mut self) -> Option<ProbeRequest> {
         let paths = &self.paths;
         self.probe_request

@@ -122,7 +122,8 @@ impl Host {
         Ok(())
     }
 
-    /// The reply to a datagram from `from` that was rejected with [`Reject::Session`].
+    /// The reply to a datagram from `from` that was rejected with [`Reject::Session`]; `None` if it is not a control
+    /// datagram, or if the rate limit for such replies is reached.
     pub fn answer_unknown_session(
         &mut self,
         now: Instant,
@@ -289,7 +290,8 @@ impl Host {
         self.dismiss_devices(reason, which);
     }
 
-    /// Replaces `out` by the next datagram; returns its destination.
+    /// Replaces `out` by the next datagram; returns its destination. Removes ended sessions that have nothing more to
+    /// send.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         self.send_rumble(now);
         let mut i = 0;

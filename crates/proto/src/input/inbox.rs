@@ -48,9 +48,9 @@ impl Inbox {
         }
     }
 
-    /// The new events of `batch`, in order. A batch that starts after a gap is skipped, because the missing events will
-    /// be repeated before these. The exception is a gap of events that the client discarded: the batch after such a gap
-    /// starts with [`InputEvent::ReleaseAll`].
+    /// The new events of `batch`, in order. A batch that starts after a gap is skipped, because the client sends the
+    /// missing events again, followed by these events. The exception is a gap of events that the client discarded: the
+    /// batch after such a gap starts with [`InputEvent::ReleaseAll`].
     pub fn take(&mut self, batch: &InputBatch) -> Vec<ReceivedInput> {
         let expected = self.through.wrapping_add(1);
         let discarded = matches!(batch.events.first(), Some((InputEvent::ReleaseAll, _)));

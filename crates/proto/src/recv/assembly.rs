@@ -45,8 +45,8 @@ pub(super) struct RetransmitTiming {
 }
 
 impl RetransmitTiming {
-    /// When to request data that was overtaken at `since`, given the last request and the number of requests; `None` if the
-    /// answer would miss `deadline`.
+    /// When to request data that was overtaken at `since`, given the last request and the number of requests; `None` if
+    /// the answer would miss `deadline`, or if [`MAX_REQUESTS`] requests were sent.
     pub(super) fn request_at(
         &self,
         since: Instant,
@@ -173,7 +173,8 @@ pub(super) struct Assembly {
     pub(super) first_seen: Instant,
     /// Arrival time of its first datagram.
     pub(super) first_received: Instant,
-    /// Arrival of the first datagram of this or a later frame, which bounds the wait.
+    /// When the first datagram of this or a later frame was processed. The deadline for missing data counts from this
+    /// time.
     pub(super) waited_since: Instant,
     /// Arrival time of the datagram that completed it.
     pub(super) recoverable: Option<Instant>,
@@ -293,7 +294,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// Since when the next slice is incomplete although later data arrived.
+    /// When later data overtook the next slice to deliver; `None` if this slice is complete or has not been overtaken.
     pub(super) fn slice_gap_since(&self) -> Option<Instant> {
         let slices = &self.slices[..self.count];
         let next = slices.get(self.cursor)?;
@@ -306,7 +307,7 @@ impl Assembly {
 
     /// The incomplete slices that later data has overtaken, last slice first: the index, the time at which it was
     /// overtaken, and whether to request all gaps or only those before its last received fragment. FEC repair data is
-    /// sent last, so a slice of a protected frame counts as overtaken only once the complete frame is overtaken.
+    /// sent last, so a slice of a protected frame counts as overtaken only when the complete frame is overtaken.
     fn incomplete_slices(&self) -> impl Iterator<Item = (usize, Instant, bool)> {
         let mut behind = self.overtaken;
         (self.cursor..self.count).rev().filter_map(move |i| {

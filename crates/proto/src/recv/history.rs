@@ -11,7 +11,7 @@ const REMEMBERED: usize = 64;
 pub(super) enum Health {
     /// The picture becomes clean after a chain of this many further frames; 0 if it is clean itself.
     CleanAfter(u16),
-    /// Lost, concealed, or a descendant of such a frame without a refresh since.
+    /// Lost, concealed, or a descendant of a lost or concealed frame without a complete refresh in between.
     Broken,
 }
 

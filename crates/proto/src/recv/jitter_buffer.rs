@@ -465,7 +465,7 @@ impl JitterBuffer {
         if !self.playing {
             return PlayoutAction::Wait(None);
         }
-        // A device with a period of one sample reports zero only once it is dry, which is too late.
+        // A device with a period of one sample reports zero only when it is dry, which is too late.
         let latest = dry_in - self.block.max(SLACK);
         if latest >= 0 {
             return self.wait_for(now, latest);

@@ -23,9 +23,9 @@ use crate::trace::{DropCause, Fidelity};
 use crate::wire::fec::FecRepair;
 use crate::wire::video::{Configuration, Flags, Fragment};
 
-/// Wait for missing data once later data has arrived. The implementation of the OpenUVR paper gave up a frame after 3 ms
-/// without a packet. Links that reorder (Wi-Fi block acknowledgement, multi-queue cards) do so within one or two
-/// milliseconds.
+/// Duration of the wait for missing data after later data has arrived. The implementation of the OpenUVR paper gave up
+/// a frame after 3 ms without a packet. Links that reorder (Wi-Fi block acknowledgement, multi-queue cards) do so
+/// within one or two milliseconds.
 pub const REORDER_WAIT: Duration = Duration::from_millis(3);
 
 /// Maximum frames in reassembly. Beyond it, the oldest is finished incomplete.

@@ -195,7 +195,7 @@ impl Repair {
         Some(self.frames.get_mut(place)?.block(block))
     }
 
-    /// Computes a block's missing data once there are enough shards.
+    /// Computes a block's missing data if there are enough shards.
     fn compute(&mut self, frame: FrameId, number: u8) {
         let room = MAX_SHARD_BYTES - self.bytes;
         let place = self.frames.partition_point(|f| f.frame < frame);

@@ -94,8 +94,8 @@ impl TimedReceiver {
         self.stream
     }
 
-    /// Sets the wait for a missing payload once a later one has arrived: the duration of the consumer's buffer, or a little
-    /// less.
+    /// Sets how long the receiver waits for a missing payload after a later one has arrived: the duration of the
+    /// consumer's buffer, or a little less.
     pub fn set_wait(&mut self, wait: Duration) {
         self.wait = wait;
     }

@@ -1,9 +1,10 @@
 //! Congestion control from the delay and loss of each frame: fast decrease, slow increase.
 //!
-//! A growing queue shows in the report of the first frame that waited in it, long before a loss. While the queue is not
-//! empty, the spread of a frame's datagrams at the receiver gives the link's capacity. One round trip and two frames
-//! after a link slows down, the target is therefore below the link's capacity, and new frames are skipped while the
-//! queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows spare capacity.
+//! A growing queue is visible in the report of the first frame that waited in it, long before a loss. While the queue
+//! is not empty, the spread of a frame's datagrams at the receiver gives the link's capacity. One round trip and two
+//! frames after a link slows down, the target is therefore below the link's capacity, and new frames are skipped while
+//! the queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows spare
+//! capacity.
 //!
 //! Lateness alone proves nothing about the link, because a machine may have been busy. A decrease because of late
 //! frames therefore requires a loss or a spread, between the datagrams of a frame or between late frames. The assumed
@@ -69,7 +70,8 @@ const STALL_EVENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Share of the measured capacity that becomes the target; the rest drains the queue. With 0.8, a tenth of the frames waits
 /// longer than 20 ms on the links of `crates/sim/tests/narrow.rs`; with this value, fewer do.
 const BELOW_CAPACITY: f64 = 0.75;
-/// Maximum decrease, to a quarter (guess), because the spread of two frames may be a hiccup of the radio.
+/// Maximum decrease, to a quarter (guess), because the spread of two frames may be a brief disturbance of the radio
+/// link.
 const LARGEST_CUT: f64 = 0.25;
 /// Decrease factor without reports.
 const SILENT_CUT: f64 = 0.5;
@@ -210,7 +212,7 @@ impl Congestion {
         Bitrate(target)
     }
 
-    /// The link's capacity, if the link was recently full and the target has not exceeded the capacity since.
+    /// The link's capacity, if the link was recently full and the target is less than 15 % above this capacity.
     #[must_use]
     pub fn capacity(&self) -> Option<Bitrate> {
         let full = self.capacity.map(|(full, _)| full);
@@ -251,7 +253,7 @@ impl Congestion {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        // At a fixed rate, no frame is skipped.
+        // At the maximum rate, which includes a fixed rate, no frame is skipped for an overdraft.
         let reduced = self.target < self.range.max.0 as f64;
         let overdrawn = match reduced && now < full_at + RECENTLY_FULL {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
@@ -429,7 +431,7 @@ impl Congestion {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
             None => self.eased.is_some(),
         };
-        // A full queue neither grows nor drains either, but it overflows.
+        // The length of a full queue is constant too, but a full queue overflows.
         let (missing, all) = self.lost;
         let overflows = f64::from(missing) > HEAVY_LOSS * f64::from(all);
         if !within_limits || overflows || self.level.len() < PLATEAU_FRAMES {
@@ -571,7 +573,8 @@ impl Congestion {
         if lost <= HEAVY_LOSS + LOSS_CONFIDENCE / f64::from(all).sqrt() {
             return None;
         }
-        // The target decreases by half of the loss, as in the draft. If the loss persists, it decreases again.
+        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02. If the loss persists, it decreases
+        // again.
         let to = self.target * (1.0 - lost / 2.0);
         let lower = self.cut(now, to, to);
         self.draining = false;

@@ -64,8 +64,8 @@ impl FecPlan {
     };
 
     /// The plan for this loss. A block gets enough parity shards to fail with the probability of `level` at most, but
-    /// no more than half its data shards (or four). If this would not even halve the failures, there is no parity,
-    /// because outages are then longer than parity can repair. Takes about 0.1 ms.
+    /// no more than half the number of its data shards; small blocks may get up to four. If this would not even halve
+    /// the failures, there is no parity, because outages are then longer than parity can repair. Takes about 0.1 ms.
     #[must_use]
     pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {

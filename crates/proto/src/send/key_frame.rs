@@ -1,8 +1,8 @@
 //! Key-frame requests and their rate limits.
 //!
-//! As in the OpenUVR paper (section IV-B), additional requests are ignored for a while after a key frame, because a burst of
-//! large frames makes a bad link worse. A request names the client's newest frame, so a request that was sent before the key
-//! frame arrived is recognised and ignored, however late it is.
+//! As in the OpenUVR paper (section IV-B), no further requested key frame is sent for a while after a key frame,
+//! because a burst of large frames makes a bad link worse. A request names the client's newest frame, so a request that
+//! was sent before the key frame arrived is recognised and ignored, however late it is.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::time::Instant;
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
 /// Minimum interval between key frames for recorders, whose files have a gap until the key frame. It is half of the
-/// observers' interval (guess), because a recorder requests a key frame only once half of its queue is free again.
+/// observers' interval (guess), because a recorder requests a key frame only when half of its queue is free again.
 pub const RECORDER_BUDGET: Duration = Duration::from_secs(1);
 
 /// The rate limit to which a key-frame request is subject.
@@ -111,7 +111,8 @@ impl KeyFramePolicy {
         }
     }
 
-    /// When a requested key frame is due. `hold_off` is the time after a key frame in which requests are ignored.
+    /// When a requested key frame is due. `hold_off` is the time after a key frame in which no requested key frame is
+    /// due.
     #[must_use]
     pub fn due(&self, hold_off: Duration) -> Option<Instant> {
         let never = Instant(i64::MIN);

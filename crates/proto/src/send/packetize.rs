@@ -200,7 +200,7 @@ impl VideoSender {
         }
     }
 
-    /// Detects the start of a new frame.
+    /// Resets the FEC block if `header` starts a new frame.
     fn start_frame(&mut self, header: &FrameHeader) {
         if self.header != Some(*header) {
             self.header = Some(*header);

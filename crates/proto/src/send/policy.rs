@@ -27,7 +27,7 @@ use crate::trace::{DropCause, Fidelity, Outcome};
 use crate::units::Bitrate;
 use crate::wire::control::Report;
 
-/// Bytes of UDP and IPv4 headers in front of each datagram (20 + 8).
+/// Bytes of IPv4 and UDP headers in front of each datagram (20 + 8).
 pub const TRANSPORT_HEADERS: u32 = 28;
 
 /// Maximum unread events. Older ones are dropped.
@@ -36,7 +36,8 @@ const MAX_EVENTS: usize = 32;
 /// The settings of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Maximum frames a second. With `follows_display`, it is the value for players with an unknown display.
+    /// Maximum frames a second. A rendition may lower this value to the refresh rate of the player's display, or
+    /// replace it by the frame rate that the player's user has chosen.
     pub fps: f64,
     /// The bounds of the rate.
     pub range: Range,
@@ -158,7 +159,7 @@ impl Policy {
         self.key_frames.join(requester);
     }
 
-    /// Resets the link's state for a new player, or for none.
+    /// Resets the link's state, because the player has changed or left.
     pub fn player_changed(&mut self) {
         self.congestion = self.settings.congestion();
         self.holding = false;
@@ -337,7 +338,7 @@ impl Policy {
             }
         };
         // A moving source delivers the next frame itself. An extra frame in between, especially a key frame, would
-        // exceed even a link with twice the mean rate.
+        // exceed the capacity even of a link with twice the mean rate.
         let still = self.last_coded.map(|at| at + self.interval() * 2);
         let key_frame = key_frame.map(|at| still.map_or(at, |still| at.max(still)));
         let repair = still.filter(|_| repairable);

@@ -63,7 +63,7 @@ impl RateControl {
     }
 
     /// Handles a new encoder for pictures of this size, with GOP size `key_every` (`None` for key frames only on
-    /// request). The key-frame size is then unknown again.
+    /// request). The key-frame size is then estimated from the picture size again.
     pub fn opened(&mut self, size: Size, key_every: Option<u32>) {
         self.key_size = Some((size.pixels().max(1) as f64).log2() + KEY_PIXEL);
         self.key_every = key_every;

@@ -18,7 +18,8 @@ enum State {
     InFlight,
     /// Displayed completely.
     Sound,
-    /// Lost, concealed, or a descendant of such a frame. Also a skipped frame, because the encoder has dropped it.
+    /// Lost, concealed, or a descendant of a lost or concealed frame. A frame that a later reference skipped is also
+    /// broken, because the encoder has dropped it.
     Broken,
 }
 
@@ -81,7 +82,7 @@ impl References {
         self.break_descendants(from + 1);
     }
 
-    /// Records that the player had only `last_good` when `newest` was the newest frame known to it.
+    /// Records that `last_good` was the player's newest complete frame when `newest` was the newest frame known to it.
     pub fn invalidate(&mut self, last_good: FrameId, newest: FrameId) {
         let is_invalid = |c: &&mut Coded| c.frame > last_good && c.frame <= newest;
         for coded in self.coded.iter_mut().filter(is_invalid) {

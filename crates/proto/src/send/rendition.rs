@@ -117,8 +117,8 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Adds a subscriber from the next key frame on, which follows soon. There is only one player: an earlier one becomes an
-    /// observer.
+    /// Adds a subscriber from the next key frame on, which follows soon. If `role` is the player's, an earlier player
+    /// becomes an observer.
     pub fn subscribe(
         &mut self,
         id: SubscriberId,
@@ -181,7 +181,7 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Limits the rate from the next frame on.
+    /// Sets the maximum rate. The rate control restarts at this maximum, or at the player's limit if that is lower.
     pub fn limit(&mut self, highest: Bitrate) {
         self.allowed = self.allowed.up_to(highest);
         self.policy
@@ -496,8 +496,9 @@ impl<S: Subscriber> Rendition<S> {
         }
     }
 
-    /// Handles the end of the encoder's slices. If some must wait for the player's link, returns when to call this again;
-    /// nothing is captured before that. While there is a player, observers are not waited for.
+    /// Handles the end of the encoder's slices. If slices are still waiting for a link, returns when to call this
+    /// method again; nothing may be captured before that time. If the player gets the frame, the wait ends with the
+    /// player's last slice, even if observers need longer.
     #[must_use]
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         if !std::mem::replace(&mut self.current.encoded, true) {
@@ -515,7 +516,8 @@ impl<S: Subscriber> Rendition<S> {
         self.failed_at = None;
         let Current { key_frame, qp, .. } = self.current;
         let intra = self.encoder.is_some_and(|encoder| encoder.depth == 0);
-        // The bits of one transmission, whatever the number of subscribers: to the player if there is one.
+        // The bits of one transmission, independent of the number of subscribers: the transmission to the player if
+        // there is one.
         let mut bits = 0;
         if let Some(left) = self.subscribers.first_departure() {
             bits = u64::from(on_the_wire(&left) + left.again) * 8;

@@ -29,7 +29,8 @@ const STEP: u8 = 5;
 /// next change would have to wait.
 const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
-/// The first part of a picture is one n-th of its macroblocks, with this n, because the costs are unknown (guess).
+/// Divisor for the size of the first part: an eighth of the picture's macroblocks (guess), because the cost of a
+/// macroblock is unknown.
 const FIRST_SHARE: u16 = 8;
 
 /// The smallest part in macroblocks. Below it, a frame's headers dominate (guess).

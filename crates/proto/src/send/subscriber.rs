@@ -26,7 +26,8 @@ use crate::wire::video::{
 /// [`dropped`](Subscriber::dropped) instead if the frame is dropped, even if the frame was never started. The first
 /// started frame is a key frame.
 ///
-/// The methods are called in the encoder's callback and must not block. Instead of waiting, `end` returns a deadline.
+/// The methods must not block, because the media thread may call them, and calls `slice` in the encoder's callback.
+/// Instead of waiting, `end` returns a deadline.
 pub trait Subscriber: Send {
     /// A frame starts.
     fn start_frame(&mut self, now: Instant, frame: &Frame);

@@ -1,8 +1,8 @@
 //! The sender of a timed stream: audio, haptics, poses.
 //!
-//! Each payload is sent at once in its own datagram. The datagram also repeats earlier payloads. Their number
-//! follows the loss of the link, and is limited by the datagram size. There are no retransmissions and no pacing, because an audio stream is a
-//! few kilobytes per frame interval.
+//! Each payload is sent at once in its own datagram. The datagram also repeats earlier payloads. The number of
+//! repetitions follows the loss of the link, and is limited by the datagram size. There are no retransmissions and no
+//! pacing, because an audio stream is a few kilobytes per frame interval.
 
 use std::collections::VecDeque;
 

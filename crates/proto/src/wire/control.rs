@@ -217,7 +217,8 @@ pub enum GoodbyeReason {
     Quit = 0,
     /// The captured application or window ended.
     SourceEnded = 1,
-    /// Another client took over the player's role, and this client is not allowed to observe.
+    /// Another client took over the player's role and no further observer is allowed, or the same device started a new
+    /// session.
     TakenOver = 2,
     /// The host denies access to this device.
     Forbidden = 3,

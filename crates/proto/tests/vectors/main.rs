@@ -2,7 +2,7 @@
 //! test fail until [`PROTOCOL_VERSION`] is raised. `UPDATE_VECTORS=1 cargo test -p openuvr-proto --test vectors` then
 //! writes the file of the new version. It never overwrites an existing file.
 //!
-//! This test computes keys and tags independently from `docs/protocol.md`, without the crate.
+//! This test computes keys and tags from the rules in `docs/protocol.md`, without the crate's code.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,

@@ -294,8 +294,8 @@ impl HostHandshake {
         }
     }
 
-    /// Handles a datagram from `from`. `standing` returns the host's record of a client. A datagram calls it at most
-    /// once, and only if the client has proved its address.
+    /// Handles a datagram from `from`. `standing` returns the host's record of a client. It is called at most once per
+    /// datagram, and only if the client has proved its address.
     ///
     /// Datagrams that are not handshake messages or are damaged, forged or late have no effect.
     pub fn handle_datagram(
@@ -372,7 +372,8 @@ impl HostHandshake {
         }
     }
 
-    /// If the limit for this pattern is reached, evicts the oldest handshake of the owner that has the most handshakes.
+    /// If the limit for this pattern is reached, evicts the oldest handshake of the owner that has the most handshakes
+    /// of this pattern.
     fn make_room(&mut self, pattern: Pattern) {
         let same = |half: &&HalfOpen| half.pattern == pattern;
         if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {

@@ -104,7 +104,7 @@ impl Head {
         }
     }
 
-    /// Whether session and pattern are zero, as in the first messages.
+    /// Whether session and pattern are zero, as in Hello and Challenge.
     fn is_early(&self) -> bool {
         self.session.get() == 0 && self.pattern == 0
     }

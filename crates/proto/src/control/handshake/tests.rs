@@ -291,7 +291,8 @@ fn with_impairments_both_sides_agree_or_fail_with_an_error() {
                     .find(|(host, _)| host.session == client.session);
                 assert!(host_session.is_some_and(|(host, _)| host.secret == client.secret));
             }
-            // If every copy of a pairing's Confirm is lost, the window is already closed.
+            // The client may fail. For example, if every copy of a pairing's Confirm is lost, the host has already
+            // closed the window.
             Err(
                 HandshakeError::TimedOut { .. }
                 | HandshakeError::NotTheHost
@@ -822,7 +823,8 @@ fn one_address_has_a_limit_and_evicts_no_other() {
     assert!(confirmed.unwrap().is_some());
 }
 
-/// A few addresses fill the table at the rate limit. Further handshakes evict only their own.
+/// A few addresses fill the table at the rate limit. Further handshakes of these addresses evict only handshakes of the
+/// same addresses.
 #[test]
 fn the_owner_with_most_handshakes_is_evicted() {
     let mut world = World::pairing("123456");

@@ -156,7 +156,7 @@ pub enum TokenRefused {
     /// It is for another session.
     #[error("the control token is for another session")]
     OtherSession,
-    /// It has expired or is not valid yet.
+    /// It has expired, or its remaining lifetime exceeds [`MAX_TOKEN_LIFE`] (both with a tolerance of [`CLOCK_SKEW`]).
     #[error("the control token has expired, or the clocks of portal and host differ")]
     Expired,
     /// It does not permit the action.

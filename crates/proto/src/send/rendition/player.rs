@@ -1,4 +1,4 @@
-//! The player of a rendition. Only the player's constraints and feedback apply.
+//! The player of a rendition. Only the player's constraints and frame reports affect the encoder.
 
 use std::num::NonZeroU16;
 

@@ -35,7 +35,7 @@ pub struct AudioReport {
     /// Length of the longest concealment, in sample frames. If the gap was longer than the concealment, this includes
     /// the silence that followed.
     pub longest_concealment: u32,
-    /// Number of underruns of the device.
+    /// Number of underruns of the device that occurred or were avoided by concealment.
     pub underruns: u64,
     /// Payloads that were discarded because they were late or did not fit into the buffer.
     pub discarded: u64,
