@@ -350,7 +350,7 @@ struct Source {
     likeness: f64,
 }
 
-/// Classification of a verdict.
+/// The result of comparing the client's picture with the host's picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Picture {
     Missing,
@@ -373,7 +373,8 @@ impl Verdict {
         self.source.as_ref().map(|source| source.likeness)
     }
 
-    /// Writes the client's picture. If there is a matching picture of the host, it is written to the left.
+    /// Writes the client's picture, if there is one. The most similar picture of the host is to the left of it, if
+    /// there is one.
     fn write_png(&self, path: &Path) -> Result<()> {
         let Some(shown) = &self.shown else {
             return Ok(());

@@ -1,6 +1,6 @@
 // Observes a host's page from outside its script: when each picture was handed to the compositor,
-// its number (from the bar code in its pixels), and when keys arrived. decodeBarcode() is defined
-// before.
+// its number (from the bar code in its pixels), and when keys arrived. barcode.js, which is
+// injected before this script, defines decodeBarcode().
 
 globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peers: [] };
 
@@ -8,7 +8,7 @@ globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peer
 const stampOf = async (video, mediaTime) => {
   const picture = new VideoFrame(video);
   try {
-    // A newer picture was presented meanwhile: not the one that the callback announced.
+    // A newer picture has replaced the picture that the callback announced.
     if (Math.abs(picture.timestamp / 1e6 - mediaTime) > 1e-4) return undefined;
     const width = picture.visibleRect.width;
     const height = 2 * Math.ceil(width / 80);
@@ -46,12 +46,12 @@ globalThis.watchPictures = () => {
   return true;
 };
 
-/** When the browser made the event, and when the page got it. */
+/** The times at which the browser created the event and at which the page received it. */
 window.addEventListener("keydown", (event) => watched.keys.push([event.timeStamp, performance.now()]), {
   capture: true,
 });
 
-/** The browser's statistics of one kind of stream: of a received one, unless another type of entry is requested. */
+/** The browser's statistics of a "video" or "audio" stream: by default, of a received stream; null if there is none. */
 globalThis.statisticsOf = async (kind, type = "inbound-rtp") => {
   for (const peer of watched.peers)
     for (const entry of (await peer.getStats()).values())

@@ -18,9 +18,9 @@ pub struct SoundFigures {
     pub concealed: u64,
     /// The longest gap between payloads, in sample frames. It may have been concealed or silent.
     pub longest: u64,
-    /// Late payloads.
+    /// Number of payloads that arrived too late.
     pub discarded: u64,
-    /// Underruns of the device.
+    /// Number of underruns of the audio device.
     pub underruns: u64,
 }
 

@@ -33,9 +33,9 @@ pub struct Config {
     pub client_side: String,
     /// The interface towards the host.
     pub host_side: String,
-    /// From the client to the host.
+    /// Impairments of the frames from the client to the host.
     pub up: ImpairmentSchedule,
-    /// From the host to the client.
+    /// Impairments of the frames from the host to the client.
     pub down: ImpairmentSchedule,
     /// Seed of all random decisions: the models use [`seeds`] for flow 0.
     pub seed: u64,
@@ -89,7 +89,7 @@ struct Port {
 /// Number of frames read from one side before the other is served.
 const READS_PER_TURN: usize = 64;
 
-/// Requested receive buffer in bytes: bursts of several key frames.
+/// Requested receive buffer in bytes, enough for bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Length of an Ethernet header, which a shared medium does not transmit.

@@ -1,8 +1,8 @@
 //! Two network namespaces with a cable between them: one machine that appears as two. Every link type is available on
 //! the cable.
 //!
-//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay. Packets of segmentation offload pass
-//! it unsegmented, which makes offload look better than it is.
+//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay. It carries packets of segmentation
+//! offload unsegmented, so measurements over it overstate the benefit of offload.
 
 use std::net::Ipv4Addr;
 use std::process::Command;

@@ -23,7 +23,7 @@ use crate::stats::Summary;
 /// Threshold of a click's onset, a fifth of the scene's amplitude. A codec's pre-echo is quieter.
 const LOUD: f32 = 0.1;
 
-/// Minimum silence before an onset, in sample frames: half of the interval between two clicks.
+/// Minimum silence before an onset, in sample frames: just under half of the interval between two clicks.
 const QUIET: usize = RATE as usize / 7;
 
 /// Maximum delay of a click. A later click belongs to another flash.
@@ -124,7 +124,7 @@ pub struct Lateness {
 
 impl Lateness {
     /// Computes the delays from the clicks at both sinks and the sightings. Only clicks at the host's sink within
-    /// `window` count.
+    /// `window` count, without those in its last 200 ms.
     pub fn of(
         host: &[Instant],
         client: &[Instant],

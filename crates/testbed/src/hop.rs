@@ -2,12 +2,12 @@
 //! privileges and no kernel module.
 //!
 //! Each client has its own link, or is a station of one shared [`Medium`], such as a Wi-Fi network. A link consists of
-//! two [`LinkModel`]s with seeds derived from the client's order of arrival. One thread handles all clients and records
-//! its own lateness: if the relay is late, a run measures the relay and must be discarded. On a busy machine, give this
-//! thread real-time scheduling.
+//! two [`LinkModel`]s, whose seeds are derived from [`Config::seed`] and from the number of clients that connected
+//! before. One thread handles all clients and records its own lateness: if the relay is late, a run measures the relay
+//! and must be discarded. On a busy machine, give this thread real-time scheduling.
 //!
-//! It is not a router, and has no shared medium of its own. It relays datagrams; Ethernet frames are forwarded by
-//! [`bridge`](crate::bridge).
+//! It is not a router, and models no shared medium itself: the caller supplies one ([`Hop::share`]). It relays
+//! datagrams; [`bridge`](crate::bridge) forwards Ethernet frames.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -32,9 +32,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The target: a host.
     pub to: SocketAddr,
-    /// From clients to the target.
+    /// Impairments of the datagrams from clients to the target.
     pub up: ImpairmentSchedule,
-    /// From the target to clients.
+    /// Impairments of the datagrams from the target to clients.
     pub down: ImpairmentSchedule,
     /// Seed of all random decisions, see [`seeds`].
     pub seed: u64,
@@ -114,9 +114,9 @@ impl Drop for StopAtEnd {
 /// Report of a run. Its `Display` has three lines, and a fourth one with a shared medium.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// From clients to the target, all clients together.
+    /// Datagrams from clients to the target, of all clients together.
     pub up: Counters,
-    /// From the target to clients, all clients together.
+    /// Datagrams from the target to clients, of all clients together.
     pub down: Counters,
     /// Number of clients.
     pub flows: u64,
@@ -206,7 +206,7 @@ enum Carrier {
 /// Number of datagrams read from one socket before the others are served.
 const READS_PER_TURN: usize = 64;
 
-/// Requested receive buffer in bytes: bursts of several key frames.
+/// Requested receive buffer in bytes, enough for bursts of several key frames.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// The headers of IPv4 and UDP, which are part of the airtime.

@@ -132,9 +132,9 @@ pub fn eyes_steps(record: &str, seen: &[Instant]) -> Result<Vec<Step>> {
 /// The duration of one step.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Step {
-    /// Its first stage.
+    /// The step's first stage.
     pub from: &'static str,
-    /// Its second stage.
+    /// The step's second stage.
     pub to: &'static str,
     /// The duration; 0 if the second stage came first. This can happen because stages overlap, and because two clocks
     /// agree only within the bound.

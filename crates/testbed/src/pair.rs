@@ -1,6 +1,7 @@
 //! A host and a client for bench and demo: processes of the program `openuvr`.
 //!
-//! This is the only module that knows their command-line options.
+//! This module builds their command lines. Callers add further options with [`Options::more_host`] and
+//! [`Options::more_client`].
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use crate::cable::{Cable, HOST};
 use crate::child::Child;
 use crate::programs::{openuvr, own};
 
-/// What serves the pictures.
+/// The program that serves the pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Serve<'a> {
     /// A host that captures the display, or generates the pictures itself.
@@ -36,7 +37,7 @@ pub enum Serve<'a> {
     Virtual {
         /// The kind of the display: a value of the host's `--virtual-with`.
         with: &'a str,
-        /// In pixels.
+        /// The size of the display, in pixels.
         size: Size,
         /// The program and its arguments.
         program: &'a [String],
@@ -60,7 +61,7 @@ pub struct Options<'a> {
     pub client_display: &'a str,
     /// Maximum frames per second.
     pub fps: f64,
-    /// In the host's syntax, such as `10M`.
+    /// The bitrate, in the host's syntax, such as `10M`.
     pub bitrate: &'a str,
     /// The parent of the directories in which host and client store their keys and logs.
     pub dir: &'a Path,
@@ -195,9 +196,9 @@ pub struct Pair {
 /// A running host, with the data that a client needs to connect.
 #[derive(Debug)]
 pub struct Host {
-    /// Its process.
+    /// The host's process.
     pub child: Child,
-    /// Its address.
+    /// The host's address.
     pub at: SocketAddr,
     /// The PIN that it shows.
     pub pin: String,
@@ -209,7 +210,8 @@ impl Host {
         Host::start_at(options, None, false)
     }
 
-    /// The command that starts such a host.
+    /// A command that starts a host like that of [`start`](Self::start), on a free port. Creates the host's directory,
+    /// but starts nothing.
     pub fn command(options: &Options<'_>) -> Result<Command> {
         let at = (Ipv4Addr::LOCALHOST, free_port()?).into();
         let dir = new_directory(options.dir, "host")?;
@@ -489,7 +491,7 @@ impl TemporaryDir {
         Ok(TemporaryDir(made.context("can't make a directory")?))
     }
 
-    /// Its path.
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

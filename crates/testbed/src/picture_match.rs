@@ -16,9 +16,9 @@ use crate::screen::{Area, Screen};
 /// A complete picture, packed BGRX.
 #[derive(Clone, Debug)]
 pub struct Shot {
-    /// In pixels.
+    /// The picture's size, in pixels.
     pub size: Size,
-    /// Its bar code, if it is readable.
+    /// The picture's bar code, if it is readable.
     pub stamp: Option<Stamp>,
     /// Four bytes per pixel; rows have no padding.
     pub pixels: Arc<Vec<u8>>,

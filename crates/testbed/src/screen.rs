@@ -31,7 +31,7 @@ pub struct Screen {
     pub root: Window,
     /// Colour depth in bits: 24 or 32.
     pub depth: u8,
-    /// In pixels.
+    /// The size of the screen, in pixels.
     pub size: Size,
     /// The shared memory for one picture, as known to the X server.
     pub segment: shm::Seg,

@@ -1,5 +1,6 @@
-/* Preloaded in front of libXxf86vm for programs that use the windows of the OpenXR SDK (hello_xr, the conformance suite):
- * they divide by values of the display's video mode, which a virtual X server does not report. One mode is enough. */
+/* Preloaded in front of libXxf86vm for programs that use the window code of the OpenXR SDK (hello_xr, the conformance
+ * suite). That code divides by values of the display's video mode, which a virtual X server does not report. One mode
+ * is enough. */
 #include <stdlib.h>
 
 struct mode {

@@ -21,7 +21,7 @@ pub(crate) const DONE: Outcome = Ok(xr::Result::SUCCESS);
 /// Maximum number of structures in a `next` chain. This also ends a cyclic chain.
 const LONGEST_CHAIN: usize = 64;
 
-/// Id of the process that loaded the runtime.
+/// Id of the process that made the first call.
 static HOME: OnceLock<u32> = OnceLock::new();
 
 /// Runs the body of an API function. `name` is the name of the function.

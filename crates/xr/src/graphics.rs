@@ -69,10 +69,11 @@ impl Graphics {
         ))
     }
 
-    /// Makes these images ready for use before the application acquires one of them.
+    /// Makes these images ready for use before the application acquires one of them. With Vulkan, the first call for a
+    /// swapchain waits for the device.
     ///
     /// # Errors
-    /// Returns an error if the device is lost.
+    /// Returns an error if the device is lost, or has no memory for a command.
     pub(crate) fn acquired(&self, swapchain_images: &SwapchainImages) -> Outcome<()> {
         match (self, swapchain_images) {
             (Graphics::Vulkan(vulkan), SwapchainImages::Vulkan(swapchain_images)) => {

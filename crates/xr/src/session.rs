@@ -49,7 +49,7 @@ const MAX_LOCATED: usize = 8;
 /// State of an `XrSession`.
 pub(crate) struct Session {
     pub(crate) instance: Arc<Instance>,
-    /// The session's own handle, once it has been created.
+    /// The session's own handle. Empty until the handle has been created.
     handle: OnceLock<xr::Session>,
     /// The graphics device and swapchains; `None` for a headless session.
     pub(crate) graphics: Option<Graphics>,
@@ -390,7 +390,7 @@ impl Session {
         located.map_or_else(|| self.head(at), |located| located.head)
     }
 
-    /// `xrAttachSessionActionSets`, once.
+    /// `xrAttachSessionActionSets`. A second call is an error.
     pub(crate) fn attach(&self, sets: Vec<SetId>) -> Outcome<()> {
         let mut state = self.state();
         match state.attached {

@@ -58,7 +58,8 @@ struct Shared {
 }
 
 impl Stream {
-    /// Starts the stream; the first pictures have this `size`. `None` if no host is configured.
+    /// Starts the stream; the first pictures have this `size`. `None` if no host is configured, or if the stream's
+    /// thread cannot be started.
     pub(crate) fn start(size: Size) -> Option<Stream> {
         let source = settings::source()?;
         let (alive, ended) = sync_channel(0);

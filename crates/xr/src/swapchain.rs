@@ -21,7 +21,7 @@ impl Swapchain {
     /// Prepares the swapchain's images before the application acquires one.
     ///
     /// # Errors
-    /// Returns an error if the device is lost.
+    /// Returns an error if the device is lost, or has no memory for a command.
     pub(crate) fn acquired(&self) -> Outcome<()> {
         match &self.session.graphics {
             Some(graphics) => graphics.acquired(&self.images),

@@ -16,7 +16,7 @@ const cellsOf = (frame, drawnUs) => {
   return rows.map((row) => [...row].map((bit) => bit === "1"));
 };
 
-/** `beganUs`: this machine's clock when the page's was 0. `desynchronized`: the canvas need not wait for the page. */
+/** `beganUs`: this machine's time, in µs, when the page's clock was 0. `desynchronized`: do not wait for the page. */
 globalThis.showOwnPictures = ({ width, height, fps, beganUs, desynchronized }) => {
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width, height });

@@ -45,8 +45,9 @@ use openuvr_clock as clock;
 /// machine (to the network namespace of this process); any other address is refused. No attack needs a key, except
 /// probes, which only an admitted observer can send.
 ///
-/// The attacks on a portal start a portal. If an attack could prevent it from serving users, the list of sessions is
-/// requested 20 times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it is skipped.
+/// The attacks on a portal start a portal. If an attack could prevent the portal from serving users, the list of
+/// sessions is requested 20 times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it
+/// is skipped.
 ///
 /// An attack is withstood if memory grew by less than 20 MB, nothing was disclosed, and the client, if there is one,
 /// received at least 95 % of the complete frames of the run without attack. On a portal, each list must also have
@@ -115,7 +116,7 @@ enum Kind {
     PortalFiles,
     /// A portal: secrets in command lines, and in the environments of a session and its application
     PortalEnvironment,
-    /// A session's application captures another session's display of the same account, and types there
+    /// A session's application captures the display of another session of the same account, and types there
     Displays,
 }
 
@@ -340,8 +341,8 @@ impl Target<'_> {
         Ok(row)
     }
 
-    /// Makes an attack. Returns the number of strikes, and the attack's own criterion; `None` if only the frames are
-    /// judged.
+    /// Makes an attack. Returns the number of strikes (datagrams, log-ins or connections, depending on the attack), and
+    /// the attack's own criterion; `None` if only the frames are judged.
     fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         match kind {
             Kind::Garbage => {

@@ -1,8 +1,8 @@
 //! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of most streaming
 //! programs. They are the baseline for measuring OpenUVR's own parts.
 //!
-//! This program runs the same host code, with the same options and the same record. `bench ablation` starts it for all
-//! of its configurations, so that they differ in nothing else.
+//! This program runs the same host code, with the same options and the same record. `bench ablation` uses it for all
+//! configurations, so that the program is the same for all of them.
 
 mod links;
 mod polled;

@@ -80,7 +80,7 @@ Four viewers on one Wi-Fi channel with a competing upload:
 
 #[derive(Args, Debug)]
 struct HopArgs {
-    /// Address to which clients connect; the system chooses the port if it is 0
+    /// Address to which clients connect; if the port is 0, the system chooses one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001", value_parser = parse_address)]
     listen: SocketAddr,
     /// The host
@@ -124,9 +124,9 @@ struct HopArgs {
     /// A script for the direction to the host. Without a value, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     up: Option<String>,
-    /// Emulate a Wi-Fi network instead of such a link, configured by NAME=VALUE pairs; see `openuvr lab wifi --help`.
-    /// Clients are stations of the network and share its channel. Only the background traffic of the network is
-    /// generated
+    /// Instead of the link of the options above, emulate a Wi-Fi network with these NAME=VALUE pairs; see `openuvr lab
+    /// wifi --help`. Clients are stations of the network and share its channel. Only the network's background traffic
+    /// is generated
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
         default_missing_value = "", conflicts_with_all = [
             "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",
@@ -152,7 +152,7 @@ struct HopArgs {
     lasting: Option<Duration>,
 }
 
-/// Runs a study until its end or a signal. The exit code is 3 if its figures are invalid.
+/// Runs a study until its end or a signal. The exit code of `lab hop` is 3 if its figures are invalid.
 ///
 /// # Errors
 /// Returns a one-line error if the study fails.
@@ -307,7 +307,7 @@ impl HopArgs {
         .or_else(|| late(lateness.max(), self.max_late, "the maximum"))
     }
 
-    /// Up and down.
+    /// The schedules of the directions to the host (up) and from the host (down).
     fn directions(&self) -> anyhow::Result<(ImpairmentSchedule, ImpairmentSchedule)> {
         let chosen = Impairment {
             delay: self.delay,

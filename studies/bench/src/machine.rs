@@ -293,8 +293,8 @@ fn on_cpu_ns(task: &Path) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// The parent and the used ticks of every process. The ticks of an ended child count for its parent once the parent has
-/// waited for it.
+/// The parent and the used ticks of every process. The ticks of an ended child count for its parent after the parent
+/// has waited for it.
 fn processes() -> BTreeMap<u32, (u32, u64)> {
     let Ok(dir) = std::fs::read_dir("/proc") else {
         return BTreeMap::new();

@@ -2,8 +2,8 @@
 //!
 //! `openuvr bench` and `openuvr lab` execute this program with the same arguments. It observes OpenUVR from outside,
 //! with the testbed's instruments: hosts, clients and the scene are processes of `openuvr`, and their pictures are read
-//! from displays. A stream needs nothing from this crate. For comparison, the crate contains a host with inferior parts
-//! (`baseline`).
+//! from displays. A stream needs nothing from this crate. For comparison, the crate contains a host with conventional
+//! parts (`baseline`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,

@@ -10,7 +10,7 @@ import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.actor.typed.javadsl.Receive;
 
 /**
- * Pairs of typed Pekko actors. Messages are not reused. One thread per pair sends paced messages, since
+ * Pairs of typed Pekko actors. Messages are not reused. One thread per pair sends paced messages, because
  * actors must not sleep.
  */
 public final class Pekko {

@@ -58,7 +58,7 @@ impl EyeReader {
     /// The sightings so far.
     ///
     /// # Errors
-    /// Returns an error if the display is gone.
+    /// Returns an error if reading the display has failed.
     pub(super) fn seen(&self) -> Result<Vec<EyeSighting>> {
         let found = lock(&self.found);
         match &found.failed {

@@ -1,9 +1,9 @@
 //! The offload work of a network card: checksums and segmentation.
 //!
 //! A virtual interface delivers frames as the sending machine created them: with unfinished checksums, and with up to
-//! 64 KiB of UDP or TCP data in one frame (segmentation offload). OpenUVR's host sends such frames, too. The loss of a
-//! whole one would misrepresent the configured link. A header before each frame describes the remaining work
-//! (`PACKET_VNET_HDR`, packet(7)).
+//! 64 KiB of UDP or TCP data in one frame (segmentation offload). OpenUVR's host sends such frames, too. If the link
+//! model lost such a frame as a whole, the losses would not be those of the configured link. A header before each frame
+//! describes the remaining work (`PACKET_VNET_HDR`, packet(7)).
 //!
 //! It is not an IP stack: it parses only what these two jobs require.
 

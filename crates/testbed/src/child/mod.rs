@@ -68,32 +68,32 @@ impl Child {
         })
     }
 
-    /// Its name in messages.
+    /// The child's name in messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its process id.
+    /// The child's process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Takes its standard input, if piped.
+    /// Takes the child's standard input, if it is a pipe that has not been taken yet.
     pub fn stdin(&mut self) -> Option<std::process::ChildStdin> {
         self.process.stdin.take()
     }
 
-    /// Takes its standard output, if piped.
+    /// Takes the child's standard output, if it is a pipe that has not been taken yet.
     pub fn stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.process.stdout.take()
     }
 
-    /// Its exit status, if it has ended.
+    /// The child's exit status, if the child has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
 
-    /// Returns an error, with the last lines of its log, if it has ended.
+    /// Returns an error, with the last lines of the child's log, if the child has ended.
     pub fn check(&mut self) -> Result<()> {
         match self.ended() {
             None => Ok(()),
@@ -107,7 +107,7 @@ impl Child {
         }
     }
 
-    /// The text after `words` in the last line of its log that contains them.
+    /// The text after `words` in the last line of the child's log that contains them.
     pub fn log_value(&self, words: &str) -> Option<String> {
         let text = self.log_so_far();
         let mut lines = text.lines().rev();
@@ -122,7 +122,7 @@ impl Child {
         text
     }
 
-    /// The last lines of its log, each preceded by a line break.
+    /// The last eight lines of the child's log, each preceded by a line break.
     pub fn last_words(&self) -> String {
         let text = self.log_so_far();
         let lines: Vec<&str> = text.lines().collect();
@@ -132,7 +132,8 @@ impl Child {
             .collect()
     }
 
-    /// Sends SIGTERM to its group, waits, and kills the remaining processes.
+    /// Sends SIGTERM to the child's process group, waits up to 20 s for the end of the child, and kills the group's
+    /// remaining processes.
     pub fn stop(&mut self) {
         let Some(group) = self.pid() else { return };
         if self.ended().is_none() {

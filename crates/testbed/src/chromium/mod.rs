@@ -97,12 +97,12 @@ impl Browser {
         })
     }
 
-    /// Its process id.
+    /// The browser's process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Returns an error if it has ended.
+    /// Returns an error if the browser has ended.
     pub fn check(&mut self) -> Result<()> {
         self.process.check()
     }

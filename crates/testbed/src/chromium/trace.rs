@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 /// The categories of the events below.
 const CATEGORIES: [&str; 4] = ["webrtc", "media", "cc", "viz"];
 
-/// The counted events, in this order. A picture is decoded. The picture is passed to the display's compositor (without
-/// a GPU, this includes the conversion to RGB). The page itself is composed, which a video does not need. Everything is
-/// drawn (without a GPU, by the CPU).
+/// The counted events, in this order: decoding of a picture; passing the picture to the display's compositor (without a
+/// GPU, this includes the conversion to RGB); composition of the page itself, which a video does not need; and drawing
+/// of everything (without a GPU, by the CPU).
 const NAMES: [&str; 4] = [
     "VideoReceiver2::Decode",
     "VideoFrameSubmitter::SubmitFrame",

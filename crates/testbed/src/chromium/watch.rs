@@ -73,7 +73,7 @@ pub struct PageObservations {
     pub unreadable: u64,
     /// Number of pictures that were replaced before they could be read.
     pub replaced: u64,
-    /// Its statistics.
+    /// The browser's statistics of the page's streams.
     pub statistics: Statistics,
 }
 
@@ -153,7 +153,7 @@ impl PageObservations {
         });
         let mut pictures: Vec<ComposedPicture> = pictures.collect();
         pictures.sort_by_key(|picture| picture.at);
-        // A still picture is sent repeatedly, with increasing quality. Only its first time counts.
+        // A still picture is sent repeatedly, with increasing quality. Only the first hand-over of a frame counts.
         pictures.dedup_by_key(|picture| picture.frame);
         Ok(PageObservations {
             began,

@@ -66,7 +66,7 @@ pub struct Output {
 /// A picture of the display.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Picture {
-    /// Its size.
+    /// The picture's size, in pixels.
     pub size: Size,
     /// Packed BGRX.
     pub bgrx: Vec<u8>,
@@ -197,10 +197,10 @@ impl Machine {
         Ok(text.trim_end().to_owned())
     }
 
-    /// Repeats a command until it succeeds.
+    /// Repeats a command until it succeeds. Returns its output.
     ///
     /// # Errors
-    /// Returns an error if the command keeps failing for two minutes.
+    /// As for [`run`](Self::run). Also returns an error if the command keeps failing for two minutes.
     pub fn wait_for(&mut self, command: &str) -> Result<String> {
         let end = Instant::now() + COMMAND;
         loop {
@@ -244,7 +244,7 @@ impl Machine {
         &mut self.qmp
     }
 
-    /// The last lines of its console.
+    /// The last lines of the machine's console.
     #[must_use]
     pub fn console(&self) -> String {
         let text = std::fs::read(self.folder.path().join("console")).unwrap_or_default();

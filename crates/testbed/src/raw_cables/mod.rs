@@ -1,7 +1,7 @@
 //! Virtual Ethernet cables in the network namespace of one thread, with packet sockets on their ends. Tests use them to
 //! examine frames as the kernel delivers them.
 
-#![allow(clippy::print_stderr, reason = "the test harness keeps it")]
+#![allow(clippy::print_stderr, reason = "the test harness captures the output")]
 
 pub(crate) mod sys;
 

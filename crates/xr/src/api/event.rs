@@ -11,7 +11,7 @@ use crate::logic::events::Event;
 /// Writes an event to the application's buffer.
 ///
 /// # Safety
-/// `T` must be an event structure, and not larger than the buffer.
+/// `buffer` must be writable. `T` must be an event structure, and not larger than the buffer.
 unsafe fn put<T>(buffer: *mut xr::EventDataBuffer, event: T) {
     const { assert!(size_of::<T>() <= size_of::<xr::EventDataBuffer>()) };
     // SAFETY: the event fits into the buffer. Its alignment is not stricter, because all event structures start with

@@ -54,7 +54,7 @@ pub(crate) unsafe extern "system" fn get(
         let info = unsafe { input(info)? };
         match info.form_factor {
             xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
-            // These include values that the specification does not define yet.
+            // Other values include those that the specification does not define yet.
             _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
         // SAFETY: the application's.

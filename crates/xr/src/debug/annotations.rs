@@ -5,8 +5,8 @@ use std::ffi::CString;
 
 use openxr_sys as xr;
 
-/// Maximum number of names, and of labels per session (guess). The limit stops an application that never ends a region
-/// before memory runs out.
+/// Maximum number of names, and of labels per session (guess). If an application never ends its regions, the limit is
+/// reached before memory runs out.
 const MAX_ANNOTATIONS: usize = 4096;
 
 /// The labels of a session: nested regions, and one label in the innermost region.

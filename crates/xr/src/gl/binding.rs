@@ -42,7 +42,7 @@ impl Binding {
     /// Reads a GLX binding.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the context is null, or no GLX library is loaded.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the display or the context is null, or if no usable GLX library is loaded.
     pub(crate) fn glx(binding: &xr::GraphicsBindingOpenGLXlibKHR) -> Outcome<Binding> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
         if binding.x_display.is_null() || binding.glx_context.is_null() {
@@ -73,7 +73,8 @@ impl Binding {
     /// Reads an EGL binding.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the display or the context is null.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if the display or the context is null. `XR_ERROR_VALIDATION_FAILURE` if the
+    /// binding has no `getProcAddress`.
     pub(crate) fn egl(binding: &xr::GraphicsBindingEGLMNDX) -> Outcome<Binding> {
         let find = binding.get_proc_address;
         let find = find.ok_or(xr::Result::ERROR_VALIDATION_FAILURE)?;

@@ -38,7 +38,7 @@ pub(crate) struct Controllers {
 }
 
 impl Controllers {
-    /// Sets the newest state; `None` if there is no player, or if its client has not reported controllers.
+    /// Sets the newest state; `None` if there is no player, or if the player has not reported controllers.
     pub(crate) fn update(&mut self, newest: Option<ReceivedControllers>) {
         self.newest = newest;
     }

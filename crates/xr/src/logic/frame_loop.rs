@@ -145,7 +145,7 @@ impl FrameLoop {
         }
     }
 
-    /// `xrEndFrame`, if [`FrameLoop::may_end`].
+    /// `xrEndFrame`. The caller has checked [`FrameLoop::may_end`].
     pub(crate) fn end(&mut self) {
         self.begun = false;
     }

@@ -26,7 +26,7 @@ use super::profiles::BoundSource;
 const PRESS_THRESHOLD: f32 = 0.7;
 const RELEASE_THRESHOLD: f32 = 0.6;
 
-/// Maximum number of component states of a device. No profile has as many.
+/// Maximum number of component states of a device. No profile has that many components.
 const MAX_COMPONENTS: usize = 256;
 
 /// State of a component.

@@ -9,8 +9,8 @@ use crate::ffi::Outcome;
 /// Maximum width and height of an image, in pixels (guess: twice the resolution of the sharpest headset).
 pub(crate) const MAX_IMAGE_SIDE: u32 = 8192;
 
-/// Maximum width and height of one eye's picture. Two pictures of 4096x4096 side by side are the maximum picture size of
-/// H.264 (level 6.2: 139 264 macroblocks of 256 pixels, ITU-T H.264 table A-1).
+/// Maximum width and height of one eye's picture. Two pictures of 4096x4096 side by side have 131 072 macroblocks of
+/// 256 pixels. The maximum of H.264 is 139 264 (level 6.2, ITU-T H.264 table A-1).
 pub(crate) const MAX_VIEW_SIDE: u32 = 4096;
 
 /// Maximum array size (guess: two eyes, or a stack of pages).

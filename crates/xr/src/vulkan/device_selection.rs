@@ -34,7 +34,7 @@ pub(crate) struct DeviceSelection {
 /// Converts a Vulkan handle to the pointer that OpenXR uses for it.
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "such a handle is a pointer"
+    reason = "a dispatchable handle is a pointer"
 )]
 pub(crate) fn pointer(handle: impl Handle) -> *const c_void {
     handle.as_raw() as usize as *const c_void

@@ -1,11 +1,11 @@
-// One layer in one eye: a quadrilateral in front of it, textured with a rectangle of an image.
+// One layer for one eye: a quadrilateral in front of the eye, textured with a rectangle of an image.
 
 struct Layer {
     // The corners in clip space: bottom left, bottom right, top left, top right.
     corners: array<vec4<f32>, 4>,
     // The rectangle of the image: top left and bottom right corner, in 0 to 1.
     rect: vec4<f32>,
-    // Bit 0: use the image's alpha; bit 1: its colours are not premultiplied.
+    // Bit 0: use the image's alpha. Bit 1: the image's colours are not premultiplied.
     flags: u32,
 }
 

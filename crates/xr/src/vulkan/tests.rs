@@ -1,4 +1,4 @@
-//! Tests of pictures on a Vulkan device: compare the pixels that the host receives. The device is lavapipe, or the
+//! Tests of pictures on a Vulkan device. They compare the pixels that the host receives. The device is lavapipe, or the
 //! first device if `OPENUVR_VULKAN_DEVICE` is `0`.
 
 use std::ffi::{CStr, c_void};

@@ -65,7 +65,7 @@ pub(crate) struct Application {
 macro_rules! call {
     ($application:expr, $name:ident($($argument:expr),* $(,)?)) => {{
         let name = concat!("xr", stringify!($name), "\0");
-        #[allow(unused_unsafe, reason = "it may stand in such a block")]
+        #[allow(unused_unsafe, reason = "the call may be in an unsafe block")]
         // SAFETY: the function has the type that corresponds to its name, and is called as specified.
         let result = unsafe {
             let function: openxr_sys::pfn::$name = $application.function(name);

@@ -41,7 +41,7 @@ pub(crate) struct Drawing {
 
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "such a handle is a pointer"
+    reason = "a dispatchable handle is a pointer"
 )]
 fn raw<H: vk::Handle>(handle: H) -> *const c_void {
     handle.as_raw() as usize as *const c_void

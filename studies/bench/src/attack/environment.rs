@@ -19,7 +19,7 @@ use super::victim::{PortalFolder, Victim};
 /// An environment variable of the portal with a secret. Operators set it if the portal uses remote storage.
 const VARIABLE: &str = "AWS_SECRET_ACCESS_KEY";
 
-/// A variable that only the portal has, although it has the prefix of the variables that sessions get.
+/// A variable that only the portal has, although its name has the prefix of the variables that sessions get.
 const OWN_VARIABLE: &str = "OPENUVR_PORTAL_SECRET";
 
 /// Time limit for the start of the application.
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
         format!("OPENUVR_SESSION={}", self.id)
     }
 
-    /// Its running processes.
+    /// The session's running processes.
     fn processes(&self) -> Vec<u32> {
         let mark = self.mark();
         let of_it = |id: &u32| has_variable(&read(*id, "environ"), &mark);

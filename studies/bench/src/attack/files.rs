@@ -1,5 +1,6 @@
 //! Tests whether a different account of the machine can open the files of a portal's database. They contain the ticket
-//! signing key and the password hashes. The folder and the file are world-readable before the portal starts.
+//! signing key and the password hashes. The folder is made world-readable before each start of the portal, and the
+//! database before the second start.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

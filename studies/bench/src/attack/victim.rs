@@ -89,7 +89,7 @@ impl PortalFolder {
         let Some(at) = at else {
             bail!("the portal did not start{}", portal.last_words());
         };
-        // Log in once more than the number of passwords that the portal compares at a time. The memory for the
+        // Log in four times concurrently, because the portal compares two passwords at a time. The memory for these
         // comparisons is then allocated before the first measurement.
         let logins: Vec<_> = (0..4)
             .map(|_| {

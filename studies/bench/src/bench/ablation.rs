@@ -34,7 +34,8 @@ use rows::{Ablation, Measured, Run};
 /// part of OpenUVR. "Links" compares links over a cable between two network namespaces (needs root). The last group is
 /// measured with every core busy. Latency is from drawn to visible, measured from pixels, of complete frames only. The
 /// output contains the median and the range over interleaved repetitions. A step smaller than its range is not
-/// significant. In two seconds, the scene passes each phase against 60 Hz once.
+/// significant. By default, the scene runs at 60.5 frames per second, so that each phase against a 60 Hz clock occurs
+/// within two seconds.
 ///
 /// Configurations that can't run here are listed with the reason. Failed configurations are retried in each repetition,
 /// and each row contains its number of runs.

@@ -2,8 +2,8 @@
 //!
 //! It measures the scene by itself; with each picture read back and discarded, which is the lower bound for capturing
 //! an application; streamed by each capture method, from each kind of display; and displayed in each kind of client
-//! window. Each is measured once at the display's rate, with drawn-to-visible latency and the application's frame time,
-//! and once unthrottled, with the application's loss of frame rate.
+//! window. Each of these cases is measured at the display's rate (drawn-to-visible latency, and the application's frame
+//! time) and unthrottled (the application's loss of frame rate).
 
 mod methods;
 
@@ -31,9 +31,9 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 /// time from a key press to its effect. Medians and ranges over interleaved repetitions.
 ///
 /// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland. Without these programs, they are
-/// left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. In the sessions,
-/// "virtual-xvfb" and "virtual-wayland", they are counted on the client's display, so frames after the last visible
-/// frame do not count.
+/// left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. With "session",
+/// "session-240", "virtual-xvfb" and "virtual-wayland", they are counted on the client's display instead, so that
+/// frames after the last visible frame do not count.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]

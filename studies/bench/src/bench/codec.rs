@@ -1,4 +1,4 @@
-//! The cost of the codec by itself, measured on pictures of the scene, without a network and a display. It is measured
+//! The cost of the codec by itself, measured on pictures of the scene, without a network or a display. It is measured
 //! step by step, and pipelined as in host and client.
 //!
 //! **Serial time** is defined here and nowhere else. It consists of four steps: conversion from BGRX to NV12 (SIMD);

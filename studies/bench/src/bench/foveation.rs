@@ -208,8 +208,8 @@ fn measure(args: &Args, way: Method, qp: u8, eye: Size, tables: &[Table; 2]) -> 
             }
             Method::EncoderEach => eyes.to_vec(),
         };
-        // Only foveation counts this time. In other methods, joining the two pictures is part of the read-back, not of
-        // the encoding.
+        // This time counts only for foveation. With the other methods, joining the two pictures is part of the
+        // read-back, not of the encoding.
         times.shrink.push(match way {
             Method::Foveated => clock::now().since(began),
             _ => Duration::ZERO,

@@ -173,7 +173,7 @@ struct Row {
 #[derive(Debug)]
 struct Run {
     stream: Stream,
-    /// For browsers only.
+    /// The steps in the browser's trace. Empty for other programs.
     slices: Slices,
     /// The p99 of the emulated link's own lateness, ms.
     link_late_ms: Option<f64>,
@@ -384,7 +384,7 @@ impl Bench<'_> {
             cable: None,
             impaired: None,
             // The scene draws slightly faster than this limit. The limit admits 2 % more frames, and the rate control
-            // distributes the bitrate by this frame rate.
+            // distributes the bitrate by the limit.
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,
             seconds: self.seconds,
@@ -513,7 +513,8 @@ impl Bench<'_> {
         Emulated::start(courses, None, to, self.args.seed, true)
     }
 
-    /// The rate at which the other programs poll: the rate of a 60 Hz display. The scene draws slightly faster.
+    /// The rate at which the other programs poll, in pictures per second: the scene's rate, rounded down. With the
+    /// default options, this is 60, and the scene draws slightly faster.
     fn polled_fps(&self) -> f64 {
         self.args.options.scene_fps.floor().max(1.0)
     }

@@ -124,8 +124,8 @@ impl Report {
         floor.chain(self.stream.iter().map(|stream| ("stream", &stream.case)))
     }
 
-    /// Share of complete frames among the frames due. Due are the frames that the scene has drawn, but no more frames
-    /// than the host may send.
+    /// Share of complete frames among the frames due. The frames due are those that the scene has drawn, up to the
+    /// number that the host may send.
     pub(super) fn complete_of_due(&self) -> Option<f64> {
         let stream = self.stream.as_ref()?;
         let Setting { fps, scene_fps, .. } = self.setting;

@@ -100,7 +100,7 @@ const MEASUREMENTS: [Measurement; 16] = [
 ];
 
 /// Exit code of a study in which a figure differs from the paper, or in which cells are missing. The results of such a
-/// study count.
+/// study are used.
 const DIFFERS: i32 = 1;
 
 /// Time limit for a bench to clean up: to end its hosts, clients and displays, and to remove its namespaces.

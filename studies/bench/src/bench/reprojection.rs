@@ -57,7 +57,7 @@ pub(crate) struct Args {
 /// Warm-up before counting.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Degrees.
+/// Order statistics of angular errors, in degrees.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Degrees {
     pictures: usize,
@@ -79,7 +79,7 @@ impl Degrees {
     }
 }
 
-/// One round trip.
+/// The results for one round-trip time.
 #[derive(Debug, Serialize)]
 struct Row {
     round_trip_ms: u32,
@@ -87,7 +87,7 @@ struct Row {
     re_aimed: Vec<Reprojected>,
 }
 
-/// One reprojection method.
+/// The results of one reprojection method.
 #[derive(Debug, Serialize)]
 struct Reprojected {
     with: String,

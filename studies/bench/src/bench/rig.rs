@@ -492,7 +492,7 @@ impl<'a> Rig<'a> {
                 let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
                 reactions.push(ms);
             }
-            // The effect of a press has ended after 150 ms. The varying remainder shifts the next press relative to the
+            // Two presses are at least 150 ms apart. The varying remainder shifts the next press relative to the
             // frames.
             let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
             clock::sleep_until(pressed + apart);

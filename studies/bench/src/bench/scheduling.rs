@@ -64,7 +64,7 @@ const TARGET_SEAL: f64 = 10.0;
 /// The mean size of a frame at 20 Mb/s and 60 frames per second, in bytes.
 const FRAME: usize = 42_000;
 
-/// Microseconds.
+/// Order statistics in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Micros {
     count: usize,

@@ -250,7 +250,7 @@ impl Session {
         self.client.check()
     }
 
-    /// Of the frames captured between `from` and `to`, those that the client has played.
+    /// The rate and the latency of the complete frames that were captured between `from` and `to`.
     fn played(&self, from: Instant, to: Instant) -> Result<SessionFrames> {
         let text =
             std::fs::read_to_string(&self.record).context("can't read the session's record")?;

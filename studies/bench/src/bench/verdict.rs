@@ -135,7 +135,7 @@ impl Withheld {
         let slow = stream.case.drawn_fps() < wanted * LEAST_DRAWN;
         let reactions = [&stream.reaction_ms, &report.application_reaction_ms];
         let seen = reactions.map(Vec::len).into_iter().min().unwrap_or(0);
-        // Presses without a visible effect are missing from the median. They would be its slowest presses.
+        // Presses without a visible effect are missing from the median. They would be the slowest presses.
         let unseen = seen < FEWEST_PRESSES || seen * 10 < setting.presses as usize * 9;
         Withheld {
             loud: report.is_loud().then_some("the machine was busy"),

@@ -1,5 +1,5 @@
-//! `openuvr bench web`: measures a browser and video players that receive our encode, and the overhead that observers
-//! cause for the player.
+//! `openuvr bench web`: measures a browser and video players that receive OpenUVR's stream, and the overhead that
+//! observers cause for the player.
 //!
 //! A real, headless Chromium plays the scene. The bench observes its page from outside the page's script: the bar code
 //! in a picture's pixels identifies the picture handed to the compositor, and the browser's clock, which is this
@@ -38,15 +38,16 @@ use super::rig::{BrowserSetup, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 
-/// Measure a browser and video players that show our encode, and the overhead that observers cause for the player.
+/// Measure a browser and video players that show OpenUVR's stream, and the overhead that observers cause for the
+/// player.
 ///
 /// For a browser that plays, measures the time from drawing to the hand-over to the compositor, also by stage; frames
 /// per second decoded and handed over, and the longest freeze; the time from a press in the page to the application;
 /// and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated with a delay of 2 ms
-/// each way and a loss of 1 % or 5 % in each direction. For our own client, measures drawn to visible without observers
-/// and with a browser, one video player, several, or one that has stopped reading; and the host's cost per observer.
-/// For ffplay and GStreamer, measures drawn to visible. Needs Chromium and ffmpeg. If they are missing, the bench
-/// prints a message and measures nothing.
+/// each way and a loss of 1 % or 5 % in each direction. For our own client, measures drawn to visible without
+/// observers; with a browser and one video player, or four; with a browser, a video player and a Moonlight client; and
+/// with a video player that has stopped reading; and the host's cost per observer. For ffplay and GStreamer, measures
+/// drawn to visible. Needs Chromium and ffmpeg. If they are missing, the bench prints a message and measures nothing.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]

@@ -103,7 +103,7 @@ pub(crate) struct TrafficArgs {
     out: PathBuf,
 }
 
-/// What carried the captured packets.
+/// The medium that carried the captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Medium {
     /// A radio link (802.11)

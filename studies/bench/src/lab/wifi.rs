@@ -24,17 +24,17 @@ use super::folder::Folder;
 
 /// Simulate streams over Wi-Fi: a model of an 802.11 network, a thousand times faster than real time.
 ///
-/// One access point and its stations on one channel, with nanosecond resolution: EDCA channel
-/// access with backoff and four access categories, RTS/CTS, A-MPDU aggregation with block
-/// acknowledgements, losses and retransmissions. It needs no radio and no privileges; the same seed
-/// gives the same figures on every machine.
+/// The model has one access point and its stations on one channel, with nanosecond resolution. It
+/// includes EDCA channel access with backoff and four access categories, RTS/CTS, A-MPDU
+/// aggregation with block acknowledgements, losses and retransmissions. The simulation needs no
+/// radio and no privileges; the same seed gives the same figures on every machine.
 ///
 /// Five modes:
 ///   --paper        the simulations of the Unity Render Streaming study (Casasnovas et al.,
 ///                  figures 19 to 22), next to its figures
-///   --topology     host and mobile device as peers, or over a router to which the host is wired
-///                  or a station (two hops), next to the figures of the OpenUVR paper; WORDS
-///                  change all cases
+///   --topology     host and mobile device as peers, over a router with a wired host, and over a
+///                  router with the host as a station (two hops), next to the figures of the
+///                  OpenUVR paper; WORDS change all cases
 ///   WORDS          one network: its delays, airtime and losses
 ///   --vary         a sweep: the same with one word (or two) at several values
 ///   --replay FILE  a capture or table of packets: the simulated fate of each
@@ -57,8 +57,8 @@ pub(crate) struct WifiArgs {
     /// second --vary adds a line for each of its values
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "replay")]
     vary: Vec<String>,
-    /// Instead of modelled packets, send those of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes, and if
-    /// known way, station and frame)
+    /// Instead of modelled packets, send those of a capture (pcap, pcapng) or of a table (CSV: time_ns, bytes and, if
+    /// they are known, way, station and frame)
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
     /// With --replay: deadline of a frame

@@ -94,7 +94,7 @@ impl Stream {
             Some(display) => host.args(["--display", &display.server.display, "--cursor=false"]),
             None => host.args(["--source", "pattern", "--size", "320x240"]),
         };
-        // Without static refinement.
+        // Switch off static refinement.
         host.args([
             "--bind",
             "127.0.0.1:0",

@@ -3,7 +3,7 @@
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "the harness keeps it"
+    reason = "the test harness captures the output"
 )]
 
 mod attack;

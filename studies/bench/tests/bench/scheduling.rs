@@ -27,7 +27,7 @@ impl Running {
         Running(quiet.spawn().expect("it starts"))
     }
 
-    /// As Ctrl-C would.
+    /// Sends SIGINT, as Ctrl-C does, and waits for the end of the process.
     fn interrupt(&mut self) {
         let id = self.0.id().to_string();
         let sent = Command::new("kill").args(["-INT", &id]).status();

@@ -7,7 +7,7 @@ use crate::baseline::{Baseline, OPTION};
 pub(super) struct Factor {
     /// The optimisation's name in reports.
     pub(super) name: &'static str,
-    /// Its replacement.
+    /// The name of the optimisation's replacement in reports.
     pub(super) instead: &'static str,
     /// The baseline that replaces the optimised part of the host; `None` if options disable the optimisation.
     pub(super) baseline: Option<Baseline>,
@@ -131,7 +131,7 @@ impl Configuration {
         words
     }
 
-    /// The link that the client's options select, if they do.
+    /// The link that the client's options select; `None` if they select none.
     pub(super) fn link(&self) -> Option<&str> {
         let mut words = self.more_client.iter();
         words.find(|word| *word == "--link")?;
@@ -195,7 +195,7 @@ pub(super) fn cumulative_step(with: usize) -> String {
     }
 }
 
-/// Ours without `factor`.
+/// The name of the configuration of OpenUVR without `factor`.
 pub(super) fn without_factor(factor: usize) -> String {
     if factor + 1 == FACTORS.len() {
         return cumulative_step(factor);

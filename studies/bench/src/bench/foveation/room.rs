@@ -21,7 +21,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Deterministic.
+    /// Creates the room. Its texture is the same in each run.
     pub(super) fn new() -> Room {
         let mut texture = vec![0.0_f32; TEXTURE * TEXTURE];
         // The texture contains noise of several octaves with decreasing amplitude, like wallpaper, and edges of tiles,
@@ -88,7 +88,7 @@ impl Room {
         self.between(place(u), place(v))
     }
 
-    /// Bilinear.
+    /// The texture's value at a position in pixels, interpolated bilinearly.
     fn between(&self, u: f32, v: f32) -> u8 {
         #[allow(
             clippy::cast_possible_truncation,

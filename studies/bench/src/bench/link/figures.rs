@@ -84,7 +84,7 @@ pub(super) struct Recorded {
     /// Outcomes of the captured frames.
     pub(super) outcomes: BTreeMap<String, u32>,
     pub(super) complete_per_second: f64,
-    /// The longest time between two complete frames, in milliseconds.
+    /// The longest time without a complete frame, in milliseconds.
     pub(super) longest_gap_ms: f64,
     /// Latency from Captured to Submitted, of complete frames.
     pub(super) latency_ms: Option<Summary>,

@@ -2,7 +2,7 @@
 
     moonlight.py PORT FOLDER PIN DISPLAY WIDTH HEIGHT FPS KBPS
 
-Its steps go to standard error.
+It prints its progress on standard error.
 
 The protocol code is that of Moonlight's own clients, from PyPI's moonlight-python. Pictures are decoded like in their
 software decoders: FFmpeg, in slices and without delay. (The package's own decoder works on several frames at once, which

@@ -9,7 +9,7 @@ use super::table::{Need, PYTHON, Proof, element};
 /// The row's name.
 pub(super) const NAME: &str = "openuvr-moonlight";
 
-/// Its description.
+/// The row's description.
 pub(super) const WHAT: &str =
     "openuvr host; a client with Moonlight's protocol code, FFmpeg's decoder, GStreamer's window";
 

@@ -45,7 +45,7 @@ fn knows_element(name: &str) -> bool {
     succeeds(inspect)
 }
 
-/// Such as `GstSdp-1.0`.
+/// Whether Debian's Python can load the typelib with this name, such as `GstSdp-1.0`.
 fn knows_typelib(name: &str) -> bool {
     let Some((name, version)) = name.rsplit_once('-') else {
         return false;

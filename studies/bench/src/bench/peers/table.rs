@@ -74,7 +74,7 @@ pub(super) const PYTHON: &str = "/usr/bin/python3";
 /// The Python program that is sender and receiver of `webrtc`.
 pub(super) const WEBRTC: &str = include_str!("webrtc.py");
 
-/// All of them.
+/// The other programs that are compared.
 pub(in crate::bench) static PEERS: [Peer; 4] = [
     Peer {
         name: "gstreamer",

@@ -4,9 +4,9 @@
     webrtc.py show SIGNALLING MEDIA DISPLAY
 
 The sender listens on the TCP port SIGNALLING of the loopback device; offer and answer are exchanged there as a
-line of JSON each. The sender sends media to its UDP port MEDIA, and the receiver listens on its own: a
-relay may lie between. So the offer has no candidates (the receiver learns a peer-reflexive one), and the
-port of the answer's only candidate is replaced by the sender's MEDIA.
+line of JSON each. The argument MEDIA of the sender is the UDP port to which it sends; that of the receiver is the port
+on which it listens. A relay may be between the two ports. Therefore the offer has no candidates (the receiver learns a
+peer-reflexive one), and the sender replaces the port of the answer's only candidate with its own MEDIA.
 """
 
 import json
@@ -75,7 +75,7 @@ def set_description(end, side, description):
 
 
 def wait_for_candidates(end):
-    """The local description with its candidates."""
+    """Waits until all candidates are gathered. Returns the local description with them."""
     state = "ice-gathering-state"
     done = threading.Event()
     end.connect(f"notify::{state}", lambda *_: done.set())

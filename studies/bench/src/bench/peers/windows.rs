@@ -21,10 +21,10 @@ pub(super) struct Window {
 
 /// The unmodified page.
 const PAGE: &str = "openuvr-page";
-/// The reference.
+/// The program with which the page is compared.
 const PEER: &str = "gstreamer";
 
-/// All of them.
+/// All windows that can be measured.
 pub(super) static WINDOWS: [Window; 5] = [
     Window {
         name: PAGE,

@@ -235,7 +235,7 @@ impl Random {
         low + self.unit() * (high - low)
     }
 
-    /// Box and Muller's.
+    /// A number with the standard normal distribution (Box-Muller transform).
     fn normal(&mut self) -> f64 {
         let (a, b) = (self.unit().max(1e-12), self.unit());
         (-2.0 * a.ln()).sqrt() * (b * std::f64::consts::TAU).cos()

@@ -111,7 +111,7 @@ impl Vary {
 }
 
 impl Condition {
-    /// For each direction.
+    /// The impairments of each direction of the link.
     pub(super) fn link(self) -> ImpairmentSchedule {
         Impairment {
             delay: Duration::from_millis(self.delay_ms.into()) / 2,

@@ -187,7 +187,7 @@ struct DisplayRecorder {
 
 #[derive(Default)]
 struct RecordedShots {
-    /// The picture's area, once it is known.
+    /// The picture's area; `None` until it is known.
     area: Option<Area>,
     keeping: bool,
     shots: Vec<Shot>,

@@ -41,7 +41,7 @@ pub(in crate::bench) struct BrowserMeasurement {
     /// Start and end of the measurement, and the frames that the scene drew in between.
     pub(in crate::bench) window: [Instant; 2],
     pub(in crate::bench) drawn: std::ops::RangeInclusive<u32>,
-    /// Drawn frames whose pictures were handed to the compositor. `seen` is the time of the hand-over.
+    /// Drawn frames whose pictures were handed to the compositor. `seen_us` is the time of the hand-over.
     pub(in crate::bench) sightings: Vec<Sighting>,
     /// All observations of the page since it was first watched.
     pub(in crate::bench) watched: PageObservations,

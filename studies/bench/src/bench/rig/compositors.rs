@@ -12,7 +12,7 @@ use crate::machine::{self, Used};
 pub(in crate::bench) enum ClientWindow {
     /// An X11 window, through the compositor's Xwayland.
     X11,
-    /// Of Wayland.
+    /// A Wayland window.
     Wayland,
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Drawn<'a> {
     /// The measured display, for a scene whose own display only the host can read. A drawn frame that is still in
     /// transit does not count yet. With a latency of less than a frame's period, this concerns at most one frame at
     /// each end of the measurement. Lost frames between two visible frames count as drawn. Frames after the last
-    /// visible one do not, so the share of complete frames stays high even if the stream stops for good.
+    /// visible one do not, so the share of complete frames stays high even if the stream stops permanently.
     Visible(&'a Reader),
 }
 
@@ -40,8 +40,8 @@ impl Drawn<'_> {
     }
 }
 
-/// Timeout of reading a frame's number. While video decoding in a browser used all cores, the scene was once not
-/// scheduled for a second.
+/// Timeout of reading a frame's number. In one measurement, video decoding in a browser used all cores, and the scene
+/// was not scheduled for a second.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Retries until there is a result.

@@ -22,7 +22,7 @@ pub(super) struct Pictures(Vec<(Sighting, Shot, Shot)>);
 
 impl Pictures {
     /// The luma PSNR of each displayed picture, in dB. Call this only after the stream has ended: the comparison uses a
-    /// third of a core, and a stream without real-time scheduling would be short of it.
+    /// third of a core, which would slow a stream without real-time scheduling.
     pub(super) fn compared(&self) -> Vec<(Sighting, f64)> {
         let ratio = |(sighting, drawn, shown): &(Sighting, Shot, Shot)| {
             Some((*sighting, psnr(drawn, shown)?))

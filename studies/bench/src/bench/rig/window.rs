@@ -100,7 +100,8 @@ impl Rig<'_> {
         Ok((Stream { steps, ..stream }, slices))
     }
 
-    /// The page's clock has a resolution of 0.1 ms, because the page is not cross-origin isolated.
+    /// Measures a page that draws its own pictures. The page's clock has a resolution of 0.1 ms, because the page is
+    /// not cross-origin isolated.
     fn own_pictures(&self, of: &WindowSetup<'_>, desynchronized: bool) -> Result<(Stream, Slices)> {
         let mut browser = self.browser(of)?;
         let tab = browser.blank()?;

@@ -27,7 +27,7 @@ pub(super) struct Cost {
     pub(super) woke: f64,
 }
 
-/// Measures it.
+/// Measures the cost.
 pub(super) fn cost() -> Result<Cost> {
     let dir = TemporaryDir::new()?;
     let recording = Recording::start(dir.path()).context("can't record scheduling latency")?;

@@ -105,7 +105,7 @@ pub(super) struct Beside {
     pub(super) company: Vec<ObserverResults>,
 }
 
-/// All configurations whose programs are installed, still without runs. The bench as a whole requires the browser.
+/// All configurations whose programs are installed, without runs. The bench as a whole requires the browser.
 pub(super) fn ways() -> Vec<ObserverCase> {
     let missing = moonlight::missing();
     if let Some(what) = &missing {

@@ -13,7 +13,7 @@ use super::study;
 
 /// Analyse sample files: percentiles relative to both reference times, and outliers.
 ///
-/// A probe writes such a file; studies/probes/README.md describes the format. A truncated file is read up to its end,
+/// Probes write sample files; studies/probes/README.md describes the format. A truncated file is read up to its end,
 /// and the exit code reports the truncation.
 #[derive(clap::Args, Debug)]
 pub(super) struct AnalyseArgs {

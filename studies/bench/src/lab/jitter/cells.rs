@@ -125,7 +125,7 @@ pub(super) struct Cell {
     pub(super) runtime: Runtime,
     pub(super) pattern: Pattern,
     pub(super) policy: Policy,
-    /// Only for JVM runtimes.
+    /// The garbage collector; `None` for runtimes without a JVM.
     pub(super) collector: Option<Collector>,
 }
 

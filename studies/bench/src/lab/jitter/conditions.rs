@@ -59,7 +59,7 @@ impl Conditions {
         })
     }
 
-    /// In one line.
+    /// Describes the conditions in one line.
     pub(super) fn words(&self) -> String {
         let throttled = match (self.throttled_to_us, self.throttling_period_us) {
             (Some(-1), _) => "not throttled".to_owned(),

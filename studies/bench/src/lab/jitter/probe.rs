@@ -41,8 +41,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) pairs: u32,
-    /// Number of samples over all pairs. A flood has a tenth of it, because all messages of a flood may be queued at
-    /// once.
+    /// Number of samples over all pairs. A flood has a tenth of this number, because all messages of a flood may be
+    /// queued at once.
     pub(super) samples: u64,
     /// Messages per second of a paced pair.
     pub(super) rate: f64,
@@ -321,7 +321,7 @@ impl Probes {
             Pattern::PingPong | Pattern::Paced => 256,
         };
         command.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]);
-        // In the last JVM versions with CMS, ZGC and Shenandoah were still experimental.
+        // ZGC and Shenandoah were still experimental in the last JVM versions that had CMS.
         command.args(["-XX:+UnlockExperimentalVMOptions", collector.option()]);
         command.arg(format!("-Xlog:gc*,safepoint:file={}:tn", log.display()));
         let path = format!("{0}:{0}/lib/*", classes.display());

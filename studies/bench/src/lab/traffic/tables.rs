@@ -51,8 +51,9 @@ pub(super) fn capture(folder: &mut Folder, capture: &Capture, is_one_of_two: boo
 }
 
 const SEALED: &str = "OpenUVR encrypts the frame number of a datagram and its kind (video, FEC, retransmission): frames, \
-                      assembly and retransmissions can be analysed only with keys. In clear are session, plane, \
-                      number (losses, reordering) and send timestamp (jitter). A batch is a frame or a slice.";
+                      assembly and retransmissions can be analysed only with keys. Session, plane, number \
+                      (losses, reordering) and send timestamp (jitter) are not encrypted. A batch is a frame or a \
+                      slice.";
 
 fn described(capture: &Capture) -> String {
     let account = &capture.analysis.account;
