@@ -96,8 +96,8 @@ impl Browser {
         self.tools.run(tab, script).unwrap()
     }
 
-    /// The value of an expression; `None` if there is no page yet. Unlike a test's script, the expression is evaluated
-    /// without user activation.
+    /// The value of an expression; `None` if there is no page yet. Unlike in [`run`](Self::run), the expression is
+    /// evaluated without user activation.
     pub fn looks(&mut self, tab: &Tab, expression: &str) -> Option<Value> {
         let params = serde_json::json!({ "expression": expression, "returnByValue": true });
         let done = self

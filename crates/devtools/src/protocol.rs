@@ -31,7 +31,7 @@ pub fn program() -> Option<&'static str> {
     PROGRAMS.into_iter().find(|name| version(name).is_some())
 }
 
-/// Its version.
+/// The version of a program; `None` if the program cannot be run.
 #[must_use]
 pub fn version(program: &str) -> Option<String> {
     let mut command = Command::new(program);
@@ -56,7 +56,7 @@ pub fn command(program: &str, folder: &Path) -> Command {
 /// Like [`command`], with other arguments instead of the headless one. The last of two conflicting arguments wins.
 #[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
-    // The browser reads from descriptor 3 and writes to descriptor 4. Paths are passed as arguments, since they may
+    // The browser reads from descriptor 3 and writes to descriptor 4. Paths are passed as arguments, because they may
     // contain any character. A killed browser leaves the socket of its profile in TMPDIR.
     let line = format!(
         "TMPDIR=\"$3\" exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
@@ -145,6 +145,7 @@ impl<W: Write> DevTools<W> {
         Ok(Tab { target, session })
     }
 
+    /// Closes a tab.
     ///
     /// # Errors
     /// Returns a one-line error if the browser has ended, does not answer in time, or reports a failure.

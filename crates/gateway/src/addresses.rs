@@ -134,7 +134,8 @@ pub(crate) async fn discover(
     }
 }
 
-/// For each name and each family to which the socket can send, one address. Names that cannot be resolved are omitted.
+/// Resolves each name to one address of each family to which the socket can send. Names that cannot be resolved are
+/// omitted.
 async fn resolve(names: &[(String, u16)], socket: &UdpSocket) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for (host, port) in names {

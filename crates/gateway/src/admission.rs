@@ -56,7 +56,7 @@ pub(crate) struct Admission {
     endpoints: Endpoints,
     limits: ConnectionLimits,
     class: Mutex<Class>,
-    /// Another connection evicted this unauthenticated one.
+    /// Notified when another connection evicts this unauthenticated one.
     displaced: Arc<Notify>,
 }
 

@@ -34,8 +34,8 @@ pub(crate) const PAGE: &str = "web.pem";
 /// The authority's certificate and key.
 const AUTHORITY: &str = "web-authority.pem";
 
-/// Validity of the page's certificate, including the day before its creation: browsers reject more than 398 days
-/// (CA/Browser Forum Baseline Requirements, section 6.3.2).
+/// Validity of the page's certificate after its creation. It is also valid on the day before its creation, and browsers
+/// reject a total of more than 398 days (CA/Browser Forum Baseline Requirements, section 6.3.2).
 const PAGE_VALID: Duration = Duration::from_hours(24 * 396);
 
 /// Validity of the authority's certificate (a guess: longer than a machine is used).
@@ -68,8 +68,8 @@ const PRIVATE: [(&str, u8); 9] = [
 pub struct PageNames(BTreeSet<String>);
 
 impl PageNames {
-    /// The names of a page at `bind` on this machine, plus `besides` (names and addresses). Texts that a certificate cannot
-    /// contain are omitted.
+    /// The names of a page at `bind` on this machine, plus `besides` (names and addresses). Texts that a certificate
+    /// cannot contain, and names beyond the first 64, are omitted.
     #[must_use]
     pub fn of(bind: SocketAddr, besides: impl IntoIterator<Item = String>) -> PageNames {
         let bound = bind.ip().to_canonical();
@@ -97,7 +97,7 @@ impl PageNames {
 }
 
 /// Creates the page's certificate in `folder`, unless the folder contains a certificate that covers these names and
-/// does not expire soon.
+/// does not expire soon. Replaces the authority if it is not allowed to sign for one of the names or expires soon.
 ///
 /// # Errors
 /// [`TlsError`] if reading, creating or writing a certificate fails. An existing file with other content is not changed.
@@ -139,7 +139,7 @@ struct Authority {
 }
 
 impl Authority {
-    /// Reads the authority in `folder`.
+    /// Reads the authority in `folder`, or creates it.
     fn open(
         lock: &Lock,
         folder: &Path,

@@ -147,7 +147,7 @@ struct Connection {
     stopping: watch::Receiver<bool>,
     /// Devices that the portal disconnects.
     dismissed: broadcast::Receiver<PublicKey>,
-    /// The portal that carried the WebSocket is gone. Media continues until the browser disconnects.
+    /// Whether the portal that carried the WebSocket is gone. Media continues until the browser disconnects.
     carrier_lost: bool,
     offered: Option<OfferedPeer>,
     idle_since: Instant,
@@ -264,7 +264,7 @@ impl Connection {
         error.into_iter().chain(over).collect()
     }
 
-    /// Handles a message or the end of the WebSocket. A connection that the portal loses does not mean that the browser
+    /// Handles a message or the end of the WebSocket. The loss of a portal's connection does not mean that the browser
     /// has disconnected.
     fn on_socket_message(
         &mut self,
@@ -295,7 +295,7 @@ impl Connection {
         match message {
             Message::Text(text) => Some(self.request(&text)),
             Message::Close(_) => None,
-            // Binary messages are ignored; pings are answered below.
+            // Binary messages are ignored; the WebSocket library answers pings.
             _ => Some(Vec::new()),
         }
     }

@@ -4,10 +4,10 @@
 //! Each response is the resulting status in JSON: `session` (UUID), `seconds` (run time), `connected` (number of
 //! players and observers), `lease` (seconds until the session ends without a connection or renewal), `stopping`,
 //! `streaming`, and `subscribers`. `subscribers` is a list with an object for each player, observer and recorder, or
-//! null if the application does not report them. The members of each object are `kind` (`client`, `browser`, `video
-//! player`, `recorder`, `other`) and `role` (`player`, `observer`). The following members cover the newest five
-//! seconds: `frames_per_second` (complete frames displayed), `latency_p50` and `latency_p99` (seconds from capture to
-//! the last stage that the subscriber reports) and `latency_bound` (their maximum error). Unknown values are null.
+//! null if the host does not answer. The members of each object are `kind` (`client`, `browser`, `video player`,
+//! `recorder`, `other`) and `role` (`player`, `observer`). The following members cover the newest five seconds:
+//! `frames_per_second` (complete frames displayed), `latency_p50` and `latency_p99` (seconds from capture to the last
+//! stage that the subscriber reports) and `latency_bound` (their maximum error). Unknown values are null.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

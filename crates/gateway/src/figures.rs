@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::shared::Shared;
 
-/// Queries the host; `None` if it does not report statistics. May wait for a host in another process.
+/// Queries the host; `None` if it does not answer. May wait for a host in another process.
 pub(crate) async fn query(shared: &Shared) -> Option<Vec<SubscriberFigures>> {
     let host = Arc::clone(&shared.host);
     let pending = tokio::task::spawn_blocking(move || host.figures());

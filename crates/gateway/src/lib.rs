@@ -16,7 +16,8 @@
 //!
 //! A portal session has neither page nor log-in, because the portal carries its browsers' signalling (`portal_requests`).
 //!
-//! The gateway is independent of codecs, devices and native links, and makes no rate decisions.
+//! The modules [`rtsp`] (video players) and [`record`] (recordings) are independent of the page, and have their own
+//! threads. The gateway is independent of codecs, devices and native links, and makes no rate decisions.
 
 mod addresses;
 mod admission;
@@ -160,7 +161,7 @@ pub enum GatewayError {
         /// The system's error.
         error: std::io::Error,
     },
-    /// There is no certificate.
+    /// The page's certificate cannot be read, created or used.
     #[error("{0}")]
     Tls(#[from] TlsError),
     /// The system provides no thread or no poller.
@@ -224,7 +225,7 @@ impl Gateway {
                 tokio::spawn(addresses::discover(addresses, media, servers));
                 let _ = stopped.await;
                 shared.stopping.send_replace(true);
-                // Browsers that do not read the goodbye are closed without it.
+                // Connections of browsers that do not read the final messages are closed without them.
                 let _ = timeout(GOODBYE_TIMEOUT, shared.stopping.closed()).await;
             });
             // Tasks that still wait for the host are detached.

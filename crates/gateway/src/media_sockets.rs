@@ -16,7 +16,7 @@ const MAX_LOCAL_ADDRESSES: usize = 4;
 const PORT_ATTEMPTS: u32 = 16;
 
 /// Binds a TCP listener and the UDP socket for media to the same port. For port 0, the system chooses a port that is free for
-/// TCP, although another program may use it for UDP.
+/// TCP, although another program may use it for UDP. In that case, another port is tried.
 pub(crate) fn bind_both(bind: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     let mut attempts = if bind.port() == 0 { PORT_ATTEMPTS } else { 1 };
     loop {

@@ -44,7 +44,8 @@ const READ: usize = 16 << 10;
 /// them repeatedly.
 const MAX_ADDRESSES: usize = 16;
 
-/// Number of the header extension in the gateway's offers. A browser's offer has its own number for it.
+/// Number of the header extension for the playout delay in the gateway's offers. A browser's offer has its own number
+/// for it.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
 /// The unordered, unreliable data channel, with messages of `proto::wire::control`. The page opens both channels.

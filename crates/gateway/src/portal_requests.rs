@@ -74,9 +74,9 @@ async fn connect(
             "missing or invalid portal headers\n",
         );
     };
-    // Media uses the address that the portal named. If portal and gateway share a machine, it uses an address of this
-    // machine. The kernel's source address towards the browser is unsuitable, because it may be a loopback address of
-    // the portal's machine.
+    // Over HTTPS, media uses the address at which the portal reached the gateway. The kernel's source address towards
+    // the browser would be unsuitable, because the browser's address may be a loopback address of the portal's machine.
+    // Through the socket, portal and gateway share a machine, so media uses the kernel's source address.
     let local = match endpoints.local.ip().is_unspecified() {
         true => here(shared, from),
         false => endpoints.local,
@@ -114,7 +114,7 @@ fn read_login(headers: &HeaderMap) -> Option<(Login, IpAddr)> {
     Some((login, of(FROM)?.parse().ok()?))
 }
 
-/// The local media address for that browser: the kernel's source address towards it.
+/// The local media address for the browser at `from`: the kernel's source address towards the browser.
 fn here(shared: &Shared, from: IpAddr) -> SocketAddr {
     // `connect` sends no datagram; it only selects the route.
     base(shared.media.main(), SocketAddr::new(from, 9)).unwrap_or_else(|| {

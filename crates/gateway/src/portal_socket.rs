@@ -30,7 +30,7 @@ const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Opens the socket. Only its owner may connect.
 ///
 /// # Errors
-/// Returns the system's error, including if the socket exists.
+/// Returns the system's error, for example if the socket exists.
 pub(crate) fn bind(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let listener = std::os::unix::net::UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -64,7 +64,7 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
 }
 
 async fn serve(shared: Arc<Shared>, stream: UnixStream) {
-    // The portal states both addresses in each browser's request.
+    // The portal states the browser's address in each request, and `portal_requests` finds the local address.
     let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     let endpoints = Endpoints::of(nowhere, nowhere);
     let service = service_fn(move |request| {

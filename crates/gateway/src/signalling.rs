@@ -28,7 +28,7 @@ pub enum Request {
         /// Its id.
         connection: String,
     },
-    /// Its session description.
+    /// The browser's session description.
     Offer {
         /// The connection's id.
         connection: String,

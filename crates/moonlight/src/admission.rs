@@ -1,7 +1,7 @@
 //! Limits the TCP connections of three classes: strangers, addresses at which a paired client was recently
 //! authenticated, and devices that have shown their certificate on the connection itself. Strangers' connections are
-//! short-lived and evict each other. The other two classes are never evicted, and neither is the one client that waits
-//! for its PIN. All ports share the limits.
+//! short-lived and evict each other. Connections of the other two classes, and of the one client that waits for its
+//! PIN, are never evicted. All ports share the limits.
 //!
 //! Requests over HTTP and RTSP carry no identity, so their address has to identify the client. A stranger behind the
 //! same address competes with the client for the address's slots. The client's HTTPS requests do not compete, because
@@ -26,7 +26,8 @@ const PER_ADDRESS: usize = 8;
 const DEVICES: usize = 128;
 const PER_DEVICE: usize = 8;
 
-/// Maximum concurrent connections. Strangers count twice, because as many evicted connections may be about to end.
+/// Maximum concurrent connections. Strangers count twice, because the same number of evicted connections may not have
+/// ended yet.
 pub(crate) const CONNECTIONS: usize = ADDRESSES + DEVICES + 2 * STRANGERS;
 
 /// How long an address stays known after a paired client was authenticated there (guess: the DHCP lease of most
@@ -176,7 +177,7 @@ impl AdmissionSlot {
         self.from
     }
 
-    /// Called when this client begins to wait for its PIN. It is then not evicted.
+    /// Called when this client begins to wait for its PIN. From then on, its connection is not evicted.
     pub(crate) fn waits_for_pin(&mut self) {
         self.class = Class::Pairing;
     }

@@ -45,7 +45,7 @@ pub(crate) struct Door {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) name: String,
     pub(crate) applications: Vec<Application>,
-    /// Starts the applications. `None` if the application runs by itself.
+    /// Starts the applications. `None` if the host's only application is already running.
     pub(crate) launcher: Option<Arc<dyn Launcher>>,
     /// The client that started the running application.
     pub(crate) launched_by: Mutex<Option<PublicKey>>,

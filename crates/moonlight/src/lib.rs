@@ -77,11 +77,11 @@ pub struct MoonlightSetup {
     pub name: String,
     /// The applications.
     pub applications: Vec<OfferedApplication>,
-    /// Starts the applications. `None` if the application runs by itself.
+    /// Starts the applications. `None` if the host's only application is already running.
     pub launcher: Option<Arc<dyn Launcher>>,
     /// Whether the host may have sound.
     pub sound: bool,
-    /// Whether the display takes the player's mode, if it supports it.
+    /// Whether the display takes the player's mode, if it supports that mode.
     pub fits: bool,
     /// Prints a line for the user at the host.
     pub announce: Announce,

@@ -109,7 +109,8 @@ impl Sockets {
     }
 }
 
-/// A connection whose reads and writes fail once its lifetime is over, however slowly its peer sends.
+/// A connection whose reads fail after its lifetime, even if its peer sends slowly. Each later write has a timeout of
+/// half of [`LIFETIME`].
 #[derive(Debug)]
 pub(crate) struct LimitedStream {
     stream: Arc<TcpStream>,
@@ -160,7 +161,8 @@ impl Write for LimitedStream {
 pub(crate) type Serve =
     dyn Fn(LimitedStream, &mut AdmissionSlot, IpAddr) -> io::Result<()> + Send + Sync;
 
-/// Accepts connections of `listener` until `closing` and serves each in a thread. Then waits for these threads to end.
+/// Accepts connections of `listener` until `closing` returns true, and serves each in a thread. Then shuts down all
+/// connections and waits for their threads.
 pub(crate) fn accept(
     listener: &TcpListener,
     scheduler: &Scheduler,

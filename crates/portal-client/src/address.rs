@@ -7,12 +7,12 @@ use std::str::FromStr;
 /// The maximum length of a portal's address. A host name has up to 253 characters (RFC 1035, section 2.3.4).
 const LONGEST: usize = 300;
 
-/// The address of a portal: scheme, host and port only.
+/// The address of a portal: only a scheme, a host, and an optional port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortalAddress {
-    /// Whether the scheme is HTTPS. HTTP is allowed only on this machine.
+    /// Whether the scheme is HTTPS. HTTP is allowed only for loopback addresses.
     pub secure: bool,
-    /// Host and port as written in a URL, in lower case.
+    /// The host, and the port if there is one, as written in a URL, in lower case.
     pub authority: String,
 }
 

@@ -18,7 +18,8 @@ use crate::address::PortalAddress;
 
 use super::tls::{LastRejection, Tls};
 
-/// The timeout of a request (guess). A portal answers a start only after its engine has accepted it.
+/// The timeout of a request (guess). A portal answers a request to start a session only after its engine has accepted
+/// the session.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum size of a response in bytes, enough for a list of thousands of sessions.

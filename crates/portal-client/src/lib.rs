@@ -5,8 +5,8 @@
 //! ```text
 //! LogIn::open ─► PortalClient::join ─► running session ─► ticket for this client's key ─► PortalLink ─► client
 //! ```
-//! All of this ends before the client's threads start. Only the final message ([`PortalSession::finish`]) comes after
-//! the threads have ended. Nothing here is in the media path.
+//! All of this ends before the client's threads start. After the threads have ended, [`PortalSession::finish`] ends the
+//! session or prints a final message. Nothing here is in the media path.
 #![forbid(unsafe_code)]
 
 // The crate's `print!`, `println!` and `eprintln!` replace those of the standard library.
@@ -43,12 +43,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The maximum delay until Ctrl-C takes effect between two queries.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long a portal may be unreachable while the client waits for its session (guess). Sessions survive the portal's
+/// How long a portal may be unreachable while the client waits for the session (guess). Sessions survive the portal's
 /// restart.
 const OUTAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The maximum number of attempts to start a session if there is no response. All attempts have the same id, which
-/// starts only one session.
+/// The maximum number of attempts to start a session if there is no response. All attempts have the same session id, so
+/// the portal starts only one session.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// An application in the portal's list.
@@ -203,7 +203,7 @@ pub struct PortalSession {
 
 impl PortalClient {
     /// Logs in. May prompt the user. `wanted` is an application's name or a session's id. With `stop_session`, the
-    /// session ends together with this client if it is the user's own session.
+    /// user's own session ends together with this client.
     ///
     /// # Errors
     /// Returns a one-line error if the log-in is refused or the portal does not answer.
@@ -217,11 +217,12 @@ impl PortalClient {
     }
 
     /// Starts or joins the session, waits until it is running, and gets a ticket for this client's key. With `observe`,
-    /// or for another user's session, it is an observer's ticket. `None` if the user has cancelled the wait through
-    /// `stop`.
+    /// or for another user's session, the ticket is an observer's ticket. Prints the session's state. Returns `None` if
+    /// the user has cancelled the wait through `stop`.
     ///
     /// # Errors
-    /// Returns a one-line error if there is no such application, the session has ended, or the portal does not answer.
+    /// Returns a one-line error if there is no such application, the session has ended or does not admit native
+    /// clients, or the portal does not answer.
     pub fn join(self, observe: bool, stop: &AtomicBool) -> Result<Option<JoinedSession>> {
         let session = match self.find()? {
             Some(session) => session,
@@ -308,7 +309,8 @@ impl PortalSession {
         format!("/api/sessions/{}", self.id)
     }
 
-    /// Waits until the session is running, and prints its state. Returns `false` if the user has cancelled the wait.
+    /// Waits until the session is running, and prints each change of its state. Returns `false` if the user has
+    /// cancelled the wait.
     fn wait_for(&self, mut session: Session, stop: &AtomicBool) -> Result<bool> {
         let mut last_state = String::new();
         let mut answered_at = Instant::now();
@@ -363,7 +365,8 @@ impl PortalSession {
             .map_err(|_| anyhow!("the portal returned an invalid link"))
     }
 
-    /// Ends the session if requested; otherwise prints its state.
+    /// Ends the session if this was requested. Otherwise waits up to a second for the session's end, and prints the
+    /// outcome.
     pub fn finish(self) {
         if self.stop_if_requested() {
             return;
@@ -393,7 +396,8 @@ impl PortalSession {
         }
     }
 
-    /// Ends the session if this was requested and the session is the user's own. Returns whether it has tried to.
+    /// Ends the session if this was requested and the session is the user's own. Returns whether both conditions hold,
+    /// even if the request fails.
     fn stop_if_requested(&self) -> bool {
         if !self.stop_session || !self.own {
             return false;

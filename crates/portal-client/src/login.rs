@@ -18,7 +18,8 @@ use super::password::{password, prompt_name};
 /// The name of the file in the configuration folder.
 const FILE: &str = "portals.json";
 
-/// The maximum size of a cookie in bytes. A portal's cookie has 80 bytes.
+/// The maximum size of a cookie in bytes. A portal's log-in cookie has at most 86 bytes, and its device cookie at most
+/// 457.
 const LONGEST: usize = 512;
 
 /// An account at a portal.
@@ -59,7 +60,7 @@ struct StoredLogIn {
     user: String,
     cookie: String,
     /// A cookie that identifies this client at its next log-in. A client with this cookie is exempt from the rate
-    /// limits for password guesses by unknown clients.
+    /// limits for unknown clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device: Option<String>,
     /// The certificate's fingerprint, if the user has specified one.
@@ -135,7 +136,7 @@ impl LogIn {
     }
 }
 
-/// Uses the cookie of an earlier log-in; `None` if it has expired.
+/// Uses the cookie of an earlier log-in; `None` if the cookie is malformed or has expired.
 fn reuse(http: Http, stored: &StoredLogIn) -> Result<Option<LogIn>> {
     if !is_cookie(&stored.cookie) {
         return Ok(None);

@@ -13,7 +13,7 @@ use crate::address::PortalAddress;
 /// The environment variable with the file's path. It is used if no option gives the path.
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
-/// The maximum length of a password in bytes (guess). The limit of a portal is lower.
+/// The maximum length of a password in bytes. It is the same as a portal's limit.
 const LONGEST: usize = 1024;
 
 /// Prompts for the account's name.
@@ -64,7 +64,7 @@ fn from_file(file: &Path) -> Result<String> {
     }
 }
 
-/// A terminal without echo until this is dropped.
+/// Disables the terminal's echo, line editing and signal characters. Dropping this restores the terminal.
 struct EchoOff {
     before: Termios,
 }
@@ -73,8 +73,8 @@ impl EchoOff {
     fn new() -> io::Result<EchoOff> {
         let before = tcgetattr(io::stdin())?;
         let mut now = before.clone();
-        // Signal characters are also read as input, because no signal may end this program before the terminal has been
-        // restored.
+        // Signal characters (such as Ctrl-C) are read as input, so that no key can end this program before the terminal
+        // has been restored.
         now.local_modes -= LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Flush, &now)?;
         Ok(EchoOff { before })

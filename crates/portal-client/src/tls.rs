@@ -1,7 +1,7 @@
 //! HTTPS to a portal: a transport of `ureq` with configurable verification of the certificate.
 //!
-//! The certificate is verified with the system's roots. If a fingerprint is specified, it is verified only by its
-//! fingerprint.
+//! The certificate is verified with the system's roots. If a fingerprint is specified, the certificate is verified only
+//! by this fingerprint.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -23,7 +23,7 @@ use ureq::unversioned::transport::{
     TransportAdapter,
 };
 
-/// The result of the last verification.
+/// The certificate that was rejected last, if any. Clones share it.
 #[derive(Clone, Default, Debug)]
 pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 

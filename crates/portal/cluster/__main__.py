@@ -1,9 +1,13 @@
 """Clusters on this machine, for tests of the portal's launchers: `python3 crates/portal/cluster ENGINE VERB FOLDER`.
 
-ENGINE is slurm or kubernetes. VERB is up (slurm: up FOLDER [NAMESPACE CONTROLLER NODE], the network namespace of its nodes
-and both addresses; kubernetes: up FOLDER PROGRAM [BRIDGE SUBNET], the program of session containers, and the Pod
-network), down, lose-node, return-node (slurm: with the node's name), lose-controller, return-controller, and for kubernetes
-simulate FOLDER NODES. A cluster writes only to FOLDER.
+ENGINE is slurm or kubernetes. A cluster writes only to FOLDER. VERB and its further arguments:
+
+slurm up FOLDER [NAMESPACE CONTROLLER NODE]       network namespace of the nodes, and the addresses of both sides
+kubernetes up FOLDER PROGRAM [BRIDGE SUBNET]      program of session containers, and the Pod network
+kubernetes simulate FOLDER NODES                  number of simulated nodes
+slurm lose-node, return-node FOLDER NODE          name of the node
+kubernetes lose-node, return-node FOLDER
+ENGINE lose-controller, return-controller, down FOLDER
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """Builds the programs of a Kubernetes cluster from Go's module proxy, once for each version.
 
-Kubernetes itself cannot be installed by name, since its modules replace each other with folders. A module that pins
-their versions instead can be built.
+`go install` cannot build Kubernetes, because its modules replace each other with folders. Therefore, this program
+writes a module that replaces them with released versions, and builds that module.
 """
 
 import json
@@ -58,7 +58,7 @@ def hyperkube(folder):
     version = "v0." + KUBERNETES.split(".", 1)[1]
     lines = ["module openuvr/hyperkube", re.search(r"^go .*$", upstream, re.MULTILINE).group(0), ""]
     lines += [f"require k8s.io/kubernetes v{KUBERNETES}", f"require go.etcd.io/etcd/server/v3 {etcd}"]
-    # The requirements of Kubernetes are repeated, so that each dependency has the released version.
+    # The module repeats the requirements of Kubernetes, so that each dependency has the same version as in the release.
     for block in re.findall(r"^require \(\n(.*?)^\)", upstream, re.MULTILINE | re.DOTALL):
         for module, its in re.findall(r"^\s*(\S+) (v\S+)", block, re.MULTILINE):
             if module not in staging and module != "go.etcd.io/etcd/server/v3":

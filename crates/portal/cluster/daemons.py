@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def start(folder, name, command, environment=None):
-    """Starts `command`. Its pid is that of the daemon itself, without a wrapper."""
+    """Starts `command` without a wrapper, so that the recorded pid is that of the daemon itself."""
     log = open(folder / f"{name}.log", "ab")
     daemon = subprocess.Popen(
         command,
@@ -45,9 +45,9 @@ def kill(folder, name, how=signal.SIGKILL):
 
 
 def end_all(folder):
-    """Kills the daemons of `folder`, newest first, and all other processes that name it.
+    """Kills the daemons of `folder`, newest first, and all other processes whose command lines contain its name.
 
-    Without a graceful shutdown: an API server would wait longer than a test for its watchers.
+    There is no graceful shutdown, because an API server would wait for its watchers longer than a test may take.
     """
     files = sorted(folder.glob("*.pid"), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files:

@@ -1,6 +1,6 @@
 """A Kubernetes cluster on this machine, on loopback: real etcd, API server, controllers and scheduler; and either one
-real node (kubelet, containerd, runc) beside a simulated one that accepts nothing, or the given number of nodes simulated
-by KWOK.
+real node (kubelet, containerd, runc) next to a simulated node that accepts no Pods, or the given number of nodes
+simulated by KWOK.
 
 It has two users: `admin` may do everything, `portal` has the permissions of `deploy/kubernetes.yaml`. Their
 configurations are `admin.kubeconfig` and `portal.kubeconfig`.
@@ -40,7 +40,8 @@ def up(folder, session, bridge="", subnet=""):
     """
     control_plane(folder)
     check_portal(folder)
-    # If no node responds, Kubernetes assumes that its own connection is broken and reports no loss.
+    # The simulated node always responds. If no node responded, Kubernetes would assume that its own connection is
+    # broken, and would not report a lost node.
     simulated_nodes(folder, 1, [{"key": "openuvr.test/other", "effect": "NoSchedule"}])
     real_node(folder, Path(session), bridge, subnet)
     say(f"Kubernetes is up: KUBECONFIG={folder / 'portal.kubeconfig'}")
@@ -233,7 +234,7 @@ state = "{state}/state"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = "{PAUSE_IMAGE}"
 [plugins.'io.containerd.cri.v1.runtime']
-  # A confined machine may not adjust the OOM score.
+  # A confined machine does not permit lower OOM scores.
   restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["{CNI}"]
@@ -379,7 +380,7 @@ def ready(folder):
 
 
 def kubectl_command(folder):
-    """Runs kubectl as admin."""
+    """The beginning of a command that runs kubectl as admin."""
     return [str(folder / "programs" / "hyperkube"), "kubectl", f"--kubeconfig={folder}/admin.kubeconfig"]
 
 
@@ -389,7 +390,7 @@ def kubectl(folder, *arguments):
 
 
 def ctr(folder):
-    """Runs containerd's own client in the kubelet's namespace."""
+    """The beginning of a command that runs containerd's own client in the kubelet's namespace."""
     return [str(folder / "programs" / "ctr"), "-a", str(folder / "containerd.sock"), "-n", "k8s.io"]
 
 
@@ -407,7 +408,7 @@ def program(folder, name, *arguments):
 
 
 def unmount(folder):
-    """Mounts of kubelet and containerd under `folder`, innermost first."""
+    """Removes the mounts of kubelet and containerd under `folder`, innermost first."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     places = [line.split()[1] for line in mounts]
     for place in sorted((p for p in places if p.startswith(str(folder))), key=len, reverse=True):

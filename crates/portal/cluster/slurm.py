@@ -1,7 +1,7 @@
-"""A Slurm cluster on this machine: its real controller and four of its real node daemons, on loopback, or the nodes in
-a network namespace of their own.
+"""A Slurm cluster on this machine: the real controller and four real node daemons. All of them listen on loopback, or
+the nodes run in their own network namespace.
 
-The nodes have more processors than the machine, and two fake GPUs each: `Gres` needs a device file, and any will do.
+Each node claims more processors than the machine has, and two fake GPUs, for which `Gres` accepts any device file.
 The machine's own Slurm configuration is neither read nor changed.
 """
 
@@ -24,9 +24,10 @@ def environment(folder):
 
 
 def up(folder, namespace="", controller="127.0.0.1", node="127.0.0.1"):
-    """Starts the cluster; when this returns all nodes are idle.
+    """Starts the cluster, and returns when all nodes are idle.
 
-    With a network namespace, the nodes run in it at the address `node`, and reach the controller at its own address.
+    With a network namespace, the nodes run in it at the address `node`, and reach the controller at the address
+    `controller`.
     """
     write(folder, controller, node)
     (folder / NAMESPACE).write_text(namespace)
@@ -110,8 +111,8 @@ def write(folder, controller, node):
     key.chmod(0o600)
     (folder / "state").mkdir(exist_ok=True)
     names = f"edge[1-{NODES}]"
-    # By default, the daemons listen only on the loopback address, to which the machine's name resolves. Access to other
-    # addresses needs the cluster's key.
+    # By default, the daemons listen only on the loopback address, to which the machine's name resolves. At other
+    # addresses, the daemons accept only requests that are authenticated with the cluster's key.
     loopback = controller == node == "127.0.0.1"
     addresses = "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny" if loopback else ""
     (folder / "gres.conf").write_text(f"NodeName={names} Name=gpu File=/dev/tty[0-1]\n")

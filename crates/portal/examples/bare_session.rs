@@ -1,7 +1,7 @@
 //! A minimal session program for the launchers' tests. It prints its endpoint, displays nothing, and ends on SIGTERM.
 //!
-//! On each TCP connection, it sends a line that contains its session, then executes the line that it receives: `exit
-//! CODE`, `log TEXT` (writes a line to standard error), or an empty line (does nothing).
+//! On each TCP connection, it sends a line that contains its session's id, then executes the line that it receives:
+//! `exit CODE`, `log TEXT` (writes a line to standard error), or an empty line (does nothing).
 
 #![expect(clippy::disallowed_methods, reason = "it is a separate program")]
 

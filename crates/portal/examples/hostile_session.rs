@@ -1,4 +1,4 @@
-//! A session program that its owner has replaced. Its responses to the portal are attacks on the browser that uses the
+//! A malicious replacement of the session program. Its responses to the portal are attacks on browsers that use the
 //! portal. Tests of the portal's page use it. It displays nothing.
 //!
 //! The program appends each request head of the portal to the file `asked` in its folder. The file `does` in this

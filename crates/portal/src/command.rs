@@ -64,7 +64,7 @@ pub(crate) enum Action {
 
 #[derive(Subcommand)]
 pub(crate) enum UserAction {
-    /// Create an account and print its password
+    /// Create an account, and print the password if it is generated
     Add {
         /// Account name: letters, digits, . _ @ and -
         name: String,
@@ -89,7 +89,7 @@ pub(crate) enum UserAction {
         #[arg(long, value_name = "SUBJECT")]
         subject: Option<String>,
     },
-    /// Set a new password and print it; ends the account's log-ins
+    /// Set a new password, and print it if it is generated; ends the account's log-ins
     Password {
         /// Account name
         name: String,
@@ -97,7 +97,7 @@ pub(crate) enum UserAction {
         #[arg(long)]
         password_stdin: bool,
     },
-    /// Remove an account and its log-ins; the portal stops its sessions
+    /// Remove an account and its log-ins; the portal stops the account's sessions
     Remove {
         /// Account name
         name: String,
@@ -106,7 +106,7 @@ pub(crate) enum UserAction {
     List,
 }
 
-/// For `openuvr_terminal::usage`.
+/// The command line for `openuvr_terminal::usage`, which parses it.
 pub(crate) fn command() -> Command {
     let portal = PortalArgs::augment_args(Command::new("portal"));
     Command::new("openuvr-portal")

@@ -231,7 +231,8 @@ impl Default for LocalSection {
     }
 }
 
-/// Reads the file, if one is specified, and resolves its paths.
+/// Reads the file, if one is specified, and resolves its paths. `data` and the environment variable
+/// `OPENUVR_PORTAL_DATABASE` override the file.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or has an unknown key, or if there is no data folder.

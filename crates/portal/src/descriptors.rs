@@ -11,7 +11,7 @@ use tracing::debug;
 /// The original soft limit.
 static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-/// Raises the limit as far as allowed, and returns it.
+/// Raises the soft limit to the hard limit. Returns the resulting soft limit.
 pub(crate) fn raise() -> usize {
     let original = ORIGINAL.get_or_init(|| getrlimit(Resource::Nofile));
     let raised = Rlimit {

@@ -20,8 +20,7 @@ use crate::launch::slurm::jobs;
 use crate::launch::{Endpoint, MAX_LINE, Observed};
 use crate::oidc::{Extra, OidcSection, identity, is_enough};
 
-/// The endpoint line that a session's program prints, by itself or in a Pod's log. A parsed line must survive a round
-/// trip.
+/// The endpoint line that a session's program prints, alone or in a Pod's log. A parsed line must survive a round trip.
 pub fn endpoint(said: &[u8]) {
     if let Ok(log) = std::str::from_utf8(said)
         && let Ok(Some(line)) = endpoints::line(log)

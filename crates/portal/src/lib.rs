@@ -2,7 +2,7 @@
 //! this machine or on an engine's servers.
 //!
 //! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). The crate is a library
-//! only so that one test suite can test all launchers.
+//! for one test suite of all launchers, and for the fuzz targets.
 #![forbid(unsafe_code)]
 
 // This crate's `print!`, `println!` and `eprintln!` replace those of the standard library.

@@ -46,7 +46,7 @@ pub(crate) enum SessionsAtExit {
 /// Serves until SIGINT or SIGTERM.
 ///
 /// # Errors
-/// Returns an error if something cannot be opened.
+/// Returns an error if the configuration is invalid, something cannot be opened, or the launcher stops reporting.
 pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> {
     config.check()?;
     if !config.listen.ip().is_loopback() && !config.is_secure() {
@@ -130,10 +130,10 @@ pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> 
     Ok(())
 }
 
-/// Opens the database.
+/// Creates the data folder if it is missing, and opens the database.
 ///
 /// # Errors
-/// Returns an error if it cannot be opened.
+/// Returns an error if the folder or the database cannot be opened.
 pub(crate) async fn store(config: &Config) -> Result<Store> {
     DirBuilder::new()
         .recursive(true)

@@ -46,7 +46,7 @@ pub(crate) enum TlsError {
 }
 
 impl TlsFiles {
-    /// Reads them.
+    /// Reads the files.
     ///
     /// # Errors
     /// Returns a one-line error if the files are not usable. For an unusable file, the error contains its path.

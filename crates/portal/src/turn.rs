@@ -126,7 +126,7 @@ fn secret(file: &Path) -> Result<hmac::Key, TurnError> {
     let text = text.trim();
     match text.is_empty() {
         false => Ok(hmac::Key::new(
-            // The relay also computes an HMAC-SHA1, which RFC 8489 uses, too.
+            // The relay computes an HMAC-SHA1, as RFC 8489 does.
             hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             text.as_bytes(),
         )),

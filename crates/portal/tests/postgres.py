@@ -1,8 +1,8 @@
 """A server of PostgreSQL for tests, in a folder of its own: `python3 crates/portal/tests/postgres.py`.
 
-It prints the port on 127.0.0.1, and the file of the authority that signed its certificate for localhost. Then it reads lines:
-`stop` and `start` stop and start the server and are answered with `ok`; `database NAME` creates a database. When its
-input ends, the server is stopped and its folder removed. The user is `portal`, the password `portal`.
+It prints the port on 127.0.0.1, and the file of the authority that signed its certificate for localhost. Then it reads
+lines: `stop` and `start` stop and start the server, and `database NAME` creates a database. It answers each line with
+`ok`. When its input ends, it stops the server and removes the folder. The user is `portal`, the password `portal`.
 """
 
 import os

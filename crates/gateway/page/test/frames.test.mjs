@@ -1,4 +1,4 @@
-// What becomes of frames, whichever comes first: the picture, or the name of its frame. `npm test` runs it.
+// Tests the outcomes of frames. The picture may arrive before or after the message about its frame. `npm test` runs it.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -33,7 +33,7 @@ function run(steps) {
 
 const handed = (frame) => ({ rtpTimestamp: frame * 1500, presentationTime: 10 });
 
-test("a picture behind its name is reported, and those before it that were left out", () => {
+test("a picture after its frame's message is reported, with the frames that it superseded", () => {
   const { outcomes, frames } = run((frames) => {
     frames.onSent([left(1), left(2)]);
     frames.presented(handed(2));
@@ -42,7 +42,7 @@ test("a picture behind its name is reported, and those before it that were left 
   assert.deepEqual(frames.counts, { shown: 1, superseded: 1, hidden: 0 });
 });
 
-test("a picture that comes before its name is reported when that comes, once", () => {
+test("a picture before its frame's message is reported once, when the message arrives", () => {
   const { outcomes, frames } = run((frames) => {
     frames.presented(handed(1));
     frames.onSent([left(1)]);
@@ -54,7 +54,7 @@ test("a picture that comes before its name is reported when that comes, once", (
   assert.equal(frames.counts.shown, 2);
 });
 
-test("pictures that are never named do not pile up", () => {
+test("the number of pictures without a message is bounded", () => {
   const { frames } = run((frames) => {
     for (let frame = 1; frame <= 1000; frame += 1) frames.presented(handed(frame));
     frames.onSent([left(1), left(1000)]);

@@ -1,4 +1,4 @@
-// What keyboards, wheels and fingers become, with events as browsers give them. `npm test` runs it.
+// Tests keyboards, wheels and touch with events as browsers report them. `npm test` runs it.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ const { edits } = await load("text_field");
 const { Wheel } = await load("wheel");
 const { Touch, LONG_PRESS } = await load("touch");
 
-/** A keyboard, and what comes of its events: "+30" is a press, "-30" a release, "'ê'" a character that was typed. */
+/** A keyboard, and its output: "+30" is a press, "-30" a release, and "'ê'" a typed character. */
 function keyboard(losesReleases = false) {
   const said = [];
   const made = new Keyboard(({ code, text, pressed }) => {
@@ -36,7 +36,7 @@ function keyboard(losesReleases = false) {
   };
 }
 
-test("Chromium on X11, French: Shift and ^, then i, whose release of Shift is not told", () => {
+test("Chromium on X11, French: Shift and ^, then i; the release of Shift is not reported", () => {
   const { said, made, down, up } = keyboard();
   const taken = { keyCode: 229 };
   assert.equal(down("Shift", "ShiftLeft", "Shift"), true);
@@ -51,7 +51,7 @@ test("Chromium on X11, French: Shift and ^, then i, whose release of Shift is no
   assert.deepEqual(said, ["+42", "-42", "'ï'", "+30", "-30"]);
 });
 
-test("Firefox on X11, French: ^, then e, whose press it tells as an ordinary one", () => {
+test("Firefox on X11, French: ^, then e, whose press is reported as an ordinary one", () => {
   const { said, made, down, up } = keyboard();
   assert.equal(down("Dead", "BracketLeft"), false);
   made.compositionBegins(0);
@@ -69,7 +69,7 @@ test("Compose is never held", () => {
   assert.deepEqual(said, []);
 });
 
-test("Keys without a place go as text, or by what they do", () => {
+test("Keys without a position are sent as text or by their function", () => {
   const { said, down, up } = keyboard();
   assert.equal(down("ü", ""), true);
   up("ü", "");
@@ -85,7 +85,7 @@ test("Keys without a place go as text, or by what they do", () => {
   assert.deepEqual(said, ["'ü'", "'😀'", "+14", "-14", "+100", "+18", "-18", "-100"]);
 });
 
-test("The keypad's arrows are arrows where NumLock is off here, whatever it is at the host", () => {
+test("The keypad's arrows are arrows if NumLock is off at the browser, whatever its state at the host", () => {
   const { said, down, up } = keyboard();
   const numbers = {
     Numpad7: ["Home", 102],
@@ -104,11 +104,11 @@ test("The keypad's arrows are arrows where NumLock is off here, whatever it is a
     assert.equal(up(key, code), true);
     assert.deepEqual(said.splice(0), [`+${number}`, `-${number}`], code);
   }
-  // No other key does what the 5 does.
+  // Without NumLock, no other key has the function of the key 5.
   assert.equal(down("Clear", "Numpad5"), true);
   up("Clear", "Numpad5");
   assert.deepEqual(said, []);
-  // Its other keys, and its digits, are its own.
+  // The keypad's digits and its other keys are sent as keypad keys.
   for (const [key, code] of [["4", "Numpad4"], ["Enter", "NumpadEnter"], ["+", "NumpadAdd"]]) {
     down(key, code);
     up(key, code);
@@ -116,14 +116,14 @@ test("The keypad's arrows are arrows where NumLock is off here, whatever it is a
   assert.deepEqual(said, ["+75", "-75", "+96", "-96", "+78", "-78"]);
 });
 
-test("A key of the keypad goes up as it went down, though NumLock has changed", () => {
+test("A keypad key is released as the key that was pressed, even if NumLock has changed", () => {
   const { said, made, down, up } = keyboard();
   down("ArrowLeft", "Numpad4");
   up("4", "Numpad4");
   down("4", "Numpad4");
   up("ArrowLeft", "Numpad4");
   assert.deepEqual(said.splice(0), ["+105", "-105", "+75", "-75"]);
-  // Of some presses no release is told.
+  // The browser reports no release for some presses.
   for (const lost of [() => made.forget(), () => made.compositionBegins(0)]) {
     down("ArrowLeft", "Numpad4");
     lost();
@@ -134,7 +134,7 @@ test("A key of the keypad goes up as it went down, though NumLock has changed", 
   }
 });
 
-test("A modifier that is down no more is released with the next event of any kind", () => {
+test("A modifier that is no longer down is released at the next event of any kind", () => {
   const { said, down, pointed } = keyboard();
   down("Control", "ControlRight", "Control");
   down("w", "KeyW", "Control");
@@ -144,9 +144,9 @@ test("A modifier that is down no more is released with the next event of any kin
   assert.deepEqual(said, ["+97", "+17", "-97"]);
 });
 
-test("A modifier of another place is what the layout makes of it", () => {
+test("The layout determines the modifier of a key", () => {
   const { said, down, up } = keyboard();
-  // altwin:swap_alt_win: the key Alt is Meta.
+  // With the option altwin:swap_alt_win, the key Alt is Meta.
   down("Meta", "AltLeft", "Meta");
   down("a", "KeyA", "Meta");
   up("a", "KeyA", "Meta");
@@ -154,7 +154,7 @@ test("A modifier of another place is what the layout makes of it", () => {
   assert.deepEqual(said, ["+56", "+30", "-30", "-56"]);
 });
 
-test("A modifier that went down elsewhere is pressed before what it is for", () => {
+test("A modifier that was pressed outside of the page is pressed before the key that it modifies", () => {
   const { said, down, up, clicked } = keyboard();
   down("c", "KeyC", "Control");
   up("c", "KeyC", "Control");
@@ -166,7 +166,7 @@ test("A modifier that went down elsewhere is pressed before what it is for", () 
   assert.deepEqual(windows.said, ["+16"]);
 });
 
-test("macOS tells no release under Cmd", () => {
+test("macOS reports no release while Cmd is down", () => {
   const { said, down, up } = keyboard(true);
   down("Meta", "MetaLeft", "Meta");
   down("c", "KeyC", "Meta");
@@ -175,7 +175,7 @@ test("macOS tells no release under Cmd", () => {
   assert.deepEqual(said, ["+125", "+46", "-46", "-125"]);
 });
 
-test("What was held when composing begins is released; the keys of a chord in the opposite order", () => {
+test("Held keys are released when a composition starts, and keys of a chord in reverse order", () => {
   const { said, made, down } = keyboard();
   down("q", "KeyQ");
   made.compositionBegins(0);
@@ -183,13 +183,13 @@ test("What was held when composing begins is released; the keys of a chord in th
   assert.deepEqual(said, ["+16", "-16", "+29", "+56", "+111", "-111", "-56", "-29"]);
 });
 
-test("What an on-screen keyboard corrects is typed anew", () => {
+test("Corrections of an on-screen keyboard are deleted and typed again", () => {
   assert.deepEqual(edits("  helo", "  hello "), { erased: 1, added: "lo " });
   assert.deepEqual(edits("  a😀", "  a"), { erased: 1, added: "" });
   assert.deepEqual(edits("", ""), { erased: 0, added: "" });
 });
 
-test("A notch is a notch, whatever a browser makes of it", () => {
+test("A notch is one notch in every browser", () => {
   const sums = (events) => {
     const wheel = new Wheel();
     return events.map((event) => wheel.turned(event).dy).reduce((sum, dy) => sum + dy, 0);
@@ -201,12 +201,12 @@ test("A notch is a notch, whatever a browser makes of it", () => {
   assert.equal(ten({ deltaY: -0.5, deltaMode: 0, wheelDeltaY: 1.5 }), 15, "a touch pad");
 });
 
-test("Notches that Firefox puts into one event are counted by their length", () => {
+test("Notches that Firefox merges into one event are counted by their length", () => {
   const wheel = new Wheel();
   let timeStamp = 0;
   const down = (deltaY) =>
     wheel.turned({ deltaX: 0, deltaY, deltaMode: 1, wheelDeltaX: 0, wheelDeltaY: -120, timeStamp }).dy;
-  // The first has two notches, which is seen when one of one comes.
+  // The first event has two notches. This becomes known with the first event of one notch.
   assert.deepEqual([12, 6, 12, 6, 18].map(down), [-120, -240, -240, -120, -360]);
   timeStamp = 5000;
   assert.deepEqual([12, 6].map(down), [-240, -120]);
@@ -218,7 +218,7 @@ test("Notches that Firefox puts into one event are counted by their length", () 
   assert.equal(down(12), -120);
 });
 
-/** What fingers come to. */
+/** Touch gestures, and their output. */
 function touch() {
   const said = [];
   const made = new Touch({
@@ -244,7 +244,7 @@ test("A tap is the left button, a long press the right one, and never both", () 
   assert.deepEqual(said.slice(4), ["+right", "-right"]);
 });
 
-test("A finger drags from where it came down", () => {
+test("A finger drags from its initial position", () => {
   const { said, made } = touch();
   made.down(1, { x: 5, y: 5 }, 0);
   made.moved(1, { x: 50, y: 5 }, 20);

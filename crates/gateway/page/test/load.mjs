@@ -1,4 +1,4 @@
-// A module of the page with those that it imports, for Node.
+// Loads a module of the page with its imports into Node.
 
 import { build } from "vite";
 

@@ -1,4 +1,4 @@
-// The homographies of a virtual reality, at angles that are known without them. `npm test` runs it.
+// Tests the homographies of virtual reality at angles with known results. `npm test` runs it.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -19,13 +19,13 @@ function near(found, wanted, what) {
   found.forEach((value, n) => assert.ok(Math.abs(value - wanted[n]) < 1e-9, `${what}: ${found}, not ${wanted}`));
 }
 
-/** The place of the display at which something so far to the left and up (in degrees) is seen. */
+/** The display position of a point at these angles to the left and up, in degrees. */
 function display({ left, right, up, down }, toLeft, above) {
   const [x, y] = [-tan(toLeft), tan(above) / Math.cos(degrees(toLeft))];
   return [(2 * (x - left)) / (right - left) - 1, (2 * (y - down)) / (up - down) - 1, 1];
 }
 
-/** The same of a picture. */
+/** The picture position of a point at these angles. */
 function picture(eye, toLeft, above) {
   const [x, y] = display(eye, toLeft, above);
   return [(x + 1) / 2, (1 - y) / 2];
@@ -36,30 +36,30 @@ function placeOf(homography, at) {
   return { at: [x / w, y / w], ahead: w > 0 };
 }
 
-test("a picture that is looked at as it was drawn stays as it is", () => {
+test("a picture that is seen with the orientation of its drawing is unchanged", () => {
   const found = math.reaimed(SAME, EYE, SAME, EYE);
   for (const [at, wanted] of [[[-1, 1, 1], [0, 0]], [[1, -1, 1], [1, 1]], [[0, 0, 1], [0.5, 0.5]]])
     near(placeOf(found, at).at, wanted, "corner or middle");
 });
 
-test("a head that turns sees what is there", () => {
-  // Drawn 10° to the left, seen 25° to the left: what is ahead then was 15° to the left in the picture.
+test("a turned head sees the matching part of the picture", () => {
+  // Drawn 10° to the left, seen 25° to the left: a point straight ahead is 15° to the left in the picture.
   const [drawn, seen] = [math.around(1, degrees(10)), math.around(1, degrees(25))];
   const found = math.reaimed(drawn, EYE, seen, EYE);
   near(placeOf(found, display(EYE, 0, 0)).at, picture(EYE, 15, 0), "ahead");
   near(placeOf(found, display(EYE, -20, 0)).at, picture(EYE, -5, 0), "to the right");
-  // And up: the picture was drawn level.
+  // Turned up by 30°. The picture was drawn level.
   const up = math.reaimed(SAME, EYE, math.around(0, degrees(30)), EYE);
   near(placeOf(up, display(EYE, 0, 0)).at, picture(EYE, 0, 30), "above");
-  // And rolled by a right angle to the left: what is above ahead was to its left.
+  // Rolled to the left by a right angle: a point above the middle of the display is left of the picture's middle.
   const rolled = math.reaimed(SAME, EYE, math.around(2, degrees(90)), EYE);
   near(placeOf(rolled, display(EYE, 0, 20)).at, picture(EYE, 20, 0), "rolled");
-  // What is behind the picture's eye is nowhere in it.
+  // A point behind the eye of the picture has no position in the picture.
   const behind = math.reaimed(SAME, EYE, math.around(1, degrees(180)), EYE);
   assert.ok(!placeOf(behind, display(EYE, 0, 0)).ahead);
 });
 
-test("it is what the client's mathematics say", async () => {
+test("the results match those of the native client", async () => {
   const vectors = await readFile(new URL("../../../../vectors/reprojection.txt", import.meta.url), "utf8");
   const lines = vectors.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   assert.ok(lines.length > 20);
@@ -74,14 +74,14 @@ test("it is what the client's mathematics say", async () => {
   }
 });
 
-test("a display that shows more or less has the same angles", () => {
+test("a display with another field of view has the same angles", () => {
   const narrow = { left: -tan(20), right: tan(20), up: tan(20), down: -tan(20) };
   const found = math.reaimed(math.around(1, degrees(5)), EYE, SAME, narrow);
   near(placeOf(found, display(narrow, 12, 0)).at, picture(EYE, 7, 0), "12° to the left");
 });
 
 test("a screen in the room is a plane", () => {
-  // Two metres ahead, two wide, one high; the eye is 0.5 to the right and turned to it by nothing.
+  // The screen is two metres ahead, two metres wide and one metre high. The eye is 0.5 m to the right and looks ahead.
   const screen = [[-1, 0.5, -2], [2, 0, 0], [0, -1, 0]];
   const found = math.onScreen(screen, [0.5, 0, 0], SAME, EYE);
   near(placeOf(found, display(EYE, 0, 0)).at, [0.75, 0.5], "ahead");
@@ -90,7 +90,7 @@ test("a screen in the room is a plane", () => {
   assert.equal(math.onScreen(screen, [0, 0, -2], SAME, EYE), null);
 });
 
-test("a projection matrix says its angles", () => {
+test("the tangents of a projection matrix are found", () => {
   const { left, right, up, down } = EYE;
   const matrix = new Float64Array(16);
   matrix[0] = 2 / (right - left);
@@ -107,7 +107,7 @@ test("a rotation's logarithm undoes its exponential", () => {
   near(math.logarithm(math.around(1, degrees(30)).map((v) => -v)), [0, degrees(30), 0], "the other sign");
 });
 
-test("a head looks between its eyes", () => {
+test("a head's direction is between those of its eyes", () => {
   const eyes = [math.around(1, degrees(40)), math.around(1, degrees(20)).map((v) => -v)];
   near(math.middle(eyes), math.around(1, degrees(30)), "between");
   near(math.middle([eyes[0]]), eyes[0], "one");

@@ -276,7 +276,7 @@ impl Fragments {
         self.fragment(&[(Track::Video, pictures), (Track::Sound, packets)]);
     }
 
-    /// In a fragment, the samples of a track must be contiguous.
+    /// Completes a fragment that contains only sound. In a fragment, the samples of a track must be contiguous.
     fn cut_sound(&mut self) {
         let packets = std::mem::take(&mut self.packets);
         self.fragment(&[(Track::Sound, packets)]);

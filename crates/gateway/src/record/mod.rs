@@ -10,8 +10,8 @@
 //! first sets are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with changing sets
 //! would be `avc3`, but VLC 3 shows no picture with it. All tested players accept changed sets in `avc1`.
 //!
-//! No thread waits for the disk. The queue to the writer is bounded in memory. When it is full, frames are dropped up to a
-//! key frame, which is requested when there is room.
+//! No thread waits for the disk. The queue to the writer is bounded in memory. When it is full, frames are dropped
+//! until the next key frame, which is requested when there is room.
 
 pub mod fragments;
 mod mp4;
@@ -207,8 +207,8 @@ impl Recorder {
         (followed.as_ref()).is_some_and(|host| !host.unsubscribed.load(Ordering::Acquire))
     }
 
-    /// Ends the recording once all queued data has been written. Returns `None` if the disk did not accept the data in
-    /// time.
+    /// Writes all queued data and ends the recording. Blocks for up to eleven seconds. Returns `None` if the disk did
+    /// not accept the data in time.
     #[must_use]
     pub fn finish(mut self) -> Option<Summary> {
         self.end()

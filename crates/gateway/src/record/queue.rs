@@ -128,7 +128,7 @@ impl Queue {
         taken
     }
 
-    /// The writer has taken an item of this size.
+    /// Called when the writer has taken this item.
     pub(super) fn taken(&self, item: &Item) {
         self.queued_bytes.fetch_sub(item.bytes(), Ordering::Relaxed);
     }

@@ -172,7 +172,7 @@ impl Connection<'_> {
             }
         }
         let timeout = Timespec::try_from(POLL_INTERVAL).ok();
-        // Interrupted or failed: the caller retries.
+        // If `poll` is interrupted or fails, the caller retries.
         poll(&mut polled, timeout.as_ref()).is_ok() && !polled[0].revents().is_empty()
     }
 
@@ -273,7 +273,7 @@ impl Connection<'_> {
         self.writer.put(bytes).map_err(gone)
     }
 
-    /// Subscribes, starting with frames captured from now on. The error is a reason for the log.
+    /// Subscribes, starting with frames captured at `from` or later. The error is a reason for the log.
     fn play(&mut self, from: time::Instant) -> Result<(), String> {
         if self.subscribed.is_some() {
             return Ok(());

@@ -221,7 +221,7 @@ fn wait_readable(socket: &impl std::os::fd::AsFd, timeout: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = Timespec::try_from(timeout).ok();
     let mut polled = [PollFd::new(socket, PollFlags::IN)];
-    // Interrupted or failed: the caller retries.
+    // If `poll` is interrupted or fails, the caller retries.
     let _ = poll(&mut polled, timeout.as_ref());
 }
 

@@ -69,7 +69,7 @@ impl UdpPair {
     }
 }
 
-/// A message to a connection: a response, or a framed packet (RFC 2326 section 10.12).
+/// Queues messages to a connection: responses, and framed packets (RFC 2326 section 10.12).
 #[derive(Clone, Debug)]
 pub(super) struct Writer(SyncSender<Vec<u8>>);
 
@@ -137,7 +137,8 @@ pub(super) enum SendOutcome {
 }
 
 impl Outlet {
-    /// Sends an RTP packet. If the connection's queue is full, it waits if `waits` is set, and otherwise drops the packet.
+    /// Sends an RTP packet. If the connection's queue is full, the call waits if `waits` is set, and otherwise drops
+    /// the packet.
     pub(super) fn rtp(&self, packet: &[u8], waits: bool) -> SendOutcome {
         match self {
             Outlet::Udp(pair) => datagram(&pair.rtp, packet),

@@ -3,7 +3,7 @@
 use rtsp_types::{Message, ParseError, Request};
 
 /// Maximum length of a request with its body (guess: players' requests are shorter than one kilobyte). An interleaved
-/// packet may be slightly longer.
+/// packet may be longer, up to 64 KiB.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// A complete message.

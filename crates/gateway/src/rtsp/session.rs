@@ -44,7 +44,7 @@ impl Track {
 /// An action that the connection takes after it has sent the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// None.
+    /// No action.
     Nothing,
     /// Send frames and sound of the tracks that have been set up.
     Play,

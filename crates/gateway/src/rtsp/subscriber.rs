@@ -46,7 +46,7 @@ impl Delivery {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends one payload. Also returns its size on the wire without UDP and IP headers.
+    /// Sends one payload. Also returns the packet's size on the wire without UDP and IP headers.
     pub(super) fn send(
         &self,
         captured: Instant,

@@ -1,6 +1,6 @@
 // The bar code of crates/media/src/barcode.rs. The benches read it, too.
 
-/** What the code says, or null: `bit` tells whether the cell in a row and column is white. */
+/** Decodes the bar code; null if there is none. `bit(row, column)` returns whether the cell is white. */
 globalThis.decodeBarcode = (bit) => {
   const sync = [1, 0, 1, 1, 0, 0, 0, 1];
   for (let row = 0; row < 2; row++)

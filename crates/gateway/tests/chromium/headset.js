@@ -1,5 +1,6 @@
-// An emulated headset behind its library (iwer): `device` is what its person does, `felt` what a hand felt last, and
-// `views` what the page was told last of a frame's views, in its bytes.
+// Installs a headset that the library iwer emulates. `device` controls the headset and its controllers, `felt` returns
+// the newest haptic pulse of a hand, and `views` is the newest message about a frame's views that the page has
+// received.
 globalThis.device = new IWER.XRDevice(IWER.metaQuest3, { stereoEnabled: true });
 device.installRuntime({ forceInstall: true });
 

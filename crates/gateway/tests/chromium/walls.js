@@ -1,6 +1,6 @@
-// What the page's canvas shows of the walls of world.rs: for each part of its width, from left to right, the places of
-// its middle row at which another colour begins, and the colours. It is read in the page's own turn, behind what
-// the page has drawn.
+// Returns the walls of world.rs on the page's canvas: for each part of the canvas's width, from left to right, the
+// colours in the middle row, and the pixels at which each colour begins and ends. Reads the canvas in an animation
+// frame, after the page has drawn.
 globalThis.readWalls = (parts) =>
   new Promise((done) =>
     requestAnimationFrame(() => {
@@ -20,7 +20,7 @@ globalThis.readWalls = (parts) =>
           if (last && String(last.colour) === String(now)) last.to = x + 1;
           else walls.push({ colour: now, from: x, to: x + 1 });
         }
-        // What compression blurs where two meet is no wall.
+        // Where two walls meet, compression blurs a few pixels, which are not a wall.
         return walls.filter(({ from, to }) => to - from > 8);
       });
       const above = context.getImageData(width * (parts - 0.5), 0.06 * copy.height, 1, 1).data[0] > 128;

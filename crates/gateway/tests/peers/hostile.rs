@@ -211,7 +211,7 @@ fn a_browser_without_h264_is_refused() {
     assert_eq!(answer["type"], "error");
     let why = answer["message"].as_str().unwrap();
     assert!(why.contains("does not offer to receive H.264"), "{why}");
-    // It may retry.
+    // The browser may retry.
     send_message(
         &mut socket,
         &json!({ "type": "connect", "connectionId": "b" }),

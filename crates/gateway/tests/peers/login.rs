@@ -83,7 +83,7 @@ fn a_log_in_counts_at_one_address_by_one_key() {
             .unwrap_or("")
             .to_owned()
     };
-    // For another site.
+    // A log-in that is signed for another site.
     let challenge = caller.challenge();
     let other = caller.body(&challenge, "https://evil.example", PIN);
     assert!(refused(&other).contains("signature"));

@@ -96,7 +96,7 @@ fn frames_are_complete_and_start_with_a_key_frame() {
             let ticks = pair[1].time.wrapping_sub(pair[0].time);
             assert!((1..90_000 * 60).contains(&ticks), "{ticks}");
         }
-        // A starved subscriber's thread misses frames and gets another key frame.
+        // A subscriber whose thread is starved misses frames and gets another key frame.
         let keys = frames.iter().filter(|frame| frame.units.contains(&IDR));
         let keys = keys.count();
         let mut others = frames.iter().filter(|frame| !frame.units.contains(&IDR));

@@ -37,7 +37,7 @@ pub(crate) enum Inward {
     Port { outside: u16, inside: u16 },
 }
 
-/// Removed on drop.
+/// The emulated networks. They are removed on drop.
 pub(crate) struct Network(String);
 
 impl Network {

@@ -139,7 +139,7 @@ impl Player {
         }
     }
 
-    /// Whether there was more data.
+    /// Reads more data. Returns whether there was any.
     fn read(&mut self) -> std::io::Result<bool> {
         let mut bytes = [0; 65_536];
         let length = self.stream.read(&mut bytes)?;

@@ -23,7 +23,7 @@ const LONGEST_SIDE: u32 = 4096;
 /// Draws the box art as PNG, in a colour derived from `number`. `None` if the PNG library fails.
 pub(super) fn draw(number: u32, icon: Option<&Path>) -> Option<Vec<u8>> {
     let [red, green, blue, _] = number.to_le_bytes();
-    // Dark enough for the white title that some clients draw over it.
+    // The colour is dark enough for the white title that some clients draw over the art.
     let inside = [red, green, blue].map(|part| 32 + part / 3);
     let frame = inside.map(|part| part + part / 2);
     let (width, height) = ART;

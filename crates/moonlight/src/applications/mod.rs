@@ -27,8 +27,8 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// Creates an application with a number derived from its name (32-bit FNV-1a, without the sign that some clients'
-    /// numbers have).
+    /// Creates an application with a number derived from its name (32-bit FNV-1a without the highest bit, because some
+    /// clients use signed numbers).
     #[must_use]
     pub(crate) fn new(offered: OfferedApplication) -> Application {
         let OfferedApplication { title, icon } = offered;

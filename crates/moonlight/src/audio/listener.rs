@@ -12,7 +12,8 @@ use crate::session::{Session, StreamParameters};
 /// Samples per millisecond of the host's sound.
 const PER_MILLI: u16 = 48;
 
-/// Sends sound until the session is closed. Returns whether the host has sound that the client can play.
+/// Registers a listener that sends sound until the session is closed. Returns whether the host has sound that the
+/// client can play.
 pub fn listen(
     host: &dyn GatewayHost,
     session: &Arc<Session>,
@@ -43,7 +44,7 @@ pub fn listen(
         let fits = payload.samples == u16::from(millis) * PER_MILLI;
         let sent = fits
             && packets.packets(payload.bytes, |packet| {
-                // If the socket has no room, the packet is lost, but the parity of its block may replace it.
+                // If the socket has no room, the packet is lost, but the parity of its block may restore it.
                 let _ = session.sound.send(packet);
             });
         if !sent && !std::mem::replace(&mut reported, true) {

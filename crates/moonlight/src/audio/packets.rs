@@ -2,7 +2,7 @@
 //! packets.
 //!
 //! ```text
-//! data    RTP (type 97)  · Opus, encrypted if the client wants
+//! data    RTP (type 97)  · Opus, encrypted if the client requests it
 //! parity  RTP (type 127) · header (12) · parity of the four payloads before
 //! ```
 //! The layout is that of `RtpAudioQueue.c` of moonlight-common-c. A block begins at a sequence number that is a multiple of
@@ -98,7 +98,7 @@ impl SoundPackets {
             return;
         };
         let data: [&[u8]; SOUND_DATA] = [one, two, three, four];
-        // Clients refuse blocks of packets of different lengths.
+        // Clients refuse blocks whose packets differ in length.
         let length = one.len();
         if data.iter().any(|payload| payload.len() != length) {
             return;

@@ -1,4 +1,4 @@
-//! The messages of the control stream, inside their seal: type (2 bytes), length (2 bytes), contents. All are
+//! The messages of the control stream, inside their seal: type (2 bytes), length (2 bytes), contents. All numbers are
 //! little-endian unless stated otherwise. Types and contents are those of `ControlStream.c` and `Video.h` of
 //! moonlight-common-c.
 

@@ -51,7 +51,7 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
             return;
         }
     };
-    // Both are within the library's limits.
+    // Both values are within the library's limits, so the calls cannot fail.
     let _ = enet.set_maximum_packet_size(MAX_MESSAGE);
     let _ = enet.set_maximum_waiting_data(MAX_WAITING);
     let mut clients = Clients::default();

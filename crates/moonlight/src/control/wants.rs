@@ -1,5 +1,5 @@
 //! Selects the datagrams that reach the ENet library. The library has few peer slots, and a CONNECT command takes a
-//! slot. It carries the number that the host has given the client over RTSP.
+//! slot. The command carries the number that the host has given the client over RTSP.
 
 /// Bits of the first field that contain the peer's number. The others are flags (`protocol.h` of ENet 1.3).
 const PEER: u16 = 0x0fff;
@@ -10,7 +10,7 @@ const NO_PEER: u16 = 0x0fff;
 /// The flag of a header with a time stamp.
 const HAS_TIME: u16 = 0x8000;
 
-/// The flag of a compressed datagram. Clients do not compress any.
+/// The flag of a compressed datagram. Clients do not compress datagrams.
 const COMPRESSED: u16 = 0x4000;
 
 /// The number of the command CONNECT, and the bits of a command byte that contain the number.

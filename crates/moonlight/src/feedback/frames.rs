@@ -1,4 +1,4 @@
-//! The frames that were sent. Maps the host's frame numbers to the client's frame numbers, and finds the frame that
+//! The frames that were sent. Maps the client's frame numbers to the host's frame numbers, and finds the frame that
 //! repairs a loss.
 
 use std::collections::VecDeque;

@@ -9,8 +9,8 @@ use openuvr_runtime::lock::lock;
 /// packets, which repair the single losses of a good network. Existing hosts always send twenty percent.
 const BASE: f64 = 10.0;
 
-/// Percent of parity for each percent of loss. At 5 % loss and 30 % parity, one in a thousand frames of twenty packets
-/// is lost (binomial distribution of 26 packets).
+/// Percent of parity for each percent of loss. At 5 % loss and 30 % parity, fewer than one in a thousand frames of
+/// twenty packets are lost (binomial distribution of 26 packets).
 const FACTOR: f64 = 4.0;
 
 /// Maximum parity in percent (a guess: more parity loads a full link more than it repairs).

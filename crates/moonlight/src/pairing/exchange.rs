@@ -7,7 +7,7 @@
 //!                                                 ◄──    certificate
 //! 2    E(challenge A)                             ──►
 //!                                                 ◄──    E(SHA-256(A, signature of the host's certificate, secret H), challenge B)
-//! 3    E(SHA-256(B, signature of its certificate, secret C))  ──►
+//! 3    E(SHA-256(B, signature of the client's certificate, secret C)) ──►
 //!                                                 ◄──    secret H, signed
 //! 4    secret C, signed                           ──►    compares with step 3
 //! 5    "pairchallenge", over HTTPS with its certificate

@@ -9,8 +9,8 @@ const TOUCH: u32 = 1;
 
 /// The description.
 ///
-/// Requests encryption from all clients that support it, even where they do not encrypt by default. The host then never
-/// sends unencrypted data to such clients.
+/// Requests encryption from all clients that support it, including those that do not encrypt by default. The host then
+/// never sends unencrypted data to such clients.
 #[must_use]
 pub(super) fn description() -> String {
     let seals = SEALS_CONTROL | SEALS_VIDEO | SEALS_SOUND;

@@ -92,7 +92,7 @@ fn set_up(session: &Session, target: &str, ports: StreamPorts) -> Response {
         .with("Transport", format!("server_port={port}"));
     match stream {
         Some("control") => response.with("X-SS-Connect-Data", session.connect_data.to_string()),
-        // Only ASCII digits.
+        // The token consists of hexadecimal digits.
         _ => response.with("X-SS-Ping-Payload", String::from_utf8_lossy(&session.ping)),
     }
 }

@@ -74,7 +74,7 @@ fn plain(
     request: &Request,
     candidates: &[Arc<Session>],
 ) -> io::Result<()> {
-    // A client that supports sealing never gets an unsealed answer.
+    // A plain request never reaches the session of a client that supports sealing.
     let mut plain = candidates
         .iter()
         .filter(|session| !session.launch.seals_rtsp);

@@ -9,7 +9,7 @@ use openuvr_runtime::lock::lock;
 /// Result of sending a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendOutcome {
-    /// It was sent.
+    /// It was sent. A packet that the network refuses counts as sent, too.
     Sent,
     /// The socket has no room.
     Full,

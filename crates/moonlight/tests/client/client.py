@@ -2,7 +2,7 @@
 
 Usage: client.py ADDRESS PORT FOLDER PIN FRAMES [MODE [APPLICATION]]
 
-With a MODE (WIDTHxHEIGHTxRATE) it only watches.
+With a MODE (WIDTHxHEIGHTxRATE), the client only watches.
 """
 
 import ctypes

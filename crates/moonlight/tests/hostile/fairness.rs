@@ -48,7 +48,7 @@ impl Stranger {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
         bind(&socket, &SocketAddr::from((self.from, 0))).unwrap();
-        // The connection is in progress.
+        // The socket does not block, so `connect` returns before the connection is established.
         let _ = connect(&socket, &self.to);
         self.stream = Some(TcpStream::from(socket));
     }
@@ -99,7 +99,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The client's control connection, once it is established.
+/// Opens the client's control connection, and waits until it is established.
 fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut enet = Host::new(socket, HostSettings::default()).unwrap();

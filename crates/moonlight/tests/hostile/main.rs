@@ -106,7 +106,7 @@ fn pairing_steps_are_taken_once_and_in_order() {
     let rig = Rig::new("moonlight-steps");
     let (http, folder) = (rig.door.addresses().http, rig.trust_folder());
     let peer = Peer::new();
-    // None has begun.
+    // No pairing has begun.
     for step in [
         "clientchallenge",
         "serverchallengeresp",
@@ -216,7 +216,7 @@ fn floods_leave_room_for_others() {
     for address in [addresses.video, addresses.control, addresses.sound] {
         for length in [0, 1, 16, 20, 1400] {
             for _ in 0..200 {
-                // Sending fails if the buffer is full, which a flood does not care about.
+                // Sending fails if the buffer is full. The flood continues without that datagram.
                 let _ = noise.send_to(&vec![0xa5; length], address);
             }
         }

@@ -279,7 +279,7 @@ pub(crate) fn protected(
 pub(crate) struct Connection(StreamOwned<ClientConnection, TcpStream>);
 
 impl Connection {
-    /// A document.
+    /// Requests a document.
     pub(crate) fn get(&mut self, target: &str) -> String {
         tls_get(&mut self.0, target)
     }

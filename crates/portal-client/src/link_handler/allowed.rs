@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub(super) enum Allowed {
     /// A name, in lower case.
     Name(String),
-    /// All addresses with the same leading bits as this one.
+    /// A network: its address, and the length of its prefix in bits.
     Network(IpAddr, u8),
 }
 

@@ -18,7 +18,8 @@ const KIND: &str = "x-scheme-handler/openuvr";
 /// Writes the file, and registers it with xdg-utils, if installed. Returns the file's path.
 ///
 /// # Errors
-/// Returns a one-line error if there is no folder for the file, or if the file cannot contain this program's path.
+/// Returns a one-line error if there is no folder for the file, the file cannot contain this program's path, or the
+/// file cannot be written.
 pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't determine this program's executable")?;
     let text = entry(&program, only)?;
@@ -84,7 +85,7 @@ fn file() -> Result<PathBuf> {
 }
 
 fn entry(program: &Path, only: &[Allowed]) -> Result<String> {
-    // Paths that require double quoting in the file are not supported.
+    // Paths with characters that the key `Exec` must escape are not supported.
     let awkward = |c: char| c.is_control() || "\"`$\\%".contains(c);
     let path = program.to_str().filter(|path| !path.contains(awkward));
     let Some(path) = path else {

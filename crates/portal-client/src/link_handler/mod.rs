@@ -1,9 +1,9 @@
 //! `openuvr link`: opens a portal's links from a browser. The desktop starts this program with the link, and this program
 //! starts a client.
 //!
-//! Any page on any site can contain such a link, and its author chooses the host. A link is therefore hostile input. It
-//! must be a portal's link and nothing else, in one argument. The client that it starts shares neither the clipboard
-//! nor the microphone. The user can restrict the allowed hosts.
+//! Any page on any site can contain such a link, and the page's author chooses the link's host. A link is therefore
+//! hostile input. It must be a portal's link and nothing else, in one argument. The client that it starts shares
+//! neither the clipboard nor the microphone. The user can restrict the allowed hosts.
 
 mod allowed;
 mod desktop;
@@ -59,11 +59,12 @@ enum Action {
     },
 }
 
-/// Registers this program, removes the registration, or opens a link with `client`, which runs `openuvr client` with these
-/// arguments.
+/// Registers this program, removes the registration, or opens a link. To open a link, calls `client`, which runs
+/// `openuvr client` with the given arguments.
 ///
 /// # Errors
-/// Returns a one-line error if the registration cannot be changed, the link is invalid, or the client fails.
+/// Returns a one-line error if the registration cannot be changed, the link is invalid or its host is not allowed, or
+/// the client fails.
 pub fn run(args: Args, client: impl FnOnce(&[&str]) -> Result<ExitCode>) -> Result<ExitCode> {
     match args.action {
         Action::Install { only } => {
@@ -102,7 +103,7 @@ fn open(
     client(&[clipboard, microphone, &text])
 }
 
-/// Validates the link and returns it in this program's own format.
+/// Validates the link and returns it in canonical form, without unknown parameters.
 ///
 /// # Errors
 /// Returns a one-line error if the link is invalid or its host is not allowed. The message repeats nothing from the link.
@@ -119,7 +120,7 @@ fn checked(only: &[Allowed], link: &OsStr) -> Result<String> {
     Ok(link.to_string())
 }
 
-/// Shows an error on the desktop, because a link that is followed in a browser has no terminal.
+/// Shows an error on the desktop if standard error is not a terminal, as after a click in a browser.
 fn notify_user(why: &str) {
     if out::error_is_terminal() {
         return;

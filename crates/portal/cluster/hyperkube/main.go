@@ -1,5 +1,5 @@
 // The programs of a Kubernetes cluster in one: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet
-// and kubectl, by their first argument. For tests: building it once is quicker than building six.
+// and kubectl, by their first argument. Tests use it, because one build is quicker than six.
 package main
 
 import (

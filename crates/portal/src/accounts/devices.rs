@@ -1,8 +1,8 @@
-//! Device cookies (OWASP, "Device Cookies"). A browser that logged in before presents such a cookie, so password
-//! guessing by unknown clients does not lock the user out of that browser.
+//! Device cookies (OWASP, "Device Cookies"). A browser that logged in before presents such a cookie, so that password
+//! guesses by unknown clients cannot prevent a log-in from this browser.
 //!
-//! The cookie does not grant access. It has an entry for each of the last accounts: an id, a time, and a MAC over the
-//! id, the time and the account's name. The portal does not store the cookie.
+//! The cookie does not grant access. It has an entry for each of the last accounts that logged in with the browser: an
+//! id, a time, and a MAC over the id, the time and the account's name. The portal does not store the cookie.
 
 use std::fmt::Write as _;
 
@@ -88,7 +88,8 @@ fn signed(name: &str, id: &str, until: i64) -> Vec<u8> {
     format!("{DOMAIN}\0{id}\0{until}\0{name}").into_bytes()
 }
 
-/// Whether the entry is well-formed. This is checked because a browser's entries are sent back to it.
+/// Whether the entry is well-formed. The portal sends a browser's entries back to the browser, so it accepts only
+/// well-formed ones.
 fn is_entry(text: &str) -> bool {
     let length = 1..=ID + MAC + 24;
     length.contains(&text.len())

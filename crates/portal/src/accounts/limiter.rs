@@ -1,8 +1,8 @@
 //! Rate limits for log-ins, as a value without a clock or a lock.
 //!
-//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if the limit would be
-//! exceeded in case all pending attempts turn out wrong. Therefore, concurrent guesses gain nothing, and concurrent
-//! correct attempts all succeed.
+//! Only wrong passwords count. Pending attempts are counted separately: a new attempt waits if wrong passwords in all
+//! pending attempts would exceed the limit. Therefore, concurrent guesses gain nothing, and concurrent correct attempts
+//! all succeed.
 //!
 //! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the
 //! account before ([`super::Devices`]) has its own counter. A network from which the account logged in before is exempt
@@ -17,7 +17,7 @@ use crate::network::Network;
 /// Time after which wrong passwords are forgotten (a guess).
 const EXPIRY: Duration = Duration::from_secs(15 * 60);
 
-/// Limits of wrong passwords within that time: for an account from one network (a user who tries several passwords);
+/// Limits of wrong passwords within [`EXPIRY`]: for an account from one network (a user who tries several passwords);
 /// for an account from unknown networks; from one network (a household or a school); for an account from a known
 /// browser. Guesses.
 const PER_NAME_AND_NETWORK: u32 = 5;
@@ -50,7 +50,7 @@ pub(crate) struct AttemptSource {
     pub(crate) device: Option<String>,
 }
 
-/// A counter.
+/// Identifies a counter.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum CounterKey {
     Both(String, Network),
@@ -416,7 +416,7 @@ mod tests {
         let mut known = elsewhere;
         known.device = Some("a browser".to_owned());
         assert!(attempt(&mut limiter, &known, AttemptResult::Correct, now));
-        // A known browser that guesses first reaches its own limit, then the limit of an unknown client on its network.
+        // If a known browser guesses, it reaches its own limit, and then the limit of an unknown client on its network.
         for _ in 0..PER_DEVICE + PER_NAME_AND_NETWORK {
             assert!(wrong(&mut limiter, &known, now));
         }

@@ -1,4 +1,4 @@
-//! Passwords: Argon2id with the second recommended parameters of RFC 9106, which are the library's defaults.
+//! Passwords: Argon2id with the library's default parameters: 19 MiB of memory, two passes, one lane.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ const MIN_PASSWORD: usize = 8;
 /// Maximum length in bytes (a guess).
 const MAX_PASSWORD: usize = 1024;
 
-/// Number of concurrent hash computations. Each takes 19 MiB, and a processor core for some ten milliseconds.
+/// Number of concurrent hash computations. Each takes 19 MiB, and a processor core for about ten milliseconds.
 const CONCURRENCY: usize = 2;
 
 /// Length of a salt in bytes (RFC 9106, section 3.1).

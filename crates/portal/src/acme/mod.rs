@@ -51,7 +51,7 @@ pub(crate) struct AcmeSection {
     /// Contact for the authority's notifications: `mailto:…`.
     #[serde(default)]
     pub(crate) contact: Option<String>,
-    /// The operator agrees to the authority's terms of service.
+    /// Whether the operator agrees to the authority's terms of service.
     #[serde(default)]
     pub(crate) agree: bool,
     /// URL of the authority's directory.

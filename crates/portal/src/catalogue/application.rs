@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 /// Maximum length of a name in characters: the limit of a Kubernetes label.
 const MAX_NAME: usize = 63;
 
-/// How an application's frames are captured. Each method is a subcommand of `openuvr`.
+/// How an application's frames are captured. The names are those of `--capture` of `openuvr session`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CaptureMethod {
@@ -74,7 +74,7 @@ pub(crate) struct Application {
     pub(crate) moonlight: bool,
 }
 
-/// An entry of the file.
+/// An entry of the applications file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawApplication {

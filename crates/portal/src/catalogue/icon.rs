@@ -47,8 +47,8 @@ impl Icons {
                 .filter(|path| path.extension() == Some(OsStr::new("desktop")))
                 .take(MAX_ENTRIES)
                 .collect();
-            // Several entries may start the same program with different arguments. The entry with the shortest name
-            // starts it without special arguments.
+            // Several entries may start the same program with different arguments. The entry with the shortest file
+            // name usually starts the program without special arguments.
             paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
             for path in paths {
                 if let Some((program, icon)) = read(&path) {

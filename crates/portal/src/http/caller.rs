@@ -109,7 +109,7 @@ pub(super) fn cookie_name(secure: bool) -> &'static str {
     }
 }
 
-/// The first cookie with this name.
+/// The value of the first cookie with this name.
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter();
     let pairs = lines.flat_map(|line| line.to_str().unwrap_or_default().split(';'));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of connections per log-in. A session keeps four log-in tokens per browser.
+/// Maximum number of connections per log-in. Each session accepts at most four connections of a log-in (`PER_DEVICE` in
+/// `crates/gateway/src/shared.rs`).
 const PER_LOGIN: usize = 8;
 
 /// The open connections.

@@ -15,7 +15,7 @@ use crate::network::Network;
 
 /// Maximum evictions per second, per network and in total. Connections that need further evictions are closed at once.
 /// Each eviction costs the portal about 0.1 ms of a core, so 10,000 per second (`openuvr lab attack --only
-/// portal-bodies`) would use the whole core. A guess: a fifth of a core.
+/// portal-bodies`) would use the whole core. The limit, a fifth of a core, is a guess.
 const EVICTIONS: EvictionLimits = EvictionLimits {
     of_network: 500,
     of_all: 2000,

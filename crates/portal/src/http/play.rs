@@ -222,7 +222,7 @@ pub(super) fn role(state: &SessionState, user: &User) -> Role {
     }
 }
 
-/// Where it runs.
+/// The endpoint of a running session.
 ///
 /// # Errors
 /// Returns 409 if the session is not running yet, and 410 if it has ended or is lost.
@@ -254,7 +254,7 @@ async fn carry(browser: Upgraded, session: Upgraded) -> &'static str {
 }
 
 async fn some(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
-    // An error ends the direction, too.
+    // An error ends the copying, too.
     let _ = copy(&mut from.take(MAX_BYTES), &mut to).await;
 }
 

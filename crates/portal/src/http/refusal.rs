@@ -12,7 +12,7 @@ use crate::launch::LaunchError;
 use crate::sessions::StartError;
 use crate::store::StoreError;
 
-/// The reason.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,

@@ -45,13 +45,14 @@ pub trait Launcher: Send + Sync {
     /// when the session is running.
     ///
     /// # Errors
-    /// Returns an error if the engine has not accepted the session. The session then does not exist, except that after
-    /// [`LaunchError::Unavailable`] this is unknown; see [`list`](Launcher::list).
+    /// Returns an error if the engine has not accepted the session. The session then does not exist. After
+    /// [`LaunchError::Unavailable`], however, it may exist; [`list`](Launcher::list) shows whether it does.
     async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError>;
 
-    /// Ends a session and forgets it. The session is terminated, and after `grace` all its processes are killed. A
-    /// session that has already ended is only forgotten. The call is idempotent: it succeeds for unknown sessions.
-    /// Returns when the engine has accepted the request; [`watch`](Launcher::watch) reports the end.
+    /// Ends a session and forgets it. The session is terminated, and after `grace` all its processes are killed (Slurm
+    /// uses its own `KillWait` instead of `grace`). A session that has already ended is only forgotten. The call is
+    /// idempotent: it succeeds for unknown sessions. Returns when the engine has accepted the request;
+    /// [`watch`](Launcher::watch) reports the end.
     ///
     /// # Errors
     /// Returns an error if the engine is unavailable.

@@ -9,7 +9,7 @@ use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 
 /// Identifies one run of an application for a user. The identifier is random and exists before an engine is contacted,
-/// so that a repeated request can be distinguished from a second one.
+/// so that a repeated request can be distinguished from a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId([u8; 16]);
 

@@ -32,7 +32,7 @@ const MAX_RESPONSE: usize = 512 * 1024;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    /// The URI's scheme is not `https`, and the URI is not `http` to this machine.
+    /// The URI is not allowed. Only `https`, and `http` to this machine, are allowed.
     #[error("{0} refused: only https://, or http:// on this machine, is allowed")]
     Scheme(String),
     /// The connection could not be established, or has failed.

@@ -36,10 +36,10 @@ pub(crate) use self::settings::OidcSection;
 /// again.
 const CACHE_TIME: Duration = Duration::from_secs(3600);
 
-/// After the provider could not be reached, requests fail at once for this time; a guess.
+/// How long requests fail at once after the provider could not be reached; a guess.
 const FAILURE_CACHE_TIME: Duration = Duration::from_secs(5);
 
-/// Minimum age of the cached keys before a token that does not match them causes a new fetch.
+/// A token that does not match the cached keys causes a new fetch only if the keys are at least this old.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 type Fields = IdTokenFields<
@@ -185,7 +185,7 @@ impl Provider {
         })
     }
 
-    /// Its configuration.
+    /// The provider's configuration.
     pub(crate) fn section(&self) -> &OidcSection {
         &self.section
     }

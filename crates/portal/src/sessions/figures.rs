@@ -31,7 +31,7 @@ pub(crate) struct Figures {
 /// The part of the response that the portal parses. Module `control` of `openuvr_gateway` documents the whole response.
 #[derive(Deserialize)]
 struct Answer {
-    /// Missing in responses of older sessions; null if the session's application does not report subscribers.
+    /// Missing in responses of older sessions; null if the session's host does not answer.
     subscribers: Option<Vec<SubscriberJson>>,
 }
 

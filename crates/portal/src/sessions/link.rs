@@ -37,7 +37,7 @@ const SOCKET: &str = "portal";
 pub(crate) struct Unreachable(String);
 
 impl Unreachable {
-    /// With this reason.
+    /// Creates the error with this reason.
     pub(super) fn because(why: impl std::fmt::Display) -> Unreachable {
         Unreachable(why.to_string())
     }

@@ -225,7 +225,8 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions. Returns when they have ended, or after a timeout.
+    /// Ends all sessions. Returns when they have ended, after twice the grace period, or when the engine does not
+    /// respond.
     pub(crate) async fn end_all(&self) {
         let grace = Duration::from_secs(self.limits.grace);
         let until = Instant::now() + 2 * grace;

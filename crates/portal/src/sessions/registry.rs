@@ -20,7 +20,7 @@ pub(crate) struct SessionState {
     pub(crate) shared: bool,
     /// Whether the portal is ending the session.
     pub(crate) stopping: bool,
-    /// Its subscriber statistics.
+    /// The session's subscriber statistics.
     pub(crate) figures: Option<Figures>,
 }
 

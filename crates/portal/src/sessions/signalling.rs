@@ -40,7 +40,7 @@ const MAX_OPTIONS: usize = 3;
 pub(crate) struct Visitor<'a> {
     /// Hash of the browser's log-in token.
     pub(crate) login: &'a str,
-    /// Its user.
+    /// The user's name.
     pub(crate) name: &'a str,
     /// Its address.
     pub(crate) from: IpAddr,
@@ -126,7 +126,7 @@ impl Tickets {
         }
     }
 
-    /// Ends all connections of a log-in to the session. Without this request, they would continue without the portal.
+    /// Ends all connections of a log-in to the session. Otherwise, they would continue without the portal.
     ///
     /// # Errors
     /// Returns an error if the session is unreachable or refuses the request.

@@ -148,7 +148,7 @@ fn a_portal_shows_them(cluster: &Kubernetes) -> [String; 3] {
     ]
 }
 
-/// In kB.
+/// The process's peak memory in kB.
 fn peak_memory(process: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status

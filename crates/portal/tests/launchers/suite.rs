@@ -31,8 +31,8 @@ pub(crate) trait Engine {
     /// Makes the engine and lost nodes available again.
     fn restore(&mut self) {}
 
-    /// Arguments of the session that is lost. They start an application if the engine can end the application of a
-    /// session that returns.
+    /// Arguments of the session that is lost. They start an application, unless the engine cannot end the application
+    /// of a lost session whose server returns.
     fn lost_words(&self) -> &'static [&'static str] {
         &["--application"]
     }
@@ -153,7 +153,7 @@ impl Running {
     /// The process of the session program. Checks that the endpoint belongs to this session.
     fn pid(&self, session: SessionId) -> i32 {
         assert_eq!(self.request("").unwrap(), session.to_string());
-        // The process is found by its name, because a process in a container may know itself by another number.
+        // The process is found by its name, because a process in a container may have another number there.
         let is_program = |pid: &i32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             name.trim() == "bare_session"

@@ -81,7 +81,8 @@ fn a_read_only_folder_is_reported_in_one_line() {
     set_mode(&data, 0o555);
     let said = match rustix::process::geteuid().is_root() {
         false => complaint(&place),
-        // Root can write to every folder. Therefore, the portal runs as another user that can read everything else.
+        // Root can write to every folder. Therefore, the portal runs as another user, which can write to the file, but
+        // not to its folder.
         true => {
             set_mode(&data.join("portal.sqlite"), 0o666);
             let program = place.path("openuvr-portal");

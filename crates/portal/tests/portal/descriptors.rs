@@ -8,8 +8,8 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::support::{Installation, Portal, id, wait};
 
-/// Number of iterations of the portal's waiting loop before the check. The log merges repeated lines. After this many
-/// iterations of a busy loop, it would still contain several lines.
+/// Number of iterations of the portal's waiting loop before the check. A busy loop would log several lines within this
+/// many iterations, although the log merges repeated lines.
 const TURNS: u64 = 20;
 
 /// The soft and the hard limit of a process.

@@ -105,7 +105,7 @@ fn a_lost_server_is_reported_and_recovered() {
     let said = refused.text();
     assert!(said.contains("database does not respond"), "{said}");
     assert!(!said.contains("portal:portal"), "{said}");
-    // Playing sessions continue.
+    // Running sessions continue.
     assert_eq!(place.processes().len(), 1);
     server.order("start");
     wait("recovery", || healthy(&portal));
@@ -126,7 +126,7 @@ fn the_connection_is_encrypted_and_verified() {
     let place = place_in(&known);
     place.add_user("ada", &[]);
     place.start().log_in("ada");
-    // Another authority does not sign the server's certificate, and neither do the public authorities.
+    // Neither this other authority nor a public one has signed the server's certificate.
     let stranger = Installation::new();
     stranger.secure();
     let other = stranger.path("cert.pem").display().to_string();

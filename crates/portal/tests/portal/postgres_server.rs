@@ -1,4 +1,4 @@
-//! A PostgreSQL server. It ends when this process ends, or before.
+//! A PostgreSQL server. It ends with this process at the latest.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Server {
         format!("postgres://portal:portal@localhost:{port}/{name}?sslmode=disable")
     }
 
-    /// `stop` or `start`.
+    /// Sends a line, such as `stop` or `start`, to the script, and waits until the script has done it.
     pub(crate) fn order(&mut self, order: &str) {
         writeln!(self.orders.as_ref().unwrap(), "{order}").unwrap();
         assert_eq!(self.answer(), "ok", "{order}");

@@ -16,7 +16,7 @@ const SECRET: &str = "the portal's secret";
 /// A running provider, and the address at which the portal must listen.
 pub(crate) struct Provider {
     child: Child,
-    // The provider ends when its output is closed.
+    // Kept open, because the provider fails if it writes to a closed pipe.
     _said: BufReader<ChildStdout>,
     pub(crate) issuer: String,
     pub(crate) portal: String,

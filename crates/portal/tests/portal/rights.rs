@@ -135,7 +135,8 @@ fn each_route_permits_the_right_roles() {
     for (method, path, body, expected) in table() {
         let path = path.replace("{own}", &own).replace("{shared}", &shared);
         for ((person, name), expected) in all.iter().zip(names).zip(expected) {
-            // A request with the status 0 is skipped, because it would remove data that the other requests need.
+            // A request with the expected status 0 is skipped, because it would remove data that the other requests
+            // need.
             if expected != 0 {
                 let status = person.status(method, &path, body.as_ref());
                 assert_eq!(status, expected, "{method} {path} by {name}");

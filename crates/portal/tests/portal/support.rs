@@ -262,7 +262,7 @@ impl Portal {
         person
     }
 
-    /// Its process.
+    /// The portal's process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

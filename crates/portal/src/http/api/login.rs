@@ -23,9 +23,9 @@ const COOKIE_LIFETIME: u32 = 90 * 24 * 3600;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct LogIn {
-    /// The account.
+    /// The account's name.
     name: String,
-    /// Its password.
+    /// The account's password.
     password: String,
 }
 
@@ -179,7 +179,7 @@ pub(super) async fn enter(
     Ok((cookies, me))
 }
 
-/// The name of the device cookie. A browser keeps this cookie after a log-in.
+/// The name of the device cookie. A browser keeps this cookie after a log-out.
 pub(super) fn device_name(secure: bool) -> &'static str {
     match secure {
         true => "__Host-openuvr-device",
@@ -187,8 +187,8 @@ pub(super) fn device_name(secure: bool) -> &'static str {
     }
 }
 
-/// Logs out. After a log-in through a provider that has a log-out page, the response contains the URL of that page.
-/// Otherwise, the next person at the browser would still be logged in at the provider.
+/// Logs out. After a log-in through a provider that has a log-out page, the response contains the URL of that page. The
+/// page opens it, because the next person at the browser would otherwise still be logged in at the provider.
 #[utoipa::path(
     post, path = "/api/logout", security(("cookie" = [], "csrf" = [])),
     responses(

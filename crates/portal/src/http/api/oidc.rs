@@ -23,7 +23,7 @@ use crate::http::refusal::{Problem, Refusal};
 use crate::oidc::{Identity, OidcError, Provider};
 use crate::store::{StoreError, User, now};
 
-/// Lifetime in seconds of the cookie that binds a started log-in to a browser: the maximum time that a user takes to
+/// Lifetime in seconds of the cookie that binds a started log-in to a browser: the maximum time that a user may take to
 /// log in at the provider.
 const COOKIE_LIFETIME: u32 = 600;
 

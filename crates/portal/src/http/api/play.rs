@@ -31,7 +31,7 @@ pub(crate) struct PlayView {
     responses(
         (status = 200, body = PlayView),
         (status = 401, body = Problem),
-        (status = 404, description = "the session is unknown, or belongs to another user", body = Problem),
+        (status = 404, description = "the session is unknown, or this user may not see it", body = Problem),
         (status = 409, description = "not running yet", body = Problem),
         (status = 410, description = "ended", body = Problem),
     ),

@@ -87,7 +87,7 @@ pub(crate) async fn sessions(
     responses(
         (status = 200, body = SessionView),
         (status = 401, body = Problem),
-        (status = 404, description = "the session is unknown, or belongs to another user", body = Problem),
+        (status = 404, description = "the session is unknown, or this user may not see it", body = Problem),
     ),
 )]
 pub(crate) async fn session(
@@ -260,7 +260,7 @@ pub(crate) struct LogView {
     responses(
         (status = 200, body = LogView),
         (status = 401, body = Problem),
-        (status = 404, description = "the session is unknown, or belongs to another user", body = Problem),
+        (status = 404, description = "the session is unknown, or this user may not see it", body = Problem),
         (status = 503, description = "the engine does not respond", body = Problem),
     ),
 )]

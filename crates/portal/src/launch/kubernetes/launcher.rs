@@ -18,7 +18,7 @@ use super::endpoints::Endpoints;
 use super::{KubernetesConfig, NAME, phase, pod};
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId, log};
 
-/// Number of Pods per page of a list. The API server's own clients use some hundred.
+/// Number of Pods per page of a list: the default of Kubernetes' Go client.
 const PAGE: u32 = 500;
 
 /// Number of log lines to request. If they are short, all of them fit into [`log::MAX_TAIL`].
@@ -191,7 +191,8 @@ fn follow(
         .labels(pod::SELECTOR)
         .page_size(PAGE);
     let events = watch_pods(pods.clone(), wanted).default_backoff();
-    // `known` contains the sessions before the watcher restarts its list. Those missing in the new list are gone.
+    // `known` contains the sessions from before the watcher lists all Pods again. Sessions without a Pod in the new
+    // list are gone.
     let mut known: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let mut listed: BTreeMap<SessionId, Observed> = BTreeMap::new();
     let changes = events.map(move |event| {

@@ -24,14 +24,14 @@ pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=openuvr-portal";
 
 /// Annotation: the owner of a session. It is not a label, because labels cannot contain every account name.
 pub(super) const USER: &str = "openuvr/user";
-/// The application.
+/// Annotation: the application's name.
 pub(super) const APPLICATION: &str = "openuvr/application";
 /// Annotation: the endpoint line of the session's program.
 pub(super) const ENDPOINT: &str = "openuvr/endpoint";
 /// Annotation: the reason why the portal has ended the session, if it did so without a request.
 pub(super) const REFUSED: &str = "openuvr/refused";
 
-/// Default grace period in seconds; a guess, enough to save.
+/// Default grace period in seconds; a guess, enough for an application to save.
 const GRACE: i64 = 10;
 
 /// Name of a session's Pod.
@@ -104,7 +104,7 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
             type_: "RuntimeDefault".to_owned(),
             localhost_profile: None,
         }),
-        // Kubernetes creates folders on the volume with this group and its permissions.
+        // Kubernetes gives the volume's folders this group and write permission for it.
         fs_group: saves.map(|of| of.group),
         // Without this policy, Kubernetes would check the owner of every saved file, which would delay the start.
         fs_group_change_policy: saves.map(|_| "OnRootMismatch".to_owned()),
@@ -112,7 +112,7 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
     }
 }
 
-/// The settings that the same standard requires of a container.
+/// The settings that the standard "restricted" requires of a container.
 fn container_security() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),

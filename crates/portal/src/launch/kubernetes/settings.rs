@@ -49,7 +49,7 @@ pub struct KubernetesConfig {
 #[serde(rename_all = "lowercase")]
 pub enum Network {
     /// The Pod network. The portal connects to Pod addresses. Media needs a relay (TURN) that can reach these
-    /// addresses. Native clients cannot connect unless Pod addresses are routed to them.
+    /// addresses. Native clients can connect only if they have a route to Pod addresses.
     #[default]
     Pod,
     /// The node's network (`hostNetwork`). Media flows directly to browsers and native clients. The namespace must be exempt

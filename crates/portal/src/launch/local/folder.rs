@@ -3,13 +3,13 @@
 //! ```text
 //! FOLDER/lock                 locked by the running portal
 //! FOLDER/SESSION/spec.json    the launch specification; the folder is created with it atomically, by rename
-//! FOLDER/SESSION/begun        created before the program starts, so that it is never started twice
-//! FOLDER/SESSION/held         its standard input, locked while it runs
-//! FOLDER/SESSION/process.json its process
-//! FOLDER/SESSION/said         its standard output, with the endpoint
-//! FOLDER/SESSION/log          its standard error
-//! FOLDER/SESSION/stop         it must end
-//! FOLDER/SESSION/end.json     its end
+//! FOLDER/SESSION/begun        created before the session program starts, so that the program is never started twice
+//! FOLDER/SESSION/held         the program's standard input, locked while the program runs
+//! FOLDER/SESSION/process.json the program's process
+//! FOLDER/SESSION/said         the program's standard output, with the endpoint
+//! FOLDER/SESSION/log          the program's standard error
+//! FOLDER/SESSION/stop         exists if the session must end
+//! FOLDER/SESSION/end.json     the session's end
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -62,7 +62,7 @@ pub(super) fn all(root: &Path) -> io::Result<Vec<(SessionId, Folder)>> {
     Ok(found)
 }
 
-/// Creates the folder of all sessions and locks it for this process.
+/// Creates the folder of all sessions and locks it for this process. Blocks for up to [`LOCK_TIMEOUT`].
 ///
 /// # Errors
 /// Returns an error if the folder cannot be created, or if another portal uses it ([`ErrorKind::WouldBlock`]).

@@ -407,7 +407,7 @@ impl Shared {
             self.forget(&mut sessions, session);
             return;
         }
-        // The file keeps the order effective even if the portal ends before the session does.
+        // The file keeps the stop order effective even if the portal ends before the session does.
         entry.folder.order_stop();
         let waits = is_queued(&entry.phase);
         entry.stop = Some(stop);

@@ -54,7 +54,7 @@ impl Process {
         Process::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Returns when the process has ended. Polls, because the system reports an end without races only for children.
+    /// Returns when the process has ended. Polls, because waitpid(2) waits only for children.
     pub(super) async fn ended(&self) {
         let mut look = tokio::time::interval(POLL_INTERVAL);
         while self.is_alive() {

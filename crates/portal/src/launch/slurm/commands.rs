@@ -88,7 +88,7 @@ impl Commands {
         .await
     }
 
-    /// One line per node: name, state, processors, load, GPUs, GPUs in use.
+    /// One line per node and partition: name, state, processors, load, GPUs, GPUs in use.
     pub(super) async fn nodes(&self) -> Result<String, LaunchError> {
         let format = "NodeList:.200,StateLong:.30,CPUs:.20,CPUsLoad:.20,Gres:.200,GresUsed:.200";
         self.run("sinfo", &["--Node", "--noheader", "--Format", format], "")

@@ -18,7 +18,7 @@ pub(crate) struct Comment {
     pub(super) said: Option<String>,
     /// The reason for the session's end, if the portal or the job's script has stored one.
     pub(super) why: Option<String>,
-    /// Whether the session is forgotten once it has ended.
+    /// Whether the session must be forgotten when it has ended.
     pub(super) forgotten: bool,
 }
 

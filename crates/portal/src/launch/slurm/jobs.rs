@@ -6,8 +6,8 @@ use super::comment::Comment;
 use super::reason;
 use crate::launch::{Endpoint, Observed, Phase, Server, SessionId};
 
-/// Format for `squeue --format`: number, account, state, node, reason, submission time, end time, name, comment. Only
-/// the reason can contain blanks or bars.
+/// Format for `squeue --format`: number, account, state, node, reason, submission time, end time, name, comment. For
+/// the portal's jobs, only the reason can contain blanks, and no field contains a bar.
 pub(super) const JOB_FORMAT: &str = "%i|%u|%T|%N|%r|%V|%e|%j|%k";
 
 /// Name prefix of the portal's jobs.

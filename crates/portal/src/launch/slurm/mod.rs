@@ -52,7 +52,7 @@ pub struct SlurmConfig {
     /// Whether jobs are submitted under the cluster account with the same name as the user's portal account. This
     /// requires that the portal runs as root.
     pub as_user: bool,
-    /// Folder for the standard error of each job, which the portal and the nodes share. `None` if no logs are kept.
+    /// Folder that the portal and the nodes share, for the standard error of each job. `None` if no logs are kept.
     pub logs: Option<PathBuf>,
     /// Environment variables of Slurm's commands, such as `SLURM_CONF`.
     pub environment: BTreeMap<String, String>,

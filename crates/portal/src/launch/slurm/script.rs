@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::launch::{LaunchSpec, MAX_LINE};
 
-/// Grace period in seconds after the time limit; a guess, enough to save.
+/// Grace period in seconds after the time limit; a guess, enough for an application to save.
 const GRACE: u32 = 10;
 
 /// The script for bash. Standard error goes to `log`, if one is specified.
@@ -37,7 +37,7 @@ pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) ->
 export PATH
 umask 077
 exec 2>> {log} || exec 2> /dev/null
-# Sets one of the four parts of the job's comment, `about.said.why.forgotten`; each part in base64.
+# Sets a part of the job's comment, `about.said.why.forgotten`, to a text in base64.
 note() {{
   local number=$1 text=$2 parts=()
   IFS=. read -r -a parts < <(scontrol show job "$SLURM_JOB_ID" --oneliner | sed -n 's/.* Comment=\([^ ]*\).*/\1/p')
@@ -50,7 +50,7 @@ note() {{
 }}
 # The address at which this node is reachable.
 export OPENUVR_ADDRESS=$(scontrol show node "$SLURMD_NODENAME" --oneliner | sed -n 's/.* NodeAddr=\([^ ]*\).*/\1/p')
-# Slurm terminates all processes at once; this one waits for the program and kills the remaining ones.
+# Slurm terminates all processes at once. This shell waits for the program, and then kills the remaining processes.
 trap : TERM
 exec 3> >(
   IFS= read -r -n {MAX_LINE} line || [ -n "$line" ]
