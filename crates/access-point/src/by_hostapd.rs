@@ -31,7 +31,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Finds them.
+    /// Finds the programs.
     ///
     /// # Errors
     /// Returns an error if one is missing.
@@ -65,7 +65,7 @@ pub(crate) struct Running {
     interface: String,
 }
 
-/// Starts it. Returns `None` if `stop` is set meanwhile.
+/// Starts the access point. Returns `None` if `stop` is set meanwhile.
 ///
 /// # Errors
 /// Returns a one-line error if hostapd or dnsmasq refuses.

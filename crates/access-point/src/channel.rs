@@ -45,7 +45,7 @@ pub const CCA_THRESHOLD: i32 = -82;
 pub struct Frequency(pub u32);
 
 impl Frequency {
-    /// The frequency of a channel; `None` if the band has no such channel.
+    /// The frequency of a channel; `None` if the number is outside the band.
     #[must_use]
     pub fn of_channel(band: Band, number: u32) -> Option<Frequency> {
         let mhz = match (band, number) {

@@ -1,4 +1,4 @@
-//! The selection of the channel: the one with the least interference, as in the paper.
+//! The selection of the channel: the one with the least interference, as in the OpenUVR paper.
 //!
 //! The band is a matter of preference: the first band in the list that has a permitted channel is used. Within it, the
 //! widest block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width, the

@@ -51,7 +51,7 @@ pub(crate) struct Changes {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The folder of these files: a system folder for root, otherwise a folder of the user's session.
+/// The folder of the journal's files: a system folder for root, otherwise a folder of the user's session.
 ///
 /// # Errors
 /// Returns an error if it cannot be created, or belongs to another user.

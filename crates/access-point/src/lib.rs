@@ -4,10 +4,10 @@
 //! host:    scan, survey ─► choice ─► hostapd + dnsmasq, or NetworkManager ─► name and key, text and QR code
 //! client:  QR text ─► wpa_supplicant + a DHCP client, or NetworkManager ─► discovery of the host
 //! ```
-//! The paper's peer-to-peer mode: one hop instead of two, on the channel with the least interference. Parsers,
-//! selection and configurations do no I/O. Programs of the distribution are run, and not linked. Each change of the
-//! machine's network is recorded before it is made (`journal`), so that the next start can reverse the changes of an
-//! interrupted program.
+//! This is the peer-to-peer mode of the OpenUVR paper (section IV-B1): one hop instead of two, on the channel with the
+//! least interference. Parsers, selection and configurations do no I/O. Programs of the distribution are run, and not
+//! linked. Each change of the machine's network is recorded before it is made (`journal`), so that the next start can
+//! reverse the changes of an interrupted program.
 //!
 //! Limits: widths up to 80 MHz; NetworkManager's access points have the width that it selects, and no 6 GHz. Decisions:
 //! `docs/adr/0028-access-point.md`.

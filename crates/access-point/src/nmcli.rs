@@ -173,8 +173,8 @@ impl Profile {
         self.settings.extend(words.map(|word| (*word).to_owned()));
     }
 
-    /// The arguments that add it, only in memory. Arguments are visible to other users of this machine, so they do not
-    /// include the key.
+    /// The arguments that add the profile, only in memory. Arguments are visible to other users of this machine, so
+    /// they do not include the key.
     #[must_use]
     pub fn add_arguments(&self) -> Vec<&str> {
         let mut words = vec!["connection", "add", "save", "no"];
@@ -188,7 +188,7 @@ impl Profile {
         format!("802-11-wireless-security.psk:{}\n", self.key)
     }
 
-    /// The arguments that start it. The key is in the file.
+    /// The arguments that start the connection of the profile. `file` contains the key.
     #[must_use]
     pub fn up_arguments<'a>(&'a self, file: &'a str) -> Vec<&'a str> {
         let mut words = vec!["-w", "60", "connection", "up", "id", &self.name];

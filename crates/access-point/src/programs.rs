@@ -54,7 +54,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Finds it; `None` if it is not installed.
+    /// Finds the program; `None` if it is not installed.
     pub(crate) fn find(name: &'static str) -> Option<Program> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain(ADMINISTRATION.map(PathBuf::from));
@@ -66,7 +66,7 @@ impl Program {
         Some(Program { name, path })
     }
 
-    /// Finds it; the error names this package of Debian.
+    /// Finds the program. The error names `package`, its package in Debian.
     ///
     /// # Errors
     /// Returns an error if it is not installed.
@@ -90,7 +90,7 @@ impl Program {
         command
     }
 
-    /// Runs it to its end and returns its standard output.
+    /// Runs the program to its end and returns its standard output.
     ///
     /// # Errors
     /// Returns a one-line error if it fails or takes too long. The message contains the last line of its output.
@@ -151,9 +151,9 @@ impl Program {
         self.start_command(self.command(arguments))
     }
 
-    /// Does the same for a program that changes its user. The kernel then no longer ends the program with its parent
-    /// (prctl(2), `PR_SET_PDEATHSIG`). The program therefore runs under a shell, which keeps its user and ends the
-    /// program.
+    /// Like [`start`](Self::start), for a program that changes its user. The kernel then no longer ends the program
+    /// with its parent (prctl(2), `PR_SET_PDEATHSIG`). The program therefore runs under a shell, which keeps its user
+    /// and ends the program.
     ///
     /// # Errors
     /// Returns an error if the shell cannot be started.

@@ -41,7 +41,8 @@ impl Ssid {
     }
 }
 
-/// The name on one line, without characters that control a terminal, because unknown networks have names, too.
+/// The name on one line, without characters that control a terminal, because the names of unknown networks may contain
+/// any bytes.
 impl fmt::Display for Ssid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {

@@ -21,7 +21,7 @@ pub struct DesktopSession {
 
 impl DesktopSession {
     /// Requests the screen from the desktop, and waits for the user's answer. `keep_waiting` is called about ten times
-    /// per second with the elapsed time. If it returns `false`, the wait ends.
+    /// per second with the elapsed time. If it returns `false`, the wait ends with an error.
     ///
     /// # Errors
     /// Returns a one-line error if there is no portal, if the portal refuses or does not answer within 120 s, or if

@@ -43,7 +43,7 @@ impl HostInfo {
     }
 }
 
-/// Announces the host from the start of its stream. Dropping it withdraws the announcement.
+/// Announces the host from the start of its stream. Dropping this value withdraws the announcement.
 pub struct Announcer {
     about: HostInfo,
     subcommand: &'static str,
@@ -145,7 +145,7 @@ impl Announcer {
         }
     }
 
-    /// Withdraws the announcement once the host has ended.
+    /// Withdraws the announcement. Call this when the host has ended.
     pub fn ended(&mut self) {
         if let Some(announced) = self.announced.take()
             && let Ok(over) = announced.daemon.shutdown()

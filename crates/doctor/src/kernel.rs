@@ -167,7 +167,7 @@ fn in_parentheses(text: &str) -> Option<&str> {
 }
 
 /// Checks the share of each period that real-time threads may use. Beyond it, they are suspended. OpenUVR's threads
-/// block while they wait and use half a core at most (measured: 42 to 60 % for host and client together at 720p60 and
+/// block while they wait, and use about half a core (measured: 42 to 60 % for host and client together at 720p60 and
 /// 1080p40), so a share of three quarters or more throttles none of them.
 fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
     let name = "real-time throttling";

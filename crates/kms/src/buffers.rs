@@ -1,6 +1,6 @@
 //! The buffers of a display, and the rows in which each differs from the newest picture.
 //!
-//! Their memory is often write-combined, so it is written row by row and never read.
+//! The buffers' memory is often write-combined, so it is written row by row and never read.
 
 use std::io;
 use std::ops::Range;

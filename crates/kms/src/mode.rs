@@ -23,9 +23,9 @@ pub(crate) enum Rate {
     Near(f64),
 }
 
-/// The positions of `modes` in the order in which they are tried for a picture of this size. Modes of this size come first,
-/// ordered by their rate, then the preferred ones, then all others by descending number of pixels. The display may refuse
-/// any of them.
+/// The positions of `modes` in the order in which they are tried for a picture of this size. Modes of this size come
+/// first, ordered by their rate, then the preferred ones, then all others by descending number of pixels. Interlaced
+/// modes come last. The display may refuse any mode.
 pub(crate) fn order(modes: &[ModeDescription], picture: Size, rate: Rate) -> Vec<usize> {
     let mut order: Vec<usize> = (0..modes.len()).collect();
     let key = |at: &usize| {

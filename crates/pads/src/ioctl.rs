@@ -23,8 +23,8 @@ const MAX_EFFECTS: u32 = 16;
 /// Size of `struct ff_effect`, and offsets of the fields in use.
 const EFFECT: usize = 48;
 
-/// For each device, a bit mask of the effect numbers in use by this process. If all numbers are in use, all are freed,
-/// because the process has closed a device without erasing its effects.
+/// For each device, a bit mask of the effect numbers in use by this process. If all numbers are in use, all are freed:
+/// the process has probably closed a device without erasing its effects.
 static IN_USE: [AtomicU32; MAX_DEVICES as usize] =
     [const { AtomicU32::new(0) }; MAX_DEVICES as usize];
 
@@ -68,7 +68,7 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
             0x06 => to.text(NAME),
             0x07 => to.text(LOCATION),
             0x08 => fail(libc::ENOENT),
-            // There are no properties, LEDs, sounds and switches.
+            // There are no properties, LEDs, sounds or switches.
             0x09 | 0x19..=0x1b => to.nothing(8),
             0x18 => to.field(KEYS_DOWN, KEYS_DOWN.length),
             0x20..0x40 => match bits_of(number - 0x20) {

@@ -90,11 +90,12 @@ pub struct Args {
     /// application
     #[arg(long)]
     read_back: bool,
-    /// Write the start time of each frame, and how long it takes to draw and to display, to this file, in microseconds
+    /// Write one line per frame to this file: its start, the time to draw it and the time to display it, in
+    /// microseconds
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
-    /// Write the positions of the first game pad's left stick to this file, one per line, with the time of reading in
-    /// nanoseconds
+    /// Write the horizontal positions of the first game pad's left stick to this file, one per line, with the time of
+    /// reading in nanoseconds
     #[arg(long, value_name = "FILE")]
     pad_times: Option<PathBuf>,
     /// Play about three clicks per second, with simultaneous flashes, on this sound device (with the same values as

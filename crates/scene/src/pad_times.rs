@@ -14,8 +14,9 @@ use openuvr_media::pad::codes::{ABS_X, EV_ABS};
 const TIME_BYTES: usize = 2 * size_of::<libc::c_long>();
 const EVENT_BYTES: usize = TIME_BYTES + 8;
 
-/// Writes positions of the left stick of the first pad to `file`, with the time of reading in nanoseconds of the monotonic
-/// clock, one per line. Ends with the process, or when the pad is removed.
+/// Starts a thread that writes the horizontal positions of the first pad's left stick to `file`, one per line, with the
+/// time of reading in nanoseconds of the monotonic clock. The thread ends with the process, when the pad is removed, or
+/// when it can't write.
 ///
 /// # Errors
 /// Returns an error if there is no such pad, or if the file can't be created.
@@ -42,7 +43,7 @@ pub(super) fn start(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The position of the left stick, if this event contains it.
+/// The horizontal position of the left stick, if this event contains it.
 fn stick_position(event: &[u8]) -> Option<i32> {
     let number = |at: usize| Some(u16::from_ne_bytes(event.get(at..at + 2)?.try_into().ok()?));
     let is_x_axis = number(TIME_BYTES)? == EV_ABS && number(TIME_BYTES + 2)? == ABS_X;

@@ -262,8 +262,8 @@ fn copy_cookie(cookie: &[u8], temporary: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Runs the sandbox. Signals are forwarded to the processes in it. A signal to bubblewrap itself would end bubblewrap
-/// and all these processes at once.
+/// Runs the sandbox. When this process is asked to end, it sends SIGTERM to the processes in the sandbox. A signal to
+/// bubblewrap itself would end bubblewrap and all these processes at once.
 fn supervise(mut command: Command) -> Result<ExitCode> {
     let stop = openuvr_terminal::signals::stop_gracefully_on_signals()?;
     command.process_group(0);

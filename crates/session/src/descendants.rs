@@ -33,7 +33,7 @@ pub fn end_all() {
     end_all_but(&[]);
 }
 
-/// Ends all descendants. Their exit statuses are left to their parents.
+/// Ends all descendants, but does not reap them: the code that started a child can still read its exit status.
 pub fn end_started() {
     // No process has the id 0.
     end_all_but(&[0]);
@@ -49,7 +49,7 @@ pub(crate) fn end_all_but(spared: &[u32]) -> bool {
         // An ended process exists until it is reaped.
         while spared.is_empty() && matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         let (all, ended) = all_below(spared);
-        // Parents of spared processes reap them themselves.
+        // If there are spared processes, ended processes are reaped by the code that started them.
         let over = all.is_empty() && (ended == 0 || !spared.is_empty());
         if over || began.elapsed() >= TOTAL_TIMEOUT {
             return killed;

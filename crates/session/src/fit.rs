@@ -10,8 +10,8 @@ use openuvr_proto::host::WantedDisplay;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 
-/// How long a size must be unchanged before it is applied (guess). Each change makes applications redo their layout. A
-/// client that takes over requests its size at once.
+/// How long a size must be unchanged before it is applied (guess). Each change makes applications redo their layout. If
+/// another client takes over within this time, its request replaces the pending return to the display's own size.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 /// The maximum size of a virtual display, which is as large as most screens (guess). The display's server allocates 33
@@ -119,7 +119,7 @@ impl Fit {
         self.requested = Some((wanted, due));
     }
 
-    /// Applies a request that is due. Call this a few times per second. It waits for the X server.
+    /// Applies a request that is due. Call this a few times per second. On an X display, it waits for the server.
     pub fn tick(&mut self, now: Instant) {
         let Some((wanted, _)) = self.requested.take_if(|(_, due)| now >= *due) else {
             return;

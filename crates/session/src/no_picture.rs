@@ -24,7 +24,8 @@ const CRASHES: [i32; 5] = [
     libc::SIGFPE,
 ];
 
-/// Describes the first descendant that runs without `hook`. Its launcher has removed the variable that loads the hook.
+/// Describes the first descendant that runs without `hook`, because its launcher has removed the variable that loads
+/// the hook.
 pub fn without_hook(hook: &Path) -> Option<String> {
     let hook = hook.to_str()?;
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();

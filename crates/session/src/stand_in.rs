@@ -37,8 +37,9 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
-/// The maximum number of reports queued for `openuvr run`. Additional reports are dropped. There are some hundred
-/// frames per second, and `openuvr run` reads their reports in each iteration (guess: the reports of a few seconds).
+/// The maximum number of reports queued for `openuvr run`. Additional reports are dropped. A stream has some hundred
+/// frames per second, and `openuvr run` reads their reports in each iteration (guess: room for the reports of a few
+/// seconds).
 const MAX_QUEUED_REPORTS: usize = 1024;
 
 /// The subcommand.
@@ -54,7 +55,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 frames per second).
 const RETRY_INTERVAL: Duration = Duration::from_millis(4);
 
-/// The maximum wait for the capture of the window, which has just been visible.
+/// The maximum wait for the capture of the window, which has just been visible, and for the end of the stand-in's
+/// process.
 const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The stand-in, as seen by `openuvr run`.

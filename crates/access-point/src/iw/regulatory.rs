@@ -14,7 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of rules that are read. A country has about ten, and a card with its own rules has about 60.
+/// Maximum number of lines that are read. A country has about ten rules, and a card with its own rules has about 60,
+/// one per line.
 const MAX_RULES: usize = 512;
 
 /// A country: two capital letters (ISO 3166-1), or `00`, `98` or `99` for none or several.

@@ -157,8 +157,8 @@ pub fn parse(text: &str) -> Vec<Network> {
     networks
 }
 
-/// A name as `iw` writes it: spaces at the ends, backslashes and bytes outside ASCII are written as `\xNN`. `None` if it is
-/// hidden, that is, empty or zeros.
+/// A name as `iw` writes it: spaces at the ends, backslashes and bytes outside ASCII are written as `\xNN`. `None` if
+/// it is too long or hidden, that is, empty or zeros.
 fn ssid(text: &str) -> Option<Ssid> {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((first, behind)) = rest.split_first() {

@@ -67,7 +67,8 @@ struct SourcedApplication {
     application: Application,
 }
 
-/// The applications on this machine, sorted by name: games and, with `all`, all desktop entries.
+/// At most [`MAX_APPLICATIONS`] applications on this machine, sorted by name: games and, with `all`, all desktop
+/// entries.
 #[must_use]
 pub fn scan(places: &Places, all: bool) -> Vec<Application> {
     let sources = [
@@ -86,7 +87,8 @@ pub fn scan(places: &Places, all: bool) -> Vec<Application> {
     distinct(found.collect())
 }
 
-/// Keeps each command once and each name once, because a launcher's own desktop entry duplicates its game.
+/// Keeps each command once, because the desktop entry that a launcher creates for a game duplicates the game. Appends
+/// the name of the source to a name that another application already has.
 fn distinct(mut found: Vec<SourcedApplication>) -> Vec<Application> {
     let mut commands = HashSet::new();
     found.retain(|one| commands.insert(one.application.command.clone()));

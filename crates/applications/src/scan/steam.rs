@@ -141,7 +141,7 @@ mod tests {
         );
         let folder = places.data.join("Steam/steamapps/libraryfolders.vdf");
         std::fs::write(folder, list).unwrap();
-        // As Steam does.
+        // Steam creates the same link.
         std::fs::create_dir_all(places.home.join(".steam")).unwrap();
         let link = places.home.join(".steam/steam");
         std::os::unix::fs::symlink(places.data.join("Steam"), link).unwrap();

@@ -104,13 +104,14 @@ one applies. -h prints short help, --help the full help.";
             /// running window manager (`--replace`). Without this option, windows stay where applications put them.
             place: bool = "place", flag(), Default::Is("false");
             /// Resize the display to the player's window.
-            /// While a player is connected, the host uses RandR to set a mode of the window's size. On a display
-            /// without a monitor (Xvfb, the dummy driver), it adds a new mode within the server's limits. A virtual
-            /// display grows up to 3840x2160, or to its own size if that is larger. Applications see a change
-            /// of the monitor's mode. The original size is restored when the player leaves and when the host ends. If
-            /// the display cannot be resized, the picture is scaled, as without this option. A Moonlight client
-            /// requests a mode, and the host's display gets the size and rate of this mode; a virtual display then grows up to
-            /// 4096x4096.
+            /// While a player is connected, the display has the size of the player's window. On an X display, a mode of
+            /// this size is set with RandR; if the display has no monitor (Xvfb, the dummy driver), a new mode is added
+            /// within the server's limits. A virtual X display grows up to 3840x2160, or to its own size if that is
+            /// larger; with `--virtual-with wayland`, the display itself changes its size, up to 4096x4096.
+            /// Applications see a monitor change. The original size is restored when the player leaves and when the
+            /// host ends. If the display cannot be resized, the picture is scaled, as without this option. A Moonlight
+            /// client requests a mode: an X display gets its size and rate (a virtual one grows up to 4096x4096), and a
+            /// virtual Wayland display gets its size.
             fit: Option<bool> = "fit", optional(flag()),
                 Default::Unset("true if --virtual and --moonlight are combined, otherwise false");
             /// Capture one window instead of the whole display.
@@ -148,11 +149,10 @@ one applies. -h prints short help, --help the full help.";
             /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding
             /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
             /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv` and `h264_v4l2m2m`:
-            /// hardware encoders through libavcodec; `h264_vaapi` is not usable in this version. `libx264`: x264 through
-            /// libavcodec, for comparison. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames
-            /// without pictures, to test a link. An unavailable encoder is an error. With several encoders, such as
-            /// x264,jpeg, each client gets the first whose output it can decode; each encoder runs only while a client
-            /// uses it.
+            /// hardware encoders through libavcodec; `h264_vaapi` is not usable in this version. `libx264`: x264 through libavcodec, for comparison.
+            /// `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
+            /// link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the
+            /// first that it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
@@ -309,12 +309,11 @@ one applies. -h prints short help, --help the full help.";
             /// Private key of the certificate, in PEM format.
             web_key: Option<PathBuf> = "web-key", optional(path("FILE")), Default::Unset("");
             /// STUN and TURN servers for browsers (ICE).
-            /// A TURN server relays media for browsers that cannot reach this host over UDP. Separate the servers by
-            /// commas. Each is stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT][?transport=tcp]; for TLS, write turns:
-            /// instead of turn:. The TURN server must reach this host. Only logged-in pages receive the list. The host
-            /// also queries the stun: servers for its public address and announces this address to pages. Other users
-            /// of the machine can read command lines: put servers with a secret into the settings file or the file of
-            /// --ice-servers-file.
+            /// They serve browsers on networks that block UDP except to a relay. Separate the servers by commas. Each
+            /// is stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT][?transport=tcp]; for TLS, write turns: instead of
+            /// turn:. The relay must reach this host. Only logged-in pages receive the list. The host also queries the
+            /// stun: servers for its public address and announces this address to pages. Other users of the machine can
+            /// read command lines: put servers with a secret into the settings file or the file of --ice-servers-file.
             ice_servers: Vec<IceServer> = "ice-servers", ice_servers(), Default::Unset("none");
             /// File with STUN and TURN servers, one per line.
             /// These servers are added to the servers of --ice-servers. Only this user should be able to read the file.
@@ -347,16 +346,16 @@ one applies. -h prints short help, --help the full help.";
         }
         "Moonlight" {
             /// Serve Moonlight clients: phones, televisions, consoles, desktops.
-            /// Moonlight clients can play. They receive the same H.264 stream as other clients, and the sound, each
-            /// encrypted if the client supports that. `--moonlight` without a value uses [::]:47989; the other ports of
-            /// the protocol have fixed offsets from this port. During pairing, the client shows a PIN; enter it at the
-            /// host: openuvr devices pair --moonlight PIN. See docs/moonlight.md.
+            /// Moonlight clients can play. They receive the same H.264 stream as other clients, and the sound, both
+            /// encrypted. `--moonlight` without a value uses [::]:47989; the other ports of the protocol have fixed
+            /// offsets from this port. During pairing, the client shows a PIN; enter it at the host: openuvr devices
+            /// pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),
                 Default::Unset("disabled");
             /// Applications that Moonlight clients start on the virtual display.
             /// A TOML file with an entry [[applications]] for each application: name, command (a list of words) and,
-            /// optionally, icon (a PNG file). `openuvr applications scan` prints such entries. The entries may also be
-            /// at the end of the host's settings file. One application runs at a time, on a display with the client's
+            /// optionally, icon (a PNG file). `openuvr applications scan` prints such entries. They may also stand at
+            /// the end of the host's settings file. One application runs at a time, on a display with the client's
             /// mode.
             applications: Option<PathBuf> = "applications", optional(list("FILE")),
                 Default::Unset("the display, or the program after --");
@@ -364,8 +363,8 @@ one applies. -h prints short help, --help the full help.";
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
             /// The file contains the H.264 stream and the sound that clients receive; recording needs no additional
-            /// encoder. A recording counts as an observer for --max-observers. If the host is killed, the file is
-            /// playable except for its last second. See docs/clients.md.
+            /// encoder. A recording counts as an observer for --max-observers. The file is playable except for the last
+            /// half second, however the host ends. See docs/clients.md.
             record: Option<PathBuf> = "record", optional(path("FILE")), Default::Unset("no recording");
             /// Overwrite an existing file of --record.
             record_overwrite: bool = "record-overwrite", flag(), Default::Is("false");
@@ -427,7 +426,7 @@ one applies. -h prints short help, --help the full help.";
     }
 }
 
-/// The default size of the test pattern and the scene, which is the smallest HD size.
+/// The default size of the test pattern, which is the smallest HD size.
 const PATTERN: Size = Size::new(1280, 720);
 
 /// The useful range of Opus bitrates for two channels.
@@ -531,8 +530,8 @@ impl HostConfig {
         self.virtual_display.is_some() && self.virtual_with == DisplayKind::Wayland
     }
 
-    /// Whether the display takes the size of the player's window. By default, it does so only for a virtual display
-    /// that Moonlight clients use, because these clients choose a mode.
+    /// Whether the display takes the size of the player's window. By default, it does so only for Moonlight clients,
+    /// which choose a mode that a virtual display can have.
     pub(crate) fn fits(&self) -> bool {
         let modes = self.virtual_display.is_some() && self.moonlight.is_some();
         let part = self.window.is_some() || self.region.is_some();
@@ -684,7 +683,7 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Checks that no two of the output files and the clip are the same file.
+    /// Checks that no output file is also another output file or the clip.
     pub(super) fn check_files(&self) -> Result<(), ConfigError> {
         check_distinct(&[
             ("clip", self.clip.as_deref()),

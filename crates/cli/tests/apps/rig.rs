@@ -30,7 +30,7 @@ const A: u8 = 30 + 8;
 const ESCAPE: u8 = 1 + 8;
 
 /// Minimum PSNR in dB of two pictures of the same scene, after motion and encoding. Pictures of different scenes have
-/// 10 to 15 dB. If both are dark, they have more, but do not correlate.
+/// 10 to 15 dB. Dark pictures of different scenes have a higher PSNR, but do not correlate.
 const ALIKE: f64 = 24.0;
 const CORRELATED: f64 = 0.7;
 

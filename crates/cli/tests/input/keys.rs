@@ -383,7 +383,7 @@ fn nothing_stays_pressed_when_the_window_loses_the_focus() {
     eventually("everything is released", || {
         (host.pressed() == (vec![], 0)).then_some(())
     });
-    // Input in other windows is not sent; later input in this one is.
+    // Input in other windows is not sent, but later input in the client's window is.
     xtest.chord(&[K]);
     xtest.key(A, false);
     xtest.key(SHIFT, false);

@@ -116,7 +116,7 @@ fn a_client_without_the_focus_moves_nothing() {
     moved.xtest.focus(window);
     moved.xtest.chord(&[B]);
     moved.app.wait_for(Received::Up(B));
-    // The turn that happened without the focus is not made up for.
+    // The turn that happened without the focus is not sent later.
     assert!(
         (98..=102).contains(&moved.counts().0),
         "{:?}",

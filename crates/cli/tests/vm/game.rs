@@ -16,7 +16,7 @@ const SENSOR: &str = "/tmp/sensor/iio:device0";
 const GAME: &str = "env DISPLAY=:7 HOME=/tmp/game SDL_RENDER_DRIVER=software SDL_AUDIODRIVER=dummy /usr/games/chocolate-doom \
     -iwad /usr/share/games/doom/freedoom1.wad -warp 1 1 -nomonsters -nosound -window -geometry 640x480 -extraconfig /tmp/game.cfg";
 
-/// How long a change of the view takes at most on an emulated processor.
+/// The maximum duration of a change of the view, on an emulated processor.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Maximum fraction of pixels that differ between two views in the same direction: the weapon and the lights move.

@@ -142,7 +142,7 @@ fn count(rows: &[Row], outcome: &str) -> usize {
     rows.iter().filter(|row| row.outcome == outcome).count()
 }
 
-/// Sends bursts over a link with this loss. The picture is still after each burst, so that only the protocol itself can
+/// Sends bursts over a link with this loss. The picture does not change after a burst, so only the protocol itself can
 /// repair the last picture. Returns the number of FEC repair packets and of recovered fragments. Exact counts of
 /// complete frames would also depend on the machine's load; the deterministic simulation checks them
 /// (`crates/sim/tests/losses.rs`).
@@ -183,8 +183,8 @@ fn twenty_percent_of_loss() {
     }
 }
 
-/// An intra refresh repairs the picture over several frames. The picture is still after a burst, so the host itself has to
-/// send these frames.
+/// An intra refresh repairs the picture over several frames. The picture does not change after a burst, so the host
+/// itself has to send these frames.
 #[test]
 fn losses_are_answered_by_an_intra_refresh() {
     // Every three seconds, all packets are lost for a while. In between, a refresh completes.

@@ -103,7 +103,8 @@ impl Connected {
         }
     }
 
-    /// Queues an input event. Returns `false` if the portal has ended or accepts no input.
+    /// Queues an input event. Returns `false` if the session has ended, or if the queue is full because the portal
+    /// hangs.
     pub(crate) fn send(&self, command: Command) -> bool {
         let queue = self.commands.as_ref();
         queue.is_some_and(|queue| queue.try_send(command).is_ok())

@@ -1,5 +1,5 @@
-//! KDE of a newer release, in a virtual machine: KWin streams no pictures without a render node, which the machine's
-//! display has.
+//! KDE of a newer release, in a virtual machine: KWin streams no pictures without a render node, and the virtual
+//! machine's display provides one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn kde_of_a_newer_release_streams_pictures() {
     let release = std::env::var_os("OPENUVR_NEWER_KDE").expect("the folder of the release");
     let release = PathBuf::from(release);
     let program = std::env::current_exe().unwrap();
-    // The build folder contains both.
+    // The build folder contains both the program and the release.
     let shared = release.ancestors().nth(2).unwrap();
     let [program, release] = [&program, &release].map(|file| file.strip_prefix(shared).unwrap());
     let mut machine = Machine::start(&Hardware {

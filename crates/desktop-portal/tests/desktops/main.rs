@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 const ENTER: KeyCode = KeyCode(28);
 
-/// Characters that are on other keys in other layouts than in the American one.
+/// Characters that other layouts have on other keys than the American layout.
 const TEXT: &str = "zyZY?/\"@";
 
 /// The portals of a desktop. On a busy machine, they take longer to start than a probe allows.

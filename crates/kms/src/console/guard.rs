@@ -23,8 +23,8 @@ pub const COMMAND: &str = "console-guard";
 /// The last line of an orderly end.
 const DONE: &str = "done";
 
-/// How long a killed client may take to end once its pipe is closed. In that time, the kernel closes the client's card and
-/// restores the console's picture (a guess; milliseconds usually).
+/// How long a killed client may take to end after its pipe is closed. In that time, the kernel closes the client's card
+/// and restores the console's picture (a guess; milliseconds usually).
 const END: Duration = Duration::from_secs(2);
 
 /// A console's state, to be restored.
@@ -99,7 +99,7 @@ impl Guard {
     }
 }
 
-/// Runs the guard with its standard input and output as described above, until its client has ended.
+/// Runs the guard until its client has ended. The module's documentation describes its standard input and output.
 ///
 /// # Errors
 /// Returns an error if it was not started by a client.

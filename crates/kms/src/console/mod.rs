@@ -30,7 +30,7 @@ const NO_KEYS: i32 = 4;
 const RELEASE: i32 = SIGUSR1;
 const ACQUIRE: i32 = SIGUSR2;
 
-/// How long a switch to our terminal may take, because another session must release its display first (a guess).
+/// How long a switch to our terminal may take (a guess). Another session may have to release its display first.
 const SWITCH: Duration = Duration::from_secs(5);
 
 /// A console that is taken.

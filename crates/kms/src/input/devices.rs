@@ -1,6 +1,6 @@
 //! Event devices in `/dev/input` that this user may read, with hot plug: keyboards and pointing devices.
 //!
-//! Game pads have their own reader. Devices are not grabbed, because the kernel sends their keys to no other program while
+//! Game pads have their own reader. Devices are not grabbed, because the kernel sends their keys to no terminal while
 //! the console is taken.
 
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ impl Devices {
             .collect()
     }
 
-    /// Lights Caps Lock and Num Lock.
+    /// Sets the lights of Caps Lock and Num Lock.
     pub(super) fn set_locks(&self, (caps, num): (bool, bool)) {
         for device in self.open.values().filter(|device| device.leds) {
             for (code, on) in [(LED_CAPS_LOCK, caps), (LED_NUM_LOCK, num)] {

@@ -132,7 +132,7 @@ pub(super) fn without_layout() -> XkbKeyboard {
         types: vec![KeyType::default()],
         ..Keymap::default()
     };
-    // KEY_LEFTCTRL and so on; their symbols from XK_Shift_L on.
+    // For each key: its evdev code (KEY_LEFTCTRL and so on), its modifier, and its symbol (XK_Control_L and so on).
     let modifiers = [
         (29, CONTROL, 0xffe3),
         (97, CONTROL, 0xffe4),

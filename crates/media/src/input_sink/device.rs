@@ -49,7 +49,8 @@ impl Descriptor {
         Ok(Descriptor { fd, is_socket })
     }
 
-    /// Writes all bytes or none. Returns whether they were written.
+    /// Writes `bytes` with one system call, and returns `true`, or `false` if the descriptor cannot take them now. A
+    /// partial write is an error.
     fn write(&self, bytes: &[u8]) -> Result<bool, Errno> {
         loop {
             let wrote = if self.is_socket {

@@ -43,8 +43,8 @@ use limits::Limits;
 /// The interval of checks of children and limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The time that the host has to disconnect its clients and to end the application, before both are killed. It is the
-/// sum of the host's own timeouts for the application and a display (guess).
+/// How long the host may take to disconnect its clients and to end the application. After that, host and application
+/// are killed (guess: the sum of the host's own timeouts for the application and a display).
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The exit code if this program has ended the session. Otherwise, the exit code is that of the application.
@@ -84,12 +84,12 @@ impl DisplayKind {
 
 /// Run one session of a portal: display, application, host and page
 ///
-/// Prints one line of JSON when the session can be played ("web", "fingerprint", "native", "key"), and one when it has
-/// ended ("code", "why"); everything else goes to standard error. Native clients authenticate with a ticket of the
-/// portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at the address in "web". This
-/// address serves only the portal: GET /session/signalling, GET /session, POST /session/renew, POST /session/stop. The
-/// session ends with its application, when the portal stops it, or when it has no client and the portal does not renew
-/// it.
+/// Prints one line of JSON when the session can be played ("session", "web", "fingerprint", "native", "key"), and one
+/// when it has ended ("session", "code", "why"); everything else goes to standard error. Native clients authenticate
+/// with a ticket of the portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at the
+/// address in "web". This address serves only the portal: GET /session/signalling, GET /session, POST /session/renew,
+/// POST /session/stop. The session ends with its application, when the portal stops it, or when it has no client and
+/// the portal does not renew it.
 #[derive(clap::Args, Debug)]
 #[command(
     args_override_self = true,

@@ -18,10 +18,10 @@ use crate::report;
 use crate::virtual_audio::VirtualAudio;
 use crate::{confine, descendants, sys};
 
-/// The time that an application has to end before it is killed (guess: an application may save the user's work).
+/// How long an application may take to end before it is killed (guess: it may save the user's work).
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The time that a killed application has to end (guess: for a busy machine). The kernel needs milliseconds.
+/// How long a killed application may take to end (guess: for a busy machine). The kernel needs milliseconds.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval of checks for processes that the application has left running. It matches the pace of window changes
@@ -93,8 +93,8 @@ impl RunningApplication {
         self.application.ended()
     }
 
-    /// Whether the application has ended. After a launcher has ended normally, as with `openuvr run`, its remaining
-    /// processes count as the application until their first window appears, and then as long as a window is visible.
+    /// Whether the application has ended. After a launcher has ended normally, its remaining processes count as the
+    /// application until no window has been visible for [`LAUNCH_TIMEOUT`].
     pub fn is_over(&mut self, now: Instant) -> bool {
         if self.over || now < self.check_at {
             return self.over;

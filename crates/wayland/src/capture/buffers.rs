@@ -43,8 +43,8 @@ const NOTHING: Block = Block {
 };
 
 impl Buffers {
-    /// Creates buffers of this form and returns `true`, unless the existing buffers already have it. After that, there
-    /// is no picture.
+    /// Unless the buffers already have this form, replaces them with new ones, which contain no picture, and returns
+    /// `true`.
     ///
     /// # Errors
     /// Returns an error if the pixel format is not supported, the size is invalid, or there is no memory.

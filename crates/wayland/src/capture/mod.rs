@@ -45,11 +45,12 @@ pub struct Target {
     pub pointer: bool,
 }
 
-/// Number of consecutive failed copies after which the output counts as hidden. A mode change makes one copy fail.
+/// Maximum number of consecutive failed copies; with one more, the output counts as hidden. A mode change makes one
+/// copy fail.
 const FAILURES: u32 = 3;
 
-/// How long to wait for the next copy after each further failed copy (guess: for a screen that is switched on, a tenth
-/// of a second is soon enough).
+/// How long to wait before the next copy after a failed copy of a hidden output (guess: for a screen that is switched
+/// on, a tenth of a second is soon enough).
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A [`Capture`] of an output or a window. It owns its connection.
@@ -60,7 +61,7 @@ pub struct WaylandCapture {
     pace: Pace,
     waker: Waker,
     watched: bool,
-    /// The size of the last picture. Once the size of the next picture is announced, it is that size.
+    /// The size of the next picture if it has been announced, otherwise that of the last picture.
     size: Size,
     /// The area in which the next picture differs from the newest one; `None` if unknown.
     pending: Option<Block>,
@@ -291,8 +292,8 @@ impl Capture for WaylandCapture {
         self.pace.limit(fps);
     }
 
-    /// Sets whether there are viewers. Initially, there are. The first new viewer gets the current contents: an older
-    /// picture is discarded.
+    /// Sets whether there are viewers; initially, `true`. When viewers return, older pictures are discarded, so that
+    /// the viewers get the current contents.
     fn set_watched(&mut self, watched: bool) {
         if !watched {
             self.abandon();

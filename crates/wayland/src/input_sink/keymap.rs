@@ -1,7 +1,7 @@
 //! The key map of the virtual keyboard: the session's key map, extended by keys for additional characters.
 //!
-//! Clients read the map when it changes, and some clients only when a key arrives. Therefore, a binding is kept as long
-//! as possible: key codes are used in rotation.
+//! Most clients read a changed map at once, but some only when the next key arrives. Therefore, a binding is kept as
+//! long as possible: key codes are used in rotation.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;

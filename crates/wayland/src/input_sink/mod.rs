@@ -164,7 +164,7 @@ impl WaylandInput {
             mods,
             group: 0,
             held: &held,
-            // Right Alt counts as AltGr, which the user holds to type a character, whatever that key is in this map.
+            // In every map, Right Alt counts as AltGr: the user holds it to type a character, not for a shortcut.
             command: mods & COMMAND != 0 && !self.held.contains_key(&RIGHT_ALT),
         };
         let plan = typing.plan(ch, physical);

@@ -152,7 +152,8 @@ const VIDEO: u32 = 0x5649_4445;
 const REPAIRS: u32 = 0x5254_5854;
 const AUDIO: u32 = 0x4155_4449;
 
-/// The periodic streams of table 3: direction, bytes on Ethernet, and period.
+/// The periodic streams of table 3: direction, bytes on Ethernet, period, and the content of the packet with a given
+/// number.
 type Periodic = (Direction, usize, Nanos, fn(u64) -> PacketContent);
 const PERIODIC: [Periodic; 7] = [
     (Direction::Down, 83, 20 * MILLISECOND, audio),

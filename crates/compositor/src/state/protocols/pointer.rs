@@ -33,8 +33,7 @@ impl PointerConstraintsHandler for State {
 }
 
 impl State {
-    /// Activates the constraint of the surface under the pointer, if the surface has a constraint and the keyboard
-    /// focus.
+    /// Activates the constraint of the surface under the pointer, if the surface has one.
     pub(crate) fn apply_constraint(&mut self) {
         let focus = self.pointer.current_focus();
         if let Some(surface) = &focus {

@@ -1,5 +1,5 @@
 //! libwayland-client, opened at run time. EGL draws on the objects of this library. The Rust implementation of the
-//! protocol (`crates/media`) has no such objects.
+//! protocol, which `crates/wayland` uses, has no such objects.
 //!
 //! Requests and events have the names that the protocol uses. Arguments are checked against the tables that wayland-scanner
 //! generates for libwayland, so that a wrong request is an error and not undefined behaviour.

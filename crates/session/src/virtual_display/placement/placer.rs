@@ -229,7 +229,7 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Handles a window that no longer exists. The previously active window becomes active again.
+    /// Handles a window that no longer exists. If it was active, the previously active window becomes active again.
     fn forget(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
