@@ -161,7 +161,7 @@ int main(int argc, char **argv)
     /* The block of pixels is read from the frame buffer below, after drawing. */
 
     /* initialize the OpenUVR context. The paper's encoder and network need an NVIDIA GPU and the
-     * permission to send Ethernet frames; this falls back to others without them. */
+     * permission to send Ethernet frames. Without them, this program uses x264 and any network. */
     uint32_t encoder = OPENUVR_ENCODER_H264_CUDA, network = OPENUVR_NETWORK_RAW;
     if (port != NULL || openuvr_check_support(encoder, network, text, sizeof text) < 0) {
         if (port == NULL)

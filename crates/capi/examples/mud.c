@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     }
 
     /* Fig. 9: initialize the OpenUVR context. The paper's decoder and network need an NVIDIA GPU and
-     * the permission to send Ethernet frames; this falls back to others without them. */
+     * the permission to send Ethernet frames. Without them, this program decodes on the CPU, over any network. */
     uint32_t decoder = OPENUVR_ENCODER_H264_CUDA, network = OPENUVR_NETWORK_RAW;
     if (openuvr_check_mud_support(decoder, network, text, sizeof text) < 0) {
         fprintf(stderr, "CUDA with raw Ethernet is not available: %s\n", text);

@@ -34,8 +34,8 @@
  *   outside its contexts. (Exceptions: a bug in the library, for which a call returns
  *   OPENUVR_ERROR_PANIC, writes a line to standard error. With OPENUVR_LOG=3 in the environment, log lines
  *   up to this level are written there, too, for programs that do not show the log.)
- * - After fork(), the stream belongs to the parent: in the child every function returns
- *   OPENUVR_ERROR_FORKED, and closing a context does nothing.
+ * - After fork(), the stream belongs to the parent: in the child every function with a context of the
+ *   parent returns OPENUVR_ERROR_FORKED, and closing such a context only sets the variable to NULL.
  */
 #define OPENUVR_VERSION_MAJOR 0
 #define OPENUVR_VERSION_MINOR 1
@@ -90,7 +90,7 @@ enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_RAW_RING = 4,
     // 802.11 frames injected into a monitor interface: not implemented.
     OPENUVR_NETWORK_INJECT = 5,
-    // A plain byte stream for other players: not implemented.
+    // A plain byte stream for third-party video players: not implemented.
     OPENUVR_NETWORK_UDP_COMPAT = 6,
     // UDP with segmentation offload (GSO).
     OPENUVR_NETWORK_UDP_GSO = 7,
@@ -258,9 +258,9 @@ enum OPENUVR_MUD_STATE {
 enum OPENUVR_EVENT_KIND {
     // A MUD named `name` has joined as `session`, with `role`.
     OPENUVR_EVENT_JOINED = 1,
-    // Its role has changed to `role`.
+    // The MUD's role has changed to `role`.
     OPENUVR_EVENT_ROLE = 2,
-    // It has left; `left` is the reason.
+    // The MUD has left; `left` is the reason.
     OPENUVR_EVENT_LEFT = 3,
 };
 
@@ -280,7 +280,7 @@ enum OPENUVR_LEFT {
     OPENUVR_LEFT_SILENT = 2,
     // The same device started a new session.
     OPENUVR_LEFT_REPLACED = 3,
-    // The host ended the session: access was revoked, or another MUD replaced it.
+    // The host ended the session, for example because access was revoked.
     OPENUVR_LEFT_ENDED = 4,
 };
 
@@ -314,14 +314,13 @@ enum OPENUVR_BUTTON {
     OPENUVR_BUTTON_THUMBREST_TOUCH = 256,
 };
 
-// A host, created by `openuvr_alloc_context` or `openuvr_open` and closed by `openuvr_close`. A process
-// may have several; they share no state. Its functions may be called from any thread, except those that
-// read a pixel buffer and `openuvr_close`.
+// A host, created by `openuvr_alloc_context` or `openuvr_open` and closed by `openuvr_close`. A process may have
+// several; they share no state. Its functions may be called from any thread, unless their descriptions restrict this.
 struct openuvr_context;
 
-// A MUD, created by `openuvr_alloc_mud_context` or `openuvr_open_mud` and closed by `openuvr_close_mud`. A
-// process may have several; they share no state. Its functions may be called from any thread, except
-// `openuvr_next_frame` and `openuvr_close_mud`.
+// A MUD, created by `openuvr_alloc_mud_context` or `openuvr_open_mud` and closed by `openuvr_close_mud`. A process may
+// have several; they share no state. Its functions may be called from any thread, unless their descriptions restrict
+// this.
 struct openuvr_mud_context;
 
 // A key of a keyboard, or a button of a mouse. Set `size` to `sizeof(struct openuvr_key)`. Missing codes and
@@ -672,14 +671,14 @@ struct openuvr_event {
     uint32_t role;
     // An `OPENUVR_LEFT`.
     uint32_t left;
-    // The maximum picture width that it requests as a player; 0: any. A larger picture is scaled down before
-    // it is encoded; drawing at this size avoids that.
+    // The maximum picture width that the MUD requests as a player; 0: any. A larger picture is scaled down before it
+    // is encoded; drawing at this size avoids that.
     uint32_t max_width;
     // The maximum height.
     uint32_t max_height;
     // Unused.
     uint32_t unused;
-    // The maximum bitrate in bit/s that it requests as a player; 0: the host's limit.
+    // The maximum bitrate in bit/s that the MUD requests as a player; 0: the host's limit.
     uint64_t max_bitrate;
     // The MUD's name, truncated if necessary.
     char name[64];
@@ -847,11 +846,11 @@ int openuvr_set_viewport(struct openuvr_context *context,
                          uint32_t width,
                          uint32_t height);
 
-// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered
-// there as `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a
-// uinput device, a pipe or a socket. Events of unmapped devices go to the input target. The descriptor is
-// duplicated: the caller keeps it, but it becomes non-blocking. Events that do not fit are lost, except key
-// releases. A second descriptor for the same `id` replaces the first. From any thread.
+// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered there as
+// `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a uinput device, a
+// pipe or a socket. Events of unmapped devices go to the input target. The descriptor is duplicated: the caller keeps
+// it, but it becomes non-blocking. Events that do not fit are lost; the missed key changes are written before the next
+// event that fits. A second descriptor for the same `id` replaces the first. From any thread.
 int openuvr_map_input_device(struct openuvr_context *context,
                              int id,
                              int fd);
@@ -873,8 +872,8 @@ int openuvr_last_error(struct openuvr_context *context,
                        char *text,
                        size_t size);
 
-// Writes the PIN for pairing a new device; an empty string if pairing is closed. From any thread, after the
-// threads are started.
+// Writes the PIN of the pairing that was open at the start of the threads; an empty string if pairing was closed then.
+// From any thread, after the threads are started.
 int openuvr_pin(struct openuvr_context *context,
                 char *text,
                 size_t size);

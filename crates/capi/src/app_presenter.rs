@@ -127,7 +127,7 @@ impl Presenter for AppPresenter {
         Ok(())
     }
 
-    /// Does nothing: the application draws the pointer.
+    /// Stores the pointer, which the application draws.
     fn cursor(&mut self, cursor: &Cursor) -> Result<(), PresentError> {
         let mut pointer = lock(&self.pictures.pointer);
         (pointer.cursor, pointer.changed) = (Some(cursor.clone()), true);

@@ -51,7 +51,7 @@ pub enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_RAW_RING = 4,
     /// 802.11 frames injected into a monitor interface: not implemented.
     OPENUVR_NETWORK_INJECT = 5,
-    /// A plain byte stream for other players: not implemented.
+    /// A plain byte stream for third-party video players: not implemented.
     OPENUVR_NETWORK_UDP_COMPAT = 6,
     /// UDP with segmentation offload (GSO).
     OPENUVR_NETWORK_UDP_GSO = 7,
@@ -215,7 +215,7 @@ const NETWORKS: &[NetworkWord] = &[
     (
         OPENUVR_NETWORK_UDP_COMPAT,
         Err((
-            "a plain byte stream for other players",
+            "a plain byte stream for third-party video players",
             "OPENUVR_NETWORK_UDP with a MUD of this library",
         )),
     ),

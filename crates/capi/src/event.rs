@@ -18,9 +18,9 @@ use crate::ffi::{Sized32, give_text};
 pub enum OPENUVR_EVENT_KIND {
     /// A MUD named `name` has joined as `session`, with `role`.
     OPENUVR_EVENT_JOINED = 1,
-    /// Its role has changed to `role`.
+    /// The MUD's role has changed to `role`.
     OPENUVR_EVENT_ROLE = 2,
-    /// It has left; `left` is the reason.
+    /// The MUD has left; `left` is the reason.
     OPENUVR_EVENT_LEFT = 3,
 }
 
@@ -44,7 +44,7 @@ pub enum OPENUVR_LEFT {
     OPENUVR_LEFT_SILENT = 2,
     /// The same device started a new session.
     OPENUVR_LEFT_REPLACED = 3,
-    /// The host ended the session: access was revoked, or another MUD replaced it.
+    /// The host ended the session, for example because access was revoked.
     OPENUVR_LEFT_ENDED = 4,
 }
 
@@ -64,14 +64,14 @@ pub struct openuvr_event {
     pub role: u32,
     /// An `OPENUVR_LEFT`.
     pub left: u32,
-    /// The maximum picture width that it requests as a player; 0: any. A larger picture is scaled down before
-    /// it is encoded; drawing at this size avoids that.
+    /// The maximum picture width that the MUD requests as a player; 0: any. A larger picture is scaled down before it
+    /// is encoded; drawing at this size avoids that.
     pub max_width: u32,
     /// The maximum height.
     pub max_height: u32,
     /// Unused.
     pub unused: u32,
-    /// The maximum bitrate in bit/s that it requests as a player; 0: the host's limit.
+    /// The maximum bitrate in bit/s that the MUD requests as a player; 0: the host's limit.
     pub max_bitrate: u64,
     /// The MUD's name, truncated if necessary.
     pub name: [c_char; 64],

@@ -81,8 +81,8 @@ impl Reader {
         let mut load = |name: &CStr| unsafe { loader(name.as_ptr()) };
         let frames = guest.frames().clone();
         let submit: Submit = std::sync::Arc::new(move |frame, drawn| frames.submit(frame, drawn));
-        // SAFETY: the functions are the driver's. `read` and `poll` check that the context is current; `end` handles the
-        // end.
+        // SAFETY: the functions are the driver's. `read` and `poll` check that the context is current; `end` releases
+        // the objects before the context is destroyed.
         let read_back = unsafe { ReadBack::new(&mut load, sharing, submit) };
         Ok(Reader {
             context,

@@ -40,9 +40,8 @@ use crate::sound_choice;
 use crate::statistics::openuvr_statistics;
 use crate::worker::Worker;
 
-/// A host, created by `openuvr_alloc_context` or `openuvr_open` and closed by `openuvr_close`. A process
-/// may have several; they share no state. Its functions may be called from any thread, except those that
-/// read a pixel buffer and `openuvr_close`.
+/// A host, created by `openuvr_alloc_context` or `openuvr_open` and closed by `openuvr_close`. A process may have
+/// several; they share no state. Its functions may be called from any thread, unless their descriptions restrict this.
 pub struct openuvr_context {
     _private: (),
 }
@@ -59,7 +58,7 @@ pub(crate) struct Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // The host's threads have ended. They could read a picture in the reader.
+        // The host's threads, which read pictures in the reader's memory, have ended.
         if let Some(pixels) = lock(&self.pixels).take() {
             pixels.end();
         }
@@ -435,11 +434,11 @@ pub unsafe extern "C" fn openuvr_set_viewport(
     }
 }
 
-/// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered
-/// there as `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a
-/// uinput device, a pipe or a socket. Events of unmapped devices go to the input target. The descriptor is
-/// duplicated: the caller keeps it, but it becomes non-blocking. Events that do not fit are lost, except key
-/// releases. A second descriptor for the same `id` replaces the first. From any thread.
+/// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered there as
+/// `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a uinput device, a
+/// pipe or a socket. Events of unmapped devices go to the input target. The descriptor is duplicated: the caller keeps
+/// it, but it becomes non-blocking. Events that do not fit are lost; the missed key changes are written before the next
+/// event that fits. A second descriptor for the same `id` replaces the first. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -541,8 +540,8 @@ pub unsafe extern "C" fn openuvr_last_error(
     }
 }
 
-/// Writes the PIN for pairing a new device; an empty string if pairing is closed. From any thread, after the
-/// threads are started.
+/// Writes the PIN of the pairing that was open at the start of the threads; an empty string if pairing was closed then.
+/// From any thread, after the threads are started.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `text` is NULL or writable for `size` bytes.

@@ -35,9 +35,9 @@ use crate::statistics::openuvr_mud_statistics;
 use crate::surface;
 use crate::worker::Worker;
 
-/// A MUD, created by `openuvr_alloc_mud_context` or `openuvr_open_mud` and closed by `openuvr_close_mud`. A
-/// process may have several; they share no state. Its functions may be called from any thread, except
-/// `openuvr_next_frame` and `openuvr_close_mud`.
+/// A MUD, created by `openuvr_alloc_mud_context` or `openuvr_open_mud` and closed by `openuvr_close_mud`. A process may
+/// have several; they share no state. Its functions may be called from any thread, unless their descriptions restrict
+/// this.
 pub struct openuvr_mud_context {
     _private: (),
 }

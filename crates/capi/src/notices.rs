@@ -178,7 +178,7 @@ fn update(
                 Fate::Displayed(Fidelity::Complete) => statistics.complete += 1,
                 Fate::Displayed(_) => statistics.damaged += 1,
                 Fate::Dropped { .. } => statistics.dropped += 1,
-                // This outcome does not occur at a MUD, because it displays its frames.
+                // This outcome does not occur at a MUD, because a MUD displays its frames.
                 Fate::SentUnacknowledged => {}
             }
             return None;

@@ -27,6 +27,6 @@
  *   outside its contexts. (Exceptions: a bug in the library, for which a call returns
  *   OPENUVR_ERROR_PANIC, writes a line to standard error. With OPENUVR_LOG=3 in the environment, log lines
  *   up to this level are written there, too, for programs that do not show the log.)
- * - After fork(), the stream belongs to the parent: in the child every function returns
- *   OPENUVR_ERROR_FORKED, and closing a context does nothing.
+ * - After fork(), the stream belongs to the parent: in the child every function with a context of the
+ *   parent returns OPENUVR_ERROR_FORKED, and closing such a context only sets the variable to NULL.
  */

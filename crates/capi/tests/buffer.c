@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         wait_until_shown(joins, WIDTH, HEIGHT, is, NULL, NULL);
         openuvr_close_mud(&joins);
     }
-    /* In another context it is a different buffer. */
+    /* In another context, the same name is a different buffer. */
     other = new_context();
     for (int tries = 0, got = 0; got != OPENUVR_ERROR_THREAD; tries++) {
         check(tries < 1000, "another context is not detected");

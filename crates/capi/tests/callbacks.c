@@ -75,7 +75,7 @@ static void on_input(void *user, const struct openuvr_input *input)
 
     (void)user, (void)input;
     check_signal_mask();
-    /* It would wait for itself, so it does nothing, and the variable is unchanged. */
+    /* The call would wait for this callback, so it does nothing, and the variable is unchanged. */
     openuvr_close(&copy);
     if (copy != of_callback)
         increment(&closed_in_callback);

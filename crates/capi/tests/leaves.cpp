@@ -39,8 +39,8 @@ int main(int argc, char **argv)
     picture.width = picture.height = 64;
     picture.data = pixels;
     picture.release = leave_callback;
-    // While no MUD watches, one picture per second is accepted, and the library's thread releases the previous
-    // one; this thread releases the others.
+    // While no MUD watches, one picture per second is accepted, and the library's thread releases the previous one;
+    // this thread releases the pictures that are not accepted.
     for (int i = 0; i < 2000; i++) {
         if (openuvr_send_picture(host, &picture, 0) < 0)
             return 3;

@@ -1,6 +1,6 @@
 /*
  * Incorrect calls: each must return its error and leave the context unchanged. Exits with 0 if all do, and
- * prints the others to standard error.
+ * prints the calls that do not to standard error.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

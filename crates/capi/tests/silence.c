@@ -1,7 +1,7 @@
 /*
  * An application that submits its pictures incorrectly, or when none is needed: each call returns the reason,
- * and the log has it once, and again when it recurs. Then the same with its window and with another size. Exits
- * with 0 if all reasons are returned. The argument is a folder for keys.
+ * and the log has it once, and again when it recurs. Then the application submits the content of its window,
+ * in another size. Exits with 0 if all reasons are returned. The argument is a folder for keys.
  */
 #include "gl.h"
 

@@ -293,7 +293,7 @@ mod tests {
         let wrong = Notice::Pairing("a wrong PIN came from 192.0.2.1:5".to_owned());
         announcer.on_report(&wrong.into(), at(4));
         assert!(announcer.is_pairing(at(4)));
-        let over = Notice::Pairing("pairing is closed: too many wrong PINs came".to_owned());
+        let over = Notice::Pairing("pairing is closed: too many wrong PINs".to_owned());
         announcer.on_report(&over.into(), at(4));
         assert!(!announcer.is_pairing(at(4)));
     }

@@ -57,9 +57,9 @@ impl NextFunction {
         }
     }
 
-    /// The function's address, or null if this process has none. It may be the address in another interposing library. If
-    /// that library has resolved the function through this one, calls would recurse. Therefore, within a hooked call, this
-    /// is the address in the system's library.
+    /// The function's address, or null if this process has none. It may be the address in another interposing library.
+    /// If that library has resolved the function through the hook, calls would recurse. Within a hooked call, the
+    /// result is therefore the address in the system's library.
     pub(crate) fn address(&self) -> *mut c_void {
         if IN_HOOK.get() {
             return cached(&self.direct, || find_in_libraries(self.name));

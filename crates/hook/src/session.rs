@@ -60,7 +60,7 @@ pub(crate) struct Session {
 }
 
 struct Shared {
-    /// Set once the host runs.
+    /// Set when the host runs.
     frames: OnceLock<Arc<Submitter>>,
     launcher: OnceLock<Launcher>,
     /// The streamed window, and the number of the change that selected it.
@@ -99,8 +99,8 @@ pub(crate) fn start(
         stop: AtomicBool::new(false),
         waker: Waker::new().ok()?,
     });
-    // Panics must not print to the game's console. They are noticeable because the stream ends. This sets the hook of
-    // this library's copy of the standard library. A game written in Rust has its own copy.
+    // Panics must not print to the game's console. They are noticeable because the stream ends. This sets the panic
+    // hook of this library's copy of the standard library. A game written in Rust has its own copy.
     std::panic::set_hook(Box::new(|_| {}));
     let (alive, ended) = sync_channel(0);
     let thread_shared = shared.clone();
@@ -211,7 +211,7 @@ impl Shared {
         }
     }
 
-    /// Starts the host. Without input if injection is unavailable.
+    /// Starts the host, without input if injection is unavailable.
     fn host(
         self: &Arc<Shared>,
         settings: &LaunchSettings,

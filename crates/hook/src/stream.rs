@@ -66,7 +66,7 @@ impl Stream {
         target.frames.wants(now).then_some(target)
     }
 
-    /// Called instead of `request_read` if a frame can't be read back, because the previous frame is then outdated.
+    /// Called instead of `request_read` if a frame can't be read back. The previous frame is then outdated.
     pub(crate) fn skip(
         &'static self,
         key: Key,

@@ -46,7 +46,8 @@ pub enum FrameError {
 /// Clears `buffer` and writes prefix and message. The payload follows them on the socket.
 ///
 /// # Errors
-/// [`FrameError::TooLong`] if the message or payload is too long. The buffer's content is then arbitrary.
+/// [`FrameError::TooLong`] if the message or payload is too long, or [`FrameError::Invalid`] if the message cannot be
+/// encoded. The buffer's content is then arbitrary.
 pub fn encode<M: Message>(
     buffer: &mut Vec<u8>,
     message: &M,
@@ -67,7 +68,7 @@ pub fn encode<M: Message>(
 /// A frame without a payload.
 ///
 /// # Errors
-/// [`FrameError::TooLong`] if the message is too long.
+/// [`FrameError::TooLong`] if the message is too long, or [`FrameError::Invalid`] if it cannot be encoded.
 pub fn to_bytes<M: Message>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut bytes = Vec::new();
     encode(&mut bytes, message, 0)?;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::admission::Admission;
 use crate::frame::Message;
 
-/// A message of a gateway. The first four start a connection.
+/// A message of a gateway. The first message of a connection is one of the first four variants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum GatewayMessage {
     /// Requests a subscription.
@@ -50,7 +50,7 @@ pub enum GatewayMessage {
 }
 
 impl Message for GatewayMessage {
-    /// A fragment of a copied text has 8 KiB. Tickets, names and programs are shorter.
+    /// A fragment of a copied text has 8 KiB. Tickets and names of devices and software are shorter.
     const MAX_LEN: usize = 16 << 10;
 }
 

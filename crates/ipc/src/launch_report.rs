@@ -9,7 +9,7 @@ use crate::notice::Notice;
 /// A message of the host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum LaunchReport {
-    /// It is streaming.
+    /// The host is streaming.
     Streaming {
         /// The picture size.
         size: Size,
@@ -31,7 +31,7 @@ pub enum LaunchReport {
 }
 
 impl Message for LaunchReport {
-    /// A record has about 40 numbers. Names and reasons are shorter.
+    /// This is enough for a frame record, which has about 40 numbers. Names and reasons are shorter.
     const MAX_LEN: usize = 8 << 10;
 }
 

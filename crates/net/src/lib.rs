@@ -38,7 +38,9 @@ pub trait Link: Send + Sync {
     /// Sends the contiguous datagrams in `batch`, which have `segment` bytes each; the last may be shorter. Never blocks.
     ///
     /// # Errors
-    /// [`LinkError::Full`] if the send buffer took only a part of the batch. The rest is lost.
+    /// [`LinkError::Full`] if the send buffer took only a part of the batch; the rest is lost.
+    /// [`LinkError::Unreachable`] if no transport reaches the path, or [`LinkError::Io`] if the kernel refused the
+    /// batch.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
 
     /// Waits for datagrams for `timeout` at most (`None`: indefinitely), and fills `batch` with them. An empty batch means a
@@ -81,7 +83,8 @@ pub struct LinkKind {
     pub about: &'static str,
 }
 
-/// The transports, in the order in which a session prefers and tries them.
+/// The transports, in order of preference. Without a forced transport, a session tries only UDP with GSO, raw Ethernet
+/// and plain UDP.
 pub const LINKS: &[LinkKind] = &[
     LinkKind {
         transport: TransportKind::UdpGso,

@@ -1,11 +1,11 @@
 //! Raw Ethernet through rings that the kernel and this process share (the paper's mapped link-layer buffers, section IV-B2).
 //! The frames on the wire are the same as in [`crate::raw`].
 //!
-//! To send a datagram, this file writes it into the ring once, and the network card reads it there: the kernel does not
-//! copy (a veth device copies once). On receipt, the kernel copies the datagram into the ring, and this file copies it
-//! into the batch. This is one more copy than with recvmmsg(2). Reading in place would avoid it, but a batch owns its
-//! bytes, because all transports share it and decoding outlives the call. A slot must also be returned at once: the
-//! kernel fills slots in order and reports the socket readable until the last slot is returned.
+//! To send a datagram, this module writes it into the ring once, and the network card reads it there: the kernel does
+//! not copy (a veth device copies once). On receipt, the kernel copies the datagram into the ring, and this module
+//! copies it into the batch. This is one more copy than with recvmmsg(2). Reading in place would avoid it, but a batch
+//! owns its bytes, because all transports share it and decoding outlives the call. A slot must also be returned at
+//! once: the kernel fills slots in order and reports the socket readable until the last slot is returned.
 //!
 //! Measured on a veth pair, a 140 kB frame took 0.22 ms with rings and reading in place, and 0.18 ms without rings: the
 //! saved copies are cheap, and a ring wakes its reader once per frame. At 10 Mb/s, the latency of a stream from

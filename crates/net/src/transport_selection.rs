@@ -50,7 +50,7 @@ impl TransportSelector {
     /// if the address is a loopback address or belongs to no interface.
     ///
     /// # Errors
-    /// [`LinkError`] if the port is in use, the address is not local, or the only transport is unavailable.
+    /// [`LinkError`] if the port is in use, the address is not local, or the transport `only` is unavailable.
     pub fn host(
         bind: SocketAddr,
         only: Option<TransportKind>,
@@ -71,7 +71,7 @@ impl TransportSelector {
     /// The link of a client, on an ephemeral port: UDP, or only raw Ethernet.
     ///
     /// # Errors
-    /// [`LinkError`] if the only transport is unavailable.
+    /// [`LinkError`] if no port can be bound, or the transport `only` is unavailable.
     pub fn client(only: Option<TransportKind>) -> Result<TransportSelector, LinkError> {
         // Falls back to IPv4 where IPv6 is disabled.
         let dual = (Ipv6Addr::UNSPECIFIED, 0).into();
@@ -125,7 +125,7 @@ impl TransportSelector {
         })
     }
 
-    /// Adds raw Ethernet. Idempotent. Later [`Link::recv`] calls of the same thread also receive from it.
+    /// Adds raw Ethernet. Idempotent. Calls of [`Link::recv`] that start later also receive from it.
     ///
     /// # Errors
     /// [`LinkError`] with a remedy if raw Ethernet is unavailable.

@@ -22,7 +22,7 @@ pub struct Count {
     pub complete: u64,
     /// Displayed with concealed errors.
     pub concealed: u64,
-    /// Displayed with a reference to a concealed frame.
+    /// Displayed, but predicted from a concealed or tainted frame.
     pub tainted: u64,
     /// Sent to a subscriber without reports.
     pub unacknowledged: u64,

@@ -71,7 +71,7 @@ const AT_CLIENT: &[Stage] = &[
 /// Writes the events.
 pub(super) struct Trace {
     out: Box<dyn Write + Send>,
-    /// The events to write. Events are only written whole, so the file is always valid up to its end.
+    /// The events to write. Only whole events are written, so the file is always valid up to its end.
     waiting: Vec<u8>,
     flushed: Option<Instant>,
     /// The time at which each lane is free again, by track.
@@ -468,7 +468,7 @@ impl Trace {
         }
         let delay = ms(report.target);
         self.counter(&format!("sound buffer of {process}"), now, "ms", delay)?;
-        // Both values are sums since the start of the session.
+        // These three values cover the time since the start of the session.
         let concealed = json!(report.concealed as f64 / 48.0);
         let name = format!("concealed sound of {process}");
         self.counter(&name, now, "ms", concealed)?;

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Pause after a failure (a guess: too short for a user to notice, and long enough to cost nothing).
+/// Pause after a failure (a guess: users do not notice it, and retries at this interval cost almost nothing).
 pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// If there has been no failure for this long, the next failure is logged again (a guess).
@@ -74,7 +74,8 @@ impl AcceptBackoff {
     }
 }
 
-/// Whether the error concerns only the connection to accept, which then no longer exists (accept(2)).
+/// Whether the loop may retry at once: the pending connection no longer exists (accept(2)), or a signal interrupted the
+/// call.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,8 +1,8 @@
 //! The client's threads: receive → reassemble → decode → present, and input in parallel.
 //!
 //! ```text
-//! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also runs the
-//!                └─► session (control plane)             control plane of received datagrams
+//! media   receive ─► reassemble ─► decode ─► present     one thread, blocking; it also passes
+//!                └─► session (control plane)             control datagrams to the session
 //! audio   jitter buffer ─► decode ─► play                 payloads from the media thread
 //! input   window ─► session ─► send
 //! pads    game pads ─► session; rumble ─► game pads
@@ -76,7 +76,7 @@ pub use self::stereo::{DrawBackend, EyeView, Reproject, ReprojectionCost, Stereo
 pub use crate::sound_player::{AudioSink, OpenPlayback, Volume};
 pub use target::{BadTarget, Target};
 
-/// Maximum number of notices that wait for the application: a few seconds of frame reports.
+/// Maximum number of notices that wait for the application: about a minute of frame reports at 60 frames/s.
 const NOTICES: usize = 4096;
 
 /// The title of a client's window: the host's name and, for an observer, the reason why it observes.
@@ -88,7 +88,8 @@ pub fn title(host: &str, reason: Option<ObserverReason>) -> String {
     }
 }
 
-/// Opens the surface for pictures of this size, with this title. Called once, for the first picture.
+/// Opens the surface for pictures of this size, with this title and for a client with this role. Called once, for the
+/// first picture.
 pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, PresentError> + Send>;
 
 /// Everything a client needs.
@@ -431,8 +432,8 @@ pub struct ClientRuntime {
 }
 
 impl ClientRuntime {
-    /// Starts the media thread, which connects to the host. The media thread starts the input thread once there is a
-    /// surface.
+    /// Starts the media thread, which connects to the host. When the media thread has opened the surface, it starts the
+    /// input threads.
     ///
     /// # Errors
     /// Returns a one-line error if a thread cannot be started.
@@ -531,15 +532,15 @@ impl ClientRuntime {
         self.shared.input(event, None);
     }
 
-    /// Sends a head pose at once, but at most 2000 poses a second. `sampled` is on the monotonic clock: the sensor's
-    /// time, or the time for which the pose was predicted. Callable from any thread. Returns the pose's number; `None`
-    /// without a session.
+    /// Sends a head pose to the host at once, but at most 2000 poses a second, and uses it for reprojection. `sampled`
+    /// is on the monotonic clock: the sensor's time, or the time for which the pose was predicted. Callable from any
+    /// thread. Returns the pose's number; `None` without a session.
     pub fn set_pose(&self, pose: &Pose, sampled: Instant) -> Option<PoseId> {
         self.shared.pose(pose, sampled)
     }
 
-    /// Sends the controller states sampled at `sampled` (monotonic clock). As with poses, newer states replace older
-    /// states. Callable from any thread. Returns the number of the states; `None` without a session.
+    /// Sends the controller states sampled at `sampled` (monotonic clock). As with poses, only the newest states count.
+    /// Callable from any thread. Returns the number of the states; `None` without a session.
     pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
         self.shared.controllers(sampled, states)
     }

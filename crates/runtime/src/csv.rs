@@ -16,7 +16,7 @@ use openuvr_proto::trace::{Fidelity, FrameRecord, Outcome, Stage};
 use openuvr_proto::wire::control::AudioReport;
 use openuvr_proto::wire::video::EchoKind;
 
-/// Maximum number of clients whose playback reports are kept: more clients than a host has in hours.
+/// Maximum number of clients whose playback reports are kept (guess: more clients than connect to a host within hours).
 const MAX_CLIENTS: usize = 1024;
 
 /// How long a row may be buffered before it is written to the disk.

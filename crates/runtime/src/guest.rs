@@ -184,8 +184,9 @@ struct Drawing {
     input: Option<ConsumedInput>,
     /// The newest input that the application has taken.
     newest: Option<ConsumedInput>,
-    /// The pose with which the picture is drawn, and below the newest pose that the application has taken.
+    /// The pose with which the picture is drawn.
     pose: Option<ReceivedPose>,
+    /// The newest pose that the application has taken.
     newest_pose: Option<ReceivedPose>,
 }
 
@@ -208,13 +209,13 @@ impl Guest {
         Guest::on_display(config, input, display.as_deref(), size, on_notice)
     }
 
-    /// Like [`Guest::start`], for an application whose windows are on the X display `display`, wherever `input` goes.
-    /// If `display` is empty, the display is that of the environment. Clients see the pointer of that display if
-    /// [`Config::cursor`] is set.
+    /// Like [`Guest::start`], for an application whose windows are on the X display `display`, which may differ from
+    /// the target of `input`. If `display` is empty, the display is that of the environment. Clients see the pointer of
+    /// that display if [`Config::cursor`] is set. If `display` is `None`, neither pointer nor clipboard is shared.
     ///
     /// # Errors
-    /// The same errors as those of [`Guest::start`]. If the pointer cannot be watched, the guest posts a notice and
-    /// continues without the pointer.
+    /// The same errors as those of [`Guest::start`]. If the pointer or the clipboard cannot be opened, the guest posts
+    /// a warning and continues without it.
     pub fn on_display(
         config: &Config,
         input: InputTarget,
@@ -415,7 +416,8 @@ impl Guest {
         self.frames.submit(frame, drawn)
     }
 
-    /// Waits until this picture or a newer one has been encoded and sent.
+    /// Waits at most for `timeout` until this picture or a newer one has been encoded and sent. Returns whether it has
+    /// been.
     #[must_use]
     pub fn wait(&self, ticket: Ticket, timeout: Duration) -> bool {
         !self.forked() && self.frames.wait(ticket, timeout)
@@ -455,7 +457,7 @@ impl Guest {
     /// Sends the events of the player's device with this number to `fd`; see [`HostRuntime::map_device`].
     ///
     /// # Errors
-    /// Returns a one-line error if `fd` cannot be written to or the host has ended.
+    /// Returns a one-line error if `fd` cannot be written to, the host's command queue is full, or the host has ended.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.map_device(device, fd)
@@ -464,7 +466,7 @@ impl Guest {
     /// Ends the mapping of [`Guest::map_device`]. The device's pressed keys are released first.
     ///
     /// # Errors
-    /// Returns a one-line error if the host has ended.
+    /// Returns a one-line error if the host's command queue is full or the host has ended.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         let host = self.host().ok_or("the host is in the parent process")?;
         host.unmap_device(device)

@@ -1,9 +1,9 @@
 //! The host's threads: capture → convert → encode → seal → send, and the control plane in parallel.
 //!
 //! ```text
-//! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame
-//! rendition └─ copy ─► convert ─► encode ─► (each slice) seal ─► send    one for each secondary rendition
-//! control  receive ─► handshake │ sessions ─► input sink                 at a time
+//! media    capture ─► convert ─► encode ─► (each slice) seal ─► send     one thread, one frame at a time
+//! rendition └─ copy ─► convert ─► encode ─► (each slice) seal ─► send    one thread for each secondary rendition
+//! control  receive ─► handshake │ sessions ─► input sink
 //! audio    capture ─► encode ─► seal ─► send, for each session with a granted stream
 //! cursor   pointer ─► sessions
 //! clipboard  text copied on the display ─► sessions; the player's text ─► display

@@ -22,8 +22,8 @@ pub const API_SOCKET: &str = "OPENUVR_API";
 /// The variable with the per-eye resolution for the OpenXR runtime: `WIDTHxHEIGHT`, in pixels.
 pub const EYE: &str = "OPENUVR_XR_EYE";
 
-/// The file of the OpenXR runtime's [`LaunchSettings`], in the configuration folder, for applications that no
-/// OpenUVR program starts.
+/// The file in the configuration folder with the OpenXR runtime's [`LaunchSettings`] for applications that were not
+/// started by an OpenUVR program.
 pub const XR_SETTINGS: &str = "xr-runtime.toml";
 
 /// The settings of a host in an application's process, received once before it starts.

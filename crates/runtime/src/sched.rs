@@ -2,12 +2,12 @@
 //! scheduling.
 //!
 //! On a busy machine, real-time scheduling reduces the tail of the latency by a factor of 10 to 100, far more than any
-//! choice of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). It
-//! requires a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without it, everything still runs, with
-//! one warning.
+//! choice of socket or queue: p99 of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured). Real-time
+//! scheduling requires a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without the privilege, all
+//! functions work, and one warning is printed.
 //!
-//! For 50 ms in each second, the kernel throttles real-time threads that never block (sched(7)). These threads block in a
-//! socket, a device or the encoder between two frames, and none of them spins.
+//! For 50 ms in each second, the kernel throttles real-time threads that never block (sched(7)). OpenUVR's threads
+//! block in a socket, a device or the encoder between two frames, and none of them spins.
 //!
 //! The module does not use SCHED_DEADLINE (no gain over FIFO, and refused for pinned threads). It never calls mlockall,
 //! because the process may be another application's. Only the stacks of its own threads are locked here; OpenUVR's programs
@@ -169,7 +169,7 @@ impl fmt::Display for SchedReport {
     }
 }
 
-/// Starts the threads of one session and records their granted scheduling. Clones share the report.
+/// Starts threads and records their granted scheduling. Clones share the report.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
     ordinary: bool,

@@ -68,7 +68,7 @@ impl DeviceStore {
     /// The devices in the folder `dir` (see [`crate::store::config_dir`]). The list is empty if there is no file yet.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`] if the file cannot be read.
+    /// [`StoreError`] if the file cannot be read, is invalid, or may be changed by others.
     pub fn open(dir: &Path) -> Result<DeviceStore, StoreError> {
         let mut store = DeviceStore {
             file: TrustFile::new(dir, "devices.toml"),
@@ -82,7 +82,7 @@ impl DeviceStore {
     /// handshake of a client with a validated address, and a few times a second.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`], once per version of the file, or [`StoreError::Io`]. The previous list stays valid.
+    /// [`StoreError`]. [`StoreError::Corrupt`] is returned once per version of the file. The previous list stays valid.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         if let Some(found) = self.file.read_if_changed::<Devices>()? {
             self.devices = found.device;
@@ -114,7 +114,7 @@ impl DeviceStore {
     /// and takes the new name. A forbidden device stays forbidden.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
+    /// [`StoreError`] if the file cannot be read or changed.
     pub fn pair(&mut self, key: PublicKey, name: &DeviceName, now: u64) -> Result<(), StoreError> {
         let name = match name.as_str() {
             "" => "unnamed",
@@ -143,7 +143,7 @@ impl DeviceStore {
     /// stays forgotten.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
+    /// [`StoreError`] if the file cannot be read or changed.
     pub fn seen(&mut self, key: &PublicKey, now: u64) -> Result<(), StoreError> {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
@@ -156,7 +156,7 @@ impl DeviceStore {
     /// Records that the device with this key now announces `name`. Its stored name is kept.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
+    /// [`StoreError`] if the file cannot be read or changed.
     pub fn calls_itself(&mut self, key: &PublicKey, name: &DeviceName) -> Result<(), StoreError> {
         self.change(|devices| {
             for device in devices.iter_mut().filter(|device| device.key == *key) {
@@ -170,8 +170,8 @@ impl DeviceStore {
     /// fingerprint.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchDevice`], [`StoreError::Ambiguous`], [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has
-    /// changed then.
+    /// [`StoreError::NoSuchDevice`] or [`StoreError::Ambiguous`] if `which` does not identify a device, or another
+    /// [`StoreError`] if the file cannot be read or changed.
     pub fn set_allowed(&mut self, which: &str, allowed: bool) -> Result<Device, StoreError> {
         self.change(|devices| {
             let key = find(devices, which)?;
@@ -262,7 +262,7 @@ impl HostStore {
     /// The hosts in the folder `dir` (see [`crate::store::config_dir`]). The list is empty if there is no file yet.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`] if the file cannot be read.
+    /// [`StoreError`] if the file cannot be read, is invalid, or may be changed by others.
     pub fn open(dir: &Path) -> Result<HostStore, StoreError> {
         let mut file = TrustFile::new(dir, "hosts.toml");
         let found: Option<Hosts> = file.read_if_changed()?;
@@ -291,7 +291,7 @@ impl HostStore {
     /// Stores the key of the host at `address`, replacing an older one.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] or [`StoreError::Io`]. Nothing has changed then.
+    /// [`StoreError`] if the file cannot be read or changed.
     pub fn remember(&mut self, address: &str, key: PublicKey) -> Result<(), StoreError> {
         self.hosts = self.file.change(|found: &mut Hosts| {
             found.host.retain(|host| host.address != address);

@@ -31,8 +31,8 @@ const SIGPIPE_EXIT_CODE: u8 = 128 + 13;
 /// A write error on standard output; unwinds to [`guarded`].
 struct OutputError(io::Error);
 
-/// Prints to standard output, after all queued messages. Does not return if standard output is closed. Call it on the main
-/// thread.
+/// Prints to standard output, after all queued messages. Waits for the messages at most two seconds. If standard output
+/// cannot be written to, unwinds to [`guarded`] instead of returning. Call it on the main thread.
 pub fn print(args: Arguments<'_>) {
     WRITER.flush();
     if let Err(why) = stdout().lock().write_fmt(args) {
@@ -51,7 +51,8 @@ pub fn unlimited_message(args: Arguments<'_>) {
     WRITER.put(Job::Message(escape_control_characters(&args.to_string())));
 }
 
-/// Prints a prompt on standard error without a line break, so that the input follows on the same line.
+/// Prints a prompt on standard error without a line break, so that the input follows on the same line. Waits until the
+/// prompt is shown, at most two seconds.
 pub fn prompt(args: Arguments<'_>) {
     WRITER.put(Job::Prompt(escape_control_characters(&args.to_string())));
     WRITER.flush();

@@ -57,7 +57,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// Parses the arguments of this process.
 ///
 /// # Errors
-/// Returns the exit code once help or a usage error has been printed.
+/// Prints the help or the usage error, and returns the exit code.
 pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
     read(command, std::env::args_os()).map_err(|wrong| {
         if !wrong.error.use_stderr() {

@@ -29,7 +29,7 @@ class Host(Context):
 
     `settings` are the fields of `struct openuvr_config`, by name: `Host(width=640, height=480,
     pin="123456", bind="[::]:4710")`. `log(level, text)` is called for each log line, on a thread
-    of the library; without it nothing is printed, and neither is the PIN: see `pin`.
+    of the library; without it nothing is printed, not even the PIN (see `pin`).
 
     Raises `Error` if the settings are not supported on this machine.
     """
@@ -48,7 +48,8 @@ class Host(Context):
         `format` is a `PixelFormat`; the default is RGB or RGBX. The pixels of a row must be contiguous;
         rows may have gaps between them (a part of a larger array). With `wait` it returns when the
         picture is encoded and sent, else when it is copied. Returns whether the picture was
-        accepted. Raises `Error` if the stream has ended, `ValueError` if it is not a picture.
+        accepted. Raises `Error` if the stream has ended or `wait` times out, `ValueError` if `picture`
+        is not a picture.
         """
         address, (height, width, channels), stride = _memory(picture)
         frame = structure("openuvr_picture")
@@ -102,7 +103,7 @@ class Host(Context):
 
     @property
     def pin(self):
-        """The PIN for pairing new devices; empty if pairing is closed."""
+        """The PIN of the pairing that was open at the start; empty if pairing was closed then."""
         return self._text(lib.openuvr_pin)
 
     @property

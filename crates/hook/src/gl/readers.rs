@@ -123,7 +123,7 @@ impl Swap {
         if read_back.is_none() && !reader.was_open_attempted() {
             match open(window, frames.clone(), reader.tracked) {
                 Ok(opened) => *read_back = Some(opened),
-                // A session exists, since it requested the frame.
+                // A session exists, because it requested the frame.
                 Err(why) => drop(self.stream.report(&why)),
             }
         }

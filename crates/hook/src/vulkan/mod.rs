@@ -20,7 +20,7 @@
 //! `crates/runtime/src/launch/layer.rs` sets these variables and writes the manifest. Tested with the loaders of Debian
 //! 11 (1.2.162), 12 (1.3.239) and 13 (1.4.309), and of Ubuntu 22.04 (1.3.204) and 24.04 (1.3.275).
 //!
-//! It is an explicit layer, so only programs started by `openuvr run` load it.
+//! The layer is explicit, so only programs started by `openuvr run` load it.
 
 mod device;
 mod entry;

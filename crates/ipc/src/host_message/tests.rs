@@ -216,7 +216,7 @@ fn slices_and_sound_carry_their_bytes_as_payload() {
     assert_eq!(encode(&mut bytes, &end, 1), Err(FrameError::TooLong));
 }
 
-/// Whether a message that is sent is refused.
+/// Whether a message that can be sent is refused by the receiver.
 fn is_refused(message: &HostMessage) -> bool {
     let bytes = to_bytes(message).unwrap();
     from_bytes::<HostMessage>(&bytes) == Err(FrameError::Invalid)

@@ -19,7 +19,7 @@ impl Event {
         Ok(Event(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Raises the flag. This can only fail by a counter overflow, and then the flag is already raised.
+    /// Raises the flag. This fails only if the counter would overflow. The flag is then already raised.
     pub(crate) fn raise(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: `one` is readable for its 8 bytes and the descriptor is open.

@@ -130,7 +130,7 @@ pub(crate) fn send_many(
 /// One received frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Frame {
-    /// The sender's interface and address. Its port is in the payload.
+    /// The local interface, and the sender's address. The sender's port is in the payload.
     pub(crate) interface: u32,
     pub(crate) mac: Mac,
     /// Bytes in the frame's slot.

@@ -1,5 +1,5 @@
-//! The rings of a packet socket (`PACKET_MMAP`: packet(7) and the kernel's packet_mmap.rst): slots in memory that the kernel
-//! and this process share, in version 2 of its format (linux/if_packet.h).
+//! The rings of a packet socket (`PACKET_MMAP`: packet(7) and the kernel's packet_mmap.rst): slots in memory that the
+//! kernel and this process share, in version 2 of the kernel's format (linux/if_packet.h).
 //!
 //! The first word of a slot holds its owner. The owner reads or writes the rest of the slot, then transfers the slot
 //! with a release store. The new owner sees the transfer with an acquire load.

@@ -118,7 +118,7 @@ pub(crate) fn enlarge_send_buffer(socket: impl AsFd, bytes: u32) {
     enlarge(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
 }
 
-/// Requests a receive buffer in the same way. Warns in the name of `link` if the kernel granted less.
+/// Requests a receive buffer like [`enlarge_send_buffer`]. Warns in the name of `link` if the kernel granted less.
 pub(crate) fn enlarge_receive_buffer(socket: impl AsFd, link: &str, bytes: u32) {
     let got = enlarge(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
     if i64::from(got) < i64::from(bytes) {

@@ -65,7 +65,8 @@ pub struct Config {
     pub decoder: Option<String>,
     /// Limits for the video that the client requests.
     pub constraints: ClientConstraints,
-    /// Whether [`Config::decoder`] is the only decoder. A host without its codec then refuses the client.
+    /// Whether [`Config::decoder`] is the only decoder. A host that does not offer that decoder's codec then refuses
+    /// the client.
     pub only_decoder: bool,
     /// The only accepted codec; `None` for all codecs that can be decoded.
     pub codec: Option<Codec>,
@@ -75,7 +76,7 @@ pub struct Config {
     /// The microphone: `off`, `on` (the default source), or a backend of [`openuvr_media::audio::CAPTURES`]
     /// and its device.
     pub microphone: String,
-    /// Passes the sound to the application of this process. [`Config::sound`] is then ignored.
+    /// Takes the sound for the application in this process. If this field is set, [`Config::sound`] is ignored.
     pub taken: Option<AppMicrophone>,
     /// Volume in percent, 0 to [`Volume::MAX_PERCENT`]; 100 leaves the samples unchanged.
     pub volume: u32,
@@ -365,7 +366,8 @@ impl Config {
 }
 
 /// The codecs that can be decoded on this machine, one bit each, and the H.264 decoders that do not work, each with the
-/// reason. The `chosen` decoder, if any, decodes its codec.
+/// reason. The `chosen` decoder, if any, replaces the table's decoders of the same codec. With `only`, no other decoder
+/// is tried.
 fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
         // Report an error instead of silently falling back to another decoder.

@@ -72,8 +72,9 @@ pub(super) struct ConnectOptions<'a> {
     pub(super) name: &'a DeviceName,
     /// How the host is authenticated.
     pub(super) trust: &'a Trust,
-    /// Candidate paths to the host, and below the forced transport, if any.
+    /// Candidate paths to the host.
     pub(super) paths: &'a [PathId],
+    /// The forced transport, if any.
     pub(super) only: Option<TransportKind>,
     /// Whether the client reconnects to a lost host. The round-trip time is then known, and the host may return at any
     /// address at any time.

@@ -1,7 +1,7 @@
 //! The link with which a portal starts a client and its session: `openuvr://HOST:PORT/?key=KEY&ticket=TICKET`.
 //!
-//! Any web page can contain a link, so a link only names the host and contains its credentials. It cannot set a file, a
-//! command or a client setting.
+//! Any web page can contain a link, so a link contains only the host's address, the host's key and a ticket. It cannot
+//! set a file, a command or a client setting.
 
 use std::fmt;
 use std::str::FromStr;

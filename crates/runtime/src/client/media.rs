@@ -31,7 +31,7 @@ use crate::scheduling_latency::WakeupSite;
 /// Pause between two attempts to reconnect.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// If the host is silent for this long, the client reconnects. A host sends four pings in this time.
+/// If the host is silent for this long, the client reconnects. A host sends at least four pings in this time.
 const LINK_CUT: Duration = Duration::from_millis(2000);
 
 /// If an iteration is delayed by this much, the thread counts as stalled, because this machine slept or the process was

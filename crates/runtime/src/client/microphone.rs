@@ -2,7 +2,8 @@
 //! sends the sound. Nothing is captured before the host has granted the stream.
 //!
 //! Payloads are repeated as in the host's sound stream. The host does not report the losses of the microphone stream.
-//! The loss from host to client serves as an estimate, because radio links lose similarly in both directions.
+//! The loss from host to client serves as an estimate, because radio links lose similar shares of packets in both
+//! directions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
 //! The overlay over the client's picture: statistics of the last frames as lines of text.
 //!
 //! A hidden overlay keeps no frames and costs nothing. This module does not draw
-//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). Its figures are only for display; the reports
-//! use the host's records.
+//! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). The overlay's figures are only for display;
+//! reports use the host's records.
 
 use std::collections::VecDeque;
 use std::time::Duration;

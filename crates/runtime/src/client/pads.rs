@@ -21,7 +21,7 @@ use crate::lock::lock;
 /// How often the thread checks whether to stop, if nothing wakes it.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pads in the state that the host is sent.
+/// The pads' states as they are sent to the host.
 #[derive(Default)]
 pub(super) struct PadState(Mutex<Table>);
 
@@ -32,12 +32,12 @@ struct Table {
     unfocused: bool,
     /// Set when the thread is started.
     rumbler: Option<Rumbler>,
-    /// The pad that a motion sensor deflects, if there is one.
+    /// The pad whose stick a motion sensor deflects, if there is one.
     motion: Option<MotionPad>,
 }
 
 impl PadState {
-    /// Starts without pads, or, with `motion`, with the pad that a motion sensor deflects.
+    /// Starts without pads or, with `motion`, with the pad whose stick a motion sensor deflects.
     pub(super) fn new(motion: bool) -> PadState {
         let mut table = Table::default();
         if motion {

@@ -1,7 +1,7 @@
 //! Shows stereo pictures in the selected eye view, and reprojects them to the current head rotation.
 //!
-//! The media thread draws on the surface until a frame has views and requires processing. This is the case with
-//! reprojection, and with any eye view except both eyes side by side. From then on, a render thread (`render`) owns the
+//! The media thread draws on the surface until a frame has views and requires processing. Processing is required for
+//! reprojection, and for any eye view except both eyes side by side. From then on, a render thread (`render`) owns the
 //! surface and draws at the display's refresh rate. The media thread submits each picture to the render thread and
 //! never waits for it.
 //!
@@ -125,7 +125,7 @@ struct Pending {
     closed: Option<String>,
 }
 
-/// A picture submitted to the surface.
+/// A picture submitted to the render thread.
 #[derive(Default)]
 struct Frame {
     frame: FrameId,
@@ -219,8 +219,8 @@ struct RenderThread {
     thread: Option<JoinHandle<()>>,
     /// Whether the surface has a canvas. A decoder either always paints on a canvas or never does.
     paints: bool,
-    /// The size and below the pixels of the buffer on which the decoder paints. Like a canvas, the buffer keeps the
-    /// previous picture.
+    /// The size of the buffer on which the decoder paints; `canvas` contains its pixels. Like a surface's canvas, the
+    /// buffer keeps the previous picture.
     size: Size,
     canvas: Vec<u8>,
 }

@@ -46,7 +46,7 @@ impl EvictingPool {
     }
 
     /// Returns a slot for a connection from this network, and whether another connection was evicted for it. The
-    /// connection holds the slot until the slot is dropped. `end` is called when the new connection is evicted later.
+    /// connection holds the slot until the slot is dropped. `end` is called if the new connection is evicted later.
     pub fn enter(&self, network: Network, end: impl FnOnce() + Send + 'static) -> (PoolSlot, bool) {
         let mut state = lock(&self.state);
         state.newest += 1;
@@ -68,8 +68,8 @@ impl EvictingPool {
 }
 
 impl State {
-    /// Removes the oldest connection of the network with the most connections. If several networks have the most, the
-    /// oldest connection of all these networks is removed.
+    /// Removes the oldest connection of the network with the most connections. If several networks have equally many,
+    /// the oldest of all their connections is removed.
     fn evict(&mut self) -> Member {
         let mut counts: HashMap<Network, usize> = HashMap::new();
         for member in &self.members {

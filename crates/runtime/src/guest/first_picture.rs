@@ -15,7 +15,8 @@ pub(super) struct FirstPictureTimer {
 }
 
 impl FirstPictureTimer {
-    /// Whether the wait has exceeded the timeout. Returns `true` only once, until there are pictures.
+    /// Whether the wait has exceeded the timeout. Returns `true` only once for each wait. A wait ends when the first
+    /// picture arrives or no client is left.
     pub(super) fn has_expired(&mut self, now: Instant, watched: bool, pictures: u64) -> bool {
         if !watched || pictures > 0 {
             *self = FirstPictureTimer::default();

@@ -19,7 +19,7 @@ const MAX_SAMPLES: usize = 120;
 pub struct Statistics {
     /// The current clients, including the player.
     pub clients: Vec<(SubscriberId, Role)>,
-    /// The transport of the newest client's video.
+    /// The transport of the client whose video transport was selected or changed last.
     pub link: Option<TransportKind>,
     /// Frames captured while there was a player.
     pub captured: u64,

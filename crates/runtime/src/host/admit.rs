@@ -2,5 +2,6 @@
 
 pub use openuvr_ipc::admission::{Admission, AdmissionGrant, AdmitRefused};
 
-/// Receives the result of an admission. If the host has ended, the callback is dropped without being called.
+/// Receives the result of an admission. If the host has ended or its command queue is full, the callback is dropped
+/// without being called.
 pub type AdmissionCallback = Box<dyn FnOnce(Result<AdmissionGrant, AdmitRefused>) + Send>;

@@ -70,8 +70,8 @@ pub struct Config {
     pub config_dir: Option<PathBuf>,
     /// Allows a new device to pair with this PIN.
     pub pin: Option<Pin>,
-    /// Allows a new device to pair with a random PIN. If neither `pin` nor `pair` is set, this is the default if no
-    /// device is known and tickets are not accepted.
+    /// Allows a new device to pair with a random PIN. This is also the default if neither `pin` nor `pair` is set, no
+    /// device is known, and tickets are not accepted.
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
     pub pairing_timeout: u32,
@@ -320,8 +320,8 @@ impl Config {
     /// The encodings, one for each encoder.
     ///
     /// # Errors
-    /// Returns an error if a value is out of range, an encoder is unknown, or no client would ever get an encoder. An
-    /// error about a value contains the allowed range.
+    /// Returns an error if a value is out of range, an encoder is unknown, or an encoder would never be used. An error
+    /// about a value contains the allowed range.
     pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
         let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
         backends

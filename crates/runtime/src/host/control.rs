@@ -536,7 +536,8 @@ impl Control {
         self.shared.wake_media(&self.media);
     }
 
-    /// Sends a command to the audio thread, if there is one. The audio thread takes commands once per payload.
+    /// Sends a command to the audio thread, if there is one. The audio thread takes commands once per payload. Blocks
+    /// while its queue is full.
     fn command_audio(&self, command: AudioCommand) {
         if let Some(audio) = &self.audio {
             // This fails only if the audio thread has ended, which has already been reported.

@@ -16,8 +16,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl HostRuntime {
     /// Sets the shape and the position of the application's pointer, for applications without a pointer on a display.
-    /// If `shape` is `None`, the shape is unchanged. `at` is the horizontal and vertical position in the picture, 0–65
-    /// 535 each; `None` hides the pointer. Callable from any thread.
+    /// If `shape` is `None`, the shape is unchanged. `at` is the horizontal and vertical position in the picture,
+    /// 0–65535 each; `None` hides the pointer. Callable from any thread.
     pub fn set_pointer(&self, shape: Option<&CursorShape>, at: Option<(u16, u16)>) {
         let mut sessions = self.shared.sessions();
         if let Some(shape) = shape {

@@ -1,8 +1,8 @@
 //! A client's microphone at the host. The player's sound is played into a sink, from which an application records it.
 //!
-//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer. A sound player, which is the
-//! same as the client's, plays them. Observers' payloads are not played. The sink is open while there is a session that
-//! was granted the microphone.
+//! The control thread decrypts the datagrams and puts their payloads into a jitter buffer. A sound player
+//! ([`crate::sound_player`], as in the client) plays them. Observers' payloads are not played. The sink is open while
+//! there is a session that was granted the microphone.
 
 use std::collections::HashMap;
 use std::sync::Arc;

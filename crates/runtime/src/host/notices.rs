@@ -7,7 +7,8 @@ use std::time::Duration;
 
 pub use openuvr_ipc::notice::Notice;
 
-/// Maximum number of notices that wait for a reader: a few seconds of frame records.
+/// Maximum number of notices that wait for a reader. At 60 frames/s, these are the frame records of about a minute with
+/// one client, and of a second with 64 clients.
 const MAX_PENDING: usize = 4096;
 
 /// A reader of a host's notices. Dropping the reader removes its queue. See

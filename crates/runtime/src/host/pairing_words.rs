@@ -38,7 +38,7 @@ pub(super) fn pairing_text(event: PairingEvent) -> String {
                 .to_owned()
         }
         PairingEvent::TooManyWrong => {
-            "pairing is closed: too many wrong PINs came; `openuvr devices pair` reopens pairing"
+            "pairing is closed: too many wrong PINs; `openuvr devices pair` reopens pairing"
                 .to_owned()
         }
     }

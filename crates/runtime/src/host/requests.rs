@@ -36,8 +36,8 @@ impl HostRuntime {
     }
 
     /// Adds a listener, which is called with each payload of the host's sound until it returns `false` or the host
-    /// stops. It is called in the audio thread and must not block. Returns whether the listener was added, which
-    /// requires that there is sound.
+    /// stops. It is called in the audio thread and must not block. Returns whether the listener was added; `false`
+    /// without sound, or if the audio thread's queue is full.
     pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
         let command = AudioCommand::Listen(Box::new(listener));
         (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
@@ -45,11 +45,12 @@ impl HostRuntime {
 
     /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s. A SYN_REPORT
     /// follows each group of simultaneous events. `fd` is a uinput or evdev device, a pipe or a socket, and is set
-    /// non-blocking. Events that `fd` does not accept are lost, except keys. The mapping replaces an earlier mapping of
-    /// the device. Devices without a mapping act as keyboard and mouse.
+    /// non-blocking. Events that `fd` does not accept are lost; the missed key changes are written before the next
+    /// event that it accepts. The mapping replaces an earlier mapping of the device. Devices without a mapping act as
+    /// keyboard and mouse.
     ///
     /// # Errors
-    /// Returns a one-line error if `fd` cannot be written to or the host has stopped.
+    /// Returns a one-line error if `fd` cannot be written to, the command queue is full, or the host has stopped.
     pub fn map_device(&self, device: DeviceId, fd: OwnedFd) -> Result<(), String> {
         let descriptor = Descriptor::new(fd).map_err(|e| e.to_string())?;
         self.command(Command::Map(device, Some(descriptor)))
@@ -58,7 +59,7 @@ impl HostRuntime {
     /// Ends the mapping of [`HostRuntime::map_device`]. The device's pressed keys are released first.
     ///
     /// # Errors
-    /// Returns a one-line error if the host has stopped.
+    /// Returns a one-line error if the command queue is full or the host has stopped.
     pub fn unmap_device(&self, device: DeviceId) -> Result<(), String> {
         self.command(Command::Map(device, None))
     }

@@ -48,10 +48,10 @@ pub enum SubscribeError {
 }
 
 impl HostRuntime {
-    /// Adds a subscriber, which receives frames from the next key frame on. That key frame comes soon. The methods of
-    /// `subscriber` are called in a separate thread, which sleeps while the subscriber returns [`Progress::Deferred`].
-    /// Returns the id of the subscriber for later calls, and the granted role. Roles are granted by the same rules as
-    /// for sessions. All functions for subscribers may be called from any thread.
+    /// Adds a subscriber, which receives frames from the next key frame on. The host soon encodes a key frame. The
+    /// methods of `subscriber` are called in a separate thread, which sleeps while the subscriber returns
+    /// [`Progress::Deferred`]. Returns the id of the subscriber for later calls, and the granted role. Roles are
+    /// granted by the same rules as for sessions. All functions for subscribers may be called from any thread.
     ///
     /// [`Progress::Deferred`]: openuvr_proto::send::subscriber::Progress::Deferred
     ///

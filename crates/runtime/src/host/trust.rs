@@ -46,7 +46,8 @@ enum TrustEvent {
 /// authenticated by a PIN.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
-/// The control thread's access to trust. The writer thread ends once this is dropped and all entries have been written.
+/// The control thread's access to trust. The writer thread ends after this value has been dropped and all entries have
+/// been written.
 pub(super) struct Trust {
     shared: Arc<Shared>,
     devices: DeviceStore,
@@ -90,7 +91,8 @@ impl Trust {
     /// Reads the device list and returns the status of each client. A paired device that could not be stored is allowed
     /// while the host runs, unless it is forbidden.
     pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
-        // Read before the file, because a device is removed from this list only once it is in the file.
+        // Read this list before the file, because a device is removed from the list only after it has been added to the
+        // file.
         let unstored = lock(&self.unstored).clone();
         self.refresh();
         let devices = &self.devices;

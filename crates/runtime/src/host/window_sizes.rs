@@ -9,7 +9,7 @@ use openuvr_proto::id::SubscriberId;
 #[derive(Default)]
 pub(super) struct WindowSizes {
     sizes: HashMap<SubscriberId, WantedDisplay>,
-    /// The player's size, as last reported.
+    /// The value that [`WindowSizes::changed`] last compared: the player's size.
     reported: Option<WantedDisplay>,
 }
 

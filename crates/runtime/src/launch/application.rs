@@ -52,7 +52,7 @@ impl Application {
         })
     }
 
-    /// Its process id.
+    /// The id of the first process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -97,7 +97,7 @@ impl Application {
         }
     }
 
-    /// Its exit status, if it has exited. Its children may continue.
+    /// The exit status of the first process, if it has exited. Its children may continue.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -121,8 +121,7 @@ impl Application {
                     _ => ended = true,
                 }
             }
-            // If a process has just ended, its children have only now become children of this process, so it checks
-            // again.
+            // If a process has just ended, its children have only now become children of this process, so check again.
             if running || !ended {
                 return running;
             }

@@ -17,7 +17,7 @@ const DATA: &str = "/usr/local/share:/usr/share";
 /// path. `now` looks up their current values, which are appended.
 ///
 /// # Errors
-/// Returns an error if the folder cannot be written to, or the path is not UTF-8, as a manifest requires.
+/// Returns an error if the folder cannot be written to, or the library's path is not UTF-8, which a manifest requires.
 pub(super) fn register(
     folder: &Path,
     library: &Path,

@@ -10,8 +10,7 @@ pub const LIBRARY: &str = "libopenuvr_hook.so";
 /// The OpenXR runtime's file name.
 pub const XR_RUNTIME: &str = "libopenuvr_xr.so";
 
-/// The hook's absolute path: the specified one, or the one installed with this program, in its folder or in
-/// `../lib/openuvr`.
+/// The hook's absolute path: the path `named`, or that of the hook in this program's folder or in `../lib/openuvr`.
 ///
 /// # Errors
 /// Returns an error if it does not exist, or its path cannot be passed to the loader.
@@ -24,7 +23,7 @@ pub fn library(named: Option<&Path>) -> Result<PathBuf, LaunchError> {
     }
 }
 
-/// The OpenXR runtime's path, found in the same way. Any UTF-8 path is valid.
+/// The OpenXR runtime's path, found in the same way as the hook by [`library`]. Any UTF-8 path is valid.
 ///
 /// # Errors
 /// Returns an error if it does not exist.

@@ -1,6 +1,6 @@
-//! Game pads for an application, without kernel devices. They need a second library in its processes, and a folder.
-//! Through this folder, the host in one process provides its pads to all processes. Some pads may exist before there is
-//! a host.
+//! Game pads for an application, without kernel devices. Each process of the application loads a second library.
+//! Through a folder, the host in one process provides its pads to all processes. Some pads may exist before there is a
+//! host.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ impl GamePads {
         }
     }
 
-    /// Releases the buttons of the pads that always exist, once the process that served them has ended.
+    /// Releases the buttons of the pads that always exist. Call this after the process that served them has ended.
     pub fn release_all(&self) {
         self.seats.reset();
     }

@@ -55,7 +55,7 @@ pub struct Socket {
     stand_in: Option<Pid>,
     /// Whether the last accept failed for lack of file descriptors.
     descriptors_exhausted: bool,
-    /// Displays into which processes injected input that have ended since.
+    /// Displays into which ended processes had injected input.
     abandoned: Vec<String>,
 }
 
@@ -140,7 +140,9 @@ impl Socket {
         self.stand_in = process;
     }
 
-    /// Waits for messages of the streaming process, for `turn` at most, and returns them.
+    /// Accepts connections, sends the settings to the process whose turn it is, and asks the stand-in to end when a
+    /// process of the application is connected. Waits at most `turn` for messages of the streaming process, and returns
+    /// them. Call this regularly.
     pub fn reports(&mut self, turn: Duration) -> Vec<LaunchReport> {
         // The listener stays readable while accept fails. It is then not polled, and accept is retried once per call,
         // so that the caller does not loop without waiting.
@@ -180,7 +182,7 @@ impl Socket {
                 first.notified = true;
                 self.was_used |= !stands_in;
             } else if first.notified && stands_in && has_application {
-                // Asks the stand-in to end. It is removed once it has closed its socket.
+                // Asks the stand-in to end. It is removed after it has closed its socket.
                 let _ = shutdown(&first.socket, Shutdown::Write);
             }
         }
@@ -249,7 +251,8 @@ impl Socket {
         self.was_used
     }
 
-    /// Takes the displays into which processes injected input that ended since the last call.
+    /// Takes the displays into which processes had injected input before they ended. Only processes that ended since
+    /// the last call count.
     pub fn abandoned_displays(&mut self) -> Vec<String> {
         std::mem::take(&mut self.abandoned)
     }

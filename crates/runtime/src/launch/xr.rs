@@ -19,8 +19,8 @@ use super::{LaunchError, Socket};
 
 pub use crate::launch_protocol::EYE;
 
-/// The file of the [`LaunchSettings`] for an application that no OpenUVR program starts, in OpenUVR's
-/// configuration folder.
+/// The file in OpenUVR's configuration folder with the [`LaunchSettings`] of applications that were not started by an
+/// OpenUVR program.
 pub use crate::launch_protocol::XR_SETTINGS;
 
 /// The loader's manifest file, relative to the user's configuration folder.
@@ -30,7 +30,8 @@ const ACTIVE: &str = "openxr/1/active_runtime.json";
 /// the path of `socket`. `eye` is the per-eye resolution; `None` selects the runtime's default.
 ///
 /// # Errors
-/// Returns an error if `words` is empty or the manifest cannot be written to the socket's folder.
+/// Returns an error if `words` is empty, the path of `library` is not UTF-8, or the manifest cannot be written to the
+/// socket's folder.
 pub fn xr_command(
     words: &[OsString],
     library: &Path,

@@ -27,8 +27,8 @@ use rustix::process::getuid;
 use crate::lock::lock;
 use crate::sys::peer_credentials;
 
-/// Maximum bytes of a message per datagram. A datagram must fit into the send buffer, and this is far less than its
-/// default size (Linux: 208 KiB).
+/// Maximum bytes of a message per datagram. A datagram must fit into the send buffer, whose default size is far larger
+/// (Linux: 208 KiB).
 const PIECE: usize = 32 << 10;
 
 /// Requested size of the socket buffers: two key frames of 1080p (guess). The system may grant less.

@@ -32,7 +32,7 @@ use crate::sched::{Scheduler, ThreadRole};
 const FIGURES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A host in another process; see the module. The application's streaming process may change. Each subscription belongs
-/// to the process that was listening when it started.
+/// to the process that was listening when the subscription started.
 pub struct RemoteHost {
     path: PathBuf,
     scheduler: Scheduler,
@@ -72,7 +72,7 @@ impl RemoteHost {
         }
     }
 
-    /// Sends a request and waits for the first answer.
+    /// Sends a request and waits at most `within` for the first answer.
     fn request(
         &self,
         message: &GatewayMessage,

@@ -302,7 +302,8 @@ impl Shared {
     }
 }
 
-/// Waits until the peer closes the connection. The peer does so once it has received the answer.
+/// Waits until the peer closes the connection. The peer does so after it has received the answer or, on a connection
+/// for sound, when it has no listeners any more.
 fn wait_for_close(channel: &Channel) {
     let _ = channel.receive::<GatewayMessage>();
 }

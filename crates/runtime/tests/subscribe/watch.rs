@@ -83,7 +83,7 @@ fn an_observer_gets_the_players_frames() {
     assert_eq!(decoded(&[key]).len(), 1, "it decodes independently");
 
     host.unsubscribe(id);
-    // The observer's thread drops it once its pending frames are done.
+    // The observer's thread drops the subscriber after the pending frames.
     while written.recv_timeout(TIMEOUT).is_ok() {}
     player.see(10);
 }

@@ -157,7 +157,7 @@ mod tests {
             times.add(displayed(id), true, |report| out.push(report.frame.0));
         }
         assert_eq!(out, (1..=24).collect::<Vec<_>>());
-        // After the surface was opened again, the new surface reports no times.
+        // The surface no longer reports times.
         times.add(displayed(41), false, |report| out.push(report.frame.0));
         assert_eq!(out, (1..=41).collect::<Vec<_>>());
     }

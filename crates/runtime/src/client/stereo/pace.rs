@@ -32,7 +32,8 @@ impl Pace {
         }
     }
 
-    /// The time at which the next drawing is due. The first drawing is due at once.
+    /// The time at which the next drawing is due. The first drawing is due at once. `fresh` states whether there is a
+    /// new picture, which is due earlier.
     pub(super) fn due(&self, fresh: bool) -> Instant {
         let Some(last) = self.last else {
             return Instant(i64::MIN);

@@ -21,11 +21,12 @@ use crate::lock::lock;
 /// A pose is no longer extrapolated once it reaches this age, as in the host's OpenXR runtime.
 const MAX_POSE_AGE: Duration = Duration::from_millis(330);
 
-/// A picture is redrawn if the head has rotated by at least this angle, in radians: a tenth of a pixel at 90 degrees on
-/// 640 pixels.
+/// A picture is redrawn if the head has rotated by at least this angle, in radians: about a tenth of a pixel at 90
+/// degrees on 640 pixels.
 const MIN_TURN: f32 = 0.000_2;
 
-/// How often a renderer that must redraw when the window changes checks a still picture.
+/// While the picture is still, how often a renderer other than the software renderer is checked: it must redraw when
+/// the window changes.
 const STILL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Smoothing of the display latency: a new measurement has a weight of 1 / `SMOOTHING`.

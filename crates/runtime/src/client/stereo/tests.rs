@@ -57,7 +57,7 @@ impl Canvas for Memory {
 
     fn show(&mut self, _: FrameId, size: Size) -> Result<bool, PresentError> {
         match self.shown.try_send((size, self.pixels.clone())) {
-            // A dropped receiver is a closed window.
+            // A dropped receiver stands for a closed window.
             Err(std::sync::mpsc::TrySendError::Disconnected(_)) => {
                 Err(PresentError("the window is gone".to_owned()))
             }

@@ -228,7 +228,8 @@ impl Pipeline {
         }
     }
 
-    /// The time at which a frame is due even if the picture does not change; used only if there is a picture.
+    /// The time at which a frame is due even if the picture does not change. Callers ignore it before the first
+    /// picture.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.rendition.next_deadline()
     }
@@ -265,8 +266,8 @@ impl Pipeline {
         }
     }
 
-    /// Sends the rest of the frame. If the player's link is busy, returns the time at which the caller must call it
-    /// again.
+    /// Sends the rest of the frame. If the player's link is busy, returns the time at which the caller must call this
+    /// method again.
     pub(super) fn send_rest(&mut self) -> Option<Instant> {
         let waits = self.rendition.end(clock::now());
         if waits.is_none() {

@@ -1,7 +1,7 @@
-//! Runs a subscriber in its own thread, so that a subscriber that blocks, is slow or panics does not delay the others.
-//! Frames that it cannot take at once wait in memory, because its thread may have been preempted and a missed frame
-//! costs all frames up to the next key frame. Its [`Intake`] bounds the bytes and the age of the waiting frames. Beyond
-//! the bound, the subscriber misses frames. A key frame is requested once the backlog is empty.
+//! Runs a subscriber in its own thread, so that a subscriber that blocks, is slow or panics does not delay other
+//! subscribers. Frames that it cannot take at once wait in memory, because its thread may have been preempted and a
+//! missed frame costs all frames up to the next key frame. Its [`Intake`] bounds the bytes and the age of the waiting
+//! frames. Beyond the bound, the subscriber misses frames. As soon as the backlog is empty, a key frame is requested.
 //!
 //! The same thread delivers updates ([`Update`]), so a gateway that forwards pointer, role and frames over one
 //! connection needs no second thread or lock.
@@ -25,8 +25,8 @@ use openuvr_proto::wire::video::SlicePlace;
 use crate::host::{MediaCommand, Notice, Shared};
 use crate::scheduling_latency::WakeupSite;
 
-/// Maximum pending notifications of frames dropped before they began: several seconds (guess). Additional ones are not
-/// delivered.
+/// Maximum number of pending notifications of frames that were dropped before they began: those of several seconds
+/// (guess). Further notifications are not delivered.
 const MAX_DROPS: usize = 1024;
 
 /// Number of frames accepted regardless of age and size: one in progress and one waiting. After a stall of the whole
@@ -318,7 +318,7 @@ impl Thread {
         self.backlog.frames.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Requests a key frame once the backlog is empty.
+    /// Requests a key frame if the backlog is empty.
     fn request_key_frame(&self) {
         if self.backlog.frames.load(Ordering::Acquire) > 0 {
             return;
