@@ -190,7 +190,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     // The game must not report to the parent `openuvr session`.
     command.env_remove(report::FOLDER);
     sound.set_environment(&mut command);
-    let pads = game_pads(pads, &mut socket)?;
+    let pads = game_pads(subcommand, pads, &mut socket)?;
     if let Some(pads) = &pads {
         pads.attach_to(&mut command);
     }
@@ -205,8 +205,8 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
         for report in socket.reports(POLL_INTERVAL) {
-            announce(announcer.as_mut(), &host.config_dir, &report);
-            report_running(gateways.as_ref(), &host.config_dir, &report);
+            announce(subcommand, announcer.as_mut(), &host.config_dir, &report);
+            report_running(subcommand, gateways.as_ref(), &host.config_dir, &report);
             let streams = matches!(report, LaunchReport::Streaming { .. });
             keep_port(&mut settings, &mut socket, &report)?;
             if let (Some(fit), LaunchReport::Notice(Notice::PlayerWindow(size))) =
@@ -379,14 +379,18 @@ fn print_end(
 }
 
 /// Creates the emulated game pads of the game, if configured.
-fn game_pads(wanted: Option<(&Path, u8)>, socket: &mut Socket) -> Result<Option<GamePads>> {
+fn game_pads(
+    subcommand: &str,
+    wanted: Option<(&Path, u8)>,
+    socket: &mut Socket,
+) -> Result<Option<GamePads>> {
     let Some((hook, seats)) = wanted else {
         return Ok(None);
     };
     match GamePads::prepare(hook, socket, seats) {
         Ok(pads) => Ok(Some(pads)),
         Err(why @ LaunchError::NoPads(_)) => {
-            eprintln!("openuvr run: {why}");
+            eprintln!("openuvr {subcommand}: {why}");
             Ok(None)
         }
         Err(why) => Err(why.into()),
@@ -405,7 +409,12 @@ fn announcer(subcommand: &'static str, host: &HostConfig, words: &[OsString]) ->
 }
 
 /// Forwards a report of the game's host to the announcer.
-fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, report: &LaunchReport) {
+fn announce(
+    subcommand: &str,
+    announcer: Option<&mut Announcer>,
+    config_dir: &Path,
+    report: &LaunchReport,
+) {
     let Some(announcer) = announcer else {
         return;
     };
@@ -421,7 +430,7 @@ fn announce(announcer: Option<&mut Announcer>, config_dir: &Path, report: &Launc
             Ok(identity) => {
                 announcer.announce_at(address, identity.public().fingerprint(), now);
             }
-            Err(why) => eprintln!("openuvr run: can't announce the host: {why}"),
+            Err(why) => eprintln!("openuvr {subcommand}: can't announce the host: {why}"),
         }
     }
 }
@@ -436,7 +445,12 @@ fn end_session(subcommand: &str, over: &dyn Display) {
 }
 
 /// Reports to the parent `openuvr session` that the session can be played.
-fn report_running(gateways: Option<&Gateways>, config_dir: &Path, report: &LaunchReport) {
+fn report_running(
+    subcommand: &str,
+    gateways: Option<&Gateways>,
+    config_dir: &Path,
+    report: &LaunchReport,
+) {
     let (
         Some(reporter),
         LaunchReport::Streaming {
@@ -451,7 +465,7 @@ fn report_running(gateways: Option<&Gateways>, config_dir: &Path, report: &Launc
             let page = gateways.and_then(Gateways::page);
             reporter.report_running(udp_address(place), &identity.public(), page, None);
         }
-        Err(why) => eprintln!("openuvr run: can't report the session: {why}"),
+        Err(why) => eprintln!("openuvr {subcommand}: can't report the session: {why}"),
     }
 }
 

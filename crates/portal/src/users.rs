@@ -36,8 +36,8 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                     sessions,
                 };
                 let subject = at_provider(config, &subject)?;
-                if let Some(other) = store.user_of(&subject).await? {
-                    bail!(StoreError::Linked(other.name));
+                if let Some(other) = store.name_of(&subject).await? {
+                    bail!(StoreError::Linked(other));
                 }
                 store.add_user(&user, Some(&subject)).await?;
                 println!("{name} can log in with the provider");

@@ -45,9 +45,14 @@ impl IceServer {
         };
         let mut text = String::new();
         let file = File::open(path).map_err(failed)?;
-        file.take(MAX_LENGTH)
+        let length = file
+            .take(MAX_LENGTH + 1)
             .read_to_string(&mut text)
             .map_err(failed)?;
+        if length as u64 > MAX_LENGTH {
+            let why = format!("it is longer than {MAX_LENGTH} bytes");
+            return Err(failed(io::Error::other(why)));
+        }
         let lines = text.lines().map(str::trim).zip(1..);
         let servers = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
         let read = servers.map(|(server, line)| {
@@ -82,6 +87,8 @@ mod tests {
         let wrong = read("stun:192.0.2.1\nturn:me:hidden@relay:port").unwrap_err();
         assert!(wrong.contains(":2: not a server"), "{wrong}");
         assert!(!wrong.contains("hidden"), "{wrong}");
+        let long = read(&"stun:192.0.2.1\n".repeat(1200)).unwrap_err();
+        assert!(long.contains("longer than"), "{long}");
         std::fs::remove_file(&path).unwrap();
         let missing = IceServer::read_file(&path).unwrap_err().to_string();
         assert!(missing.contains("cannot read"), "{missing}");

@@ -169,7 +169,12 @@ fn parse_head(bytes: &[u8]) -> Result<(Size, usize), String> {
     }
     let even = size.width % 2 == 0 && size.height % 2 == 0;
     let rows = barcode::height(size.width);
-    if !size.is_valid() || !even || size.pixels() > MAX_PIXELS {
+    if !size.is_valid() || size.pixels() > MAX_PIXELS {
+        return Err(format!(
+            "its size is {size}; a clip has 1 to {MAX_PIXELS} pixels"
+        ));
+    }
+    if !even {
         return Err(format!("its size is {size}; both sides must be even"));
     }
     if size.width < barcode::MIN_WIDTH || size.height < rows {

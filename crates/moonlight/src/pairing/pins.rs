@@ -105,8 +105,7 @@ pub fn offer(folder: &Path, pin: &str, name: Option<&str>, now: u64) -> Result<S
         paired: false,
     })?;
     let result = file.await_outcome(&id);
-    // Removes the PIN and the outcome from the file.
-    file.write(&Content::default())?;
+    file.withdraw(&id)?;
     result
 }
 
@@ -189,6 +188,15 @@ impl PinFile {
         }
     }
 
+    /// Removes the PIN and the outcome of an offer from the file, unless another offer has replaced it.
+    fn withdraw(&self, id: &str) -> Result<(), StoreError> {
+        let lock = Lock::take(&self.folder)?;
+        match self.read()? {
+            Some(content) if content.id != id => Ok(()),
+            _ => self.replace(&lock, &Content::default()),
+        }
+    }
+
     fn read(&self) -> Result<Option<Content>, StoreError> {
         let text = read_text(&self.path)?;
         // A damaged file offers nothing, and the next offer replaces it.
@@ -210,6 +218,34 @@ impl PinFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offer_that_was_replaced_leaves_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("keys");
+        let file = PinFile::new(&folder);
+        let next = Content {
+            id: "next".to_owned(),
+            pin: "5678".to_owned(),
+            until: 2000,
+            ..Content::default()
+        };
+        let replaced = std::thread::scope(|scope| {
+            let offered = scope.spawn(|| offer(&folder, "1234", None, 1000));
+            // The first offer is taken, so that it is certainly in the file.
+            while !matches!(file.take(1001), Ok(Some(_))) {
+                std::thread::yield_now();
+            }
+            file.write(&next).unwrap();
+            offered.join().unwrap()
+        });
+        assert!(
+            matches!(replaced, Err(OfferError::NoOutcome)),
+            "{replaced:?}"
+        );
+        let taken = file.take(1001).unwrap().map(|offered| offered.pin);
+        assert_eq!(taken.as_deref(), Some("5678"));
+    }
 
     #[test]
     fn a_pin_is_taken_once_and_its_outcome_returned() {

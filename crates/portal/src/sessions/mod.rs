@@ -381,7 +381,7 @@ impl Sessions {
         match self.store.user(&observed.user).await {
             Ok(Some(_)) => {}
             Ok(None) => {
-                warn!(%session, user = observed.user, "stopped a session whose account does not exist");
+                warn!(%session, user = observed.user, "stopping a session whose account does not exist");
                 let _ = self.launcher.stop(session, Duration::ZERO).await;
                 return;
             }

@@ -75,14 +75,23 @@ impl Store {
         Ok(row.as_ref().map(read).transpose()?)
     }
 
+    /// The name of the account that is linked to this user of a provider, even if the account is disabled.
+    pub(crate) async fn name_of(&self, subject: &str) -> Result<Option<String>, StoreError> {
+        let name = sqlx::query_scalar("SELECT name FROM users WHERE subject = $1")
+            .bind(subject)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(name)
+    }
+
     /// Links an account to a user of a provider, or removes the link. Ends the account's log-ins. Returns whether the
     /// account exists.
     pub(crate) async fn link(&self, name: &str, subject: Option<&str>) -> Result<bool, StoreError> {
         if let Some(subject) = subject
-            && let Some(other) = self.user_of(subject).await?
-            && other.name != name
+            && let Some(other) = self.name_of(subject).await?
+            && other != name
         {
-            return Err(StoreError::Linked(other.name));
+            return Err(StoreError::Linked(other));
         }
         let change = "UPDATE users SET subject = $2 WHERE name = $1";
         self.log_in_otherwise(change, name, subject).await

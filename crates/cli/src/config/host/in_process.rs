@@ -3,10 +3,13 @@
 use super::{HostConfig, Setting, Settings as _};
 
 /// Settings that make sense only for a host with its own process, such as its source.
-const OWN_PROCESS_ONLY: [&str; 13] = [
+const OWN_PROCESS_ONLY: [&str; 16] = [
     "source",
     "display",
+    "wayland-display",
+    "output",
     "virtual",
+    "virtual-with",
     "place",
     "window",
     "region",
