@@ -134,7 +134,7 @@ fn command() -> Command {
              openuvr xr -- APP       the same for an OpenXR application\n  \
              openuvr ap              a dedicated radio link between host and clients\n  \
              openuvr gateway SOCKET  browsers and video players for an application that links libopenuvr\n  \
-             openuvr session -- APP  for a portal: display, application, host and page in one session\n  \
+             openuvr session -- APP  for a portal: display, application, host and gateway in one session\n  \
              openuvr demo            host and client on this machine, on virtual displays",
         )
         .subcommand_required(true)

@@ -43,7 +43,7 @@ fn offload() -> Finding {
         Ok((count, _)) => Finding::missing(
             name,
             format!("{count} of {BATCH} datagrams arrived over the loopback device"),
-            "check the firewall (`sudo nft list ruleset`), and `ip link set lo up`",
+            "check the firewall (`sudo nft list ruleset`), and run `sudo ip link set lo up`",
         ),
         Err(why) => Finding::missing(
             name,

@@ -160,7 +160,10 @@ impl DisplaySize {
     }
 
     fn failed(&self, why: &ReplyError) -> String {
-        format!("{}: RandR refused to change the size: {why}", self.name)
+        format!(
+            "{}: the size could not be changed through RandR: {why}",
+            self.name
+        )
     }
 
     /// The minimum and maximum size of the screen.

@@ -82,13 +82,13 @@ impl DisplayKind {
     }
 }
 
-/// Run one session of a portal: display, application, host and page
+/// Run one session of a portal: display, application, host and browser gateway
 ///
 /// Prints one line of JSON when the session can be played ("session", "web", "fingerprint", "native", "key"), and one
 /// when it has ended ("session", "code", "why"); everything else goes to standard error. Native clients authenticate
 /// with a ticket of the portal. Browsers use the portal's page; the portal relays their signalling over HTTPS at the
 /// address in "web". This address serves only the portal: GET /session/signalling, GET /session, POST /session/renew,
-/// POST /session/stop. The session ends with its application, when the portal stops it, or when it has no client and
+/// POST /session/dismiss, POST /session/stop. The session ends with its application, when the portal stops it, or when it has no client and
 /// the portal does not renew it.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -96,8 +96,12 @@ pub fn open_while(
     let size = session.first_size()?;
     if !size.is_valid() {
         let (name, subject) = (&session.compositor.name, session.subject_name());
+        let remedy = match target.window {
+            Some(_) => "show the window first, or choose another one with --window",
+            None => "switch the output on, or choose another one with --output",
+        };
         return Err(CaptureError(format!(
-            "{name}: the {subject} has no picture: switch the output on, or choose another output with --output"
+            "{name}: the {subject} has no picture: {remedy}"
         )));
     }
     Ok(WaylandCapture {

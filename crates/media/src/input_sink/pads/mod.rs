@@ -97,7 +97,7 @@ impl VirtualPads {
         PadId::all().map(held).fold(Ok(()), Result::and)
     }
 
-    /// Unplugs all pads, for the time without a player.
+    /// Unplugs all pads, because their player has left or was replaced.
     pub fn unplug_all(&mut self) {
         PadId::all().for_each(|pad| self.unplug(pad));
     }

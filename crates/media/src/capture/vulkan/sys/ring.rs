@@ -60,7 +60,7 @@ struct State {
     lent: usize,
     /// One pool per queue family that presents.
     pools: Vec<(u32, vk::CommandPool)>,
-    /// The newest lent picture and its receiver.
+    /// The newest lent picture, and the submitter to which it was passed.
     newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
     /// Whether the device lacks support or is lost. If so, no more copies are attempted.
     broken: bool,
