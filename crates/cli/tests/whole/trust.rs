@@ -282,9 +282,14 @@ fn devices_pair_needs_a_running_host() {
     let folder = Folder::new();
     let dir = folder.join("host");
     let command = openuvr(&["devices", "pair", "--config-dir", &dir]);
-    let text = Program::start("pair", command).fails_in_one_line();
+    let (status, text) = Program::start("pair", command).wait();
+    let [waiting, failed] = text.lines().collect::<Vec<_>>()[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(waiting.contains("waiting up to 10 s"), "{text}");
     assert!(
-        text.contains("no running host uses the folder") && text.contains(&dir),
+        failed.contains("no running host uses the folder") && failed.contains(&dir),
         "{text}"
     );
     let command = openuvr(&["devices", "pair", "--duration", "2h"]);

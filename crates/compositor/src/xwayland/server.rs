@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use openuvr_xserver::Authority;
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::sockets::X11Sockets;
@@ -21,6 +22,12 @@ pub(crate) const PROGRAM: &str = "Xwayland";
 pub(crate) struct Xwayland {
     child: Child,
 }
+
+/// The size of the server's send buffer in bytes. The server ends when this buffer is full (libwayland 1.21:
+/// "request could not be marshaled"). Each message with a descriptor takes about 1 KiB, so the default of 208 KiB holds
+/// a tenth of a second of a program that opens windows as fast as it can, less than a busy machine can stop the
+/// compositor.
+const SEND_BUFFER: usize = 8 << 20;
 
 /// The compositor's ends of the connections to a server.
 pub(crate) struct Connections {
@@ -43,6 +50,9 @@ impl Xwayland {
         authority: &Authority,
     ) -> io::Result<(Xwayland, Connections)> {
         let (wayland, its_wayland) = UnixStream::pair()?;
+        // More is refused, but a smaller buffer only fills earlier.
+        let _ = set_socket_send_buffer_size_force(&its_wayland, SEND_BUFFER)
+            .or_else(|_| set_socket_send_buffer_size(&its_wayland, SEND_BUFFER));
         let (window_manager, its_window_manager) = UnixStream::pair()?;
         let (ready, its_ready) = pipe_with(PipeFlags::CLOEXEC)?;
         let mut command = Command::new(PROGRAM);

@@ -102,7 +102,7 @@ pub enum SkipReason {
     #[error("the host or the GPU is behind: no buffer is free")]
     RingFull,
     /// The picture has no pixels, or its sides are too long.
-    #[error("the picture has no pixels, or a side is too long")]
+    #[error("the picture's size is zero, or a side is too long")]
     NoSize,
     /// No window is bound for reading.
     #[error("no window is bound for reading")]
