@@ -314,6 +314,8 @@ fn a_picture_of_another_shape_has_black_bars() {
 
     // A floating window has the picture's size, and follows its changes.
     sway.msg(&["floating", "enable"]);
+    // The window's answer would otherwise replace the next size.
+    window.until(|event| *event == SourceEvent::Resized(SCREEN));
     sway.msg(&["resize", "set", "500", "400"]);
     window.until(|event| *event == SourceEvent::Resized(Size::new(500, 400)));
 }
