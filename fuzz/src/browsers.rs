@@ -36,7 +36,7 @@ pub fn log_in(bytes: &[u8]) {
 }
 
 /// A browser's address from the headers of a reverse proxy, and the configuration of proxies and origins. Any headers
-/// result in an address. A proxy or origin that can be parsed is written in an equivalent form.
+/// result in an address. The text of a parsed proxy or origin parses to the same value.
 pub fn forwarded(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let proxies = ["127.0.0.1".parse(), "10.0.0.0/8".parse()].map(|one| one.expect("a network"));

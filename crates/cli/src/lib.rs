@@ -126,7 +126,7 @@ fn command() -> Command {
     )));
     command
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Streams interactive 3D applications to thin clients, and their input back")
+        .about("Streams interactive 3D applications to thin clients, and sends the clients' input back")
         .after_help(
             "Getting started:\n  openuvr host            on the machine with the application\n  \
              openuvr client HOST     on the thin client; without HOST it searches the local network\n  \

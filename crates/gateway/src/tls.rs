@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_hours(1);
 /// Source of the certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Certificate {
-    /// Created by the host in this folder, if there is none yet.
+    /// Created by the host in this folder, and replaced when it expires soon or does not cover the names.
     Own(PathBuf),
     /// Configured by the user, as PEM.
     Files {

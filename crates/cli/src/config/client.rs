@@ -111,8 +111,8 @@ one applies. -h prints short help, --help the full help.";
             /// Join the access point of the host, and leave it at the end.
             /// The value is the text of the QR code that `openuvr ap` shows, in quotation marks, or the name of the
             /// network. The client then searches for the host on this network, unless HOST is set. NetworkManager joins
-            /// the network if it manages the card; otherwise, the client needs root and wpa_supplicant. Other users of
-            /// this machine may see the text in the process list.
+            /// the network if it manages the card; otherwise, the client needs root and wpa_supplicant. The QR
+            /// code's text contains the network's key, and other users of this machine may see it in the process list.
             via_ap: Option<ViaAp> = "via-ap", optional(via_ap()), Default::Unset("");
             /// File with the key of the access point in its first line.
             ap_key_file: Option<PathBuf> = "ap-key-file", optional(path("FILE")),

@@ -390,7 +390,7 @@ one applies. -h prints short help, --help the full help.";
         }
         "Measurement and operation" {
             /// CSV file with a row for each frame and client.
-            /// Each row has the time of each stage in nanoseconds, the frame's cost and the frame's outcome.
+            /// Each row has a timestamp in nanoseconds for each stage, the frame's bytes and datagrams, and its outcome.
             csv: Option<PathBuf> = "csv", optional(path("FILE")), Default::Unset("");
             /// Trace file for ui.perfetto.dev.
             trace: Option<PathBuf> = "trace", optional(path("FILE")), Default::Unset("");
