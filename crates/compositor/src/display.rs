@@ -175,13 +175,12 @@ impl WaylandDisplay {
     #[cfg(feature = "conformance")]
     pub fn move_window(&self, client: i32, surface: u32, at: (i32, i32)) {
         let (done, is_done) = sync_channel(1);
-        let wanted = crate::conformance::WindowMove {
+        let _ = self.commands.send(Command::MoveWindow {
             client,
             surface,
             at,
             done,
-        };
-        let _ = self.commands.send(Command::MoveWindow(wanted));
+        });
         // An error means that the display has ended.
         let _ = is_done.recv();
     }
@@ -372,7 +371,16 @@ impl State {
             #[cfg(feature = "conformance")]
             Command::Accept(stream, number) => self.accept_numbered(stream, number),
             #[cfg(feature = "conformance")]
-            Command::MoveWindow(wanted) => self.move_window(&wanted),
+            Command::MoveWindow {
+                client,
+                surface,
+                at,
+                done,
+            } => {
+                self.move_window(client, surface, at);
+                // An error means that the suite does not wait.
+                let _ = done.send(());
+            }
             Command::Settings => {
                 let settings = self.ends.exchange.settings();
                 if let Some(fps) = settings.fps {

@@ -17,8 +17,6 @@
 //! Spec: the protocols of `wayland` and `wayland-protocols` that are listed in `protocols`.
 #![deny(unsafe_code)]
 
-#[cfg(feature = "conformance")]
-mod conformance;
 mod content;
 mod copied;
 mod display;

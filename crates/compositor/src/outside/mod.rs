@@ -46,9 +46,14 @@ pub(crate) enum Command {
     /// Accept this client of a conformance suite, and give it this number.
     #[cfg(feature = "conformance")]
     Accept(std::os::unix::net::UnixStream, i32),
-    /// Move a window of a conformance suite.
+    /// Move the window with this surface of the client with this number, and confirm it.
     #[cfg(feature = "conformance")]
-    MoveWindow(crate::conformance::WindowMove),
+    MoveWindow {
+        client: i32,
+        surface: u32,
+        at: (i32, i32),
+        done: std::sync::mpsc::SyncSender<()>,
+    },
     /// End the thread.
     Stop,
 }

@@ -4,7 +4,6 @@ use std::os::unix::net::UnixStream;
 
 use smithay::reexports::wayland_server::{Client, Resource as _};
 
-use crate::conformance::WindowMove;
 use crate::state::{ClientState, State};
 
 impl State {
@@ -15,21 +14,18 @@ impl State {
         }
     }
 
-    /// Moves a window, if it exists.
-    pub(crate) fn move_window(&mut self, wanted: &WindowMove) {
+    /// Moves the window with this surface of the client with this number, if it exists.
+    pub(crate) fn move_window(&mut self, client: i32, surface: u32, at: (i32, i32)) {
         let number = |client: Client| client.get_data::<ClientState>()?.number;
         let window = self.windows.all.iter_mut().find(|window| {
-            window.surface().is_some_and(|surface| {
-                surface.id().protocol_id() == wanted.surface
-                    && surface.client().and_then(number) == Some(wanted.client)
+            window.surface().is_some_and(|root| {
+                root.id().protocol_id() == surface && root.client().and_then(number) == Some(client)
             })
         });
         if let Some(window) = window {
-            window.moved = Some(wanted.at.into());
+            window.moved = Some(at.into());
             window.floats = true;
         }
         self.dirty = true;
-        // An error means that the suite does not wait.
-        let _ = wanted.done.send(());
     }
 }

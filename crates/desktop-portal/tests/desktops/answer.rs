@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ashpd::zbus::connection::Builder;
 use ashpd::zbus::zvariant::OwnedObjectPath;
 use ashpd::zbus::{Connection, Proxy};
 
+use crate::bus::on_bus;
 use crate::desktop::{Desktop, Kind};
 use crate::shell;
 
@@ -30,10 +30,7 @@ impl Answer {
         let bus = desktop.bus();
         let thread = (desktop.kind() == Kind::Gnome).then(|| {
             std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build();
-                runtime.unwrap().block_on(answer(&bus, &stopped));
+                on_bus(&bus, async |bus| answer(bus, &stopped).await);
             })
         });
         Answer {
@@ -57,10 +54,9 @@ fn passes(stopped: &Receiver<()>, time: Duration) -> bool {
     stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
 
-async fn answer(bus: &str, stopped: &Receiver<()>) {
-    let bus = Builder::address(bus).unwrap().build().await.unwrap();
-    let session = session(&bus).await;
-    press_until(&bus, &session, stopped).await;
+async fn answer(bus: &Connection, stopped: &Receiver<()>) {
+    let session = session(bus).await;
+    press_until(bus, &session, stopped).await;
     // This removes the keyboard of Mutter's session before the test continues. Otherwise, the test could mistake it for
     // the keyboard of the host's session.
     let ended: Result<(), _> = session.call("Stop", &()).await;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // A test may panic.
 
 mod answer;
+mod bus;
 mod desktop;
 mod machine;
 mod plasma;

@@ -3,20 +3,17 @@
 use std::time::{Duration, Instant};
 
 use ashpd::zbus::Proxy;
-use ashpd::zbus::connection::Builder;
 use ashpd::zbus::fdo::DBusProxy;
+
+use crate::bus::on_bus;
 
 const PORTAL: &str = "org.freedesktop.impl.portal.desktop.kde";
 
 /// Waits for the portal, and permits sessions of applications without an identity, as a user does in KDE 6's settings.
 /// KDE 5.27 neither reads this permission nor shows a dialog for a session with input.
 pub(crate) fn permit(bus: &str, limit: Duration) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.unwrap().block_on(async {
-        let bus = Builder::address(bus).unwrap().build().await.unwrap();
-        let names = DBusProxy::new(&bus).await.unwrap();
+    on_bus(bus, async |bus| {
+        let names = DBusProxy::new(bus).await.unwrap();
         let until = Instant::now() + limit;
         while !names
             .name_has_owner(PORTAL.try_into().unwrap())
@@ -27,7 +24,7 @@ pub(crate) fn permit(bus: &str, limit: Duration) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let store = Proxy::new(
-            &bus,
+            bus,
             "org.freedesktop.impl.portal.PermissionStore",
             "/org/freedesktop/impl/portal/PermissionStore",
             "org.freedesktop.impl.portal.PermissionStore",

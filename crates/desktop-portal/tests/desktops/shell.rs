@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ashpd::zbus::connection::Builder;
 use ashpd::zbus::{Connection, Proxy};
+
+use crate::bus::on_bus;
 
 /// Leaves the overview with which GNOME starts.
 const LEAVE_OVERVIEW: &str = "(() => {
@@ -22,14 +23,10 @@ pub(crate) async fn evaluate(bus: &Connection, script: &str) -> Option<String> {
 
 /// Waits until the shell has started, and shows its desktop.
 pub(crate) fn wait_for_desktop(bus: &str, limit: Duration) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.unwrap().block_on(async {
-        let bus = Builder::address(bus).unwrap().build().await.unwrap();
+    on_bus(bus, async |bus| {
         let until = Instant::now() + limit;
         loop {
-            let found = evaluate(&bus, LEAVE_OVERVIEW).await;
+            let found = evaluate(bus, LEAVE_OVERVIEW).await;
             if found
                 .as_ref()
                 .is_some_and(|found| found.contains("desktop"))
