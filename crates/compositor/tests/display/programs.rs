@@ -79,14 +79,15 @@ fn a_program_that_draws_without_pause() {
     }
 }
 
-/// Types a line into a terminal. A shell in the terminal writes the line to a file.
+/// Types a line into a terminal. A shell in the terminal writes the line to a file. The shell prints a word first: an
+/// xterm that is resized during its start sometimes draws no cursor before its first output.
 fn types_into(by: By, program: &str, args: &[&str]) {
     let mut rig = Rig::new();
     let folder = tempfile::tempdir().unwrap();
     let (ready, typed) = (folder.path().join("ready"), folder.path().join("typed"));
     let script = folder.path().join("script");
     let text = format!(
-        "#!/bin/sh\ntouch {}\nread line\nprintf %s \"$line\" > {typed}.new\nmv {typed}.new {typed}\n",
+        "#!/bin/sh\necho ready\ntouch {}\nread line\nprintf %s \"$line\" > {typed}.new\nmv {typed}.new {typed}\n",
         ready.display(),
         typed = typed.display(),
     );
