@@ -257,7 +257,7 @@ fn single(kind: u32, body: &[u8]) -> Option<(u32, [u32; 2])> {
     Some((kind, [first, reader.word().unwrap_or(0)]))
 }
 
-/// Reads words and objects from the front of a slice.
+/// Reads words and pods from the front of a slice.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
         Some(u32::from_ne_bytes(*word))
     }
 
-    /// The next object's type and body. The padding after it is skipped.
+    /// The type and body of the next pod, which is a value of any type. The padding after it is skipped.
     fn pod(&mut self) -> Option<(u32, &'a [u8])> {
         let bytes = usize::try_from(self.word()?).ok()?;
         let kind = self.word()?;

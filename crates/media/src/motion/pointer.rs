@@ -62,7 +62,7 @@ impl Pointer {
         self.rest = [0.0; 2];
     }
 
-    /// The motion back by all counts since the centre. The followed angles become the centre.
+    /// The motion back by all counts since the centre. The newest pose becomes the centre.
     pub(super) fn recentre(&mut self) -> Vec<Effect> {
         self.skip_to([0.0; 2]);
         let mut left = std::mem::take(&mut self.sent);
