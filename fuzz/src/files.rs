@@ -12,8 +12,8 @@ use openuvr_runtime::identity_store::{KeyOwner, load_or_create};
 use openuvr_runtime::launch_protocol::LaunchSettings;
 use openuvr_runtime::trust_store::{DeviceStore, HostStore, MAX_WINDOW};
 
-/// A list of applications, and the files of Steam and Lutris from which such a list is made. A list that can be parsed
-/// is written in an equivalent form.
+/// A list of applications, and the files of Steam and Lutris from which such a list is made. A parsed list is the same
+/// after it is written and parsed again.
 pub fn application_lists(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -32,7 +32,7 @@ pub fn application_lists(bytes: &[u8]) {
     }
 }
 
-/// The settings file of the OpenXR runtime. Settings that can be parsed are written in an equivalent form.
+/// The settings file of the OpenXR runtime. Parsed settings are the same after they are written and parsed again.
 pub fn xr_settings(bytes: &[u8]) {
     if let Ok(settings) = LaunchSettings::from_toml(bytes)
         && let Ok(written) = settings.to_toml()
@@ -171,7 +171,7 @@ pub fn pad_requests(bytes: &[u8]) {
     }
 }
 
-/// A portal link from an untrusted page. A link that can be parsed is written in an equivalent form.
+/// A portal link from an untrusted page. A parsed link is the same after it is written and parsed again.
 pub fn portal_link(bytes: &[u8]) {
     use openuvr_runtime::client::link::PortalLink;
     let Ok(text) = std::str::from_utf8(bytes) else {

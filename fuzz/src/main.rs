@@ -111,7 +111,7 @@ fn chosen() -> Target {
     })
 }
 
-/// A link script. A script that can be parsed is written in an equivalent form.
+/// A link script. A parsed script is the same after it is written and parsed again.
 fn link_script(bytes: &[u8]) {
     use openuvr_sim::{link::Impairment, script};
     let Ok(text) = std::str::from_utf8(bytes) else {

@@ -66,8 +66,8 @@ pub fn radio_choice(bytes: &[u8]) {
     }
 }
 
-/// The text of a QR code, and lines of logs. Credentials that can be parsed from a QR code are written in an equivalent
-/// form.
+/// The text of a QR code, and lines of logs. Credentials parsed from a QR code are the same after they are written and
+/// parsed again.
 pub fn radio_texts(bytes: &[u8]) {
     let [code, log] = texts(bytes);
     if let Ok(credentials) = code.parse::<Credentials>() {

@@ -134,7 +134,8 @@ pub(crate) fn stream_segments(bytes: &[u8]) {
     }
 }
 
-/// A ticket or a control token, as text or as bytes. Tickets and ids that can be parsed are written identically.
+/// A ticket or a control token, as text or as bytes. A parsed ticket is written as the same text or bytes, and a parsed
+/// session id as the same text in lower case.
 pub fn tickets(bytes: &[u8]) {
     use openuvr_proto::control::identity::PublicKey;
     use openuvr_proto::control::ticket::{

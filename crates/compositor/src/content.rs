@@ -68,8 +68,8 @@ pub(crate) fn of(states: &SurfaceData) -> &RefCell<Content> {
     states.data_map.get_or_insert(RefCell::<Content>::default)
 }
 
-/// Takes over the positions of a surface's subsurfaces at its commit. smithay 0.7 applies a position with the commit of
-/// the subsurface itself.
+/// Takes over the new positions of a surface's subsurfaces when the surface is committed. smithay 0.7 would apply a
+/// position when the subsurface itself is committed.
 ///
 /// Spec: `wl_subsurface.set_position`.
 pub(crate) fn place_children(surface: &WlSurface) {

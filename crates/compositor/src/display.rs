@@ -378,7 +378,7 @@ impl State {
                 done,
             } => {
                 self.move_window(client, surface, at);
-                // An error means that the suite does not wait.
+                // An error means that the suite no longer waits.
                 let _ = done.send(());
             }
             Command::Settings => {

@@ -17,7 +17,7 @@ pub(crate) struct ShownSurface {
     pub(crate) surface: WlSurface,
     /// The root surface of its window.
     pub(crate) window: WlSurface,
-    /// Its upper left corner.
+    /// The upper left corner of the surface.
     pub(crate) at: Point<i32, Logical>,
     pub(crate) size: Size<i32, Logical>,
 }
@@ -35,7 +35,7 @@ pub(crate) fn of(windows: &Windows, all: Size<i32, Logical>, scale: f64) -> Scen
         };
         let at = windows.position(index, all);
         add_tree(&mut scene, root, root, at - window.geometry().loc, scale);
-        // Nested popups come first.
+        // `popups_for_surface` returns a nested popup before its parent.
         let popups: Vec<_> = PopupManager::popups_for_surface(root).collect();
         for (popup, offset) in popups.into_iter().rev() {
             let surface = popup.wl_surface();

@@ -45,7 +45,8 @@ pub(crate) use crate::state::x11::X11;
 use crate::windows::Windows;
 use crate::xwayland::X11Display;
 
-/// The maximum number of copies of early-released buffers. Any further window is black until it is drawn again.
+/// The maximum number of surfaces whose pixels are copied because their buffers were released early. Any further
+/// surface is black until it is drawn again.
 const MAX_KEPT: usize = 8;
 
 /// The compositor's state.

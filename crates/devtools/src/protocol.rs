@@ -15,8 +15,8 @@ const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Shows no window.
 const HIDDEN: &str = "--headless=new";
 
-/// No GPU, nothing in the background, and WebGL in software (SwiftShader). The sandbox is off, because Chromium does not
-/// start as root with it, so use this only for pages of your own host.
+/// No GPU, nothing in the background, and WebGL in software (SwiftShader). The sandbox is off, because Chromium with a
+/// sandbox does not start as root. Therefore, open only pages of your own host.
 const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
@@ -57,7 +57,7 @@ pub fn command(program: &str, folder: &Path) -> Command {
 #[must_use]
 pub fn command_with(program: &str, folder: &Path, more: &str) -> Command {
     // The browser reads from descriptor 3 and writes to descriptor 4. Paths are passed as arguments, because they may
-    // contain any character. A killed browser leaves the socket of its profile in TMPDIR.
+    // contain any character. TMPDIR is `folder`, because a killed browser leaves the socket of its profile there.
     let line = format!(
         "TMPDIR=\"$3\" exec {program} --user-data-dir=\"$1\" {ARGUMENTS} {more} about:blank 3<&0 4>&1 0</dev/null 1>\"$2\" 2>&1"
     );

@@ -87,7 +87,8 @@ pub fn from_bytes<M: Message>(datagram: &[u8]) -> Result<M, FrameError> {
         .ok_or(FrameError::TooLong)
 }
 
-/// Encodes a prefix. Lengths saturate, because a longer message is refused by its limit.
+/// Encodes a prefix. A length beyond 32 bits saturates: the receiver refuses such a message, because its limit is
+/// lower.
 pub(crate) fn prefix(message: usize, payload: usize) -> [u8; PREFIX] {
     let length = |length| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let mut bytes = [0; PREFIX];

@@ -40,7 +40,8 @@ pub enum HostMessage {
     NotAdmitted(AdmitRefused),
     /// A frame begins. The player's link state is not sent.
     Begin(Instant, Box<Frame>),
-    /// A slice of the frame, whose bytes are the payload, and the number of frames after which the picture is clean.
+    /// A slice of the frame. Its bytes are the payload. If an intra refresh starts with the frame, the number says
+    /// after how many frames the picture is clean.
     Slice(Instant, SlicePlace, Option<u16>),
     /// The frame is complete.
     End(Instant),

@@ -9,8 +9,8 @@
 use openuvr_clock::{WallTime, now};
 use openuvr_proto::time::Instant;
 
-/// Maximum age of a valid timestamp. An older timestamp means that the wall clock was set while the datagram waited. A
-/// receiver reads at least every two seconds (guess: five times that).
+/// Maximum age of a valid timestamp (guess: five times the two seconds within which a receiver reads again). An older
+/// timestamp means that the wall clock was set while the datagram waited.
 const OLDEST: i64 = 10_000_000_000;
 
 /// Maximum time between two clock readings that count as simultaneous, in ns: the resolution of the congestion control.

@@ -5,7 +5,7 @@
 //! | at | type | field |
 //! |---|---|---|
 //! | 0 | u16 | 0x564F: a magic number, because the EtherType is shared by all experiments |
-//! | 2 | u16 | bytes of the datagram, 1–1400: Ethernet pads short frames |
+//! | 2 | u16 | length of the datagram in bytes, 1–1400: Ethernet pads short frames |
 //! | 4 | u16 | port of the receiver: one machine may run several programs |
 //! | 6 | u16 | port of the sender |
 //!

@@ -13,7 +13,8 @@ use crate::rotation::Rotation;
 use crate::units::Size;
 use crate::wire::video::FieldOfView;
 
-/// Minimum difference between the tangents of two opposite sides of a view. Smaller views have no picture.
+/// Minimum difference between the tangents of the angles to two opposite sides of a view. Smaller views have no
+/// picture.
 const LEAST_SPAN: f64 = 1e-3;
 
 /// Minimum fraction of a view's angle that remains, whatever the overscan.
@@ -65,8 +66,8 @@ impl Homography {
     /// The identity.
     pub const SAME: Homography = Homography([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
 
-    /// Maps the displayed picture to the drawn one, for an eye that has turned: `turned` is its current orientation relative
-    /// to the drawn eye. `None` if a camera has an empty view.
+    /// Maps the displayed picture to the drawn one, for an eye that has turned: `turned` is its current orientation
+    /// relative to the eye for which the picture was drawn. `None` if a camera has an empty view.
     #[must_use]
     pub fn re_aimed(drawn: &Camera, shown: &Camera, turned: Rotation) -> Option<Homography> {
         let columns = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -82,14 +83,15 @@ impl Homography {
     }
 
     /// The matrix's rows. A position x, y of the displayed picture maps to the position X / Z, Y / Z of the drawn one, where
-    /// (X, Y, Z) is this matrix times (x, y, 1). For Z ≤ 0, the position is behind the drawn eye.
+    /// (X, Y, Z) is this matrix times (x, y, 1). For Z ≤ 0, the position is behind the eye for which the picture was
+    /// drawn.
     #[must_use]
     pub fn rows(&self) -> [[f64; 3]; 3] {
         self.0
     }
 
-    /// The position in the drawn picture that corresponds to a position in the displayed one; `None` if it is
-    /// behind the eye.
+    /// The position in the drawn picture that corresponds to a position in the displayed one; `None` if it is behind
+    /// the eye for which the picture was drawn.
     #[must_use]
     pub fn source(&self, x: f64, y: f64) -> Option<[f64; 2]> {
         let [x, y, z] = self.0.map(|[a, b, c]| a * x + b * y + c);

@@ -16,7 +16,7 @@ use crate::error::{START_SECONDS, StartError};
 /// Time for the server to report its display number.
 const START_TIMEOUT: Timespec = seconds(START_SECONDS);
 
-/// Time for the server to end and to remove its socket and its lock file. After that, it is killed (guess).
+/// Time for the server to end and to remove its socket and its lock file (guess). After that, it is killed.
 const END_TIMEOUT: Timespec = seconds(2);
 
 /// Maximum number of digits of a display number, which the server prints as an `int`.

@@ -21,9 +21,9 @@ const SIZE: Size = Size::new(1280, 1024);
 /// A display under test.
 struct Server {
     display: WaylandDisplay,
-    /// Without a viewer, a display draws less often.
+    /// Kept, because a display without a viewer draws less often.
     _capture: DisplayCapture,
-    /// Removed last.
+    /// Removed after the display has ended.
     _folder: tempfile::TempDir,
 }
 
@@ -74,7 +74,7 @@ impl Pointer {
 
     /// Moves it to a position in units of windows.
     fn move_to(&mut self, x: i32, y: i32) {
-        // The smallest fraction of the side, in 1/65535, that means this pixel.
+        // The smallest position, in 1/65535 of the side, that lies on this pixel.
         let along = |at: i32, side: u32| {
             let place = (u32::try_from(at).unwrap_or(0) * 65_535).div_ceil(side);
             u16::try_from(place).unwrap_or(u16::MAX)

@@ -170,8 +170,8 @@ unsafe extern "C" fn position_window(
     y: c_int,
 ) {
     let library = Library::this();
-    // SAFETY: the functions of libwayland-client, which the suite has linked, with their types. The suite passes a
-    // display and a surface of it.
+    // SAFETY: libwayland-client, which the suite has linked, contains these functions with these types. The suite
+    // passes a client's display and a surface of this client.
     let (client, surface) = unsafe {
         let number =
             library.get::<unsafe extern "C" fn(*mut c_void) -> c_int>(b"wl_display_get_fd\0");

@@ -46,7 +46,8 @@ pub(crate) enum Command {
     /// Accept this client of a conformance suite, and give it this number.
     #[cfg(feature = "conformance")]
     Accept(std::os::unix::net::UnixStream, i32),
-    /// Move the window with this surface of the client with this number, and confirm it.
+    /// Move a window, and confirm the move. `client` is the number of the client, and `surface` identifies the window's
+    /// surface.
     #[cfg(feature = "conformance")]
     MoveWindow {
         client: i32,

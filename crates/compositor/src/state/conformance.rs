@@ -14,7 +14,8 @@ impl State {
         }
     }
 
-    /// Moves the window with this surface of the client with this number, if it exists.
+    /// Moves a window, if it exists. `client` is the number of the client, and `surface` identifies the window's
+    /// surface.
     pub(crate) fn move_window(&mut self, client: i32, surface: u32, at: (i32, i32)) {
         let number = |client: Client| client.get_data::<ClientState>()?.number;
         let window = self.windows.all.iter_mut().find(|window| {

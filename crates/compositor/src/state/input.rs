@@ -139,7 +139,8 @@ impl State {
         let Some(shown) = scene::under(&self.scene, from) else {
             return to;
         };
-        // The constraint locks the surface, which the search for the next target needs.
+        // The closure holds the lock of the surface's state. The search for the next target also takes this lock, so it
+        // must stay outside of the closure.
         let confining = with_pointer_constraint(&shown.surface, &self.pointer, |constraint| {
             let constraint = constraint.filter(|constraint| constraint.is_active())?;
             match &*constraint {

@@ -24,9 +24,9 @@ pub(crate) struct Xwayland {
 }
 
 /// The size of the server's send buffer in bytes. The server ends when this buffer is full (libwayland 1.21:
-/// "request could not be marshaled"). Each message with a descriptor takes about 1 KiB, so the default of 208 KiB holds
-/// a tenth of a second of a program that opens windows as fast as it can, less than a busy machine can stop the
-/// compositor.
+/// "request could not be marshaled"). Each message with a descriptor takes about 1 KiB. If a program opens windows as
+/// fast as it can, the default of 208 KiB is full after a tenth of a second, and a busy machine can stop the compositor
+/// for longer than that.
 const SEND_BUFFER: usize = 8 << 20;
 
 /// The compositor's ends of the connections to a server.
@@ -50,7 +50,7 @@ impl Xwayland {
         authority: &Authority,
     ) -> io::Result<(Xwayland, Connections)> {
         let (wayland, its_wayland) = UnixStream::pair()?;
-        // More is refused, but a smaller buffer only fills earlier.
+        // Without a privilege, the kernel limits the size. This is no failure: a smaller buffer only fills earlier.
         let _ = set_socket_send_buffer_size_force(&its_wayland, SEND_BUFFER)
             .or_else(|_| set_socket_send_buffer_size(&its_wayland, SEND_BUFFER));
         let (window_manager, its_window_manager) = UnixStream::pair()?;

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_forked_child_does_not_keep_the_port() {
-        // The address is the test's own, so that no other test gets the free port.
+        // Only this test uses this address, so no other test can take the port once it is free.
         let socket = UdpSocket::bind("127.83.7.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();

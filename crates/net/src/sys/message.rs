@@ -109,9 +109,9 @@ pub(super) struct ReceivedControl {
 /// alive.
 pub(super) unsafe fn parse_control(header: &libc::msghdr) -> ReceivedControl {
     let mut control = ReceivedControl::default();
-    // SAFETY: this function requires valid control messages, which its caller ensures; an int follows the header of UDP_GRO,
-    // a timespec that of SCM_TIMESTAMPNS (socket(7)), and the structures named below those of the two PKTINFOs (ip(7),
-    // ipv6(7)).
+    // SAFETY: the caller ensures that the control messages are valid, as this function requires. The data behind a
+    // header is an int for UDP_GRO, a timespec for SCM_TIMESTAMPNS (socket(7)), and the structure named below for each
+    // of the two PKTINFOs (ip(7), ipv6(7)).
     unsafe {
         let mut cmsg = libc::CMSG_FIRSTHDR(header);
         while !cmsg.is_null() {

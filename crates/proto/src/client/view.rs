@@ -13,8 +13,8 @@ use crate::wire::control::{Message, Report};
 /// Maximum number of unacknowledged reports: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Maximum number of reports in one datagram: 25 reports of 54 bytes each fit, with 9 bytes that name the report before
-/// them.
+/// Maximum number of reports in one datagram: 25 reports of 54 bytes each fit, after a [`Message::ReportsAfter`] of 9
+/// bytes.
 const REPORTS_PER_DATAGRAM: usize = 25;
 
 /// Number of earlier unacknowledged reports that accompany a new report (guess). Two consecutive datagrams may then be

@@ -39,7 +39,8 @@
 //!
 //! This module does not store keys (crate `runtime` does), negotiate media, or seal anything after the handshake.
 //! Unlike other modules, which get their seeds as arguments, this module and its neighbours take randomness from the
-//! operating system. Specification: architecture, section 5; Noise Protocol Framework, revision 34; RFC 9382 (SPAKE2).
+//! operating system. Specification: `docs/protocol.md`, "Pairing and reconnection"; Noise Protocol Framework, revision
+//! 34; RFC 9382 (SPAKE2).
 
 mod begin_keys;
 mod client;

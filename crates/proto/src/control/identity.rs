@@ -1,7 +1,7 @@
 //! Device identities. An identity is a long-term X25519 key pair, with names for users and files.
 //!
 //! Crate `runtime` stores the keys (`identity_store`, `trust_store`). An identity key never seals media. It is used
-//! only for the Diffie-Hellman steps of a handshake (architecture, section 5).
+//! only for the Diffie-Hellman steps of a handshake (`docs/protocol.md`, "Pairing and reconnection").
 
 use std::fmt;
 

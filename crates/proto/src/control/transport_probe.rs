@@ -15,8 +15,8 @@ pub use crate::transport::TransportKind;
 /// Number of datagrams in an answer: about one or two slices at 20 Mb/s.
 pub const BURST: u8 = 8;
 
-/// Number of received datagrams that suffice. If a link loses a tenth of the datagrams, fewer than one answer in 2000
-/// delivers fewer.
+/// Number of received datagrams that suffice. On a link that loses a tenth of the datagrams, fewer than one in 2000
+/// answers arrives with fewer datagrams than this.
 const SUFFICIENT: u32 = 4;
 
 /// Number of requests.

@@ -1,5 +1,5 @@
-//! External subscribers, such as a browser, a player of another protocol or a recorder. They have no OpenUVR session; a
-//! gateway owns their connection.
+//! External subscribers, such as browsers, video players and recorders. They have no OpenUVR session; a gateway owns
+//! their connection.
 //!
 //! They share roles, input, poses and the ledger with sessions. The gateway delivers their messages once and
 //! in order.

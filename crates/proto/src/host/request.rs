@@ -16,7 +16,7 @@ pub enum SubscriberKind {
     Client,
     /// A browser.
     Browser,
-    /// A media player.
+    /// A video player.
     VideoPlayer,
     /// A recorder.
     Recorder,

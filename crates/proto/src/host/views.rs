@@ -12,7 +12,7 @@ use crate::wire::control::Message;
 use crate::wire::media::StreamKind;
 
 /// Times after the newest frame at which its number is repeated, so that its loss is detected even if no frame follows
-/// (architecture, section 5).
+/// (`docs/protocol.md`, "Beacons").
 const BEACONS: [Duration; 3] = [
     Duration::from_millis(5),
     Duration::from_millis(20),

@@ -95,7 +95,7 @@ pub struct Counters {
     pub received: u64,
     /// Datagrams of streams without a receiver.
     pub skipped: u64,
-    /// Lost packets: those overtaken before the end of the frame before the last.
+    /// Lost packets. A missing packet counts at the end of the frame after the one in which a later packet overtook it.
     pub missing: u64,
     /// Runs of lost packets.
     pub runs: u64,

@@ -7,8 +7,9 @@
 //! capacity.
 //!
 //! Lateness alone proves nothing about the link, because a machine may have been busy. A decrease because of late
-//! frames therefore requires a loss or a spread, between the datagrams of a frame or between late frames. The assumed
-//! capacity is never below the rate delivered in the meantime. A decrease that later frames contradict is reverted.
+//! frames therefore requires a loss, or that the link spread the datagrams of a frame or the late frames. The assumed
+//! capacity is never below the rate at which the late frames arrived. A decrease that later frames contradict is
+//! reverted.
 //!
 //! The module does not choose quantisers (see [`rate`](super::rate)). Only heavy loss counts as congestion, because radio
 //! links lose datagrams without being full, and FEC handles that.
@@ -132,7 +133,7 @@ pub struct Congestion {
     /// Number of consecutive late frames that the link spread. `delivered` covers all consecutive late frames.
     spread: u32,
     delivered: Delivered,
-    /// The newest decrease while it can be reverted. `taken_back` is the last revert.
+    /// The newest decrease while it can be reverted. `taken_back` is the time of the last revert.
     tentative: Option<TentativeDecrease>,
     taken_back: Option<Instant>,
     paused: Option<Instant>,

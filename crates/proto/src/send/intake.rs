@@ -30,15 +30,15 @@ const RECORDER_BYTES: usize = 32 << 20;
 const NEWEST_AGE: Duration = Duration::from_millis(50);
 
 /// Maximum queueing time for a video player. Machines were observed to stall for 100 ms, and a thread of normal priority to
-/// wait several times as long during a build. Players themselves buffer half a second or more.
+/// wait several times as long during a build. Video players themselves buffer half a second or more.
 const STEADY_AGE: Duration = Duration::from_millis(500);
 
-/// Repetition interval of a still picture: half of the interval that players and recordings need, so that a late
+/// Repetition interval of a still picture: half of the interval that video players and recordings need, so that a late
 /// repetition still arrives within a second.
 const REPEAT_EVERY: Duration = Duration::from_millis(500);
 
-/// Repetition interval at the start, while players probe the stream. ffmpeg needs about twenty frames to detect the rate
-/// (`fps_probe_size` of libavformat).
+/// Repetition interval at the start, while video players probe the stream. ffmpeg needs about twenty frames to detect
+/// the rate (`fps_probe_size` of libavformat).
 const REPEAT_AT_FIRST: Duration = Duration::from_millis(50);
 
 /// Repetition interval for clients that notice a loss when a later frame arrives. A lost change is missing for that long

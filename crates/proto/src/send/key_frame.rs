@@ -11,7 +11,8 @@ use crate::id::FrameId;
 use crate::send::intake::Intake;
 use crate::time::Instant;
 
-/// Minimum interval between key frames for observers, so that they cannot slow the player (architecture, section 1).
+/// Minimum interval between key frames for observers, so that observers cannot slow the player (`ARCHITECTURE.md`,
+/// "Source, rendition, subscriber").
 pub const OBSERVER_BUDGET: Duration = Duration::from_secs(2);
 
 /// Minimum interval between key frames for recorders, whose files have a gap until the key frame. It is half of the

@@ -1,9 +1,9 @@
 //! Rate control: one quantiser per frame, no look-ahead.
 //!
 //! x264's own rate control takes 1–2 ms before the first slice (measured at 720p and 1080p on one core: 1.0 and 2.0
-//! ms). Constant quantisers, chosen by this controller, do not. There is no limit within a frame, so key-frame sizes
-//! are predicted and kept near three times the size of another frame. With a fixed GOP size, or many requested key
-//! frames, all frames get fewer bits, so that the mean stays the same.
+//! ms). With the constant quantisers that this controller chooses, x264 does not need this time. There is no limit
+//! within a frame, so key-frame sizes are predicted and kept near three times the size of another frame. With a fixed
+//! GOP size, or many requested key frames, all frames get fewer bits, so that the mean stays the same.
 
 use crate::units::{Bitrate, Size};
 

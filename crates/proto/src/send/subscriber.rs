@@ -1,7 +1,7 @@
 //! The subscriber trait: the receiver of a rendition's frames, and its feedback.
 //!
-//! An OpenUVR session is one kind of subscriber ([`Session`](super::session::Session)). Recorders, browsers and players
-//! of other protocols are other kinds. All subscribers get the same encoded slices.
+//! An OpenUVR session is one kind of subscriber ([`Session`](super::session::Session)). Recorders, browsers and video
+//! players are other kinds. All subscribers get the same encoded slices.
 
 use std::time::Duration;
 

@@ -78,7 +78,7 @@ pub enum Message<'a> {
     },
     /// Requests retransmission of missing parts of a frame.
     RetransmissionRequest(RetransmissionRequest),
-    /// The newest sent frame of a view. The message is repeated after a burst of activity.
+    /// The newest sent frame of a view. The message is repeated until another frame is sent.
     Beacon {
         /// The view.
         view: ViewId,

@@ -11,9 +11,9 @@
 //! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
 //! ```
 //! The low two bits of `plane` identify the plane; bit 7 is the key phase. The seal authenticates the whole header as
-//! additional data. The send time is for link measurements, by one peer or across both, and dates the datagram to which
-//! a no-session reply refers. Rate control uses the reports on frames instead. The reserved field is zero and ignored
-//! on receipt.
+//! additional data. The send time serves link measurements, at one peer or between both peers. A no-session reply
+//! repeats the send time of the datagram that it answers. Rate control does not use the send time, but the reports on
+//! frames. The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -51,7 +51,8 @@ impl State {
             return;
         };
         let changed = std::mem::replace(&mut window.mapped, shown) != shown;
-        // A window with an early buffer is wrong, but does not wait for its configuration in vain.
+        // A window must not commit a buffer before its first configuration. If it does, it gets the configuration
+        // anyway, so that it does not wait forever.
         let unconfigured = window
             .toplevel()
             .filter(|toplevel| !toplevel.is_initial_configure_sent());

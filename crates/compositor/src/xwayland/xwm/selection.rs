@@ -313,7 +313,7 @@ impl Selection {
             over: false,
             until: clock::now() + PATIENCE,
         });
-        // Writes to this end of the pipe must block, because another application performs them.
+        // Another application writes to this end of the pipe, and may not expect a non-blocking descriptor.
         let _ = fcntl_setfl(&target, OFlags::empty());
         report(Report::Paste(kind, target))
     }

@@ -449,7 +449,8 @@ impl Windows {
         self.conn
             .change_property32(mode, self.root, name, AtomEnum::WINDOW, &named)?;
         let Some(window) = window else {
-            // Menus and games that manage themselves set the focus. Until then, keys go to the window under the pointer.
+            // Windows that position themselves, such as menus and old games, also set the focus themselves. Until then,
+            // keys go to the window under the pointer.
             let to = u32::from(InputFocus::POINTER_ROOT);
             self.conn
                 .set_input_focus(InputFocus::POINTER_ROOT, to, x11rb::CURRENT_TIME)?;

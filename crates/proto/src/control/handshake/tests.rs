@@ -222,8 +222,8 @@ impl World {
         self.draw() % 100 < percent
     }
 
-    /// Asserts that client and host each have exactly one session, and that it is the same. Returns how the client
-    /// authenticated.
+    /// Asserts that client and host each have exactly one session, and that both are the same session. Returns how the
+    /// client authenticated.
     fn assert_agreed(&self) -> &Paired {
         assert_eq!((self.at_client.len(), self.at_host.len()), (1, 1));
         let (client, (host, paired)) = (&self.at_client[0], &self.at_host[0]);

@@ -18,8 +18,8 @@ const ANSWER_WAIT: Duration = Duration::from_millis(3);
 const INTERVAL: Duration = Duration::from_nanos(16_666_667);
 
 impl VideoReceiver {
-    /// The time until which to wait for frames that precede the front frame, are not its references, and may only be
-    /// late.
+    /// The time until which to wait for frames before the front frame. The front frame does not need them, but they may
+    /// still arrive.
     pub(super) fn gap_until(&self) -> Option<Instant> {
         let front = self.frames.front()?;
         let header = front.header;

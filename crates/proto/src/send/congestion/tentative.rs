@@ -48,13 +48,13 @@ impl TentativeDecrease {
         self.before
     }
 
-    /// Handles a frame sent after the decrease that was late or incomplete.
+    /// Handles a late or incomplete frame that was sent after the decrease.
     pub(super) fn on_bad_frame(&mut self) {
         self.against = 0;
     }
 
-    /// Handles a frame sent after the decrease that was on time. Returns `Some(true)` if the decrease was wrong, and
-    /// `Some(false)` if it was right.
+    /// Handles a frame that was sent after the decrease and arrived on time. Returns `Some(true)` if the decrease was
+    /// wrong, and `Some(false)` if it was right.
     pub(super) fn on_time(&mut self, frame: &OnTime) -> Option<bool> {
         let Some(capacity) = self.capacity else {
             self.against += 1;

@@ -164,7 +164,7 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// The time until which a subscriber must be waited for.
+    /// Ends the frame for each subscriber. Returns when to call this again, if slices still wait for a link.
     pub(super) fn end(&mut self, now: Instant) -> Option<Instant> {
         let mut until: Option<Instant> = None;
         let mut player = None;
@@ -183,7 +183,7 @@ impl<S: Subscriber> Subscribers<S> {
                 ));
             }
         }
-        // Observers may take as long as the player.
+        // After the player's last slice, the rendition does not wait for observers.
         until.filter(|_| player != Some(false))
     }
 

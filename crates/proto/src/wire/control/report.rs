@@ -42,7 +42,7 @@ pub struct Report {
     pub echo: EchoKind,
     /// Media datagrams received since the previous report.
     pub datagrams: u16,
-    /// Media datagrams found missing since the previous report. Datagrams that may only be late are counted in the next
+    /// Media datagrams found missing since the previous report. Datagrams that may still arrive are counted in a later
     /// report.
     pub missing: u16,
     /// Runs of missing datagrams that started since the previous report. The mean run length follows from them.
@@ -59,7 +59,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report on a frame of the first view of which only the outcome is known.
+    /// The report on a frame of the first view, if only the outcome of the frame is known.
     #[must_use]
     pub fn new(frame: FrameId, outcome: Outcome) -> Report {
         Report {

@@ -72,8 +72,8 @@ impl HostHandshake {
     }
 }
 
-/// A `PublicKey` value under which a device without an X25519 key is stored: 32 bytes that only this device can prove.
-/// They are a hash, for example of the public key with which the device signs.
+/// A `PublicKey` value under which a device without an X25519 key is stored. The value is a hash, for example of the
+/// public key with which the device signs. Only this device can prove that the value belongs to it.
 #[must_use]
 pub fn foreign_key(kind: &str, public_key: &[u8]) -> PublicKey {
     let length = (kind.len() as u64).to_le_bytes();
