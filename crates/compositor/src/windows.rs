@@ -307,7 +307,8 @@ impl Windows {
         self.chosen = Some(surface.clone());
     }
 
-    /// The window that should have the keyboard focus: the chosen window if it is visible, otherwise the topmost.
+    /// The window that should have the keyboard focus: the chosen window if it is visible, otherwise the topmost window
+    /// that accepts the focus.
     pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
         let chosen = order.iter().find(|index| {

@@ -149,7 +149,7 @@ impl Udp {
         self.local
     }
 
-    /// Whether batches to `to` use GSO. True until GSO has failed once.
+    /// Whether batches to `to` use GSO: GSO is available, is permitted on the path, and has not failed for this peer.
     fn uses_gso(&self, to: PathId) -> bool {
         let no_gso_peers = || {
             self.no_gso_peers

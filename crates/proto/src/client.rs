@@ -206,7 +206,7 @@ impl ClientSession {
     /// Handles a datagram of the control plane that arrived on the path `from`.
     ///
     /// # Errors
-    /// [`Reject`] if the datagram is not authentic, a duplicate, or invalid.
+    /// [`Reject`] if the datagram is not authentic, is a duplicate, or is invalid.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -663,7 +663,7 @@ impl ClientSession {
         self.plane.ping_now(now);
     }
 
-    /// Time since the last answered ping.
+    /// Time since the last answer to a ping, or since [`ClientSession::moved`] if that was later.
     #[must_use]
     pub fn unanswered(&self, now: Instant) -> Duration {
         self.plane.unanswered(now)

@@ -265,8 +265,8 @@ impl Ledger {
         }
     }
 
-    /// Defers an update on a frame that has not been reported as sent yet. A repeated update is ignored. Beyond
-    /// [`MAX_EARLY`], the oldest is dropped.
+    /// Defers an update on a frame that has not been reported as sent yet, and a report on a frame that is still in
+    /// hand. A repeated update is ignored. Beyond [`MAX_EARLY`], the oldest is dropped.
     fn keep(&mut self, update: FrameUpdate) {
         let same = |early: &FrameUpdate| {
             let kind = std::mem::discriminant(early) == std::mem::discriminant(&update);

@@ -106,7 +106,7 @@ impl Mapping {
     }
 
     /// The smallest rectangle on the display that contains a rectangle of the buffer (left, upper, right and lower edge in
-    /// buffer pixels). For a rotated buffer, it is the whole rectangle of the element.
+    /// buffer pixels). For a rotated or flipped buffer, it is the whole rectangle of the element.
     pub(crate) fn shown(&self, (left, top, right, bottom): (f64, f64, f64, f64)) -> Rectangle {
         if self.orientation != Orientation::default() {
             return self.place;

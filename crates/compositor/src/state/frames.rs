@@ -36,7 +36,7 @@ pub(crate) struct Frames {
     fps: f64,
     watched: bool,
     ticked: Instant,
-    /// Surfaces that wait for a frame callback or a barrier.
+    /// Surfaces that wait for a frame callback, a barrier or, without viewers, presentation feedback.
     waiting: Vec<WlSurface>,
     sequence: u64,
 }

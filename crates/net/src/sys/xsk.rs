@@ -167,7 +167,7 @@ impl Xsk {
     }
 }
 
-/// Makes the kernel send the frames in the ring: 32 per call, then EAGAIN.
+/// Makes the kernel send the frames in the ring. A call sends 32 frames, and fails with EAGAIN if more are left.
 fn kick(socket: &XdpSocket, queued: usize) -> io::Result<()> {
     for _ in 0..=queued.div_ceil(32) {
         // SAFETY: no buffer and no address; the descriptor is open.

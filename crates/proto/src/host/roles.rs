@@ -52,7 +52,7 @@ enum Claim {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// It succeeds a player. The player's role is reserved for it until it sends its request.
+    /// It succeeds a player. Until it sends its request, no observer is promoted to player.
     Reserved,
     Player,
     Observer(Claim),
@@ -103,8 +103,8 @@ impl Roles {
         self.members.iter().filter(is_observer).count()
     }
 
-    /// Reserves the player's role for `id`, the successor of `before`, until `id` sends its request. Has no effect
-    /// unless `before` is the player or has a reservation itself.
+    /// Lets `id` succeed `before`: until `id` sends its request, no observer is promoted to player. A request to play
+    /// is still granted. Has no effect unless `before` is the player or has a reservation itself.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))

@@ -77,9 +77,9 @@ pub(super) struct SliceAssembly {
     /// Number of leading fragments without a gap, and the position after the last received fragment.
     prefix: usize,
     end: usize,
-    /// Arrival of its first fragment.
+    /// When its first fragment was processed.
     began: Option<Instant>,
-    /// When a fragment after the first missing one arrived.
+    /// When a fragment after the first missing one was processed.
     gap_since: Option<Instant>,
     /// Time and count of requests.
     requested: Option<(Instant, u8)>,

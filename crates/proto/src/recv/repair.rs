@@ -73,7 +73,7 @@ struct Block {
     parity: Shards,
     /// The numbers of data and parity shards, and their length, once known from a parity shard.
     shape: Option<Shape>,
-    /// The shards are inconsistent, or the block has already been computed.
+    /// No shard is taken any more: the block is complete or inconsistent, or its missing data was computed.
     closed: bool,
 }
 

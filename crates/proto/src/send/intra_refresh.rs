@@ -33,7 +33,7 @@ impl IntraRefresh {
         self.hit = 0;
     }
 
-    /// Records that another frame was coded.
+    /// Records that a frame other than a key frame was coded.
     pub fn frame(&mut self) {
         self.left = self.left.saturating_sub(1);
     }

@@ -87,7 +87,7 @@ impl KeyFramePolicy {
         }
     }
 
-    /// Whether `next` is a key frame only because of the GOP size.
+    /// Whether the GOP size makes `next` a key frame.
     #[must_use]
     pub fn is_periodic(&self, next: FrameId) -> bool {
         self.every

@@ -51,8 +51,8 @@ impl State {
             return;
         };
         let changed = std::mem::replace(&mut window.mapped, shown) != shown;
-        // A window must not commit a buffer before its first configuration. If it does, it gets the configuration
-        // anyway, so that it does not wait forever.
+        // The first commit requests a configuration. A window that wrongly commits a buffer with it also gets the
+        // configuration, so that it does not wait forever.
         let unconfigured = window
             .toplevel()
             .filter(|toplevel| !toplevel.is_initial_configure_sent());

@@ -79,14 +79,14 @@ pub enum PairingEvent {
     WrongPin {
         /// The client's path.
         from: PathId,
-        /// Remaining tries in this window.
+        /// Remaining tries of the client's network in this window.
         tries_left: u32,
     },
     /// A forbidden device tried to pair with the right PIN. This counts as a wrong PIN.
     ForbiddenTried {
         /// The client's path.
         from: PathId,
-        /// Remaining tries in this window.
+        /// Remaining tries of the client's network in this window.
         tries_left: u32,
     },
     /// The window expired.

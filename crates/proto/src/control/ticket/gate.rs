@@ -31,7 +31,7 @@ pub struct TicketGate {
 struct Used {
     id: [u8; 16],
     by: KeyHash,
-    /// The time from which the ticket is rejected as expired.
+    /// The ticket is rejected as expired after this time.
     until: UnixTime,
 }
 

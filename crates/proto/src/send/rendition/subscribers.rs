@@ -164,7 +164,8 @@ impl<S: Subscriber> Subscribers<S> {
         }
     }
 
-    /// Ends the frame for each subscriber. Returns when to call this again, if slices still wait for a link.
+    /// Tells each subscriber that all slices were delivered. Returns when to call this again, if slices still wait for
+    /// a link.
     pub(super) fn end(&mut self, now: Instant) -> Option<Instant> {
         let mut until: Option<Instant> = None;
         let mut player = None;
