@@ -152,8 +152,8 @@ fn play(
         (_, None) => open(config, host, None)?,
     };
     let host = opened.target.host.clone();
-    // Without a portal and an access point, signals are caught only from now on: until the PIN has been typed, there is
-    // nothing to clean up, and a signal ends the program.
+    // If neither a portal nor an access point is used, signals are caught only from now on. Until the PIN has been
+    // typed, there is nothing to clean up, so a signal may end the program.
     let stop = stop.map_or_else(stop_on_signals, Ok)?;
     let address = display_address(&opened);
     let silent = opened.no_sound_reason.clone();
@@ -228,8 +228,8 @@ fn open(
     Ok(opened)
 }
 
-/// Creates a client of a discovered host. It uses any of the host's addresses, and authenticates the host only by the key
-/// stored for it.
+/// Creates a client of a discovered host. The client uses any of the host's addresses, and authenticates the host only
+/// by the key that is stored for this host.
 fn open_discovered(config: &ClientConfig, host: discovery::SelectedHost) -> Result<Opened, String> {
     let mut opened = config.runtime_config(host.target.into()).open()?;
     if let Some(known_as) = host.known_as {

@@ -1,7 +1,7 @@
-//! The scheduling of host and client as programs: real-time threads, dedicated cores, and locked memory.
+//! The scheduling of the programs `openuvr host` and `openuvr client`: real-time threads, dedicated cores, and locked
+//! memory.
 //!
-//! It applies only to programs. An application that contains a host keeps its own settings
-//! (`docs/adr/0004-locked-memory.md`).
+//! An application that contains a host keeps its own scheduling (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -356,7 +356,7 @@ fn ended_well(status: Option<ExitStatus>) -> bool {
     status.is_some_and(|status| status.success())
 }
 
-/// Prints how a game ended that presented no picture or was killed. Adds the usual causes unless the exit status
+/// Prints how a game ended if it presented no picture or was killed. Adds the usual causes unless the exit status
 /// explains the missing picture.
 fn print_end(
     (subcommand, noun): (&str, &str),

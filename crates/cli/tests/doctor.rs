@@ -190,7 +190,7 @@ fn wayland_session() -> Option<WaylandSession> {
         skip("weston is not installed: apt-get install weston");
         return None;
     };
-    // Weston 10 is the last version in a Debian release whose option takes the module's file name.
+    // In Weston 10, the option takes the module's file name. The versions in later Debian releases take its short name.
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let backend = match version.starts_with("weston 10.") {
         true => "--backend=headless-backend.so",

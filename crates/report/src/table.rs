@@ -87,8 +87,8 @@ pub(super) struct Table {
     decision: Option<(Option<RenditionId>, ControlEvent)>,
 }
 
-/// The number of values from which the 99th percentile differs from the maximum. Only inputs that change a picture have a
-/// motion-to-photon latency, so there may be fewer values; the row then contains their number.
+/// The minimum number of values for which the 99th percentile can differ from the maximum. Only inputs that change a
+/// picture have a motion-to-photon latency, so there may be fewer values. The table's row then states their number.
 const MEANINGFUL: u64 = 100;
 
 /// The output of the table.

@@ -129,7 +129,7 @@ pub struct ClientSetup {
     pub send_input: bool,
     /// The head-pose source; `None` if there is none or the application sets the poses ([`ClientRuntime::set_pose`]).
     pub head: Option<HeadPose>,
-    /// If set, head poses are used as input for a game instead of being sent to the host.
+    /// If set, head poses are not sent as poses, but converted to mouse or game-pad input for a game.
     pub motion: Option<MotionSettings>,
     /// How stereo pictures are shown.
     pub eyes: StereoSettings,
@@ -540,7 +540,7 @@ impl ClientRuntime {
     }
 
     /// Sends the controller states sampled at `sampled` (monotonic clock). As with poses, only the newest states count.
-    /// Callable from any thread. Returns the number of the states; `None` without a session.
+    /// Callable from any thread. Returns the number that identifies these states; `None` without a session.
     pub fn push_controllers(&self, sampled: Instant, states: Controllers) -> Option<u32> {
         self.shared.controllers(sampled, states)
     }

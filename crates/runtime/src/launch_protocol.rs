@@ -1,7 +1,7 @@
 //! The exchange between a launcher and the host in the application that it started: environment variables, the settings
 //! that the host receives once, and the reports that the host sends ([`LaunchReport`]).
 //!
-//! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. The first datagram of each end is its
+//! Each message is one datagram, a [frame](openuvr_ipc::frame) of crate `ipc`. Each end first sends a
 //! [greeting](openuvr_ipc::hello). The protocol between host and client is in crate `proto`.
 
 use openuvr_ipc::frame::Message;
@@ -26,7 +26,7 @@ pub const EYE: &str = "OPENUVR_XR_EYE";
 /// started by an OpenUVR program.
 pub const XR_SETTINGS: &str = "xr-runtime.toml";
 
-/// The settings of a host in an application's process, received once before it starts.
+/// The settings of a host in an application's process. The process receives them once, before the host starts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchSettings {

@@ -247,7 +247,7 @@ impl Scheduler {
         self.latencies.site(name)
     }
 
-    /// Adds a request that the program itself made, and that was refused, to the warning.
+    /// Adds to the warning a request that the program itself made and that was refused.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
         self.lock().record_refusal(what, why);
     }

@@ -15,7 +15,7 @@ const BLANK_TIMEOUT: Duration = Duration::from_millis(100);
 /// The interval of reports to the host. Errors of the period and of the clocks accumulate between reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reports of the display to the host.
+/// Reports the display's properties to the host.
 pub(super) struct DisplayReporter {
     eyes: Option<Eyes>,
     sent_at: Option<Instant>,

@@ -509,7 +509,8 @@ impl HostConfig {
         }
     }
 
-    /// The target video bitrate in bits per second. If it is not set, the lowest default of the encoders.
+    /// The target video bitrate in bits per second: the configured one, or otherwise the lowest default of the
+    /// encoders.
     pub(crate) fn bitrate(&self) -> Bitrate {
         let usual = self.encoders.iter().map(|name| default_bitrate(name.0));
         self.bitrate.or(usual.min()).unwrap_or_default()

@@ -1,7 +1,7 @@
 //! Third-party programs, one after the other, through screen capture and through the hook. The client must show each program
 //! as the host does, and the client's input must arrive.
 //!
-//! This is a separate tier, because of its packages and its duration: `./dev test-apps [PROGRAM...]`.
+//! This is a separate tier, because it needs many packages and much time: `./dev test-apps [PROGRAM...]`.
 
 #![allow(clippy::print_stdout, reason = "a table for the user of the tier")]
 

@@ -14,7 +14,7 @@ use crate::support::{Display, Folder, Host, PIN, ScreenCapture, scene};
 const SIZE: &str = "640x360";
 
 /// The duration of the measurement before the load, and of the measurement that starts [`BACK`] after the end of the
-/// load. In between, the load is measured for [`BUSY`].
+/// load. Between these two, the stream is measured under load for [`BUSY`].
 const QUIET: Duration = Duration::from_secs(4);
 const BUSY: Duration = Duration::from_secs(8);
 const BACK: Duration = Duration::from_secs(1);

@@ -159,7 +159,7 @@ pub(crate) fn fifo(path: &Path) -> std::fs::File {
     let status = std::process::Command::new("mkfifo").arg(path).status();
     assert!(status.expect("coreutils").success());
     let mut options = std::fs::OpenOptions::new();
-    // Opening the FIFO for reading and writing does not block until the MUD opens it.
+    // If a FIFO is opened for both reading and writing, the call does not wait for the MUD to open it.
     let opened = options.read(true).write(true).open(path);
     opened.expect("the FIFO")
 }

@@ -110,7 +110,7 @@ fn a_gateway_socket_replaces_no_existing_file() {
         host.args([PIN[1], "127.0.0.1:0", socket]);
         let mut host = Program::with_stdin("plain", host);
         host.line("already in use");
-        // It streams nevertheless.
+        // The host streams although its gateway socket cannot be created.
         host.line("MUDs reach this host by");
         host.close_stdin();
         assert!(host.wait().0.success());

@@ -1,9 +1,8 @@
 /* A program that uses OpenGL like games, including rare cases. It performs the acts named on its
  * command line in order, and exits with the code 7.
  *
- * It opens libraries like SDL (dlopen, dlsym, glXGetProcAddressARB), so that building it needs no
- * headers or libraries. Each window has one colour above and another below, which identify the window
- * and its orientation. */
+ * It opens libraries in the same way as SDL (dlopen, dlsym, glXGetProcAddressARB), so that building it needs no headers
+ * or libraries. Each window has one colour above and another below, which identify the window and its orientation. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -242,7 +241,7 @@ static void contexts(struct stage *s)
     for (int i = 0; i < 20; i++) {
         void *next = new_context(s);
         if (i % 2) {
-            /* The old context while it is current. */
+            /* Destroys the old context while it is current. */
             destroy_context(s->display, s->context);
             make_current(s->display, s->window, next);
         } else {
@@ -281,7 +280,7 @@ static void closes(struct stage *s)
     show_until(s, BLUE, YELLOW, "again");
 }
 
-/* Renders nothing until the last picture was seen, which immediately follows another one. */
+/* Renders two pictures in immediate succession, and then nothing until the second one has been seen. */
 static void rests(struct stage *s)
 {
     paint(s, RED, RED);
@@ -315,7 +314,7 @@ static void opens_a_dialog(struct stage *s)
     int (*pending)(void *) = found(dlsym(x, "XPending"), "XPending");
     int (*next)(void *, void *) = found(dlsym(x, "XNextEvent"), "XNextEvent");
     enum { BUTTON_PRESS = 4, BUTTON_PRESS_MASK = 1 << 2 };
-    /* Its own connection, as that of a toolkit beside the engine. */
+    /* A separate connection, like that of a toolkit in a game. */
     void *display = found(open_display(NULL), "display");
     XID dialog = create(display, root_window(display, 0), 40 + 80, 60, 160, 120, 0, 0, 0xffffff);
     select(display, dialog, BUTTON_PRESS_MASK);
@@ -343,7 +342,7 @@ static void opens_a_dialog(struct stage *s)
     show_until(s, YELLOW, RED, "closed");
 }
 
-/* A plain X window, as of a launcher: white, and closed by a click. */
+/* A plain X window, like that of a launcher. It is white, and a click closes it. */
 static void welcomes(void)
 {
     void *x = found(dlopen("libX11.so.6", RTLD_NOW), "libX11");
@@ -364,7 +363,7 @@ static void welcomes(void)
     close_display(display);
 }
 
-/* Renders to a surface of a window, with a different id. */
+/* Renders to a GLX window, whose id differs from the id of the X window. */
 static void makes_a_surface(struct stage *s)
 {
     void **(*choose)(void *, int, const int *, int *) = found(get_proc("glXChooseFBConfig"), "config");

@@ -3,7 +3,7 @@
  * has seen it (a file SEEN.n appears), destroys its context, reports that, and renders nothing until a later
  * client has seen the same picture (a file KEPT.n).
  *
- * It opens libraries like SDL, so that building it needs no headers or libraries. */
+ * It opens libraries in the same way as SDL, so that building it needs no headers or libraries. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -107,7 +107,8 @@ static struct stage set_up(int with_egl)
     return s;
 }
 
-/* Whether the driver showed it: Mesa's EGL rejects swaps of a destroyed context. */
+/* Shows a picture. Returns whether the driver accepted it, because Mesa's EGL rejects swaps of a destroyed
+ * context. */
 static int show(struct stage *s, int above, int below)
 {
     int done = 1;
@@ -171,7 +172,8 @@ struct errand {
     int act, unmakes;
 };
 
-/* A thread shows pictures while another destroys the context, and releases the context or just ends. */
+/* A thread that shows pictures while another thread destroys the context. It then releases the context, or
+ * ends without releasing it. */
 static void *draws(void *argument)
 {
     struct errand *errand = argument;
@@ -224,7 +226,7 @@ static void end(struct stage *s, const char *name, int act)
         make_current(s, NULL);
         destroy(s, old);
     } else if (!strcmp(name, "shared")) {
-        /* Each of two contexts that share their objects. */
+        /* Shows pictures with two contexts that share their objects, and destroys both. */
         s->context = new_context(s, old);
         show(s, above(act), below(act));
         destroy(s, old);
@@ -249,7 +251,8 @@ static void end(struct stage *s, const char *name, int act)
         wait_until_kept(name, act);
         *s = set_up(s->egl);
     } else if (!strcmp(name, "close,unclean")) {
-        /* It cannot be used any more. */
+        /* Closes the connection while the context is current. This must be the last act, because the
+         * connection is then unusable. */
         show_until_seen(s, act);
         CALL(x, int, XCloseDisplay, s->connection);
     } else if (!strcmp(name, "terminate,show")) {

@@ -114,7 +114,7 @@ static void scan(int twice) {
   closedir(folder);
 }
 
-/* The state that the device itself reports. */
+/* Records the state that the device itself reports. */
 static void state(const struct device *device) {
   unsigned char keys[KEY_CNT / 8] = {0};
   struct input_absinfo x = {0};
@@ -147,7 +147,8 @@ static void hear(struct device *device) {
   }
 }
 
-/* Plays "strong weak milliseconds" on the first device; with 0 milliseconds until zeros stop it. */
+/* Plays the effect in a file ("strong weak milliseconds") on the first device. With 0 milliseconds, the
+ * effect lasts until a file with two zeros stops it. */
 static void rumble(const char *file) {
   static int last = -1;
   FILE *request = fopen(file, "r");

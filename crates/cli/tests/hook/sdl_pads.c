@@ -1,4 +1,5 @@
-/* Reads game pads with SDL 2 and records SDL's events. Plays the rumble effect in the file given second. */
+/* Reads game pads with SDL 2 and records SDL's events. Plays the rumble effect in the file that is the second
+ * argument. */
 #include <SDL2/SDL.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -133,8 +133,8 @@ window.mainloop()
     without: &[],
 };
 
-/// A byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout: of the letters that
-/// its own layout lacks, wine accepted only seven here.
+/// A byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout. With a US layout at
+/// the host, wine accepted only seven of the letters that this layout lacks.
 const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,

@@ -25,7 +25,7 @@ PRESS, RELEASE = (3, 7), (4, 8)
 SAME, OTHER = 259, 1031
 # The first still picture may be the loading screen, which changes without a key.
 TURNS = 2
-# Seconds for each step on a busy machine, and of sound.
+# Time limit of a step on a busy machine, and length of the recorded sound, in seconds.
 PATIENCE, SOUND = 60, 8
 
 

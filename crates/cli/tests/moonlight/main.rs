@@ -209,7 +209,7 @@ fn a_killed_client_holds_no_key_and_comes_back() {
     eventually("no key is down at the host", || {
         there.pressed().0.is_empty().then_some(())
     });
-    // The client reconnects before the host detects its end, so the session is resumed.
+    // A new client process connects before the host detects that the killed one has ended, so the session is resumed.
     let (client, _reader) = table.play();
     let quitting = table.client.quit();
     table.host.program.nth_line(2, "foreign left");

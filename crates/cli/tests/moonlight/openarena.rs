@@ -156,7 +156,7 @@ fn openarena_is_played_and_heard() {
     quit_by_keys(&table, &mut stream);
 }
 
-/// The same with the client of PyPI, whose steps are those of `game.py`.
+/// The same test with the client from PyPI. `game.py` performs the steps.
 #[test]
 #[ignore = "tier moonlight: needs moonlight-python and openarena"]
 fn openarena_is_played_and_heard_by_moonlight_python() {

@@ -196,7 +196,7 @@ impl Program {
         text
     }
 
-    /// As [`Program::stop`], but sends Ctrl-C to the only child of this process, which is a wrapper.
+    /// As [`Program::stop`], for a process that only wraps another: sends Ctrl-C to its only child.
     pub(crate) fn stop_child(&mut self) {
         let id = self.child.id();
         let path = format!("/proc/{id}/task/{id}/children");

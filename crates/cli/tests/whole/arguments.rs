@@ -69,7 +69,7 @@ const CASES: &[(&[&str], &[&str])] = &[
         ],
         &["fe80::1%nosuch"],
     ),
-    // Numbers out of range. Some are negative, and one is the last of two values.
+    // Numbers out of range. Some are negative. For a repeated option, the last value counts.
     (
         &["host", "--fps", "-5"],
         &["--fps must be a number of frames/s from 1 to 240, not `-5`"],

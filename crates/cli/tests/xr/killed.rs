@@ -24,7 +24,7 @@ fn a_killed_application_can_be_restarted() {
     let is_drawn = |shot: &Shot| shot.size == BOTH && cube_centroids(shot).is_some();
     let mut watcher = hello.watch();
     hello.wait_for("both eyes", is_drawn);
-    // The application is killed in mid-frame, because it renders without a pause.
+    // The application renders without a pause, so it is killed while it renders a frame.
     kill_process(application(&hello.program), Signal::KILL).expect("it is ours");
     let (status, text) = hello.program.wait();
     assert!(!status.success(), "{text}");

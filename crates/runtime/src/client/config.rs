@@ -76,7 +76,8 @@ pub struct Config {
     /// The microphone: `off`, `on` (the default source), or a backend of [`openuvr_media::audio::CAPTURES`]
     /// and its device.
     pub microphone: String,
-    /// Takes the sound for the application in this process. If this field is set, [`Config::sound`] is ignored.
+    /// The object from which the application in this process reads the sound. If it is set, [`Config::sound`] is
+    /// ignored.
     pub taken: Option<AppMicrophone>,
     /// Volume in percent, 0 to [`Volume::MAX_PERCENT`]; 100 leaves the samples unchanged.
     pub volume: u32,
@@ -426,8 +427,8 @@ fn reach(
     Ok((link, only, paths))
 }
 
-/// The paths to a host, best first. Resolves the host's name and, if raw Ethernet is forced, looks up its neighbour
-/// entry. May block for seconds.
+/// The paths to a host, best first. Resolves the host's name and, if raw Ethernet is forced, looks up the host's entry
+/// in the neighbour table. May block for seconds.
 pub(super) fn paths_to(
     target: &Target,
     only: Option<TransportKind>,

@@ -31,7 +31,7 @@ use crate::sched::{Scheduler, ThreadRole};
 /// are short and the source may be an instrument (guess).
 const BITRATE: Bitrate = Bitrate(96_000);
 
-/// How often the thread checks for the end of the session while the capture delivers nothing.
+/// While the capture delivers nothing, the thread checks at this interval whether the session has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Pause between two attempts to open a failed capture.

@@ -102,7 +102,7 @@ impl Shared {
         });
     }
 
-    /// Records the events of a change, and sends them.
+    /// Records and sends the events that `change` returns.
     fn send_pad(
         &self,
         sampled: Option<Instant>,

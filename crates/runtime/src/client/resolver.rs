@@ -21,7 +21,7 @@ pub(super) struct AddressResolver {
 }
 
 impl AddressResolver {
-    /// Starts the thread that resolves `host` for transport `only`; for any transport if that is `None`.
+    /// Starts the thread that resolves `host` for the transport `only`, or for any transport if `only` is `None`.
     ///
     /// # Errors
     /// Returns the system's error if the thread cannot be started.

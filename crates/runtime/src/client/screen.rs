@@ -27,7 +27,7 @@ pub(super) struct Screen {
     pub(super) configuration: Option<Configuration>,
     /// The frame that the surface's canvas contains, if nothing else has been painted since.
     shown: Option<FrameId>,
-    /// The current frame, and whether the canvas contains the frame that it references.
+    /// The current frame, and whether the canvas contains the frame that the current frame references.
     current: (FrameId, bool),
     /// The progress of presenting the current frame.
     pub(super) presentation: playout::Presentation,

@@ -25,7 +25,7 @@ use super::{Notice, Shared};
 /// Pause between two attempts to open a failed capture.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// How often the thread checks whether the host is stopping while a capture delivers nothing.
+/// While a capture delivers nothing, the thread checks at this interval whether the host is stopping.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often the links' loss estimates are read.
@@ -213,7 +213,7 @@ impl Audio {
         self.callbacks.retain_mut(|callback| callback(&payload));
     }
 
-    /// Adapts how often each session's payloads are repeated to the loss of that session's link.
+    /// Sets how often each session's payloads are repeated, according to the loss on that session's link.
     fn follow_losses(&mut self) {
         let now = clock::now();
         if now < self.losses_at {

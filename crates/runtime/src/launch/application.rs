@@ -58,10 +58,10 @@ impl Application {
         self.child.id()
     }
 
-    /// Forwards new signals to the application's first process while it runs. If another process streams, a signal also
-    /// goes to that process once the first process has exited, or has already got a signal that the streaming process
-    /// did not get. The first signal does not go to both, because a launcher may forward it itself, and an application
-    /// may treat a second signal as urgent. Once the first process has exited, the streaming process also gets the last
+    /// Forwards new signals to the application's first process while it runs. If another process streams, that process
+    /// gets a signal in two cases: the first process has exited, or the previous signal went only to the first process.
+    /// The first signal does not go to both processes, because a launcher may forward it itself, and an application may
+    /// treat a second signal as urgent. When the first process has exited, the streaming process also gets the last
     /// signal that only the first process got.
     ///
     /// A typed signal has reached this process group, so it is forwarded only to a streaming process in a different group.

@@ -9,8 +9,8 @@
 //! receives the [`LaunchSettings`](crate::launch_protocol::LaunchSettings), and streams to the clients itself. It sends
 //! its messages as [`LaunchReport`](crate::launch_protocol::LaunchReport)s. Pictures do not pass through the launcher.
 //!
-//! The module prints nothing, catches no signals, and opens no terminal. Only the thread that started the application
-//! may use it.
+//! The module prints nothing, catches no signals, and opens no terminal. Only the thread that started an application
+//! may call the methods of its [`Application`].
 
 mod application;
 mod layer;

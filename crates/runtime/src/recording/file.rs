@@ -1,5 +1,5 @@
-//! A sample file in the probes' format (`studies/probes/README.md`) with one pair, to which records are appended. The
-//! file stays readable if the process dies.
+//! A sample file in the probes' format (`studies/probes/README.md`). It has one pair of a sender and a receiver.
+//! Records are appended to the file, and it stays readable if the process dies.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -11,7 +11,8 @@ use crate::scheduling_latency::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
-/// The number of the flood pattern, whose sender is unpaced. The other patterns promise a fixed rate or an answer.
+/// The format's number for the pattern `flood`, in which the sender is not paced. The other patterns promise a fixed
+/// rate or an answer.
 const FLOOD: u32 = 1;
 /// Header offsets of the capacity in records, the end time, the name, and the first pair's count.
 const CAPACITY: u64 = 24;

@@ -1,6 +1,5 @@
 //! A connection between the application and the process of its gateways. Messages of any length are sent over a
-//! SOCK_SEQPACKET socket as [frames](openuvr_ipc::frame). The first message of each end is its
-//! [greeting](openuvr_ipc::hello).
+//! SOCK_SEQPACKET socket as [frames](openuvr_ipc::frame). Each end first sends a [greeting](openuvr_ipc::hello).
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

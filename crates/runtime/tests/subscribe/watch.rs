@@ -1,4 +1,4 @@
-//! Observers: a recorder.
+//! Tests observers, with a recorder as the example.
 
 use std::sync::mpsc::sync_channel;
 

@@ -8,7 +8,8 @@ use super::folder::{SaveFolder, SessionFolder};
 use super::{Args, CaptureMethod};
 use crate::report;
 
-/// Variables that could lead an application to folders outside its home directory, and their values relative to it.
+/// Variables that could lead an application to folders outside its home directory, and the values that are set here,
+/// relative to the home directory.
 const FOLDERS: [(&str, &str); 4] = [
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),

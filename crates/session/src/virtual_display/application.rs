@@ -38,7 +38,8 @@ pub struct RunningApplication {
     /// Returns the child processes of this program other than the application.
     helpers: Box<dyn Fn() -> Vec<u32> + Send>,
     check_at: Instant,
-    /// The time since which the application has ended and its remaining processes have had no visible window.
+    /// When the remaining processes of the ended application were first found without a visible window; `None` if they
+    /// have one.
     idle_since: Option<Instant>,
     over: bool,
 }

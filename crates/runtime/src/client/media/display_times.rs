@@ -27,8 +27,8 @@ struct WaitingReport {
 }
 
 impl DisplayTimes {
-    /// Adds the report of a finished frame. `reported` states whether the display will report when the frame becomes
-    /// visible. Completed reports go to `pass`.
+    /// Adds the report of a finished frame. `reported` states whether the display will report the time at which the
+    /// frame becomes visible. Completed reports go to `pass`.
     pub(super) fn add(&mut self, report: Report, reported: bool, mut pass: impl FnMut(Report)) {
         if !reported {
             self.finish(&mut pass);
@@ -86,8 +86,8 @@ fn stamp(report: &mut Report, at: Option<Instant>) {
     let (Some(at), Some(first)) = (at, report.first_received) else {
         return;
     };
-    // The report has the host's perspective, in which `first_received` is on the peer's clock. Here, that clock is this
-    // machine's own.
+    // A report is written for the host, so the type of `first_received` is a time on the peer's clock. For the host,
+    // the peer is this client, so this time is on the local clock.
     let presented = at.since(Instant(first.0));
     let later = report.submitted.map_or_else(Default::default, |submitted| {
         presented.saturating_sub(submitted)

@@ -25,7 +25,7 @@ const MAX_POSE_AGE: Duration = Duration::from_millis(330);
 /// degrees on 640 pixels.
 const MIN_TURN: f32 = 0.000_2;
 
-/// While the picture is still, how often a renderer other than the software renderer is checked: it must redraw when
+/// Interval at which the OpenGL renderer is checked while the picture is still, because it must redraw the picture when
 /// the window changes.
 const STILL_INTERVAL: Duration = Duration::from_millis(20);
 

@@ -1,7 +1,8 @@
 //! Runs a subscriber in its own thread, so that a subscriber that blocks, is slow or panics does not delay other
-//! subscribers. Frames that it cannot take at once wait in memory, because its thread may have been preempted and a
-//! missed frame costs all frames up to the next key frame. Its [`Intake`] bounds the bytes and the age of the waiting
-//! frames. Beyond the bound, the subscriber misses frames. As soon as the backlog is empty, a key frame is requested.
+//! subscribers. Frames that the subscriber cannot take at once wait in memory, because its thread may have been
+//! preempted, and a missed frame costs all frames up to the next key frame. The subscriber's [`Intake`] bounds the
+//! bytes and the age of the waiting frames. Beyond the bound, the subscriber misses frames. As soon as the backlog is
+//! empty, a key frame is requested.
 //!
 //! The same thread delivers updates ([`Update`]), so a gateway that forwards pointer, role and frames over one
 //! connection needs no second thread or lock.
@@ -91,7 +92,7 @@ impl Backlog {
         }
     }
 
-    /// Whether another frame is accepted. Counts an accepted frame. Called only by the media thread.
+    /// Returns whether another frame is accepted, and counts it if so. Called only by the media thread.
     fn take(&self, now: Instant) -> bool {
         let frames = self.frames.load(Ordering::Acquire);
         if frames == 0 {
