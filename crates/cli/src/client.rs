@@ -452,7 +452,8 @@ struct Session {
     host: String,
     /// The number of sessions so far. Each session has its own rows in the records.
     count: u32,
-    /// Why sound is not played. It is printed when a host has admitted the client, and is `None` afterwards.
+    /// The reason why sound is not played. The reason is printed when a host has admitted the client. Afterwards, this
+    /// field is `None`.
     silent: Option<String>,
     /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,

@@ -144,7 +144,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         Some(host) => host.stop(),
         None => Vec::new(),
     };
-    // Only now has the host released its keys and buttons; the second process need not release them.
+    // The host has now released the pressed keys and buttons itself, so the second process need not release them.
     drop(release);
     for notice in notices {
         // The host is ending anyway.

@@ -89,7 +89,7 @@ fn install(matches: &ArgMatches) -> Result<ExitCode> {
         ));
     }
     let mut settings = settings(&config.config);
-    // Applications start with other working directories.
+    // Applications may start with other working directories, so the path must be absolute.
     let keys = settings.host.config_dir.as_deref().map(std::path::absolute);
     settings.host.config_dir = keys.transpose()?;
     settings.host.check().map_err(UsageError::new)?;

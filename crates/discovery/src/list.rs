@@ -62,7 +62,7 @@ pub struct SelectedHost {
     pub known_as: Option<String>,
 }
 
-/// Discovers hosts at the access point that the interface `joined` has just joined, or on all interfaces if it is
+/// Discovers hosts at the access point that the interface `joined` has just joined, or on all interfaces if `joined` is
 /// `None`. Selects the only host at an access point, or the only paired host. Otherwise, prompts for a number.
 ///
 /// # Errors

@@ -62,8 +62,8 @@ impl fmt::Display for Address {
 /// or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
-/// The hosts discovered at this interface, or at all interfaces if it is `None`. Known hosts come first. Blocks for
-/// [`ANSWER_TIMEOUT`] per query round.
+/// The hosts discovered at `interface`, or at all interfaces if `interface` is `None`. Known hosts come first. Blocks
+/// for [`ANSWER_TIMEOUT`] per query round.
 ///
 /// # Errors
 /// Returns one line if there is no network or multicast DNS is unavailable.
@@ -125,8 +125,8 @@ fn query(
     Ok(incomplete.is_empty())
 }
 
-/// Adds a host, or updates its entry. An answer with the same name and another key is another host, so no host can
-/// replace a known host.
+/// Adds a host, or updates its entry. An answer with the same name but another key counts as another host, so no host
+/// can replace a known host.
 fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
     let same = |other: &&mut DiscoveredHost| {
         let port = |host: &DiscoveredHost| host.addresses.first().map(|a| a.address.port());

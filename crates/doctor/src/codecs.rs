@@ -64,7 +64,7 @@ pub(super) fn decoders() -> Vec<Finding> {
                 if let Some(driver) = driver(backend.name) {
                     return Finding::absent(backend.name, why, driver);
                 }
-                // The default codec of hosts.
+                // H.264 is the default codec of hosts.
                 match backend.codec == Codec::H264 && !usable(Codec::H264) {
                     true => Finding::missing(backend.name, why, remedy),
                     false => Finding::better(backend.name, why, remedy),

@@ -166,9 +166,9 @@ fn in_parentheses(text: &str) -> Option<&str> {
     rest.split_once(')').map(|(word, _)| word)
 }
 
-/// Checks the share of each period that real-time threads may use. Beyond it, they are suspended. OpenUVR's threads
-/// block while they wait, and use about half a core (measured: 42 to 60 % for host and client together at 720p60 and
-/// 1080p40), so a share of three quarters or more throttles none of them.
+/// Checks the share of each period that real-time threads may use. Beyond this share, the kernel suspends them.
+/// OpenUVR's threads block while they wait, and use about half a core (measured: 42 to 60 % for host and client
+/// together at 720p60 and 1080p40), so a share of three quarters or more throttles none of them.
 fn throttling(runtime: Option<i64>, period: Option<i64>) -> Finding {
     let name = "real-time throttling";
     match (runtime, period) {

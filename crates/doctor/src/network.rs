@@ -17,8 +17,8 @@ pub(super) fn findings(role: Role, port: u16) -> Vec<Finding> {
     findings
 }
 
-/// The buffer size that a socket gets if it is requested in the same way as for the link. With a privilege, it may
-/// exceed the system's limit.
+/// The buffer size that the system grants if it is requested in the same way as for the link. With a privilege, this
+/// size may exceed the system's limit.
 fn granted(wanted: u32, receive: bool) -> rustix::io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .map_err(|why| rustix::io::Errno::from_io_error(&why).unwrap_or(rustix::io::Errno::IO))?;

@@ -339,7 +339,8 @@ impl Table {
     pub(super) fn finish(&mut self, totals: &Totals, columns: usize) -> String {
         let mut text = String::new();
         for (id, subscriber) in totals.in_order() {
-            // Show the last seconds before the subscriber's last record, because it may have left before others.
+            // Show the last seconds before the subscriber's last record, because this subscriber may have left before
+            // others.
             if let Some(last) = self.journeys.get(&id).map(|journey| journey.last_record) {
                 self.subscriber_rows(&mut text, last, id, subscriber, columns);
             }

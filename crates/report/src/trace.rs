@@ -145,7 +145,7 @@ struct Slice {
     from: (Stage, Instant),
     to: (Stage, Instant),
     process: u32,
-    /// The number of the first lane for the slice in its process.
+    /// The track number of the first lane for slices of this kind.
     kind: u32,
     /// The name of the track.
     track: String,

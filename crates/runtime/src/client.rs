@@ -266,8 +266,8 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a datagram to the host. The session retransmits lost datagrams. The text of a send error other than a full
-    /// buffer is kept: if the host falls silent, it is the likely reason.
+    /// Sends a datagram to the host. The session retransmits lost datagrams. Keeps the text of a send error, unless the
+    /// buffer was only full. If the host falls silent, the send error is the likely reason.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
         let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));

@@ -192,7 +192,7 @@ struct Drawing {
 
 impl Guest {
     /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called in the notice
-    /// thread, for one notice at a time. After the guest has been dropped, it is not called any more.
+    /// thread, for one notice at a time. `on_notice` is not called any more after the guest has been dropped.
     ///
     /// # Errors
     /// Returns a one-line error if a part cannot be opened or a value is out of range.
@@ -230,8 +230,8 @@ impl Guest {
         }
         let scheduler = config.scheduler();
         // Encoder threads get no real-time priority, because they would preempt the application during its swap.
-        // Measured on two cores: real-time threads cost 4 ms per frame in addition to the read-back. Ordinary threads
-        // cost 1 ms, and the picture is 1 ms later.
+        // Measured on two cores: real-time threads delay each frame of the application by 4 ms in addition to the
+        // read-back. Ordinary threads delay it by 1 ms, but the encoded picture is then 1 ms later.
         let scheduler = scheduler.without_realtime(sched::ThreadRole::Encode);
         let (frames, capture) = submit::channel(size, config.fps).map_err(|e| e.to_string())?;
         let frames = Arc::new(frames);

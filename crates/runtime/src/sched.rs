@@ -47,13 +47,13 @@ pub enum ThreadRole {
 }
 
 impl ThreadRole {
-    /// The SCHED_FIFO priority, or `None` for SCHED_OTHER. An emulated link is above 50, the priority of threaded
-    /// interrupts, like real hardware. All other roles are below 50, because the network card must come first. Heavy
-    /// work is below dispatching, so that it does not delay dispatching. Decoding is above encoding: if host and client
-    /// share a machine, a slice is decoded while the encoder works on later ones (measured on two cores: 0.6 ms less
-    /// latency at 1280 × 720 and 2 ms less at 1920 × 1080 than with equal priorities). The libx264 thread that produces
-    /// the first slices is at 21 (crate `media`). Composing is above encoding and decoding, because it precedes them
-    /// and is shorter.
+    /// The SCHED_FIFO priority, or `None` for SCHED_OTHER. An emulated link is above 50, which is the priority of
+    /// threaded interrupts, because it replaces real hardware. All other roles are below 50, because the network card
+    /// must come first. Heavy work is below dispatching, so that it does not delay dispatching. Decoding is above
+    /// encoding: if host and client share a machine, a slice is decoded while the encoder works on later ones (measured
+    /// on two cores: 0.6 ms less latency at 1280 × 720 and 2 ms less at 1920 × 1080 than with equal priorities). The
+    /// libx264 thread that produces the first slices is at 21 (crate `media`). Composing is above encoding and
+    /// decoding, because it precedes them and is shorter.
     #[must_use]
     pub const fn priority(self) -> Option<u8> {
         match self {
@@ -253,9 +253,9 @@ impl Scheduler {
     }
 
     /// Starts a thread. When this returns, the thread's scheduling has been set and is in the report. In the thread,
-    /// all signals except those of its own faults are blocked. Its timer slack is 1 ns (`PR_SET_TIMERSLACK`, 50 µs less
-    /// latency in the median for SCHED_OTHER). With a real-time role, its stack stays in memory once touched. The
-    /// kernel shows 15 bytes of the name.
+    /// all signals except those of its own faults are blocked. The thread's timer slack is 1 ns (`PR_SET_TIMERSLACK`),
+    /// which reduces the median latency by 50 µs for SCHED_OTHER. With a real-time role, its stack stays in memory once
+    /// touched. The kernel shows 15 bytes of the name.
     ///
     /// # Errors
     /// Returns the system's error if the thread cannot be started. A refused priority is not an error.

@@ -27,7 +27,7 @@ use crate::scheduling_latency::WakeupSite;
 /// Pause between two attempts to open a failed device.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The interval at which the audio thread checks whether to end while it plays nothing.
+/// While the audio thread plays nothing, it checks at this interval whether to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a playback.

@@ -274,7 +274,7 @@ fn open(path: &Path) -> Result<Option<(File, Metadata)>, StoreError> {
         Err(e) => return Err(failed("read", path, e)),
     };
     let meta = file.metadata().map_err(|e| failed("access", path, e))?;
-    // Linux, Documentation/admin-guide/devices.txt: 1 char 3.
+    // `/dev/null` is the character device 1:3 (Linux, Documentation/admin-guide/devices.txt).
     let is_null = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3);
     if !(meta.is_file() || is_null) {
         return Err(StoreError::NoFile {

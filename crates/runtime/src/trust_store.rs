@@ -78,8 +78,8 @@ impl DeviceStore {
         Ok(store)
     }
 
-    /// Reads the file again if it has changed. Without a change, this costs one `stat`, so a host calls it at every
-    /// handshake of a client with a validated address, and a few times a second.
+    /// Reads the file again if it has changed. Without a change, a call costs one `stat`, so a host calls this function
+    /// at every handshake of a client with a validated address, and a few times a second.
     ///
     /// # Errors
     /// [`StoreError`]. [`StoreError::Corrupt`] is returned once per version of the file. The previous list stays valid.
@@ -372,8 +372,8 @@ impl TrustFile {
         let Some(text) = read(&self.path)? else {
             return Ok(T::default());
         };
-        // A file without content is corrupt, because its forbidden devices may have been lost. An empty list still has
-        // its key.
+        // A file without content is corrupt, because its forbidden devices may have been lost. Even an empty list is
+        // written with its TOML key.
         if text
             .lines()
             .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))

@@ -55,10 +55,10 @@ const SYSTEM_PATHS: [&str; 12] = [
     "/run/systemd/resolve",
 ];
 
-/// Folders among the system files that contain secrets. They are replaced by empty folders if they exist.
+/// Folders with secrets among the system files. They are replaced by empty folders if they exist.
 const HIDDEN_FOLDERS: [&str; 2] = ["/etc/openuvr", "/etc/ssl/private"];
 
-/// Files among the system files that contain secrets. They are replaced by empty files if they exist.
+/// Files with secrets among the system files. They are replaced by empty files if they exist.
 const HIDDEN_FILES: [&str; 2] = ["/etc/shadow", "/etc/gshadow"];
 
 /// GPU devices.

@@ -160,7 +160,7 @@ fn normalize(command: &Command, words: impl Iterator<Item = OsString>) -> Normal
     let mut command = command;
     let mut renamed = None;
     let mut words = words.peekable();
-    // The program.
+    // The first word is the name of the program.
     let mut all: Vec<OsString> = words.next().into_iter().collect();
     while let Some(word) = words.next() {
         let text = word.to_str().unwrap_or_default();

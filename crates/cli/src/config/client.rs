@@ -433,9 +433,8 @@ impl ClientConfig {
 
     /// The picture output.
     ///
-    /// # Errors
-    /// Returns an error if a required setting is missing. [`Settings::from_matches`] has already checked this for its
-    /// configuration.
+    /// # Errors Returns an error if a required setting is missing. A configuration that [`Settings::from_matches`]
+    /// returns has all required settings.
     pub(crate) fn surface(&self) -> Result<Surface, ConfigError> {
         let missing = |words: &str| ConfigError(words.to_owned());
         let window = WindowSpec {

@@ -99,7 +99,8 @@ impl Gateways {
         if !are_configured(config) {
             return Ok(None);
         }
-        // The gateways share their folder with the application's host, which may not have started and created it yet.
+        // The gateways share this folder with the application's host. The host creates the folder, but may not have
+        // started yet.
         ensure_dir(&config.config_dir)?;
         // The application has priority.
         let scheduler = Scheduler::ordinary();

@@ -214,7 +214,7 @@ fn a_pad_of_the_browser_is_read_by_a_game_of_sdl() {
         browser.run(&tab, &format!("{done}; true"));
         wait_for_note(expected);
     }
-    // While the game's rumble lasts, it is sent repeatedly. At its end, the page resets the pad.
+    // While the game's rumble lasts, it is sent repeatedly. When it ends, the page resets the pad.
     let folder = run.folder.path();
     std::fs::write(folder.join("new"), "30000 500 1000").expect("a temporary folder");
     std::fs::rename(folder.join("new"), folder.join("rumble")).expect("the same folder");

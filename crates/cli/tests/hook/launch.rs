@@ -70,8 +70,8 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
         user.button(1, false);
         window_is_gone().then_some(())
     });
-    // Now the game's own process streams, at the same address and to the same client. Until then, its window may be
-    // streamed, which has the same colours.
+    // Now the game's own process streams, at the same address and to the same client. Until then, the stand-in may
+    // stream the game's window, which has the same colours.
     eventually("the game's stream", || {
         let text = run.program.text();
         (text.matches("openuvr run: streaming").count() == 2).then_some(())

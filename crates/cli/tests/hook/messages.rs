@@ -81,7 +81,8 @@ fn a_run_with_lost_messages_keeps_streaming() {
         run.assert_running();
         run.signal(rustix::process::Signal::TERM);
         let (status, _) = run.wait();
-        // The game's exit code, as a shell reports SIGTERM. `openuvr run` itself was not killed.
+        // The exit code is that of the game: 128 plus the number of SIGTERM, as in a shell. `openuvr run` itself was
+        // not killed.
         assert_eq!(status.code(), Some(128 + 15));
     }
 }

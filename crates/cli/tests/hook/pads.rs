@@ -194,7 +194,7 @@ fn a_game_reads_the_clients_pad() {
     ]);
     rig.wait_for_line("folder - event240");
     rig.client.line("game pad My Pad (1) is unplugged");
-    // Plugged in again.
+    // The pad is plugged in again.
     rig.pads.plug(0, xbox("Another")).expect("a folder");
     rig.wait_for_pad("Another");
     rig.send(&[(EV_KEY, BTN_MODE, 1)]);
@@ -238,7 +238,7 @@ fn a_motion_sensor_deflects_a_stick() {
     rig.wait_for_line("event240 3 3 32767");
     sensor.turn_left(90.0);
     rig.wait_for_lines(&["event240 3 3 32767", "event240 3 3 -32768"]);
-    // The player's pad replaces the sensor's pad and keeps its deflection.
+    // The player's pad replaces the sensor's pad, and keeps the deflection of the sensor's pad.
     rig.pads.plug(0, xbox("My Pad")).expect("a folder");
     rig.wait_for_pad("My Pad");
     rig.send(&[(EV_KEY, BTN_SOUTH, 1), (EV_ABS, ABS_RX, 32_767)]);

@@ -15,7 +15,7 @@ use crate::support::{Display, Folder, eventually};
 
 const PITCH: f64 = 500.0;
 
-/// Shows pictures and plays the file `$TONE`. Both end with this command.
+/// Shows pictures and plays the file `$TONE`. Both end when this command ends.
 const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!; \
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";

@@ -65,7 +65,8 @@ fn send_to_window_manager(app: &App, kind: &[u8], data: [u32; 5]) {
 
 /// Raises the cover and gives it the keyboard, as a user at the host would.
 fn raise_cover(rig: &Rig, cover: &App) {
-    // Without a window manager, this request raises the cover. With one, the message below does, as if from a taskbar.
+    // Without a window manager, this request raises the cover. With a window manager, the message below raises it, like
+    // the message of a taskbar.
     let above = ConfigureWindowAux::new().stack_mode(StackMode::ABOVE);
     let conn = &cover.conn;
     conn.configure_window(cover.window, &above).expect("sent");

@@ -148,7 +148,8 @@ fn the_window_follows_the_pictures_size_and_fits_the_screen() {
         let line = format!("openuvr host: the picture is 330x{height}");
         host.program.line(&line);
     }
-    // If the window still followed the picture, it would have the first size before the host reports the second.
+    // If the window still followed the picture, it would get the first picture's size before the host reports the
+    // second size.
     assert_eq!(xtest.geometry(window), (0, 0, 250, 250));
 }
 

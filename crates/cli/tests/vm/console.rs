@@ -29,7 +29,7 @@ fn a_console_in_use_is_taken_and_given_back_as_found() {
     let Some(mut rig) = Rig::start(DISPLAY) else {
         return;
     };
-    // The client starts as from a login on the second console.
+    // The client is started as if by a login on the second console.
     rig.start_host_of_pattern(VGA);
     rig.start_client("setsid -c", "</dev/tty2 >/dev/tty2 2>/tmp/client.log");
     rig.frames(2);

@@ -27,7 +27,7 @@ impl AppWindow {
     /// Opens a window on the display of this name, or on the display of the environment if there is no name.
     pub(crate) fn open(size: Size, on: Option<&CStr>) -> AppWindow {
         let xlib = Xlib::open().expect("libX11, which libvulkan's drivers need too");
-        // SAFETY: Xlib's functions on the display and window that it returned.
+        // SAFETY: Xlib's functions are called only with the display and the window that Xlib returned.
         unsafe {
             let display = (xlib.XOpenDisplay)(on.map_or(std::ptr::null(), CStr::as_ptr));
             assert!(!display.is_null(), "the display runs");

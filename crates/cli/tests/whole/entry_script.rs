@@ -176,7 +176,7 @@ fn no_install_lists_missing_packages_and_starts_nothing() {
         started.lines().all(|program| program == "dpkg-query"),
         "{started}"
     );
-    // With everything installed.
+    // All dependencies are installed.
     machine.program("dpkg-query", "echo installed");
     let (code, _, error) = output_of(machine.dev(&["check", "--no-install"]));
     assert_eq!(

@@ -87,7 +87,7 @@ fn two_hosts_and_a_client_find_each_other() {
         "{text}"
     );
 
-    // With a terminal.
+    // With a terminal, the user chooses a host.
     let chosen = client(here, lap, &["--pin", "135790"]);
     let mut paired = Program::at_terminal("chosen", &chosen, "2\n");
     paired.line("Number of the host: ");

@@ -1,4 +1,4 @@
-//! `openuvr session`: it runs, is played and controlled, and cleans up, however it ends.
+//! `openuvr session`: a session starts, is played and controlled, and cleans up after each kind of end.
 
 use std::process::Command;
 

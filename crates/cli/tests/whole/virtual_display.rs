@@ -279,7 +279,7 @@ fn missing_programs_are_one_error_line() {
     let mut nowhere = host(&folder, &[]);
     nowhere.env("PATH", "/nonexistent");
     fails(nowhere, "apt install xvfb");
-    // This server fails to start, as without memory for the screen or without permission for its folder.
+    // This server fails to start, like a server that lacks memory for the screen or permission for its folder.
     let broken = folder.path().join("Xvfb");
     std::fs::write(&broken, "#!/bin/sh\necho Fatal server error: >&2\nexit 1\n").expect("a file");
     let all = std::os::unix::fs::PermissionsExt::from_mode(0o700);

@@ -233,7 +233,7 @@ fn both_eyes_of_hello_xr_have_parallax() {
     assert!((1.5..4.0).contains(&to_right), "{left:?} in the left eye");
     assert!((1.5..4.0).contains(&to_left), "{right:?} in the right eye");
     assert!((left[1] - right[1]).abs() < 0.5, "at the same height");
-    // Cubes on the floor: their upper sides are green, above the red ones.
+    // The cubes on the floor have green upper sides, which are above the red sides.
     let floor = |colour| centroid(&shot, colour, [0, EYE / 2], [2 * EYE, EYE]);
     let (green, red) = (floor(GREEN).expect("green"), floor(RED).expect("red"));
     assert!(green[1] < red[1], "upright: {green:?} {red:?}");

@@ -38,8 +38,8 @@ impl Handed {
     }
 }
 
-/// The maximum time by which a reader of the display can see a picture before the client's thread has recorded its
-/// handover.
+/// The maximum time by which a reader of the display can see a picture before the client's thread has recorded that it
+/// handed this picture to the display.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
 /// The maximum angle, in degrees, between a picture's direction and the head's true direction if the picture was drawn

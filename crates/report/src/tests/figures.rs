@@ -18,7 +18,7 @@ const ROOM: TerminalSize = TerminalSize {
 fn naive(values: &[u64], percent: usize) -> u64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    // The smallest value below or equal to which at least `percent` % of the values lie.
+    // The smallest value for which at least `percent` % of all values are less than or equal to it.
     *sorted
         .iter()
         .find(|v| {

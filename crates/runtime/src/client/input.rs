@@ -1,4 +1,4 @@
-//! The input thread: reads the window or another input source, and executes its shortcuts.
+//! The input thread: reads the window or another input source, and executes the shortcuts of this source.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Limit for unauthenticated connections. A new connection always gets a slot. When the pool is full, it evicts the
-//! oldest connection of the network that has the most connections. A network that fills the pool therefore locks out
-//! only itself. Several networks together lock out an honest peer only if they open new connections faster than the
-//! peer logs in.
+//! Limit for unauthenticated connections. A new connection always gets a slot. When the pool is full, the new
+//! connection evicts the oldest connection of the network that has the most connections. A network that fills the pool
+//! therefore locks out only itself. Several networks together lock out an honest peer only if they open new connections
+//! faster than the peer logs in.
 //!
 //! Half-open handshakes of native clients follow the same rule (`crates/proto/src/control/handshake/host.rs`).
 

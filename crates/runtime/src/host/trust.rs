@@ -42,8 +42,8 @@ enum TrustEvent {
     WindowOpened(String),
 }
 
-/// Devices paired in this run that are not yet in the file, or never will be because it cannot be written. Each was
-/// authenticated by a PIN.
+/// Devices that were paired in this run and are not in the file yet. If the file cannot be written, they are never in
+/// it. A PIN authenticated each of these devices.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
 /// The control thread's access to trust. The writer thread ends after this value has been dropped and all entries have

@@ -18,7 +18,7 @@ pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ForwardedSignal {
     /// The signal.
     pub signal: Signal,
-    /// Whether the signal was typed: the terminal sent it to its whole foreground process group.
+    /// Whether the user typed the signal at the terminal, which sent it to the whole foreground process group.
     pub typed: bool,
 }
 
@@ -32,8 +32,8 @@ pub struct Application {
 }
 
 impl Application {
-    /// Starts the application in this process's group, so that terminal signals reach both; `Command::process_group`
-    /// selects another group. This process becomes the subreaper of the application's orphans
+    /// Starts the application in this process's group, so that terminal signals reach both processes.
+    /// `Command::process_group` selects another group. This process becomes the subreaper of the application's orphans
     /// (`PR_SET_CHILD_SUBREAPER`, prctl(2)), whatever their process group or session; see
     /// [`has_orphans`](Application::has_orphans).
     ///

@@ -13,8 +13,8 @@ const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json"
 /// The default data folders (XDG base directory specification).
 const DATA: &str = "/usr/local/share:/usr/share";
 
-/// Writes the manifest into `folder`, and returns the environment variables that load the layer in `library`, an absolute
-/// path. `now` looks up their current values, which are appended.
+/// Writes the manifest into `folder`, and returns the environment variables that load the layer in `library`, an
+/// absolute path. `now` looks up the current values of these variables, which are appended to the new values.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be written to, or the library's path is not UTF-8, which a manifest requires.

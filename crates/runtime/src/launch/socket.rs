@@ -291,7 +291,7 @@ fn send_settings(
 /// Creates a private folder. It is in the runtime folder if that is private to this user, and otherwise in the folder
 /// of temporary files. The latter is shared, so the name of the new folder is unpredictable and must not exist yet.
 fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
-    // XDG Base Directory Specification 0.8: owned by the user, with access mode 0700.
+    // The runtime folder must be owned by the user and have access mode 0700 (XDG Base Directory Specification 0.8).
     let is_ours = |folder: &&Path| {
         let meta = fs::symlink_metadata(folder);
         meta.is_ok_and(|meta| {

@@ -349,7 +349,7 @@ impl Subscriber for Forwarder {
         self.send(&HostMessage::End(now), &[]);
         match self.departure.overflowed {
             false => Progress::Sent(self.departure),
-            // The connection has ended. Its own thread cleans up.
+            // The connection has ended, and the connection's own thread cleans up.
             true => Progress::Missed,
         }
     }

@@ -90,7 +90,7 @@ impl Subscription {
     }
 
     pub(super) fn send(&self, message: &GatewayMessage) {
-        // The message is lost if the send buffer is full. The caller then repeats it, or it is not essential.
+        // The message is lost if the send buffer is full. The caller repeats each message that is essential.
         let _ = self.channel.offer(message, &[]);
     }
 

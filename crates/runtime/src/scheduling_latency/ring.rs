@@ -68,7 +68,7 @@ impl Ring {
 
     pub(super) fn received(&self, now: Instant) {
         self.receiver.store(thread_id(), Ordering::Relaxed);
-        // Most iterations of the thread have another cause. They cost only a load.
+        // Most iterations of the thread were not caused by a recorded wake-up, and end here.
         if self.pending.load(Ordering::Relaxed) == 0 {
             return;
         }

@@ -94,7 +94,7 @@ impl ActiveSession {
         *shared = Some(session);
         drop(shared);
         media.screen.reset();
-        // If the host wants relative motion, it requests relative motion again.
+        // A session starts without relative motion. If the host wants relative motion, it requests it in each session.
         media.screen.relative_mouse(false);
         ActiveSession {
             playout: Playout::new(established),

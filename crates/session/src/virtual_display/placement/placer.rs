@@ -500,8 +500,8 @@ impl WindowPlacer {
         let is = newest.unwrap_or(x11rb::NONE);
         self.conn
             .change_property32(mode, self.claim.root, named, AtomEnum::WINDOW, &[is])?;
-        // The focus must be set with the server's time (ICCCM 2.0, section 4.1.7). The notification of this property change
-        // contains it (section 2.1).
+        // The focus must be set with the server's time (ICCCM 2.0, section 4.1.7). The notification of the following
+        // property change contains the server's time (section 2.1).
         let (name, kind) = (AtomEnum::WM_NAME, AtomEnum::STRING);
         self.conn
             .change_property8(PropMode::APPEND, self.claim.window, name, kind, b"")?;
