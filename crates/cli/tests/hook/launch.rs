@@ -1,4 +1,4 @@
-//! Ways to start programs: through scripts and launchers, with other preloaded libraries, or without
+//! Ways to start programs (through scripts and launchers, with other preloaded libraries), and programs without
 //! pictures.
 
 use std::ffi::OsStr;

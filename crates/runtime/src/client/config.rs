@@ -61,7 +61,7 @@ pub struct Config {
     pub name: String,
     /// The configuration folder, which contains the keys and known hosts; `None` for [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
-    /// The name of the H.264 decoder in [`decode::BACKENDS`]; `None` for the first decoder that works.
+    /// The name of the H.264 decoder in [`decode::BACKENDS`]; `None` for the first H.264 decoder in that table.
     pub decoder: Option<String>,
     /// Limits for the video that the client requests.
     pub constraints: ClientConstraints,
@@ -367,8 +367,8 @@ impl Config {
 }
 
 /// The codecs that can be decoded on this machine, one bit each, and the H.264 decoders that do not work, each with the
-/// reason. The `chosen` decoder, if any, replaces the table's decoders of the same codec. With `only`, no other decoder
-/// is tried.
+/// reason. Only the first decoder in the table is tried for each codec. The `chosen` decoder, if any, replaces the
+/// table's decoders of the same codec. With `only`, no other decoder is tried.
 fn decodable(chosen: Option<&decode::Backend>, only: bool) -> Result<(u32, Vec<String>), String> {
     if let Some(chosen) = chosen {
         // Report an error instead of silently falling back to another decoder.

@@ -1,10 +1,10 @@
 //! The two folders of a session. One contains the session's own files, and is removed with the session. The other is
 //! the home directory of the session's application, and may be persistent.
 //!
-//! This program holds a lock on each folder. The host inherits the lock (flock(2): it belongs to the open file, not to
-//! the process), so the folder stays locked until this program and the host have ended, for whatever reason. Before
-//! they end, they end the application. The application does not inherit the lock, because it could then release the
-//! lock.
+//! This program holds a lock on the session's folder, and another on a persistent home directory. The host inherits the
+//! locks (flock(2): a lock belongs to the open file, not to the process), so the folders stay locked until this program
+//! and the host have ended, for whatever reason. Before they end, they end the application. The application does not
+//! inherit the locks, because it could then release them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 //! Runs a subscriber in its own thread, so that a subscriber that blocks, is slow or panics does not delay other
 //! subscribers. Frames that the subscriber cannot take at once wait in memory, because its thread may have been
 //! preempted, and a missed frame costs all frames up to the next key frame. The subscriber's [`Intake`] bounds the
-//! bytes and the age of the waiting frames. Beyond the bound, the subscriber misses frames. As soon as the backlog is
-//! empty, a key frame is requested.
+//! bytes and the age of the waiting frames. Beyond the bound, the subscriber misses frames. After a missed frame, a key
+//! frame is requested as soon as the backlog is empty.
 //!
 //! The same thread delivers updates ([`Update`]), so a gateway that forwards pointer, role and frames over one
 //! connection needs no second thread or lock.
