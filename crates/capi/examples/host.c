@@ -31,7 +31,7 @@ static Display *display;
 static Window window;
 static GLXContext context;
 
-/* The state that input has changed. */
+/* The state that input changes. */
 static double hub_x = WIDTH / 2.0, hub_y = HEIGHT / 2.0, speed = 1.0;
 
 static int open_window(void)

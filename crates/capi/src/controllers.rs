@@ -84,7 +84,7 @@ pub struct openuvr_controller {
     pub trigger: f32,
     /// The squeeze force, 0 to 1.
     pub squeeze: f32,
-    /// The thumbstick, right and up: -1 to 1.
+    /// The thumbstick's position to the right and upwards, each -1 to 1.
     pub thumbstick: [f32; 2],
 }
 
@@ -344,8 +344,8 @@ pub unsafe extern "C" fn openuvr_last_controllers(
     }
 }
 
-/// Vibrates a controller of the player; replaces its previous vibration. It is discarded if there is no player. From any
-/// thread, after the threads are started; does not block.
+/// Vibrates a controller of the player; replaces the previous vibration of this controller. The vibration is discarded
+/// if there is no player. From any thread, after the threads are started; does not block.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `haptic` is NULL or readable for its `size` bytes.

@@ -102,8 +102,8 @@ pub(crate) struct Started {
 /// is NULL if pictures are sent with `openuvr_send_picture`. `*ptr` is read for each picture: it must stay
 /// valid.
 ///
-/// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an alternative. No
-/// threads are started yet. The call takes some tens of milliseconds. From any thread.
+/// Returns NULL if this machine does not support the encoder or the network; `openuvr_check_support` returns the reason
+/// and an alternative. No threads are started yet. The call takes some tens of milliseconds. From any thread.
 ///
 /// # Safety
 /// `ptr` is NULL or points to a `GLuint` until the context is closed.

@@ -92,8 +92,8 @@ impl Drop for Started {
 /// Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
 /// `OPENUVR_NETWORK_TYPE`. Set its host with `openuvr_set_host`.
 ///
-/// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an alternative. No
-/// threads are started yet. From any thread.
+/// Returns NULL if this machine does not support the decoder or the network; `openuvr_check_mud_support` returns the
+/// reason and an alternative. No threads are started yet. From any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn openuvr_alloc_mud_context(
     decoder: u32,

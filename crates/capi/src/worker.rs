@@ -1,4 +1,4 @@
-//! A thread that repeats a task until it is dropped.
+//! A thread that repeats a task until its [`Worker`] is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

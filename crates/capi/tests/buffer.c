@@ -1,7 +1,7 @@
 /*
- * A host that changes its OpenGL context during the stream: MUDs show the pictures of the last one, also
- * when they join after its destruction. Exits with 0 if all pictures are shown. The argument is a folder for
- * keys.
+ * A host that changes its OpenGL context during the stream. MUDs show the pictures of the last context, even
+ * if they join after that context has been destroyed. Exits with 0 if all pictures are shown. The argument is
+ * a folder for keys.
  */
 #include "gl.h"
 #include <pthread.h>

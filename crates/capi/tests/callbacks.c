@@ -41,7 +41,7 @@ static void check_signal_mask(void)
         return;
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     for (int number = 1; number <= SIGRTMAX; number++) {
-        /* The C library reserves those between. */
+        /* The C library reserves the numbers between SIGSYS and SIGRTMIN. */
         if (number == SIGKILL || number == SIGSTOP || (number > SIGSYS && number < SIGRTMIN))
             continue;
         if (sigismember(&mask, number) == is_fault(number))

@@ -203,7 +203,7 @@ static void null_and_wrong_contexts(void)
 
     EXPECT(openuvr_alloc_context(99, 0, NULL) == NULL, 1);
     EXPECT(openuvr_alloc_mud_context(1, 99) == NULL, 1);
-    /* The name of hardware never selects the CPU. */
+    /* A hardware decoder is never replaced by one on the CPU. */
     EXPECT(openuvr_alloc_mud_context(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP) == NULL, 1);
     EXPECT(openuvr_check_mud_support(OPENUVR_ENCODER_H264_VAAPI, OPENUVR_NETWORK_UDP, NULL, 0),
            OPENUVR_ERROR_UNAVAILABLE);
@@ -434,7 +434,7 @@ static void forked(struct openuvr_context *context)
     EXPECT(openuvr_begin_frame(context), OPENUVR_OK);
 }
 
-/* The library's threads receive no signals of the application, and its handlers stay installed. */
+/* The library's threads receive no signals of the application, and the application's handlers stay installed. */
 static volatile sig_atomic_t alarms;
 static pthread_t main_thread;
 

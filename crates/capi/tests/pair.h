@@ -1,5 +1,5 @@
 /*
- * A MUD for a host in the same process, without a window, and the check of the tests.
+ * A MUD without a window for a host in the same process, and a function that ends a failed test.
  */
 #include <openuvr.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * Fig. 9 (a) verbatim, except for an encoder and a network that every machine has, and a free port: it draws
- * and reads its pictures into the buffer, and never signals a complete one. Ends when its standard input
- * ends.
+ * and reads its pictures into the buffer, and never signals that a picture is complete. Ends when its standard
+ * input ends.
  */
 #define OPENUVR_PAPER_NAMES
 #include "gl.h"

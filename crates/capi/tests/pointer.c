@@ -53,12 +53,12 @@ int main(int argc, char **argv)
     check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
     check(openuvr_init_thread(host) == 0, "the host does not start");
     mud = mud_of(host, folder, 0);
-    /* In the corner, with the size of the pictures, not of the configuration. */
+    /* By default, the area is in the corner and has the size of the pictures, not that of the configuration. */
     point_at_centre(host, mud, 320, 180, 160, 90);
     check(openuvr_set_viewport(host, 200, 100, 0, 0) == 0, "cannot move the viewport");
     point_at_centre(host, mud, 320, 180, 360, 190);
     point_at_centre(host, mud, 160, 120, 280, 160);
-    /* Scaled up. */
+    /* The area is larger than the pictures. */
     check(openuvr_set_viewport(host, 10, 20, 400, 300) == 0, "cannot enlarge the viewport");
     point_at_centre(host, mud, 160, 120, 210, 170);
     point_at_centre(host, mud, 320, 180, 210, 170);

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     check(count_lines(host, "unknown pixel buffer") == 1, "the log has a missing buffer once");
     wait_until_shown(mud, WIDTH, HEIGHT, red, openuvr_frame_ready, host);
 
-    /* A mapped buffer; and again after a while without one. */
+    /* A mapped buffer is logged, and is logged again when the buffer was unmapped for a while in between. */
     for (int times = 0; times < 2; times++) {
         glMapBuffer(GL_PIXEL_PACK_BUFFER, GL_READ_ONLY);
         for (int tries = 0; count_lines(host, "is mapped") <= times; tries++) {

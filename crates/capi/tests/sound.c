@@ -98,8 +98,8 @@ int main(int argc, char **argv)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
     }
     check(all == TOTAL, "less than two seconds arrive");
-    /* In parts of 20 ms: in longer ones the resampler's 0.5 % would shift the tone's phase, and a busy
-     * machine leaves gaps. */
+    /* The parts have 20 ms. In longer parts, the resampler's change of rate by 0.5 % would shift the tone's phase.
+     * Some parts may differ, because a busy machine leaves gaps. */
     int right = 0, part = RATE / 50;
     for (int n = 0; n + part <= TOTAL; n += part) {
         double left = level(heard + 2 * n, part, 0), other = level(heard + 2 * n, part, 1);

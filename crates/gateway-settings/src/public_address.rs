@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// An address at which browsers reach this host, if it differs from the host's own.
+/// An address at which browsers reach this host, if it differs from the host's own address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicAddress {
     ip: IpAddr,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
-/// An origin of the page (RFC 6454) other than `https://` and the host's own name, as shown in a browser's address bar.
+/// An origin (RFC 6454) at which browsers show the page. It is not `https://` with the host's own name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebOrigin(String);
 

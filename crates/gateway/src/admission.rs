@@ -18,10 +18,9 @@ use crate::shared::{Endpoints, Shared};
 /// Maximum concurrent unauthenticated connections. A page uses up to six (a WebSocket counts until its upgrade).
 const UNAUTHENTICATED: usize = 256;
 
-/// Maximum connections of all logged-in devices, which is the same number as [`UNAUTHENTICATED`], and of one device,
-/// which allows a few tabs.
+/// Maximum connections of all logged-in devices together: the same number as [`UNAUTHENTICATED`].
 const DEVICES: usize = 256;
-/// See [`DEVICES`].
+/// Maximum connections of one logged-in device: those of a few tabs.
 const PER_DEVICE: usize = 24;
 
 /// Maximum connections of configured reverse proxies. A proxy may open one connection for each request.

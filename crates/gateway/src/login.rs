@@ -9,10 +9,9 @@
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
 //!
-//! Each signature costs a tenth of a millisecond. Known devices have their own rate limit, and so do browsers with a
-//! ticket for this session, which no other client can have. Their log-ins do not count towards the limit of unknown
-//! browsers. Each limit is shared fairly between networks or, for known devices, between devices
-//! (`proto::control::budget`).
+//! Each signature costs a tenth of a millisecond. There are separate rate limits for known devices, for browsers with a
+//! ticket for this session, and for unknown browsers. Each limit is shared fairly between networks or, for known
+//! devices, between devices (`proto::control::budget`).
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};

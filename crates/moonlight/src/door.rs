@@ -1,4 +1,4 @@
-//! State that all servers of the door share.
+//! The state that all threads of the Moonlight server share.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub(crate) fn unix_time() -> u64 {
 }
 
 impl Door {
-    /// Whether the door is closing.
+    /// Whether the Moonlight server is stopping.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }

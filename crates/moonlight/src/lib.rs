@@ -1,7 +1,7 @@
 //! Access for Moonlight clients (phones, televisions, consoles and desktops), with the host's existing encoder.
 //!
 //! ```text
-//!  client                         door                                       host
+//!  client                         server                                     host
 //!  description, pairing ◄─ HTTP ──  http, pairing ─────────────────────────►  devices
 //!  launch, resume       ◄─ HTTPS ─  http ── session
 //!  handshake            ◄─ RTSP ──  rtsp ── session
@@ -11,8 +11,8 @@
 //!  input, losses        ◄─ ENet ──  control ── input ── feedback ───────────►  roles, injection, policy
 //! ```
 //!
-//! Each client is one subscriber with its own thread of the host, so the native player never waits for a client. There
-//! is no async runtime, because a connection has few requests and there are few clients.
+//! Each client is one subscriber of the host and has its own thread, so the native player never waits for a Moonlight
+//! client. There is no async runtime, because a connection has few requests and there are few clients.
 //!
 //! The protocol was learned from public sources. `docs/moonlight.md` lists these sources and the supported parts of the
 //! protocol.
@@ -67,7 +67,7 @@ use self::session::Sessions;
 /// The protocol's default port for HTTP. Clients can be given another port.
 pub const PORT: u16 = 47_989;
 
-/// Configuration of a door.
+/// Configuration of a Moonlight server.
 pub struct MoonlightSetup {
     /// Address and port of HTTP. The other ports are relative to this port. Port 0 selects any free ports.
     pub bind: SocketAddr,
@@ -87,7 +87,7 @@ pub struct MoonlightSetup {
     pub announce: Announce,
 }
 
-/// Why a door does not open. Each error is one line.
+/// Why a Moonlight server does not start. Each error is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum MoonlightError {
     /// An address is not available.
@@ -107,7 +107,7 @@ pub enum MoonlightError {
     Start(#[from] io::Error),
 }
 
-/// A running door. Dropping it ends all sessions.
+/// A running Moonlight server. Dropping it ends all sessions.
 pub struct Moonlight {
     addresses: Addresses,
     identity: String,
@@ -211,7 +211,7 @@ impl Moonlight {
         &self.addresses
     }
 
-    /// The desk at which a PIN can be entered while the door is open.
+    /// A handle with which a PIN can be entered while the Moonlight server runs.
     #[must_use]
     pub fn pin_desk(&self) -> PinDesk {
         PinDesk {

@@ -33,7 +33,7 @@ const SOCKET_BUFFER: usize = 1 << 20;
 /// Lifetime of a connection, not counting the wait for a PIN. Clients need a second.
 const LIFETIME: Duration = Duration::from_secs(10);
 
-/// Interval at which a waiting thread checks whether the door closes.
+/// Interval at which a waiting thread checks whether the Moonlight server stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// All sockets.

@@ -19,13 +19,13 @@ use crate::video::{Packetizer, VideoCipher, VideoSubscriber};
 /// The host's encoder whose stream all clients decode.
 const H264: &str = "x264";
 
-/// Interval at which the thread checks whether the door closes.
+/// Interval at which the thread checks whether the Moonlight server stops.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum datagrams read in a row from one socket. A client pings twice a second.
 const MAX_DATAGRAMS: usize = 64;
 
-/// Serves the pings of video and sound until the door closes.
+/// Serves the pings of video and sound until the Moonlight server stops.
 pub(crate) fn serve(door: &Door, video: &UdpSocket, sound: &UdpSocket) {
     while !door.is_closing() {
         let timeout = Timespec::try_from(POLL_INTERVAL).ok();

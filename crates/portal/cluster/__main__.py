@@ -2,8 +2,8 @@
 
 ENGINE is slurm or kubernetes. A cluster writes only to FOLDER. VERB and its further arguments:
 
-slurm up FOLDER [NAMESPACE CONTROLLER NODE]       network namespace of the nodes, and the addresses of both sides
-kubernetes up FOLDER PROGRAM [BRIDGE SUBNET]      program of session containers, and the Pod network
+slurm up FOLDER [NAMESPACE CONTROLLER NODE]       network namespace of the nodes; addresses of controller and nodes
+kubernetes up FOLDER PROGRAM [BRIDGE SUBNET]      program that session containers run; bridge and subnet of the Pods
 kubernetes simulate FOLDER NODES                  number of simulated nodes
 slurm lose-node, return-node FOLDER NODE          name of the node
 kubernetes lose-node, return-node FOLDER

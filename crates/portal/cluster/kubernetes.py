@@ -35,8 +35,8 @@ PAUSE_IMAGE = "openuvr.test/pause:1"
 def up(folder, session, bridge="", subnet=""):
     """Starts a cluster with one real node that runs `session` in its containers; returns when it is ready.
 
-    With a bridge of this machine, the Pod network is `subnet` on that bridge, and the image contains a display and an
-    encoder's libraries.
+    With a bridge of this machine, the Pod network is `subnet` on that bridge, and the image contains an X server
+    and the encoder's libraries.
     """
     control_plane(folder)
     check_portal(folder)
@@ -172,9 +172,9 @@ def allow_portal(folder):
 
 
 def check_portal(folder):
-    """Validates the manifest of a portal in the cluster with the API server, without creating it. Errors end the program.
+    """Lets the API server validate the manifest of a portal in the cluster, without creating the portal.
 
-    So do unknown fields, which the server would otherwise drop.
+    An error or an unknown field in the manifest ends this program. By default, the server would drop unknown fields.
     """
     manifest = HERE.parent / "deploy" / "portal.yaml"
     kubectl(folder, "apply", "--dry-run=server", "--validate=strict", "-f", str(manifest))

@@ -1,7 +1,8 @@
 """A Slurm cluster on this machine: the real controller and four real node daemons. All of them listen on loopback, or
 the nodes run in their own network namespace.
 
-Each node claims more processors than the machine has, and two fake GPUs, for which `Gres` accepts any device file.
+Each node claims to have more processors than the machine, and two GPUs. The GPUs are fake: Slurm accepts any device
+file as a GPU.
 The machine's own Slurm configuration is neither read nor changed.
 """
 

@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|of| of == word);
     let session = std::env::var("OPENUVR_SESSION").unwrap_or_default();
-    // An engine that assigns ports sets this variable. Port 0 is any port.
+    // An engine that assigns ports sets this variable. With port 0, the system chooses a port.
     let port = std::env::var("PORT")
         .ok()
         .and_then(|port| port.parse().ok());

@@ -69,7 +69,7 @@ pub(crate) struct Limits {
 pub(crate) struct LocalSection {
     /// The session program and its first arguments.
     pub(crate) program: Vec<String>,
-    /// IP address at which sessions receive media and native clients. The system assigns the ports.
+    /// IP address at which sessions receive media and accept native clients. The system assigns the ports.
     pub(crate) listen: IpAddr,
     /// Maximum number of concurrent sessions.
     pub(crate) places: u32,

@@ -1,8 +1,9 @@
-"""A server of PostgreSQL for tests, in a folder of its own: `python3 crates/portal/tests/postgres.py`.
+"""Runs a PostgreSQL server for tests, in a folder of its own: `python3 crates/portal/tests/postgres.py`.
 
-It prints the port on 127.0.0.1, and the file of the authority that signed its certificate for localhost. Then it reads
-lines: `stop` and `start` stop and start the server, and `database NAME` creates a database. It answers each line with
-`ok`. When its input ends, it stops the server and removes the folder. The user is `portal`, the password `portal`.
+The server has a certificate for localhost. This program prints the server's port on 127.0.0.1, and the path of the
+certificate of the authority that signed the server's certificate. Then it reads lines: `stop` and `start` stop and
+start the server, and `database NAME` creates a database. It answers each line with `ok`. When its input ends, it stops
+the server and removes the folder. The user is `portal`, the password `portal`.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Loads libopenuvr and reads its header, which declares the structures, functions and enums.
 
-No declaration of the C API is repeated here, so they can't differ.
+This package repeats no declaration of the C API, so the two cannot differ.
 """
 
 import ctypes.util

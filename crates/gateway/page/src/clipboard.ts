@@ -51,7 +51,7 @@ export class Clipboard {
     void this.shareIfPermitted();
   }
 
-  /** Bit 0: from here to the host. */
+  /** The directions that the host permits. Bit 0: from this browser to the host. */
   ways(message: DataView) {
     this.toHost = (message.getUint8(1) & 1) !== 0;
     this.roleChanged();
@@ -84,7 +84,7 @@ export class Clipboard {
     if ((await asked)?.state === "granted") await this.share();
   }
 
-  /** The same, with the browser's prompt if it has one. */
+  /** Like `shareIfPermitted`, but the browser may prompt the user. */
   private async share() {
     if (!this.toHost || !this.plays()) return;
     const text = await navigator.clipboard.readText().catch(() => "");

@@ -9,7 +9,7 @@ export class Cursor {
   private hot = { x: 0, y: 0 };
   private has = false;
   private serial = 0;
-  /** For how long a local movement takes precedence over the host's position. */
+  /** Time of the last local movement, which takes precedence over the host's position for half a second. */
   private pointedAt = -Infinity;
 
   constructor(

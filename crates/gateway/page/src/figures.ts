@@ -32,7 +32,7 @@ function bars(rows: { p50?: number; p95?: number }[]): HTMLElement[] {
 
 export class Figures {
   private frames: Shown[] = [];
-  /** From InputSampled of a pose to Submitted of its picture. */
+  /** Latencies in milliseconds from the sampling of a pose (InputSampled) to its picture (Submitted), newest last. */
   private poses: number[] = [];
   private decisions: string[] = [];
   private history: { rate: number; loss: number; latency: number }[] = [];
@@ -53,7 +53,7 @@ export class Figures {
     this.poses = [...this.poses, motionToPhoton].slice(-KEPT);
   }
 
-  /** Pose latency of virtual reality, as text; empty without it. */
+  /** Pose latency as text; empty without virtual reality. */
   private posesWords(): [string, string][] {
     const sorted = this.poses.slice().sort((a, b) => a - b);
     if (sorted.length === 0) return [];

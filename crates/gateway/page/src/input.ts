@@ -32,7 +32,7 @@ export interface Target {
 }
 
 export class Input {
-  /** Fraction of a relative movement, in pixels of the picture. */
+  /** The part of relative movements that is not sent yet: less than a pixel of the picture. */
   private rest = { x: 0, y: 0 };
   private readonly turns = new Wheel();
   private readonly keyboard: Keyboard;
@@ -80,7 +80,7 @@ export class Input {
     document.addEventListener("pointerlockchange", () => this.release());
   }
 
-  /** Whether the picture has the keyboard focus. */
+  /** Gives the picture the keyboard focus. */
   focus() {
     this.text.focus();
   }

@@ -30,7 +30,7 @@ const MODIFIERS = new Map([
   ["AltGraph", 100],
 ]);
 
-/** A key code without a key: the host types the text independent of its layout. */
+/** The key code of text that belongs to no key. The host types such text independently of its keyboard layout. */
 const NO_KEY = 0;
 
 const BACKSPACE = 14;
@@ -53,7 +53,7 @@ function composes({ key, keyCode, isComposing }: Press): boolean {
 export class Keyboard {
   /** Keys that are held at the host, with the modifier of each. */
   private readonly held = new Map<number, string | null>();
-  /** Keypad keys that were pressed as other keys, by position: NumLock may change before their release. */
+  /** The other keys that were sent for keypad keys, by keypad key: NumLock may change before the release. */
   private readonly others = new Map<string, number>();
 
   constructor(
@@ -122,7 +122,7 @@ export class Keyboard {
     for (const [code, modifier] of this.held) if (modifier === null) this.release(code, at);
   }
 
-  /** Text without a key. */
+  /** Types text that belongs to no key. */
   type(text: string, at: number) {
     for (const c of text) {
       const key = CONTROL_CHARACTERS.get(c);

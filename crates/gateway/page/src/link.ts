@@ -12,7 +12,7 @@ export interface Events {
   /** A reliable message: JSON, or a message in the native client's format. */
   notice(message: string | ArrayBuffer): void;
   open(): void;
-  /** The connection has ended; `retry`: whether reconnecting makes sense. */
+  /** The connection has ended; `again`: whether reconnecting makes sense. */
   closed(why: string, again: boolean): void;
 }
 

@@ -16,7 +16,7 @@ export class Outbox {
   private sampled = new Map<number, number>();
   private newestAt = 0;
 
-  /** `overflowed`: pad events were lost as well. */
+  /** `overflowed` is called when the pending events, including those of pads, were discarded. */
   constructor(private readonly overflowed: () => void) {}
 
   push(event: InputEvent, at: number) {
@@ -66,7 +66,7 @@ export class Outbox {
     this.sampled.delete((this.newest - SAMPLED) >>> 0);
   }
 
-  /** Merges a movement that exceeds the message into the previous movement. */
+  /** Merges a movement into the previous one if the pending events exceed one message. Returns whether it did. */
   private merged(event: InputEvent): boolean {
     if (this.waiting.length <= MAX_EVENTS) return false;
     const newest = this.waiting[this.waiting.length - 1];

@@ -1,6 +1,6 @@
 // Pairing of a client that shows a PIN, such as Moonlight's: the player enters it here.
 
-/** News of the service for such clients. */
+/** State of the service for such clients. */
 export interface PairingNews {
   service: string;
   /** The host's address; null: the page's. */
@@ -43,7 +43,7 @@ export class Pairing {
     byId("pairing-ignore").addEventListener("click", () => this.hide());
   }
 
-  /** The service is there, and a client may wait. */
+  /** The service is available. `client`: the client that waits for its PIN, if any. */
   news({ service, address, port, client }: PairingNews) {
     this.service = service;
     const host = address ?? location.hostname.replace(/^\[|\]$/g, "");
@@ -79,7 +79,7 @@ export class Pairing {
     byId("service").hidden = true;
   }
 
-  /** No client waits: a refusal is shown as the state. */
+  /** No client waits any more. The form is hidden, so the status line shows the reason of a refusal. */
   private over() {
     const refusal = this.refused.textContent ?? "";
     this.hide();

@@ -24,8 +24,8 @@ export interface Fingers {
 
 export class Touch {
   private fingers = new Map<number, Finger>();
-  /** State of the gesture: `waits`: may become a tap, a long press or a drag; `done`: ignored until all fingers are up.
-  // */
+  /** State of the gesture. `waits`: it may become a tap, a long press or a drag. `done`: ignored until all fingers are
+   * up. */
   private does: "nothing" | "waits" | "drags" | "turns" | "done" = "nothing";
   private first: Finger = { x: 0, y: 0 };
   private since = 0;

@@ -22,8 +22,8 @@ export class Wheel {
   private notched = new Map<string, { notch: number; length: number; told: number; at: number }>();
 
   /**
-   * Converts a wheel event. The pixels or lines per notch depend on browser, system and settings; if the browser
-   * reports notches, they count.
+   * Converts a wheel event. The pixels or lines per notch depend on browser, system and settings. Therefore, notches
+   * are used if the browser reports them.
    */
   turned(event: Turn & Notched): { dx: number; dy: number } {
     // Firefox reports lines if the unit is read first, otherwise pixels that depend on the page.
@@ -53,9 +53,10 @@ export class Wheel {
   }
 
   /**
-   * Firefox (153) merges pending events: it adds their lengths, but not their notches. The notches of a turn are
-   * therefore its length divided by that of the shortest single-notch event; an earlier, longer one is corrected when a
-   * shorter one arrives.
+   * The notches of an event, from its length. Firefox (153) merges pending events: it adds their lengths, but not their
+   * notches. Therefore, the length of a notch is the shortest one that an event has had so far, and the notches of a
+   * turn are its length divided by the length of a notch. If a shorter notch becomes known during a turn, the result
+   * also contains the missing notches of the turn's earlier events.
    */
   private notches(which: string, length: number, told: number, at: number): number {
     if (length === 0 || told === 0 || told % NOTCH !== 0) return told;

@@ -340,7 +340,7 @@ export function reports(all: Report[]) {
   return writer.done();
 }
 
-/** A sent frame; times in milliseconds of the host's clock, after its capture. */
+/** A sent frame. `captured` is in nanoseconds of the host's clock. The other times are milliseconds after it. */
 export interface Left {
   frame: number;
   rtpTime: number;

@@ -1,8 +1,8 @@
 //! Assembles frames and sound into fragments of a file, with presentation times and durations. Independent of clock and
 //! file.
 //!
-//! Frames are placed on a grid of the stream's highest rate (`FrameSlots`), because capture times jitter. Some programs
-//! treat a file as constant frame rate, as ffmpeg does when it decodes one, and warn about two frames in one slot.
+//! Frames are placed on a grid of the stream's highest rate (`FrameSlots`), because capture times jitter. Some
+//! programs, such as ffmpeg when it decodes, assume a constant frame rate and warn about two frames in one slot.
 //!
 //! A frame lasts until the next one, so the newest frame is pending until then. After a second, it is written anyway,
 //! because the picture may not change for a long time. Sound is timed by counting samples. When count and capture time

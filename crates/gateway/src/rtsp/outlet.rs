@@ -13,7 +13,7 @@ const SOCKET_BUFFER: usize = 1 << 20;
 /// Number of port pairs to try.
 const PORT_ATTEMPTS: usize = 32;
 
-/// Maximum queued messages per connection, each of at most 1.2 kB. They last a quarter of a second at 40 Mb/s. A writer
+/// Maximum queued messages per connection, each of at most 1.2 kB: a quarter of a second at 40 Mb/s. A writer
 /// thread that gets no processor time for that long loses neither frames nor sound. When the queue is full, frames wait
 /// before it (`Intake::Steady`) and sound is dropped.
 const QUEUE_LENGTH: usize = 1024;

@@ -15,7 +15,8 @@ use super::support::{TIMEOUT, eventually};
 /// Names of the program, in order of preference.
 const PROGRAMS: [&str; 2] = ["firefox-esr", "firefox"];
 
-/// Decodes H.264 with libavcodec, as in hardware decoding. The OpenH264 plug-in would have to be downloaded.
+/// Makes Firefox decode H.264 with the system's libavcodec, because Firefox would otherwise download its own decoder
+/// (OpenH264).
 const H264: &str = r#"
 user_pref("media.webrtc.hw.h264.enabled", true);
 user_pref("media.navigator.mediadatadecoder_h264_enabled", true);

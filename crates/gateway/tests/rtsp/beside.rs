@@ -113,7 +113,7 @@ fn contains(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
     made.windows(piece.len()).any(|units| units == piece)
 }
 
-/// Whether the units of `piece` that `made` also contains are in the same order, and are most of `piece`.
+/// Whether `made` contains most units of `piece`, and contains them in the same order.
 fn agrees(made: &[Vec<u8>], piece: &[Vec<u8>]) -> bool {
     let mut rest = made.iter();
     let both = piece.iter().filter(|unit| made.contains(unit));

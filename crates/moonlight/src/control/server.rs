@@ -37,7 +37,7 @@ const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 /// The first channel, which all clients have.
 const CHANNEL: u8 = 0;
 
-/// Serves clients until the door closes.
+/// Serves clients until the Moonlight server stops.
 pub(crate) fn serve(door: &Door, socket: UdpSocket) {
     let settings = HostSettings {
         peer_limit: PEERS,

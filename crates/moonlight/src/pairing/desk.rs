@@ -1,5 +1,5 @@
-//! The desk at which a pairing waits for its PIN. One pairing runs at a time. A network whose pairings failed has to
-//! wait.
+//! The pairing that waits for its PIN or is being completed ([`Desk`]). One pairing runs at a time. A network whose
+//! pairings failed has to wait.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -75,7 +75,7 @@ struct State {
     failures: HashMap<Network, (u32, Instant)>,
 }
 
-/// The desk.
+/// The running pairing, and the failures of each network.
 #[derive(Default)]
 pub(crate) struct Desk(Mutex<State>);
 

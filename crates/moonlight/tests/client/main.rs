@@ -167,7 +167,7 @@ fn expect_input(rig: &Rig) {
     }
     assert_eq!(next(), key(0, Some('é'), true));
     assert_eq!(next(), key(0, None, false));
-    // 319 of 639.
+    // The client sends x = 319 in a range of 0 to 639.
     let absolute = InputEvent::PointerAbsolute { x: 32_716, y: 0 };
     assert_eq!(next(), absolute);
     assert_eq!(next(), InputEvent::PointerRelative { dx: 7, dy: -5 });

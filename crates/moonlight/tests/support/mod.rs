@@ -1,4 +1,4 @@
-//! A host with a door for Moonlight clients: real capture, encoder and sockets, on loopback.
+//! A host with a Moonlight server: real capture, encoder and sockets, on loopback.
 
 #![allow(dead_code, reason = "each test uses part of it")]
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
@@ -86,7 +86,7 @@ impl RumbleSource for NoRumble {
 
 /// A host that streams the test pattern and a tone to Moonlight clients.
 pub(crate) struct Rig {
-    // Fields are dropped in this order. The door holds the host, so the door comes first.
+    // Fields are dropped in this order. The Moonlight server (`door`) holds the host, so it comes first.
     pub(crate) door: Moonlight,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) input: Receiver<InputEvent>,

@@ -1,5 +1,6 @@
-// The programs of a Kubernetes cluster in one: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet
-// and kubectl, by their first argument. Tests use it, because one build is quicker than six.
+// One program that contains the programs of a Kubernetes cluster: etcd, kube-apiserver, kube-controller-manager,
+// kube-scheduler, kubelet and kubectl. The first argument selects one of them. Tests use this program, because one
+// build is quicker than six.
 package main
 
 import (

@@ -43,7 +43,7 @@ export interface Session {
   shared: boolean;
 }
 
-/** Subscribers of a session of one kind and role. Times are in seconds. */
+/** Subscribers of one kind and role in a session. Times are in seconds. */
 export interface Subscribers {
   kind: string;
   role: string;

@@ -69,7 +69,7 @@ function buttons(of: Session, all: boolean): HTMLElement {
   return row;
 }
 
-/** Opens the page that plays, on the portal's origin. */
+/** Opens the page that plays the session. It is on the portal's origin. */
 function open(of: Session): void {
   const address = `/play/${of.id}/`;
   if (!window.open(address, `openuvr-${of.id}`)) window.location.href = address;

@@ -4,10 +4,11 @@
 //! pending attempts would exceed the limit. Therefore, concurrent guesses gain nothing, and concurrent correct attempts
 //! all succeed.
 //!
-//! An unknown client is counted by account and network, by network, and by account. A browser that logged in to the
-//! account before ([`super::Devices`]) has its own counter. A network from which the account logged in before is exempt
-//! from the limit by account. Guessing therefore locks out only other unknown clients. Names without an account are
-//! counted in the same way, so that they cannot be distinguished from accounts.
+//! An attempt of an unknown client counts in three counters: that of the account and the network together, that of the
+//! network, and that of the account. A browser that logged in to the account before ([`super::Devices`]) has its own
+//! counter. The limit per account does not apply to a network from which the account logged in before. Guessing
+//! therefore locks out only other unknown clients. Names without an account are counted in the same way, so that they
+//! cannot be distinguished from accounts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Passwords: Argon2id with the library's default parameters: 19 MiB of memory, two passes, one lane.
+//! Passwords, hashed by Argon2id with the library's default parameters (19 MiB of memory, two passes, one lane).
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Limits the number of connections and shares it fairly between networks. Each network has its own limit. A new
-//! connection of a network at its limit, or in a full pool, evicts an unauthenticated connection.
+//! Limits the number of connections and shares it fairly between networks. Each network has its own limit. If a
+//! network is at its limit or the pool is full, a new connection evicts an unauthenticated connection.
 //!
 //! A connection is unauthenticated until a request on it has a valid log-in cookie. A network at its limit loses its
 //! own oldest unauthenticated connection. In a full pool, the network with the most unauthenticated connections loses

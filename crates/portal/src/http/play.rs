@@ -3,7 +3,7 @@
 //!
 //! A session is not trusted, because the owner of its application may control its output. Therefore, the page is the
 //! portal's own copy, and data from the session reaches the browser only as messages of this WebSocket. The portal does
-//! not parse the messages. Sessions in play continue if the portal ends.
+//! not parse the messages. Sessions that are being played continue if the portal ends.
 
 use std::sync::Arc;
 use std::time::Duration;

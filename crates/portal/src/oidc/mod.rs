@@ -36,7 +36,7 @@ pub(crate) use self::settings::OidcSection;
 /// again.
 const CACHE_TIME: Duration = Duration::from_secs(3600);
 
-/// How long requests fail at once after the provider could not be reached; a guess.
+/// After the provider could not be reached, log-ins fail for this time without another attempt to reach it; a guess.
 const FAILURE_CACHE_TIME: Duration = Duration::from_secs(5);
 
 /// A token that does not match the cached keys causes a new fetch only if the keys are at least this old.

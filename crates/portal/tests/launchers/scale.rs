@@ -89,7 +89,7 @@ fn five_thousand_sessions_are_placed_and_found_again() {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     };
     println!("one more: {why}");
-    // A restarted portal.
+    // A restarted portal finds all sessions.
     let launcher = cluster.launcher();
     let begun = Instant::now();
     let all = runtime.block_on(launcher.list()).unwrap();

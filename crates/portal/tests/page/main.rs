@@ -116,7 +116,7 @@ fn start_application(browser: &mut Browser, tab: &Tab, application: &str, until:
     browser.until(tab, &state(until));
 }
 
-/// Opens the page that plays in the same window, as if the browser had blocked a new window.
+/// Opens the page that plays the session. It opens in the same window, as if the browser had blocked a new window.
 fn play(browser: &mut Browser, tab: &Tab) {
     let play = press("Play", "#own");
     browser.run(tab, &format!("window.open = () => null; {play}"));

@@ -48,8 +48,8 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     no_session_listens_by_tcp(&place);
     pixels_move(&mut browser, &tab);
-    // The user has logged in only once: the page that plays does not ask for a log-in, and its URL contains no
-    // credentials.
+    // The user has logged in only once: the page that plays the session does not ask for a log-in, and its URL contains
+    // no credentials.
     let asked = "[document.querySelector('#login').hidden, location.search + location.hash]";
     assert_eq!(browser.run(&tab, asked), json!([true, ""]));
     let all = browser.run(
@@ -70,7 +70,7 @@ fn pixels_move_in_the_browser_until_the_session_is_stopped() {
     );
     browser.until(&tab, &state("ended"));
     wait("no remaining processes", || place.processes().is_empty());
-    // The page that plays shows the end prominently, and its link leads back to the portal.
+    // The page that plays the session shows the end prominently, and its link leads back to the portal.
     browser.until(
         &played,
         "!document.querySelector('#notice').hidden && \

@@ -112,7 +112,7 @@ fn the_owner_of_a_session_that_failed_reads_its_last_lines() {
     browser.until(&tab, "document.querySelectorAll('#own > li').length === 0");
 }
 
-/// A script that returns which elements with controls or statistics are visible on the page that plays.
+/// A script that returns which elements with controls or statistics are visible on the page that plays the session.
 const FIGURES: &str = "['nav', '#overlay', '#save'].filter(
     (of) => getComputedStyle(document.querySelector(of)).display !== 'none')";
 

@@ -1,8 +1,8 @@
 //! The client's controllers as input devices of the action system.
 //!
 //! The controllers use the profile `oculus/touch_controller`. If an application has bindings only for
-//! `khr/simple_controller`, they use that profile: select is the trigger or the lower button, and menu is the menu
-//! button.
+//! `khr/simple_controller`, the controllers use that profile: select is the trigger or the lower button, and menu is
+//! the menu button.
 
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, ReceivedControllers};
 use openuvr_proto::motion::{self, Velocity};

@@ -181,7 +181,7 @@ fn objects_may_be_destroyed_in_any_order() {
         );
         done!(app, LocateSpace(space, space, at, &mut location));
         assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
-        // The instance first: that destroys its children.
+        // The instance is destroyed first, which also destroys its children.
         // SAFETY: the names are those of functions of these types.
         let (end_space, end_session) = unsafe {
             let space: pfn::DestroySpace = app.function("xrDestroySpace\0");

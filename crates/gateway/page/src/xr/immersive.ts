@@ -10,12 +10,14 @@ import type { Drawn } from "./views";
 const SCREEN = { away: 2, wide: 2.3 };
 
 export interface Scene {
-  /** The picture: its size, the number of views side by side, and the poses it was drawn with; `null`: shown on the
-   * virtual screen. */
+  /**
+   * The newest picture: its size, the number of views side by side, and the poses with which it was drawn. If `drawn`
+   * is `null`, the virtual screen shows the picture.
+   */
   newest(): { width: number; height: number; parts: number; drawn: Drawn | null };
   /** Head pose expected at this time of the page's clock. */
   posed(head: Head, at: number): void;
-  /** Properties of its display. */
+  /** Properties of the headset's display. */
   sees(display: Display): void;
   /** State of the controllers; empty without a session. */
   held(sources: XRInputSource[], frame: XRFrame | null, space: XRReferenceSpace | null): void;
@@ -48,7 +50,7 @@ export class Immersive {
     return this.session !== null;
   }
 
-  /** Whether it draws into the page's canvas, as an emulated headset does. */
+  /** Whether the session draws into the page's canvas, as with an emulated headset. */
   isOnCanvas(): boolean {
     return this.isOn() && this.layer?.framebuffer === null;
   }

@@ -4,7 +4,7 @@
 import { around, times, type Quaternion } from "./math";
 import { Phone } from "./phone";
 
-/** Radians per pixel of mouse movement: a picture of 900 pixels is about a right angle. */
+/** Radians per pixel of mouse movement: 900 pixels turn the head by a right angle. */
 const TURN = Math.PI / 1800;
 
 /** Maximum pitch. */

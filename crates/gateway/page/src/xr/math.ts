@@ -124,16 +124,19 @@ export function tangentsOf(m: Float32Array): Tangents {
   };
 }
 
-/** Homography from display positions to picture positions for a picture that was drawn with one orientation and is
-// viewed
- * with another. */
+/**
+ * Homography from display positions to picture positions, for a picture that was drawn with the orientation `drawn` and
+ * is viewed with the orientation `seen`.
+ */
 export function reaimed(drawn: Quaternion, shows: Tangents, seen: Quaternion, through: Tangents): Matrix {
   const turned = rotation(times(inverse(drawn), seen));
   return product(placed(shows), product(turned, rays(through)));
 }
 
-/** The same for a picture on a flat screen: its upper left corner, and its right and down vectors; `null`: seen
-// edge-on. */
+/**
+ * The same for a flat screen, given by its upper left corner and its vectors to the right and down; `null` if the
+ * screen is seen edge-on.
+ */
 export function onScreen(
   [corner, across, along]: [Vector, Vector, Vector],
   eye: Vector,

@@ -4,7 +4,7 @@ import { around, heading, times, type Quaternion } from "./math";
 
 const RADIANS = Math.PI / 180;
 
-/** The viewing direction of its back, as in OpenXR: y up, -z ahead. Angles are in degrees. */
+/** The viewing direction of the device's back, as in OpenXR: y up, -z ahead. Angles are in degrees. */
 export function orientation(alpha: number, beta: number, gamma: number, screen: number): Quaternion {
   // The device rotates around z, then x, then y. It initially lies flat, and its z is then OpenXR's y.
   const turned = times(around(1, alpha * RADIANS), times(around(0, beta * RADIANS), around(2, -gamma * RADIANS)));

@@ -52,7 +52,7 @@ export class Reality {
   private release = { hands: 0, headset: 0 };
   /** Number of display messages, and the time of the newest. */
   private displays = { said: 0, at: -Infinity };
-  /** Newest haptic message of each hand: messages may be reordered. */
+  /** Serial number of the newest haptic message: messages may be reordered. */
   private newestFelt = 0;
 
   constructor(

@@ -193,14 +193,14 @@ impl Shared {
         Ok(jobs)
     }
 
-    /// The newest job of a session that is not forgotten; otherwise, the newest forgotten job.
+    /// The session's newest job that is not forgotten. If all its jobs are forgotten, the newest of them.
     async fn find(&self, session: SessionId) -> Result<Option<Job>, LaunchError> {
         let jobs = self.jobs().await?;
         let of = jobs.into_iter().filter(|job| job.session == session);
         Ok(of.max_by_key(|job| (!job.comment.forgotten, job.number)))
     }
 
-    /// All sessions. The flag of a session is set if it has ended and is forgotten.
+    /// All sessions, each with a flag that states whether the session has ended and is forgotten.
     async fn observe(&self) -> Result<Vec<(Observed, bool)>, LaunchError> {
         let mut all = Vec::new();
         for job in self.jobs().await? {

@@ -119,7 +119,7 @@ mod tests {
         let program = "printf '%s\\0' \"$OF_THE_TEST\" \"$@\" > \"$0\"; exit 3";
         let file_name = file.display().to_string();
         let program = ["bash", "-c", program, &file_name].map(str::to_owned);
-        // Slurm also starts the script without an environment.
+        // The script starts without an environment, as in a Slurm job.
         let status = Command::new("/bin/bash")
             .env_clear()
             .arg("-c")
