@@ -55,7 +55,7 @@ pub unsafe extern "C" fn openuvr_send_sound(
 /// Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at 48 kHz. Call it
 /// at the pace of the sound device, for example from its callback: retrieved sound counts as played, and the jitter buffer
 /// holds one retrieved block plus the link's jitter. Missing sound is replaced by silence. The configuration's `sound` must
-/// be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not such silence. Does not block. From any
+/// be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that were not replaced. Does not block. From any
 /// thread, but not concurrently.
 ///
 /// # Safety

@@ -24,9 +24,9 @@ pub struct openuvr_statistics {
     pub captured: u64,
     /// Number of these that were displayed complete.
     pub complete: u64,
-    /// Number that were displayed after error concealment, or predicted from a concealed picture.
+    /// Number of these that were displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
-    /// Number that were not displayed.
+    /// Number of these that were not displayed.
     pub dropped: u64,
     /// Bytes sent for the captured frames, without transport headers.
     pub bytes: u64,
@@ -105,9 +105,9 @@ pub struct openuvr_mud_statistics {
     pub frames: u64,
     /// Number of these that were displayed complete.
     pub complete: u64,
-    /// Number that were displayed after error concealment, or predicted from a concealed picture.
+    /// Number of these that were displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
-    /// Number that were not displayed.
+    /// Number of these that were not displayed.
     pub dropped: u64,
 }
 

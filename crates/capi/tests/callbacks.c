@@ -32,7 +32,7 @@ static int is_fault(int number)
            number == SIGTRAP || number == SIGSYS || number == SIGABRT;
 }
 
-/* Counts a thread of the library that does not block exactly the other signals. */
+/* Checks the mask of a library thread: it must block all signals except those that report a fault. */
 static void check_signal_mask(void)
 {
     sigset_t mask;

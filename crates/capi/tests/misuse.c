@@ -323,7 +323,7 @@ static void pictures(struct openuvr_context *context)
     picture.size = sizeof picture;
     picture.release = release;
     picture.user = &released;
-    /* One per second is needed while no MUD watches; the others are released at once. */
+    /* While no MUD watches, one picture per second is needed. The other pictures are released at once. */
     EXPECT(openuvr_send_picture(context, &picture, 1) >= 0, 1);
     for (int again = 0; again < 100 && openuvr_send_picture(context, &picture, 0) != 0; again++)
         ;

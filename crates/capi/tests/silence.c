@@ -1,6 +1,6 @@
 /*
  * An application that submits its pictures incorrectly, or when none is needed: each call returns the reason,
- * and the log has it once, and again when it recurs. Then the application submits the content of its window,
+ * and the log has each reason once, and again when it recurs. Then the application submits the content of its window,
  * in another size. Exits with 0 if all reasons are returned. The argument is a folder for keys.
  */
 #include "gl.h"

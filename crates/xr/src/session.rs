@@ -273,7 +273,8 @@ impl Session {
         // If the display's period differs, frames and refreshes do not match one to one.
         let apart = refresh.period.abs_diff(period);
         (known && apart < period / 50).then(|| {
-            // A small difference of the periods accumulates over many refreshes, so use the next refresh from now on.
+            // A small difference of the periods accumulates over many refreshes, so the result is the first refresh after
+            // now.
             let display_period = refresh.period.as_nanos().try_into().unwrap_or(i64::MAX);
             let (at, now) = (refresh.phase.at.0, clock::now().0);
             Instant(now.saturating_add(at.saturating_sub(now).rem_euclid(display_period)))

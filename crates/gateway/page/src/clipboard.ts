@@ -7,7 +7,7 @@ import { CLIPBOARD_PIECE } from "./wire";
 const MAX_TEXT = 1_000_000;
 const PIECE = 8 * 1024;
 
-/** Kind, total length, offset, and length of the piece. */
+/** Header length in bytes: kind, total length, offset, and length of the piece. */
 const HEAD = 1 + 4 + 4 + 2;
 
 export class Clipboard {
@@ -15,7 +15,7 @@ export class Clipboard {
   /** The received part of an incomplete text. */
   private received = new Uint8Array(0);
   private offset = 0;
-  /** A text to write: browsers allow writing only with focus, some only after user activation. */
+  /** A text to be written later: browsers allow writing only with focus, some only after user activation. */
   private unwritten: string | null = null;
   /** The text that both sides have. */
   private known = "";

@@ -18,7 +18,7 @@ export class Cursor {
     private readonly input: Input,
   ) {}
 
-  /** A new shape: kind, width, height, hot spot, and premultiplied ARGB rows. */
+  /** Takes a new shape: kind, width, height, hot spot, and premultiplied ARGB rows. */
   shape(d: DataView) {
     if (d.byteLength < HEAD) return;
     const [width, height] = [d.getUint32(1, true), d.getUint32(5, true)];
@@ -39,13 +39,13 @@ export class Cursor {
     this.area.style.cursor = "none";
   }
 
-  /** Local movement. */
+  /** Moves the pointer at once after a local movement. */
   pointed(x: number, y: number) {
     this.pointedAt = performance.now();
     this.place({ x, y });
   }
 
-  /** Position from the host. */
+  /** Takes a position from the host. */
   moved(serial: number, at: { x: number; y: number } | null) {
     if (((serial - this.serial) | 0) <= 0) return;
     this.serial = serial;

@@ -82,7 +82,7 @@ export class Figures {
     return all.length === 0 ? undefined : percentile(all, 0.5);
   }
 
-  /** The browser's statistics, once a second. */
+  /** Takes the browser's statistics. Called once a second. */
   statistics(report: RTCStatsReport, now: number) {
     for (const entry of report.values()) {
       if (entry.type === "inbound-rtp" && entry.kind === "video") this.video(entry, now);

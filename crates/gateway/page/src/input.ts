@@ -18,7 +18,7 @@ function short(value: number): number {
   return Math.max(-32768, Math.min(32767, Math.round(value)));
 }
 
-/** Apple systems: their browsers send no keyup while Cmd is down. */
+/** Whether this is an Apple system, where browsers send no keyup while Cmd is down. */
 function isApple(): boolean {
   return /Mac|iPhone|iPad/.test(navigator.platform);
 }
@@ -58,7 +58,7 @@ export class Input {
     });
     area.addEventListener("keydown", (event) => this.key(event, true));
     area.addEventListener("keyup", (event) => this.key(event, false));
-    // Samples arrive unaligned with the display if the browser supports this, otherwise once per displayed picture.
+    // With pointerrawupdate, each sample arrives at once. Without it, samples arrive once per displayed picture.
     const raw = "onpointerrawupdate" in window;
     area.addEventListener(raw ? "pointerrawupdate" : "pointermove", (event) =>
       this.moved(event as PointerEvent),

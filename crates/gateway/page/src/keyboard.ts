@@ -21,7 +21,7 @@ export type Modified = Pick<Press, "timeStamp" | "getModifierState">;
 /** keyCode of a key that an input method has consumed (UI Events, 7.3.1). */
 const TAKEN = 229;
 
-/** Modifiers, and a key for each. */
+/** The Linux key code of one key for each modifier. */
 const MODIFIERS = new Map([
   ["Shift", 42],
   ["Control", 29],

@@ -50,8 +50,8 @@ const NAMED = new Map<string, number>([
 const WITHOUT_NUM_LOCK = /^(Arrow(Up|Left|Right|Down)|Home|End|Page(Up|Down)|Insert|Delete)$/;
 
 /**
- * The equivalent of a keypad key without NumLock. `null`: there is none. `undefined`: not such a key, or it types its
- * label.
+ * The key that has the function of a keypad key without NumLock; `null` if no other key has this function. `undefined`
+ * if this is not a keypad key, or if the keypad key types its label.
  */
 export function withoutNumLock(code: string, key: string): number | null | undefined {
   if (!code.startsWith("Numpad")) return undefined;

@@ -66,7 +66,7 @@ export class Link {
     if (this.noticeChannel?.readyState === "open") this.noticeChannel.send(JSON.stringify(message));
   }
 
-  /** Sends bytes reliably, when previous messages have left. */
+  /** Sends bytes reliably, after all previous messages have been sent. */
   async sendNoticeBytes(message: Uint8Array<ArrayBuffer>) {
     const channel = this.noticeChannel;
     while (channel?.readyState === "open" && channel.bufferedAmount > 0)

@@ -12,7 +12,7 @@ const BUTTONS = 17;
 
 const NEUTRAL: PadState = { buttons: 0, sticks: [0, 0, 0, 0], triggers: [0, 0] };
 
-/** An axis from -1 to 1 in the wire format. */
+/** Converts an axis from the range -1 to 1 to the wire format. */
 function stick(value: number | undefined): number {
   return Math.max(-32768, Math.min(32767, Math.round((value ?? 0) * 32767)));
 }
@@ -48,7 +48,7 @@ export class Pads {
 
   constructor(private readonly push: (event: InputEvent, at: number) => void) {}
 
-  /** Rumble from the application; repeated while it lasts, and stops on its own. */
+  /** Runs a pad's motors for a rumble message. The host repeats the message while the rumble lasts. */
   rumble({ serial, pad, strong, weak, lasts }: Rumble) {
     if (!(((serial - this.serials[pad]) | 0) > 0)) return;
     this.serials[pad] = serial;

@@ -1,4 +1,5 @@
-// Integration with a portal that serves this page at /play/SESSION/: its log-in applies, and it carries the signalling.
+// Integration with a portal that serves this page at /play/SESSION/: the portal's log-in applies,
+// and the portal carries the signalling.
 
 import type { LogIn } from "./login";
 

@@ -16,7 +16,7 @@ type Turn = Pick<WheelEvent, "deltaX" | "deltaY" | "deltaMode" | "timeStamp">;
 const ANOTHER = 1000;
 
 export class Wheel {
-  /** Fraction of a wire unit. */
+  /** The movement that is not sent yet: less than a wire unit. */
   private rest = { x: 0, y: 0 };
   /** State of wheels with notches, by axis and unit. */
   private notched = new Map<string, { notch: number; length: number; told: number; at: number }>();

@@ -166,7 +166,7 @@ class Writer {
 
 const NO_SPAN = 0xffffffff;
 
-/** A duration from milliseconds to nanoseconds. */
+/** Converts a duration from milliseconds to nanoseconds. */
 function span(milliseconds: number | undefined): number {
   if (milliseconds === undefined || !(milliseconds >= 0)) return NO_SPAN;
   const nanos = Math.round(milliseconds * 1e6);

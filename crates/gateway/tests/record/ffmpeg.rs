@@ -33,8 +33,8 @@ fn ffmpeg(file: &Path, words: &[&str]) -> Vec<u8> {
 
 /// The H.264 stream of the file, unchanged.
 pub(crate) fn annex_b(file: &Path) -> Vec<u8> {
-    // This format has no timestamps. Frames that are closer together than its time base cause warnings, although the
-    // file is correct.
+    // This format has no timestamps. Frames that are closer together than the format's time base cause warnings,
+    // although the file is correct.
     let words = ["-v", "fatal", "-map", "0:v", "-c", "copy", "-f", "h264"];
     ffmpeg(file, &words)
 }

@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_secs(30);
 /// Number of failed pairings after which a network has to wait.
 const FREE_FAILURES: u32 = 3;
 
-/// How long such a network has to wait. Trying ten thousand PINs then takes four weeks.
+/// How long a network has to wait after these failures. Trying ten thousand PINs then takes four weeks.
 const PENALTY: Duration = Duration::from_secs(12 * 60);
 
 /// Maximum number of remembered networks. The oldest is forgotten.

@@ -194,7 +194,7 @@ impl Session {
         self.awaits_mode.load(Ordering::Relaxed)
     }
 
-    /// Records that the display keeps its own mode.
+    /// Records that the display does not take the session's mode, because the client observes.
     pub fn observes(&self) {
         self.awaits_mode.store(false, Ordering::Relaxed);
     }

@@ -3,7 +3,7 @@
 import type { OperatorSession, Subscribers } from "./api";
 import { make } from "./dom";
 
-/** One line, for a running session. */
+/** A line of statistics; undefined unless the session is running. */
 export function figures(of: OperatorSession): HTMLElement | undefined {
   if (of.state !== "running") return undefined;
   const line = make("div", "figures", words(of));

@@ -3,7 +3,7 @@
 import { request, type Past } from "./api";
 import { byId, make, span, when } from "./dom";
 
-/** Loads and shows them. */
+/** Loads and shows the past sessions. */
 export async function showHistory(): Promise<void> {
   const past = await request<Past[]>("GET", "/api/history");
   byId("past").replaceChildren(...past.map(line));

@@ -18,12 +18,14 @@ use crate::network::Network;
 /// Time after which wrong passwords are forgotten (a guess).
 const EXPIRY: Duration = Duration::from_secs(15 * 60);
 
-/// Limits of wrong passwords within [`EXPIRY`]: for an account from one network (a user who tries several passwords);
-/// for an account from unknown networks; from one network (a household or a school); for an account from a known
-/// browser. Guesses.
+/// Maximum number of wrong passwords within [`EXPIRY`] for an account from one network (a guess: a user who tries
+/// several passwords).
 const PER_NAME_AND_NETWORK: u32 = 5;
+/// The same for an account from all unknown networks together (a guess).
 const PER_NAME: u32 = 50;
+/// The same for all accounts from one network (a guess: a household or a school).
 const PER_NETWORK: u32 = 30;
+/// The same for an account from a known browser (a guess).
 const PER_DEVICE: u32 = 10;
 
 /// Limit of unfinished log-ins through the provider from one network (a guess: a school class that starts at the same

@@ -37,8 +37,9 @@ impl Graphics {
     /// Uses the application's device.
     ///
     /// # Errors
-    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if a handle is null, if the device is not the selected device, or if it has
-    /// no such queue with graphics commands. `XR_ERROR_OUT_OF_MEMORY` if the read-back cannot be set up.
+    /// `XR_ERROR_GRAPHICS_DEVICE_INVALID` if a handle is null, if the device is not the selected device, or if the
+    /// binding's queue does not exist or has no graphics commands. `XR_ERROR_OUT_OF_MEMORY` if the read-back cannot be
+    /// set up.
     ///
     /// # Safety
     /// The binding's handles are valid until [`Graphics::close`].

@@ -25,7 +25,7 @@ export class Look {
   });
   private moved = 0;
 
-  /** Listens for the mouse on this element, and stops propagation of its events while `looks`. */
+  /** Listens for the mouse on this element. While `looks` returns true, stops the propagation of the mouse's events. */
   constructor(
     private readonly area: HTMLElement,
     private readonly looks: () => boolean,
@@ -73,7 +73,7 @@ export class Look {
     return !Phone.isHeld() || (await this.phone.isAllowed());
   }
 
-  /** Enables looking around, straight ahead. */
+  /** Starts looking around. The view is straight ahead at first. */
   start() {
     [this.yaw, this.pitch, this.held] = [0, 0, null];
     this.phone.recentre();

@@ -24,7 +24,7 @@ export function around(axis: 0 | 1 | 2, angle: number): Quaternion {
   return turned;
 }
 
-/** First b, then a. */
+/** The rotation b, followed by the rotation a. */
 export function times([ax, ay, az, aw]: Quaternion, [bx, by, bz, bw]: Quaternion): Quaternion {
   return [
     aw * bx + ax * bw + ay * bz - az * by,
@@ -57,7 +57,7 @@ export function exponential([x, y, z]: Vector): Quaternion {
   return [x * by, y * by, z * by, Math.cos(angle / 2)];
 }
 
-/** The axis of a rotation with its angle in radians as length: at most half a turn. */
+/** A vector along the axis of a rotation. Its length is the angle in radians, at most half a turn. */
 export function logarithm(q: Quaternion): Vector {
   const [x, y, z, w] = q[3] < 0 ? q.map((v) => -v) : q;
   const sine = Math.hypot(x, y, z);
@@ -78,7 +78,7 @@ export function rotation([x, y, z, w]: Quaternion): Matrix {
   ];
 }
 
-/** First b, then a. */
+/** The map b, followed by the map a. */
 export function product(a: Matrix, b: Matrix): Matrix {
   const all = [];
   for (let column = 0; column < 3; column += 1)
@@ -91,7 +91,7 @@ export function applied(m: Matrix, [x, y, z]: Vector): Vector {
   return [m[0] * x + m[3] * y + m[6] * z, m[1] * x + m[4] * y + m[7] * z, m[2] * x + m[5] * y + m[8] * z];
 }
 
-/** `null` if it is singular. */
+/** The inverse; `null` if the matrix is singular. */
 export function inverted([a, d, g, b, e, h, c, f, i]: Matrix): Matrix | null {
   const determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g);
   if (determinant === 0) return null;

@@ -26,7 +26,7 @@ export interface Page {
   plays(): boolean;
   sendControl(message: Uint8Array<ArrayBuffer>): void;
   words(words: string): void;
-  /** A picture was drawn; the age of its pose in milliseconds. */
+  /** Called when a picture was drawn, with the age of the picture's pose in milliseconds. */
   drawn(motionToPhoton: number): void;
 }
 
@@ -43,7 +43,7 @@ export class Reality {
   private newest: { width: number; height: number; drawn: Drawn | null } = { width: 0, height: 0, drawn: null };
   /** The newest shown pose. */
   private echoed = 0;
-  /** Pictures since the last one with views. */
+  /** Number of pictures since the last picture with views. */
   private unknown = FLAT;
   private looks = false;
   /** Number of controller messages. */
@@ -132,7 +132,7 @@ export class Reality {
     feel(this.immersive.sources(), haptic);
   }
 
-  /** Sends the controllers' state; their absence several times. */
+  /** Sends the controllers' state. If there are no controllers, sends this several times. */
   private held(both: Both) {
     const some = both.some((held) => held !== null);
     if (!this.page.plays() || (!some && this.release.hands === 0)) return;
@@ -169,7 +169,7 @@ export class Reality {
     return this.unknown < FLAT;
   }
 
-  /** Whether the canvas shows them. */
+  /** Whether the canvas shows the pictures. */
   private isPainted(): boolean {
     return this.isReal() && (this.looks || this.eyes !== "both") && !this.immersive.isOn();
   }
