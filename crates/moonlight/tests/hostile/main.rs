@@ -179,7 +179,7 @@ fn rtsp_is_answered_sealed_and_once() {
         answer.starts_with("RTSP/1.0 200 OK\r\nCSeq: 1\r\n"),
         "{answer}"
     );
-    // Replayed, forged, garbage.
+    // Replayed and forged requests and garbage get no answer.
     assert_eq!(exchange(rtsp, &request), b"");
     let mut forged = sealed(2, options);
     *forged.last_mut().unwrap() ^= 1;

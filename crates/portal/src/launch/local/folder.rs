@@ -100,7 +100,7 @@ impl Folder {
             Err(why) => {
                 let _ = fs::remove_dir_all(&folder.path);
                 match why.kind() {
-                    // Created concurrently.
+                    // Another call has created the folder in the meantime.
                     ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists => Ok(None),
                     _ => Err(why),
                 }
