@@ -222,7 +222,7 @@ impl Host {
         }
         let id = member.id;
         if self.roles.leave(id) {
-            self.rumbles.forget();
+            self.forget_vibrations();
             self.events.push_back(HostEvent::ReleaseInput);
         }
         self.events.push_back(HostEvent::Ended(id, ending));

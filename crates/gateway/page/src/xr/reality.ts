@@ -52,8 +52,8 @@ export class Reality {
   private release = { hands: 0, headset: 0 };
   /** Number of display messages, and the time of the newest. */
   private displays = { said: 0, at: -Infinity };
-  /** Serial number of the newest haptic message: messages may be reordered. */
-  private newestFelt = 0;
+  /** Serial number of the newest haptic message for each hand: messages may be reordered. */
+  private newestFelt = [0, 0];
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
@@ -96,7 +96,7 @@ export class Reality {
     this.immersive.end();
     this.views = new Views();
     this.unknown = FLAT;
-    this.newestFelt = 0;
+    this.newestFelt = [0, 0];
     this.changed();
   }
 
@@ -127,8 +127,9 @@ export class Reality {
 
   /** Haptic feedback. */
   felt(haptic: Haptic) {
-    if (((haptic.serial - this.newestFelt) | 0) <= 0) return;
-    this.newestFelt = haptic.serial;
+    const newest = this.newestFelt[haptic.hand];
+    if (newest === undefined || ((haptic.serial - newest) | 0) <= 0) return;
+    this.newestFelt[haptic.hand] = haptic.serial;
     feel(this.immersive.sources(), haptic);
   }
 
