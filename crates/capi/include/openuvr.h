@@ -622,9 +622,9 @@ struct openuvr_statistics {
     uint64_t captured;
     // Number of these that were displayed complete.
     uint64_t complete;
-    // Number that were displayed after error concealment, or predicted from a concealed picture.
+    // Number of these that were displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
-    // Number that were not displayed.
+    // Number of these that were not displayed.
     uint64_t dropped;
     // Bytes sent for the captured frames, without transport headers.
     uint64_t bytes;
@@ -653,9 +653,9 @@ struct openuvr_mud_statistics {
     uint64_t frames;
     // Number of these that were displayed complete.
     uint64_t complete;
-    // Number that were displayed after error concealment, or predicted from a concealed picture.
+    // Number of these that were displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
-    // Number that were not displayed.
+    // Number of these that were not displayed.
     uint64_t dropped;
 };
 
@@ -714,7 +714,7 @@ struct openuvr_controller {
     float trigger;
     // The squeeze force, 0 to 1.
     float squeeze;
-    // The thumbstick, right and up: -1 to 1.
+    // The thumbstick's position to the right and upwards, each -1 to 1.
     float thumbstick[2];
 };
 
@@ -804,8 +804,8 @@ int openuvr_mud_config_default(struct openuvr_mud_config *config);
 // is NULL if pictures are sent with `openuvr_send_picture`. `*ptr` is read for each picture: it must stay
 // valid.
 //
-// Returns NULL if this machine does not support it; `openuvr_check_support` returns the reason and an alternative. No
-// threads are started yet. The call takes some tens of milliseconds. From any thread.
+// Returns NULL if this machine does not support the encoder or the network; `openuvr_check_support` returns the reason
+// and an alternative. No threads are started yet. The call takes some tens of milliseconds. From any thread.
 struct openuvr_context *openuvr_alloc_context(uint32_t encoder,
                                               uint32_t network,
                                               void *ptr);
@@ -963,8 +963,8 @@ int openuvr_release_buffer(struct openuvr_context *context);
 // Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
 // `OPENUVR_NETWORK_TYPE`. Set its host with `openuvr_set_host`.
 //
-// Returns NULL if this machine does not support it; `openuvr_check_mud_support` returns the reason and an alternative. No
-// threads are started yet. From any thread.
+// Returns NULL if this machine does not support the decoder or the network; `openuvr_check_mud_support` returns the
+// reason and an alternative. No threads are started yet. From any thread.
 struct openuvr_mud_context *openuvr_alloc_mud_context(uint32_t decoder,
                                                       uint32_t network);
 
@@ -1040,7 +1040,7 @@ int openuvr_send_sound(struct openuvr_context *context,
 // Retrieves the sound to be played next: fills `samples` with `frames` pairs of samples, left and right, at 48 kHz. Call it
 // at the pace of the sound device, for example from its callback: retrieved sound counts as played, and the jitter buffer
 // holds one retrieved block plus the link's jitter. Missing sound is replaced by silence. The configuration's `sound` must
-// be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that are not such silence. Does not block. From any
+// be `OPENUVR_SOUND_APPLICATION`. Returns the number of sample frames that were not replaced. Does not block. From any
 // thread, but not concurrently.
 int openuvr_take_sound(struct openuvr_mud_context *context,
                        float *samples,
@@ -1071,8 +1071,8 @@ int openuvr_next_event(struct openuvr_context *context,
 int openuvr_last_controllers(struct openuvr_context *context,
                              struct openuvr_controllers *controllers);
 
-// Vibrates a controller of the player; replaces its previous vibration. It is discarded if there is no player. From any
-// thread, after the threads are started; does not block.
+// Vibrates a controller of the player; replaces the previous vibration of this controller. The vibration is discarded
+// if there is no player. From any thread, after the threads are started; does not block.
 int openuvr_send_haptic(struct openuvr_context *context,
                         const struct openuvr_haptic *haptic);
 
