@@ -19,7 +19,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// All of them.
+    /// All codecs.
     const ALL: [Codec; 4] = [Codec::Null, Codec::Raw, Codec::H264, Codec::Jpeg];
 
     /// The human-readable name.

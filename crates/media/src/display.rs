@@ -87,9 +87,9 @@ fn refresh_rate(mode: &randr::ModeInfo) -> Option<f64> {
 /// Whether a display is the Xwayland of a Wayland session. The screen of such a display stays black, so its windows can
 /// only be captured separately. An Xwayland in rootful mode (one window for the screen) does not count.
 ///
-/// An Xwayland is detected by its outputs' names (`XWAYLAND0`) in older versions, and by an extension of that name from
-/// 23.1 on. In a session, the compositor redirects the windows and announces this like a compositing manager (Extended
-/// Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
+/// An Xwayland is detected by its outputs' names (such as `XWAYLAND0`) in older versions, and by the extension
+/// `XWAYLAND` from 23.1 on. In a session, the compositor redirects the windows and announces this like a compositing
+/// manager (Extended Window Manager Hints 1.5, `_NET_WM_CM_Sn`).
 #[cfg(feature = "host")]
 #[must_use]
 pub fn is_rootless_xwayland(conn: &RustConnection, screen: usize) -> bool {

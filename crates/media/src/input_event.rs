@@ -22,9 +22,9 @@ pub struct Event {
     pub time: Duration,
     /// `EV_*`
     pub kind: u16,
-    /// `KEY_*`, `REL_*`, … by kind.
+    /// `KEY_*`, `REL_*` and so on, depending on `kind`.
     pub code: u16,
-    /// By kind.
+    /// The meaning depends on `kind`.
     pub value: i32,
 }
 

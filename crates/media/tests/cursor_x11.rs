@@ -183,7 +183,8 @@ fn a_hidden_pointer_has_no_position() {
 
     hide(&one, one.root);
     assert_eq!(watch.next(SOON).unwrap(), CursorEvent::Moved(None));
-    // The server counts the hide requests of each client. A show request must match each of them.
+    // The server counts the hide requests of each client. For each of its hide requests, a client must send a show
+    // request.
     hide(&one, one.root);
     hide(&other, other.root);
     show(&one, one.root);

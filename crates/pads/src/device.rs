@@ -16,13 +16,13 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
     }
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | (flags & libc::O_CLOEXEC);
     const { assert!(libc::SOCK_CLOEXEC == libc::O_CLOEXEC) };
-    // SAFETY: only numbers.
+    // SAFETY: all arguments are numbers.
     let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
     if fd < 0 {
         return fd;
     }
     let name = Name::socket(device);
-    // SAFETY: plain data.
+    // SAFETY: all fields are plain data, for which zero is valid.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     #[expect(clippy::cast_possible_truncation, reason = "AF_UNIX is 1")]
     {
@@ -33,7 +33,7 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
         *to = libc::c_char::from_ne_bytes([*byte]);
     }
     let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
-    // SAFETY: an address of this length, which outlives the call.
+    // SAFETY: the address has this length, and outlives the call.
     let connected = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
     if connected != 0 {
         let why = match errno() {
@@ -57,10 +57,10 @@ pub(crate) fn connect(device: u32, flags: c_int) -> c_int {
 /// The device of a descriptor; `None` if this library does not serve the descriptor. Preserves errno.
 pub(crate) fn of(fd: c_int) -> Option<u32> {
     let before = errno();
-    // SAFETY: plain data.
+    // SAFETY: all fields are plain data, for which zero is valid.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     let mut length = libc::socklen_t::try_from(size_of::<libc::sockaddr_un>()).unwrap_or(0);
-    // SAFETY: space for an address of this length.
+    // SAFETY: `address` has space for this length.
     let known = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut length) } == 0;
     set_errno(before);
     if !known || i32::from(address.sun_family) != libc::AF_UNIX {
@@ -94,14 +94,14 @@ pub(crate) fn read(device: u32, at: usize, bytes: &mut [u8]) -> bool {
     let before = errno();
     let name = Name::of(InputPath::Device(device));
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: a string. A raw system call, to bypass other interposed libraries.
+    // SAFETY: the name is a string. The raw system call bypasses other interposed libraries.
     let fd = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0) };
     let Some(fd) = c_int::try_from(fd).ok().filter(|fd| *fd >= 0) else {
         set_errno(before);
         return false;
     };
     let at = libc::off_t::try_from(at).unwrap_or(0);
-    // SAFETY: as many bytes as the slice has.
+    // SAFETY: the call writes at most as many bytes as the slice has.
     let got = unsafe { libc::pread(fd, bytes.as_mut_ptr().cast::<c_void>(), bytes.len(), at) };
     // SAFETY: opened above, with no other owner.
     unsafe { libc::close(fd) };
@@ -120,7 +120,7 @@ pub(crate) fn notify(fd: c_int, request: Request) -> c_int {
 
 /// Writes to a device, without SIGPIPE if the peer is gone.
 pub(crate) fn send(fd: c_int, bytes: *const c_void, count: usize) -> isize {
-    // SAFETY: this many bytes, by the caller's contract.
+    // SAFETY: `bytes` has `count` bytes, as the caller ensures.
     let sent = unsafe { libc::send(fd, bytes, count, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
     if sent < 0 && matches!(errno(), libc::EPIPE | libc::ECONNRESET) {
         set_errno(libc::ENODEV);

@@ -28,7 +28,7 @@ extern "C" fn init() {
     for (to, byte) in name.iter_mut().zip(FOLDER.bytes()) {
         *to = byte;
     }
-    // SAFETY: a string, terminated by the array's zero.
+    // SAFETY: `name` is a string, because its last byte stays zero.
     let value = unsafe { libc::getenv(name.as_ptr().cast()) };
     if value.is_null() {
         return;
@@ -126,7 +126,7 @@ fn is_listing(dir: c_int) -> bool {
     link.number(dir.cast_unsigned());
     let mut found = [0_u8; 256];
     let before = crate::real::errno();
-    // SAFETY: a string, and a buffer of the given length.
+    // SAFETY: the path is a string, and the buffer has the given length.
     let length = unsafe {
         libc::syscall(
             libc::SYS_readlinkat,

@@ -51,7 +51,8 @@ unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, count: usize, room: 
     }
 }
 
-/// See write(2). Writes start effects. A removed device returns an error and raises no signal.
+/// See write(2). A game starts and stops effects by writing events. For a removed device, the call returns an error and
+/// raises no signal.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: c_int, from: *const c_void, count: usize) -> isize {
     static REAL: RealFunction = RealFunction::new(c"write");

@@ -58,7 +58,7 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
         to: argument.cast(),
         room,
     };
-    // SAFETY: space as encoded in the request's number.
+    // SAFETY: `argument` has the space that the request's number encodes.
     unsafe {
         match number {
             0x01 => to.bytes(&VERSION.to_ne_bytes()),
@@ -75,7 +75,7 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
                 Some(bits) => to.field(bits, bits.length),
                 None => to.nothing(8),
             },
-            // EVIOCGABS has space for an answer, EVIOCSABS (from 0xc0 on) passes one.
+            // EVIOCGABS asks for an axis's values. EVIOCSABS, which would set them, has the numbers from 0xc0 on.
             0x40..0x80 => match info_of(number - 0x40) {
                 Some(info) => to.field(info, 0),
                 None => fail(libc::EINVAL),
@@ -178,7 +178,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
     if effect.is_null() || room < EFFECT {
         return fail(libc::EINVAL);
     }
-    // SAFETY: all are within the structure.
+    // SAFETY: all offsets in use are within the structure.
     let half = |at: usize| unsafe { effect.add(at).cast::<u16>().read_unaligned() };
     if half(0) != FF_RUMBLE {
         return fail(libc::EINVAL);
@@ -202,7 +202,7 @@ unsafe fn upload(fd: c_int, device: u32, effect: *mut u8, room: usize) -> c_int 
     let number = u16::try_from(id).unwrap_or(0);
     let asked = device::notify(fd, Request::Upload(number, wanted));
     if asked == 0 {
-        // SAFETY: within the structure.
+        // SAFETY: the offset is within the structure.
         unsafe { effect.add(2).cast::<u16>().write_unaligned(number) };
     }
     asked

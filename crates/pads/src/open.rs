@@ -1,7 +1,7 @@
 //! `open` and its variants.
 //!
-//! These functions have a third argument only when creating a file. On the supported machines, this argument is in a
-//! register that exists in any case, so it is always passed on.
+//! The last argument of these functions, the new file's mode, is present only when a file is created. On the supported
+//! machines, it is in a register that exists in any case, so it is always passed on.
 
 use std::ffi::{c_char, c_int, c_uint};
 

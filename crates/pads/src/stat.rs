@@ -42,7 +42,7 @@ unsafe fn disguise(found: *mut Stat, device: u32) {
 /// # Safety
 /// `path` must be a string, and `found` must have space for the result.
 unsafe fn system(dir: c_int, path: *const c_char, found: *mut Stat, flags: c_int) -> c_int {
-    // SAFETY: by the caller's contract; on the supported machines the structure is the kernel's.
+    // SAFETY: by the caller's contract; on the supported machines, `Stat` has the layout that the kernel uses.
     let answer = unsafe { libc::syscall(libc::SYS_newfstatat, dir, path, found, flags) };
     c_int::try_from(answer).unwrap_or(-1)
 }
@@ -55,7 +55,7 @@ unsafe fn query(place: Option<InputPath>, found: *mut Stat, real: impl FnOnce() 
     let Some(place) = place else {
         return real();
     };
-    // SAFETY: a string, and the caller's contract.
+    // SAFETY: the path is a string, and `found` has space by the caller's contract.
     let answer = unsafe { system(libc::AT_FDCWD, Name::of(place).as_ptr(), found, 0) };
     if let (0, InputPath::Device(device)) = (answer, place) {
         // SAFETY: filled just now.

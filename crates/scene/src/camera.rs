@@ -42,7 +42,7 @@ impl Camera {
         // The camera walks once around the room in 30 s. The view swings, so that the whole picture always moves.
         let round = time * TAU / 30.0;
         let path = [round.sin() * 3.3, round.cos() * 2.5];
-        // The direction is towards the centre, and partly along the path.
+        // The camera looks between the centre of the room and the direction of its path.
         let ahead = (path[0]).atan2(path[1]);
         self.yaw = ahead + 0.45 * (time * 0.5).sin() + self.turned[0];
         self.pitch = -0.10 + 0.10 * (time * 0.45).sin() + self.turned[1];

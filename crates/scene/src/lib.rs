@@ -14,7 +14,7 @@
     reason = "drawing works in floating point"
 )]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

@@ -2,8 +2,8 @@
 //!
 //! [`world`] runs the shipped protocol code. [`link`] models one direction of a link. The link's [`impairment`] changes
 //! by a [`schedule`], whose text form [`script`] parses. [`medium`] is the interface of link models that several
-//! clients share. Everything is a value: the caller passes times and seeds. Hosts and clients do not depend on this
-//! crate.
+//! clients share. No module reads a clock or uses a random source of the system: the caller passes times and seeds.
+//! Hosts and clients do not depend on this crate.
 #![forbid(unsafe_code)]
 
 pub mod impairment;

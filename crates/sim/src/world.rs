@@ -138,7 +138,8 @@ impl World {
         }
     }
 
-    /// Answers losses with intra refreshes of `clean_after` frames instead of key frames. Call it before clients connect.
+    /// Answers losses with intra refreshes instead of key frames. A refresh completes `clean_after` frames after its
+    /// first frame. Call it before clients connect.
     pub fn use_intra_refreshes(&mut self, clean_after: u16) {
         let settings = Settings {
             policy: PolicySettings {

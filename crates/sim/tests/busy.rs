@@ -163,7 +163,8 @@ fn a_busy_machine_is_not_mistaken_for_a_narrow_link() {
 }
 
 /// Without kernel receive timestamps, or with an older client, arrival times include the machine's scheduling latency.
-/// The mean quantiser may rise by 1 (about 1 dB), and by 0.5 from a second after the load.
+/// The mean quantiser may rise by 1 (about 1 dB) during the load, and by 0.5 in the two seconds that begin a second
+/// after it.
 #[test]
 fn a_client_without_stamps_costs_little() {
     for game in GAMES {

@@ -30,8 +30,8 @@ fn ms(ms: u64) -> Duration {
 struct Run {
     /// Complete frames.
     whole: u32,
-    /// Longest gap between two complete frames, counted from one second after the first of them, when the host knows
-    /// the loss.
+    /// Longest gap between two complete frames. The first second after the first complete frame is excluded, because
+    /// the host does not know the loss rate yet.
     longest_gap: Duration,
     /// The p99 latency of complete frames, from capture to display.
     p99: Duration,

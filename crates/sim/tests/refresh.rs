@@ -15,7 +15,7 @@ use openuvr_proto::trace::Fidelity;
 use openuvr_sim::link::Impairment;
 use openuvr_sim::world::{Device, World};
 
-/// Number of frames after its first one in which a refresh crosses the picture.
+/// Number of frames that a refresh needs to cross the picture, not counting its first frame.
 const CLEAN_AFTER: u16 = 29;
 
 fn ms(ms: u64) -> Duration {
@@ -83,8 +83,8 @@ fn frames_after_a_recovery_point_are_complete() {
     let [(begin, after)] = world.refreshes_sent[..] else {
         panic!("one loss, one refresh: {:?}", world.refreshes_sent);
     };
-    // The client detects the loss when the next frame arrives without its reference. The host learns of it half a round
-    // trip later.
+    // The client detects the loss when it receives the next frame, which refers to a lost frame. The host learns of it
+    // half a round trip later.
     assert!((33..=37).contains(&begin.0), "{begin:?}");
     let clean = begin.0 + u32::from(after);
     let lost = whole(&world, player)

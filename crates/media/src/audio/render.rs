@@ -1,5 +1,5 @@
-//! Renders the jitter buffer's decisions to samples: decoded, concealed or silent, resampled, and
-//! without clicks at the transitions. The jitter buffer decides the timing.
+//! Turns the jitter buffer's decisions into samples. Payloads are decoded, concealed or replaced by silence, and the
+//! samples are resampled. The transitions have no clicks. The jitter buffer decides the timing.
 
 use openuvr_proto::recv::jitter_buffer::PlayoutAction;
 

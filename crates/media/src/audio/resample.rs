@@ -124,7 +124,7 @@ fn filter(phase: usize) -> [f32; TAPS] {
     let half = DELAY as f64;
     let mut filter = [0.0; TAPS];
     for (tap, weight) in filter.iter_mut().enumerate() {
-        // The centre is the last tap of the first half. At phase 0, the output is that sample itself.
+        // The centre tap is the last tap of the first half. At phase 0, the output is the sample at the centre tap.
         let away = tap as f64 - (half - 1.0) - phase as f64 / PHASES as f64;
         let window = bessel(BETA * (1.0 - (away / half).powi(2)).max(0.0).sqrt()) / bessel(BETA);
         let turn = away * std::f64::consts::PI;

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(line.due(240), START + 61 * MS);
         assert_eq!(line.overdue(START + 61 * MS), 240);
         assert_eq!(line.next(), START + 61 * MS);
-        // It resumes.
+        // The source resumes.
         assert_eq!(line.arrived(START + 66 * MS, 240), NOTHING);
         assert_eq!(line.next(), START + 66 * MS);
     }

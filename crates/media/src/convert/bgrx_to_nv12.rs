@@ -99,7 +99,7 @@ impl Nv12Buffer {
         Ok(self.picture())
     }
 
-    /// Converts a block that starts at an even row, widened to [`ALIGNMENT`].
+    /// Converts a block, which must start at an even row. The block is first widened to multiples of [`ALIGNMENT`].
     fn convert_block(
         &mut self,
         picture: &Picture<'_>,

@@ -13,8 +13,8 @@ use yuv::{
 use super::{ConvertError, MODE, check, upright, whole_rows};
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 
-/// The converted picture's memory, reused from frame to frame. There is one chroma sample for
-/// `STEP` luma samples in both directions: 1 for I444, 2 for I420.
+/// The converted picture's memory, reused from frame to frame. `STEP` is the number of luma samples per chroma sample
+/// in each direction: 1 for I444, 2 for I420.
 #[derive(Debug, Default)]
 pub struct Planes<const STEP: usize> {
     planes: [Vec<u8>; 3],

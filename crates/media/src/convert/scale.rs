@@ -125,7 +125,7 @@ fn across<const PIXEL: usize>(sums: &[u16], columns: &Shares, out: &mut [u8]) {
             }
         }
         for (out, total) in out.iter_mut().zip(total) {
-            // Divided by both weights: at most 255.
+            // After the division by the weights of both axes, the result is at most 255.
             *out = (total / (WHOLE * WHOLE)).to_le_bytes()[0];
         }
     }

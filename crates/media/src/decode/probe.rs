@@ -12,7 +12,7 @@ use crate::band::Band;
 use crate::codec::Codec;
 use crate::picture::{Picture, PixelFormat};
 
-/// Width and height in macroblocks. The size is not below the minimum of hardware decoders (640x368 pixels).
+/// Width and height in macroblocks. This size, 640x368 pixels, is not below the minimum of hardware decoders.
 const COLUMNS: u32 = 40;
 const ROWS: u32 = 23;
 

@@ -192,10 +192,10 @@ impl Work<'_> {
     }
 }
 
-/// libjpeg's quality (1–100) for a quantiser of H.264's scale, on which 6 units double the step
-/// size. libjpeg multiplies its tables by 50 / quality below 50, and by 2 − quality / 50 from there
-/// on (`jpeg_quality_scaling`). Quantiser 32, the rate control's initial value, is quality 70; 12,
-/// its lowest value, is 97.
+/// libjpeg's quality (1–100) for a quantiser of H.264's scale, on which 6 units double the step size. libjpeg
+/// multiplies its tables by 50 / quality if the quality is below 50, and otherwise by 2 − quality / 50
+/// (`jpeg_quality_scaling`). The rate control's initial quantiser, 32, is quality 70; its lowest quantiser, 12, is
+/// quality 97.
 fn quality(qp: u8) -> u8 {
     let scale = 0.6 * 2_f64.powf((f64::from(qp) - 32.0) / 6.0);
     let quality = if scale > 1.0 {

@@ -195,7 +195,7 @@ pub struct Settings {
     pub pixels: Chroma,
     /// The rate control.
     pub rate: Rate,
-    /// When intra refreshes are made; `None`: never. With refreshes, each frame refers to the newest one.
+    /// When intra refreshes are made; `None`: never. With refreshes, each frame refers only to the frame before it.
     pub refresh: Option<Refresh>,
 }
 

@@ -1,4 +1,4 @@
-//! A head's pose relative to the direction that its user has chosen as ahead.
+//! A head's pose relative to the direction that its user has chosen as straight ahead.
 //!
 //! A sensor's yaw drifts, so the user looks ahead and recentres. Pitch and roll are determined by gravity, and do not
 //! change.
@@ -12,7 +12,7 @@ pub(super) const AHEAD: [f32; 3] = [0.0, 0.0, -1.0];
 /// Minimum horizontal component of a direction that has a yaw: 6° from vertical. Closer to vertical, the yaw is noise.
 const LEVEL: f32 = 0.1;
 
-/// The rotation around the vertical axis that turns this direction to ahead. `None` if the direction is almost
+/// The rotation around the vertical axis that turns this direction to [`AHEAD`]. `None` if the direction is almost
 /// vertical.
 pub(super) fn heading([x, _, z]: [f32; 3]) -> Option<Rotation> {
     let yaw = (-x).atan2(-z);
@@ -35,15 +35,15 @@ impl Default for Recentre {
 }
 
 impl Recentre {
-    /// Makes the direction of this pose the new ahead. The pose is in the source's frame. If the direction is almost
-    /// vertical, nothing changes.
+    /// From now on, the direction of this pose counts as ahead. The pose is in the source's frame. If the direction is
+    /// almost vertical, nothing changes.
     pub fn set(&mut self, pose: &Pose) {
         if let Some(heading) = heading(Rotation::of(pose).turn(AHEAD)) {
             self.heading = heading;
         }
     }
 
-    /// The pose relative to ahead. Position and velocities are rotated accordingly.
+    /// The pose relative to the direction that counts as ahead. Position and velocities are rotated accordingly.
     #[must_use]
     pub fn apply(&self, pose: &Pose) -> Pose {
         if self.heading == Rotation::NONE {

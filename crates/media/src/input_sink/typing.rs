@@ -86,7 +86,7 @@ impl Typing<'_> {
         });
         let best = ways.min_by_key(|(cost, _)| *cost).map(|(_, plan)| plan);
         best.unwrap_or_else(|| Plan {
-            // In a layout that lacks its letter, a command uses the physical key.
+            // If the layout lacks the letter of a command, the physical key is used.
             keycode: physical.filter(|_| self.command),
             lift: self.held_for(lift_always).unwrap_or_default(),
             press: Vec::new(),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use crate::keyboard::keymap::Keymap;
 
-/// X key codes.
+/// The keys that were held already, by X key code.
 #[derive(Debug, Default)]
 pub(super) struct AlreadyHeld(BTreeSet<u8>);
 

@@ -45,7 +45,7 @@ pub enum SourceEvent {
     /// Selects the next eye view of a stereo picture, in the order of
     /// [`EyeView::ALL`](crate::reproject::EyeView::ALL).
     NextEyes,
-    /// Makes the head's current direction the new ahead.
+    /// From now on, the head's current direction counts as ahead.
     Recentre,
     /// Whether the window's pointer is grabbed.
     Grabbed(bool),

@@ -22,7 +22,7 @@ pub enum Action {
     Overlay,
     /// Show the next view of a stereo picture.
     Eyes,
-    /// Make the current direction of the head the new ahead.
+    /// Make the head's current direction count as ahead.
     Recentre,
     /// Send symbols or positions of keys.
     Keys,

@@ -77,9 +77,8 @@ pub fn us_text(code: KeyCode) -> Option<(char, char)> {
     })
 }
 
-/// The key that has the effect of a keypad key without NumLock, whatever the state of NumLock is. `symbol` is the
-/// symbol of the keypad key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for
-/// any other symbol.
+/// The key that always has the effect that a keypad key has only without NumLock. `symbol` is the symbol of the keypad
+/// key without NumLock (`keysymdef.h`). `Some(None)` if no other key has this effect, `None` for any other symbol.
 #[must_use]
 pub fn without_num_lock(symbol: u32) -> Option<Option<KeyCode>> {
     let code = match symbol {

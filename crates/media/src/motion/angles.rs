@@ -1,4 +1,4 @@
-//! The angles of a pose relative to a centre, and their selection for two axes of input.
+//! The angles of a pose relative to a centre pose, and the choice of two angles for the two axes of input.
 
 use std::str::FromStr;
 
@@ -77,7 +77,7 @@ impl FromStr for Axes {
 }
 
 impl Axes {
-    /// The selected two of these angles.
+    /// The two of these angles that control the input.
     pub(super) fn select(&self, angles: Angles) -> [f64; 2] {
         self.0.map(|selected| {
             selected.map_or(0.0, |selected| {
@@ -92,8 +92,8 @@ impl Axes {
     }
 }
 
-/// Angles from the centre in degrees: yaw to the right, pitch down, and roll to the right shoulder. Full turns are
-/// counted.
+/// Angles relative to the centre pose, in degrees: yaw to the right, pitch down, and roll to the right shoulder. Full
+/// turns are counted.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Angles {
     yaw: f64,

@@ -37,8 +37,8 @@ pub struct MotionSettings {
     pub output: Output,
     /// The angles that control the output.
     pub axes: Axes,
-    /// Degrees without effect: this angle around the centre for a pad, and twice this angle after each change of
-    /// direction for the pointer.
+    /// Size of the dead zone in degrees. A pad's stick stays released within this angle of the centre. After each
+    /// change of direction, the pointer stays still for twice this angle.
     pub dead_zone: f32,
 }
 
@@ -47,7 +47,7 @@ impl MotionSettings {
     /// of the emulated head ([`crate::head::mouse`]).
     pub const USUAL_GAIN: f32 = 10.0;
 
-    /// Degrees of a stick's full deflection: a comfortable turn of a head (guess).
+    /// Rotation in degrees for full deflection of the stick: a comfortable turn of a head (guess).
     pub const USUAL_RANGE: f32 = 30.0;
 
     /// The dead zone of a pad in degrees: a head at rest moves by a degree or two (guess).
@@ -113,8 +113,8 @@ impl Motion {
         }
     }
 
-    /// Makes the newest pose the centre. The stick is released, and the pointer moves back by its
-    /// total motion since the last centre, up to 2^15 counts per event.
+    /// Makes the newest pose the centre. The stick is released, and the pointer moves back by its total motion since
+    /// the start or the last recentring, up to 2^15 counts per event.
     pub fn recentre(&mut self) -> Vec<Effect> {
         self.angles.recentre();
         match &mut self.output {

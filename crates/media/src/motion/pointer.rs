@@ -4,7 +4,7 @@ use openuvr_proto::input::event::InputEvent;
 
 use super::Effect;
 
-/// Maximum number of events of a return to the centre; remaining counts are dropped.
+/// Maximum number of events that move the pointer back when recentring; remaining counts are dropped.
 const MAX_RETURN: usize = 64;
 
 /// A pointer that follows two angles.
@@ -14,16 +14,17 @@ pub(super) struct Pointer {
     gain: f64,
     /// The dead zone in degrees.
     dead_zone: f64,
-    /// The angles that the pointer has followed, in degrees.
+    /// The angles that correspond to the pointer's motion so far, in degrees. They differ from the angles of the newest
+    /// pose by at most the dead zone.
     followed: [f64; 2],
     /// Counts not yet sent, less than one in each direction.
     rest: [f64; 2],
-    /// Counts sent since the centre.
+    /// Counts sent since the start or the last recentring.
     sent: [i64; 2],
 }
 
 impl Pointer {
-    /// A pointer at the centre.
+    /// A pointer for a head that has not turned.
     pub(super) fn new(gain: f32, dead_zone: f32) -> Pointer {
         Pointer {
             gain: gain.into(),
@@ -34,7 +35,7 @@ impl Pointer {
         }
     }
 
-    /// The motion to these angles, less the part within the dead zone around the last followed angles.
+    /// The pointer's motion for a pose with these angles. Within the dead zone around `followed`, there is none.
     pub(super) fn move_to(&mut self, angles: [f64; 2]) -> Option<Effect> {
         let mut counts = [0; 2];
         for axis in 0..2 {
@@ -56,13 +57,13 @@ impl Pointer {
         motion(counts)
     }
 
-    /// Follows these angles without moving the pointer.
+    /// Counts these angles as followed, without moving the pointer.
     pub(super) fn skip_to(&mut self, angles: [f64; 2]) {
         self.followed = angles;
         self.rest = [0.0; 2];
     }
 
-    /// The motion back by all counts since the centre. The newest pose becomes the centre.
+    /// Moves the pointer back by all counts in `sent`. From now on, angles are relative to the newest pose.
     pub(super) fn recentre(&mut self) -> Vec<Effect> {
         self.skip_to([0.0; 2]);
         let mut left = std::mem::take(&mut self.sent);
@@ -96,7 +97,7 @@ mod tests {
             let noise = if n % 2 == 0 { 0.49 } else { -0.49 };
             assert_eq!(pointer.move_to([noise, -noise]), None);
         }
-        // A motion beyond the dead zone is followed half a degree behind.
+        // Beyond the dead zone, the pointer stays half a degree behind the head.
         let expected = InputEvent::PointerRelative { dx: 95, dy: 0 };
         assert_eq!(
             pointer.move_to([10.0, 0.0]),

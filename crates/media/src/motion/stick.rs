@@ -43,7 +43,7 @@ impl Stick {
         self.change(deflection)
     }
 
-    /// The released stick, if it was deflected.
+    /// Releases the stick. `None` if it was not deflected.
     pub(super) fn release(&mut self) -> Option<Effect> {
         self.change([0; 2])
     }

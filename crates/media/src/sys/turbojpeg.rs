@@ -126,7 +126,7 @@ impl Library {
     }
 
     fn handle(&self, init: unsafe extern "C" fn() -> Handle) -> Result<Instance, String> {
-        // SAFETY: no arguments.
+        // SAFETY: the function takes no arguments.
         let handle = NonNull::new(unsafe { init() }).ok_or("libjpeg-turbo is out of memory")?;
         Ok(Instance {
             library: self.clone(),

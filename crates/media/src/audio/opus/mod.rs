@@ -64,7 +64,7 @@ impl Encoder {
         Ok(&self.bytes[..written.min(MAX_BYTES)])
     }
 
-    /// The delay of decoded samples in sample frames: 120 are 2.5 ms.
+    /// The delay of decoded samples, in sample frames. 120 sample frames are 2.5 ms.
     #[must_use]
     pub fn lookahead(&self) -> u32 {
         self.lookahead

@@ -141,7 +141,7 @@ impl Encoder {
     ) -> Result<Encoder, AudioError> {
         let mut code = 0;
         let create = library.0.encoder_create;
-        // SAFETY: numbers, and an output variable that outlives the call.
+        // SAFETY: the arguments are numbers, and an output variable that outlives the call.
         let state = unsafe {
             create(
                 SAMPLE_RATE,
@@ -232,7 +232,7 @@ impl Decoder {
     pub(super) fn new(library: &Library) -> Result<Decoder, AudioError> {
         let mut code = 0;
         let create = library.0.decoder_create;
-        // SAFETY: numbers, and an output variable that outlives the call.
+        // SAFETY: the arguments are numbers, and an output variable that outlives the call.
         let state = unsafe { create(SAMPLE_RATE, CHANNEL_COUNT, &raw mut code) };
         let state = NonNull::new(state);
         Ok(Decoder {

@@ -120,8 +120,8 @@ impl Capture {
     }
 }
 
-/// The server's name of the default device that the capture follows: the default monitor if the settings specify no
-/// device, or the default source if they specify it. `None` for a fixed device.
+/// The server's name of the default device that the capture follows: the default monitor if the settings name no
+/// device, or the default source if they name the default source. `None` if they name a fixed device.
 fn default_device(settings: &Settings) -> Option<&'static str> {
     match settings.device.as_deref() {
         None => Some(DEFAULT_MONITOR),

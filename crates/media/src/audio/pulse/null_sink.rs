@@ -58,7 +58,7 @@ impl NullSink {
         })
     }
 
-    /// The connection with which its modules are loaded and unloaded.
+    /// The connection over which the sink's modules are loaded and unloaded.
     pub(super) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }

@@ -36,8 +36,8 @@ impl Playback {
     /// # Errors
     /// [`AudioError`] if libpulse, the server or the sink is missing.
     pub fn open(server: Option<&str>, settings: &Settings) -> Result<Playback, AudioError> {
-        // With EARLY_REQUESTS, the sink's period is the minimum request. That period determines the sink's latency. The
-        // queue in front of the sink is under our control. Playback starts with the first sample.
+        // With EARLY_REQUESTS, the sink uses the minimum request as its period. The sink's period determines its
+        // latency. The queue in front of the sink is under our control. Playback starts with the first sample.
         let attributes = BufferAttributes {
             maximum: bytes(RATE as usize),
             target: bytes(frames_in(settings.frame * AHEAD)),

@@ -38,7 +38,7 @@ impl Rhythm {
         // When the last of these chunks was expected.
         let expected = self.next.map(|next| next + self.piece * (pieces - 1));
         let unseen = expected.filter(|at| {
-            // If not, the arrival was observed, or the timing has changed.
+            // If this is false, the arrival was observed, or the timing has changed.
             !waited && *at <= now && now.since(*at) < self.piece
         });
         let last = unseen.map_or(now, |at| at - EARLIER);

@@ -281,7 +281,7 @@ mod tests {
         // A clock on the same display is drawn a millisecond after the second swap.
         s.damaged(Instant(17 * MS), area(900, 0, 1000, 20));
         s.release(Instant(18 * MS));
-        // The next swap differs from the last rectangle, which is the clock. Later swaps match again.
+        // The next swap does not match the last rectangle, which is the clock's. Later swaps match again.
         s.damaged(Instant(32 * MS), game);
         s.release(Instant(33 * MS));
         s.damaged(Instant(48 * MS), game);

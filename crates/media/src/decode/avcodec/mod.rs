@@ -103,7 +103,7 @@ struct Avcodec {
     /// Ordered ranges of changed macroblocks in the incomplete picture; all others equal the reference
     /// picture.
     changed: Vec<Range<u32>>,
-    /// The incomplete picture, for a decoder that needs complete ones.
+    /// The coded slices of the incomplete picture, for a decoder that takes only complete pictures.
     whole: Vec<u8>,
 }
 
@@ -350,8 +350,8 @@ fn rows_of(mbs: &Range<u32>, columns: u32) -> Range<u32> {
 }
 
 /// Paints rows of a picture that are among its first `rows` rows, are not yet `painted`, and lie in a `changed` range.
-/// These ranges are ordered from top to bottom and may overlap. With 4:2:0, a chroma row covers two rows, so the last
-/// row of an odd number waits for the next row.
+/// These ranges are ordered from top to bottom and may overlap. With 4:2:0, a chroma row covers two rows of the
+/// picture, so if `rows` is odd, its last row waits for the next row.
 fn paint(
     picture: &Picture<'_>,
     rows: u32,

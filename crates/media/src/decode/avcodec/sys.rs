@@ -196,7 +196,7 @@ impl Decoder {
         // SAFETY: the names are NUL-terminated; an unknown one gives −1, which no picture has.
         let formats = formats
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
-        // SAFETY: plain allocation; the results are checked, and freed by `Drop`.
+        // SAFETY: both functions only allocate. The results are checked here, and freed by `Drop`.
         let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
         // SAFETY: as above.
         let under_way = unsafe { (functions.frame_alloc)() };

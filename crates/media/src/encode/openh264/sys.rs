@@ -228,7 +228,7 @@ impl Library {
         let mut encoder = Encoder {
             library: self.clone(),
             handle,
-            // SAFETY: plain numbers, for which zero is valid.
+            // SAFETY: all fields are numbers, for which zero is valid.
             parameters: Box::new(unsafe { std::mem::zeroed() }),
             answer: Box::new([0; ANSWER]),
             open: false,

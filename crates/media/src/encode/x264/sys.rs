@@ -45,8 +45,8 @@ const NAL_SLICE_IDR: c_int = 5;
 const NAL_SPS: c_int = 7;
 const NAL_PPS: c_int = 8;
 
-/// libx264 of exactly the build of the bindings, because its structures change with every build.
-/// The only version check is the name of one symbol.
+/// libx264, in exactly the build for which the bindings were generated, because its structures change with every build.
+/// The library's only version check is the name of one symbol.
 #[derive(Clone)]
 pub(super) struct Library(Arc<Functions>);
 

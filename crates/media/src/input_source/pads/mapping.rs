@@ -51,7 +51,7 @@ enum Half {
     Upper,
 }
 
-/// A device's control, counted as by SDL.
+/// A device's control, by SDL's numbering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     Button(usize),
@@ -229,7 +229,7 @@ fn source(value: &str) -> Option<Source> {
     }
 }
 
-/// A device's controls by their codes.
+/// A device's control, by its event code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Control {
     Key(u16),
@@ -324,7 +324,7 @@ impl Mapping {
             i16::try_from((at + FULL) / 2 + i32::from(i16::MIN)).unwrap_or(i16::MAX)
         });
         for (stick, at) in state.sticks.iter_mut().zip(sticks) {
-            // The centre is exactly 0; the division above gives -1.
+            // A centred stick must be exactly 0, but the division above gives -1.
             if at == 0 {
                 *stick = 0;
             }

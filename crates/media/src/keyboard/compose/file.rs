@@ -10,8 +10,8 @@ use super::{Table, parse};
 /// Xlib's tables.
 const FOLDER: &str = "/usr/share/X11/locale";
 
-/// The table of locales that have no table or a charset other than UTF-8, because text is sent as
-/// Unicode.
+/// The table for locales without a table of their own. It is also used for locales with a charset other than UTF-8,
+/// because text is sent as Unicode.
 const DEFAULT_TABLE: &str = "en_US.UTF-8/Compose";
 
 /// Maximum file size: Xlib's longest table has 650 KB.

@@ -64,7 +64,7 @@ impl Connection {
         let functions = library(std::env::var_os("OPENUVR_PULSE"))?;
         let (name, waker) = (text(name)?, Waker::new()?);
         let address = server.map(text).transpose()?;
-        // SAFETY: no arguments.
+        // SAFETY: the function takes no arguments.
         let mainloop = NonNull::new(unsafe { (functions.mainloop_new)() });
         let mainloop = mainloop.ok_or_else(|| AudioError("libpulse is out of memory".into()))?;
         // SAFETY: the loop was just created, and is freed when this value is dropped, after the

@@ -136,7 +136,7 @@ impl Stream {
     /// first report.
     pub(in crate::audio::pulse) fn latency(&self) -> Option<Duration> {
         let (mut micros, mut negative) = (0, 0);
-        // SAFETY: two output variables that outlive the call.
+        // SAFETY: the two output variables outlive the call.
         let code = unsafe {
             let latency = self.connection.functions.stream_latency;
             latency(self.stream.as_ptr(), &raw mut micros, &raw mut negative)
@@ -154,7 +154,7 @@ impl Stream {
         self.check()?;
         let (mut data, mut bytes) = (ptr::null(), 0);
         let functions = &self.connection.functions;
-        // SAFETY: two output variables that outlive the call.
+        // SAFETY: the two output variables outlive the call.
         let code =
             unsafe { (functions.stream_peek)(self.stream.as_ptr(), &raw mut data, &raw mut bytes) };
         if code < 0 {

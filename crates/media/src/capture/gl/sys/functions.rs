@@ -44,7 +44,7 @@ pub(super) use functions;
 pub(super) type Sync = *mut c_void;
 
 functions! {
-    /// Functions of each context.
+    /// Functions that every context has.
     Base {
         string: c"glGetString"(c_uint) -> *const c_char;
         integers: c"glGetIntegerv"(c_uint, *mut c_int);

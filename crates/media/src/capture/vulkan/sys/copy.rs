@@ -34,7 +34,7 @@ pub struct Copy<'a> {
 /// A region of an image, and its position in the picture.
 #[derive(Clone, Copy)]
 pub struct CopyRegion {
-    /// The image: one sample per pixel, its first mip level.
+    /// The image, which must have one sample per pixel. Its first mip level is copied.
     pub image: vk::Image,
     /// The image's array layer.
     pub layer: u32,
@@ -49,7 +49,7 @@ pub struct CopyRegion {
 }
 
 impl CopyRegion {
-    /// A region that covers a complete image, which is the complete picture and is about to be presented.
+    /// The region for an image that is about to be presented. The complete image is the complete picture.
     #[must_use]
     pub fn presented(image: vk::Image, size: Size) -> CopyRegion {
         CopyRegion {
