@@ -11,7 +11,7 @@ use super::sys::Direction;
 pub(super) struct Camera {
     /// Offset from the path in metres, controlled by keys: x and z.
     strayed: [f32; 2],
-    /// Rotation from the path in radians, controlled by the pointer: yaw and pitch.
+    /// Rotation relative to the view of the walk, in radians, controlled by the pointer: yaw and pitch.
     turned: [f32; 2],
     walking: [bool; 4],
     place: [f32; 3],
@@ -42,7 +42,7 @@ impl Camera {
         // The camera walks once around the room in 30 s. The view swings, so that the whole picture always moves.
         let round = time * TAU / 30.0;
         let path = [round.sin() * 3.3, round.cos() * 2.5];
-        // The camera looks between the centre of the room and the direction of its path.
+        // With this yaw, the camera on the path looks at the centre of the room.
         let ahead = (path[0]).atan2(path[1]);
         self.yaw = ahead + 0.45 * (time * 0.5).sin() + self.turned[0];
         self.pitch = -0.10 + 0.10 * (time * 0.45).sin() + self.turned[1];

@@ -27,8 +27,8 @@ const DEPTH: u32 = 2;
 pub struct Pace {
     /// Time between tokens; zero without a limit.
     interval: Duration,
-    /// When the bucket is full again if nothing passes (the "theoretical arrival time" of the
-    /// generic cell rate algorithm, ITU-T I.371 annex A, less one interval).
+    /// When the bucket is full again if nothing passes (the "theoretical arrival time" of the generic cell rate
+    /// algorithm, ITU-T I.371 annex A).
     full: Instant,
     /// Arrival of the waiting frame.
     held: Option<Instant>,

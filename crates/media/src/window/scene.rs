@@ -97,18 +97,18 @@ pub(crate) struct DisplayedPicture {
     /// The buffer. `None` if only OpenGL draws the window.
     pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
-    /// Numbers the pictures of this window, to detect outdated copies.
+    /// The number of this picture among those of the window, to detect outdated copies.
     pub(crate) generation: u64,
 }
 
-/// The painted rows of an incomplete picture. It has the same size as the displayed picture.
+/// The painted rows of an incomplete picture, which has the same size as the displayed picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FirstRows {
     /// The buffer.
     pub(crate) segment: shm::Seg,
     /// Number of rows from the top.
     pub(crate) rows: u32,
-    /// Numbers the rows among the pictures of this window.
+    /// A number from the same sequence as [`DisplayedPicture::generation`].
     pub(crate) generation: u64,
 }
 

@@ -17,7 +17,7 @@ pub struct Stall {
 #[derive(Clone, Debug, Default)]
 pub struct Wakeups {
     stalls: Vec<Stall>,
-    /// Start and end.
+    /// Start and end of the interval in which stalls occur. `None`: no limit.
     within: Option<(Instant, Instant)>,
 }
 

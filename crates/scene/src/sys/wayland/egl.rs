@@ -61,7 +61,7 @@ pub(super) struct Egl {
     functions: Functions,
     window_functions: WindowFunctions,
     display: Handle,
-    /// The other fields are null until they are created.
+    /// This and the next two handles are null until the objects are created.
     window: Handle,
     surface: Handle,
     context: Handle,
