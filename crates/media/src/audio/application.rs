@@ -46,8 +46,9 @@ impl AppSpeaker {
         if waiting.captures == 0 {
             return 0;
         }
-        let newest = samples.len().saturating_sub(LONGEST * CHANNELS);
-        waiting.samples.extend(&samples[newest..frames * CHANNELS]);
+        let whole = &samples[..frames * CHANNELS];
+        let newest = whole.len().saturating_sub(LONGEST * CHANNELS);
+        waiting.samples.extend(&whole[newest..]);
         let excess = waiting.samples.len().saturating_sub(LONGEST * CHANNELS);
         waiting.samples.drain(..excess);
         drop(waiting);
@@ -249,6 +250,18 @@ mod tests {
         assert_eq!(heard[begin..begin + ramp.len()], ramp);
         drop(capture);
         assert_eq!(speaker.write(&ramp), 0);
+    }
+
+    #[test]
+    fn an_incomplete_sample_frame_does_not_swap_the_channels() {
+        let speaker = AppSpeaker::default();
+        let _capture = speaker.capture();
+        let mut samples = [0.25, 0.75].repeat(LONGEST + 1);
+        samples.push(0.25);
+        assert_eq!(speaker.write(&samples), LONGEST + 1);
+        let waiting = lock(&speaker.0.0);
+        assert_eq!(waiting.samples.len(), LONGEST * CHANNELS);
+        assert_eq!(waiting.samples.front(), Some(&0.25), "left comes first");
     }
 
     #[test]
