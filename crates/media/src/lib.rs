@@ -52,6 +52,8 @@ pub mod decode;
 #[cfg(feature = "client")]
 pub mod display_phase;
 #[cfg(feature = "client")]
+pub mod dma_buf;
+#[cfg(feature = "client")]
 pub mod head;
 #[cfg(feature = "client")]
 pub mod input_source;

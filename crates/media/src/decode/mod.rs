@@ -4,6 +4,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
 use crate::codec::Codec;
+use crate::dma_buf::DmaBufPicture;
 use crate::picture::Picture;
 use crate::present::Canvas;
 
@@ -101,10 +102,12 @@ pub struct View {
 }
 
 /// The result of [`Decoder::paint`] after a frame's last chunk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Decoded<'a> {
     /// A picture in the decoder's own memory.
     Picture(Picture<'a>),
+    /// A picture in the memory of a device, which a display may show without a copy.
+    DmaBuf(DmaBufPicture),
     /// A picture of this size, on the canvas.
     OnCanvas(Size),
 }

@@ -14,6 +14,7 @@ use openuvr_proto::units::Size;
 use openuvr_proto::wire::video::Viewpoint;
 
 use crate::cursor::Cursor;
+use crate::dma_buf::DmaBufPicture;
 use crate::input_source::InputSource;
 use crate::picture::Picture;
 use crate::window::{DrawnWindow, WindowConfig, WindowError};
@@ -28,6 +29,21 @@ pub trait Presenter: Send {
     /// # Errors
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
+
+    /// Like [`present`](Presenter::present), displays a picture in the memory of a device, without a copy. Returns `false`
+    /// if the surface can't do that now; the caller then presents a copy. The surface keeps the picture as long as it
+    /// displays it.
+    ///
+    /// # Errors
+    /// [`PresentError`] if the surface is gone.
+    fn present_dma_buf(
+        &mut self,
+        frame: FrameId,
+        picture: &DmaBufPicture,
+    ) -> Result<bool, PresentError> {
+        let _ = (frame, picture);
+        Ok(false)
+    }
 
     /// Announces the viewpoint of the next presented picture, regardless of the method that
     /// presents it.

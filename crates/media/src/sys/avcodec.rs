@@ -58,6 +58,13 @@ pub(crate) struct AvCodecContext {
     pub(crate) opaque: *mut c_void,
 }
 
+/// The first field of `AVCodecHWConfig`, as for [`AvPacket`].
+#[cfg(feature = "client")]
+#[repr(C)]
+struct AvCodecHwConfig {
+    format: c_int,
+}
+
 /// Called by a decoder when more rows of a picture are final: context, picture, offsets of these
 /// rows in its planes (bytes), first row, picture structure, and number of rows.
 #[cfg(feature = "client")]
@@ -80,6 +87,8 @@ pub(crate) struct Functions {
     pub(crate) frame_unref: unsafe extern "C" fn(*mut AvFrame),
     #[cfg(feature = "client")]
     pub(crate) buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
+    #[cfg(feature = "client")]
+    hardware_config: unsafe extern "C" fn(*const AvCodec, c_int) -> *const AvCodecHwConfig,
     /// The default of `get_format`. Only its address is used, by [`Functions::report_rows`].
     #[cfg(feature = "client")]
     default_format: usize,
@@ -191,6 +200,8 @@ impl Functions {
                 #[cfg(feature = "client")]
                 buffer_is_writable: *util.get(b"av_buffer_is_writable")?,
                 #[cfg(feature = "client")]
+                hardware_config: *codec.get(b"avcodec_get_hw_config")?,
+                #[cfg(feature = "client")]
                 default_format: *codec.get::<usize>(b"avcodec_default_get_format")?,
                 #[cfg(feature = "host")]
                 find_encoder: *codec.get(b"avcodec_find_encoder_by_name")?,
@@ -234,18 +245,53 @@ impl Functions {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
+        // SAFETY: the caller's contract.
+        unsafe { self.set_with(context, name, value, AV_OPT_SEARCH_CHILDREN) }
+    }
+
+    /// Whether a codec declares that it provides pictures in dma-bufs.
+    ///
+    /// # Safety
+    /// `codec` must be a codec of this library.
+    #[cfg(feature = "client")]
+    pub(crate) unsafe fn provides_dma_bufs(&self, codec: *const AvCodec) -> bool {
+        // SAFETY: the name is NUL-terminated.
+        let wanted = unsafe { (self.pixel_format)(c"drm_prime".as_ptr()) };
+        // SAFETY: the codec is valid. The list ends with null, and its entries are constants of the library.
+        let configs = (0..).map_while(|n| unsafe { (self.hardware_config)(codec, n).as_ref() });
+        wanted >= 0 && configs.into_iter().any(|config| config.format == wanted)
+    }
+
+    /// Sets an option of a context, even if its codec has an option of the same name.
+    ///
+    /// # Errors
+    /// Returns the library's error message.
+    ///
+    /// # Safety
+    /// As for [`set`](Self::set).
+    #[cfg(feature = "client")]
+    pub(crate) unsafe fn set_own(
+        &self,
+        context: *mut AvCodecContext,
+        name: &str,
+        value: &str,
+    ) -> Result<(), String> {
+        // SAFETY: the caller's contract.
+        unsafe { self.set_with(context, name, value, 0) }
+    }
+
+    unsafe fn set_with(
+        &self,
+        context: *mut AvCodecContext,
+        name: &str,
+        value: &str,
+        flags: c_int,
+    ) -> Result<(), String> {
         let text = |text: &str| CString::new(text).map_err(|e| e.to_string());
         let (key, word) = (text(name)?, text(value)?);
         // SAFETY: a context starts with its class, as options require; the strings are
         // NUL-terminated.
-        let code = unsafe {
-            (self.opt_set)(
-                context.cast(),
-                key.as_ptr(),
-                word.as_ptr(),
-                AV_OPT_SEARCH_CHILDREN,
-            )
-        };
+        let code = unsafe { (self.opt_set)(context.cast(), key.as_ptr(), word.as_ptr(), flags) };
         if code < 0 {
             return Err(self.error(&format!("set {name} to {value}"), code));
         }

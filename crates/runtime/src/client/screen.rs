@@ -29,6 +29,8 @@ pub(super) struct Screen {
     shown: Option<FrameId>,
     /// The current frame, and whether the canvas contains the frame that the current frame references.
     current: (FrameId, bool),
+    /// Whether it has been reported that pictures are copied from the memory of a device.
+    copy_reported: bool,
     /// The progress of presenting the current frame.
     pub(super) presentation: playout::Presentation,
 }
@@ -59,6 +61,7 @@ impl Screen {
             configuration: None,
             shown: None,
             current: (FrameId::NONE, false),
+            copy_reported: false,
             presentation: playout::Presentation::default(),
         }
     }
@@ -208,6 +211,21 @@ impl Screen {
         let presented = match (decoded, presenter.canvas()) {
             (Decoded::Picture(picture), _) => {
                 presenter.present(header.frame, &picture.cropped(configuration.size))
+            }
+            (Decoded::DmaBuf(picture), _) => {
+                let picture = picture.cropped(configuration.size);
+                match presenter.present_dma_buf(header.frame, &picture) {
+                    Ok(false) => match picture.map() {
+                        Ok(copied) => {
+                            if !std::mem::replace(&mut self.copy_reported, true) {
+                                tracing::info!("the decoder's pictures are copied for display");
+                            }
+                            presenter.present(header.frame, &copied.picture())
+                        }
+                        Err(why) => return self.failed(why.to_string()),
+                    },
+                    other => other.map(|_| ()),
+                }
             }
             (Decoded::OnCanvas(size), Some(canvas)) => {
                 canvas.show(header.frame, size).map(|shown| {

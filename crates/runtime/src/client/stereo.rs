@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use openuvr_media::cursor::Cursor;
+use openuvr_media::dma_buf::DmaBufPicture;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{Canvas, PresentError, Presented, Presenter, to_bgrx};
 use openuvr_media::reproject::Source;
@@ -363,6 +364,19 @@ impl Presenter for StereoPresenter {
                 thread.submit(frame, self.viewpoint)
             }
             Output::Closed => Ok(()),
+        }
+    }
+
+    /// The render thread draws from main memory, so it gets a copy.
+    fn present_dma_buf(
+        &mut self,
+        frame: FrameId,
+        picture: &DmaBufPicture,
+    ) -> Result<bool, PresentError> {
+        self.start_thread()?;
+        match &mut self.output {
+            Output::Direct(presenter) => presenter.present_dma_buf(frame, picture),
+            Output::Threaded(_) | Output::Closed => Ok(false),
         }
     }
 

@@ -8,6 +8,7 @@
 //! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
 //! rows that are final.
 
+mod drm_prime;
 mod sys;
 
 use std::ops::Range;
@@ -18,6 +19,7 @@ use openuvr_proto::units::Size;
 
 use super::h264_pskip::PSkip;
 use super::{Backend, Chunk, Codec, DecodeError, Decoded, Decoder, View};
+use crate::dma_buf::MappedPicture;
 use crate::picture::Picture;
 use crate::present::{Canvas, to_bgrx};
 
@@ -34,6 +36,7 @@ static SOFTWARE: sys::Kind = sys::Kind {
         ("enable_er", "0"),
     ],
     whole: false,
+    dma_bufs: false,
 };
 
 /// The table entry of the default decoder.
@@ -44,7 +47,8 @@ pub const BACKEND: Backend = Backend {
     open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
 
-/// Hardware decoders that take coded pictures from main memory and return decoded pictures there. Such a decoder gets a
+/// Hardware decoders that take coded pictures from main memory. They return decoded pictures there; `h264_v4l2m2m` returns
+/// them in dma-bufs, if libavcodec was built with this extension (that of Raspberry Pi OS is). Such a decoder gets a
 /// coded picture only when it is complete. It therefore finishes later than the CPU, which has by then decoded most of
 /// the picture.
 pub const HARDWARE: [Backend; 3] = [
@@ -62,7 +66,7 @@ pub const HARDWARE: [Backend; 3] = [
     },
     Backend {
         name: "h264_v4l2m2m",
-        about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures",
+        about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures, in dma-bufs",
         codec: Codec::H264,
         open: || Ok(Box::new(Avcodec::open(&V4L2)?)),
     },
@@ -70,13 +74,17 @@ pub const HARDWARE: [Backend; 3] = [
 
 static CUVID: sys::Kind = hardware("h264_cuvid");
 static QSV: sys::Kind = hardware("h264_qsv");
-static V4L2: sys::Kind = hardware("h264_v4l2m2m");
+static V4L2: sys::Kind = sys::Kind {
+    dma_bufs: true,
+    ..hardware("h264_v4l2m2m")
+};
 
 const fn hardware(name: &'static str) -> sys::Kind {
     sys::Kind {
         name,
         options: &[("flags", "+low_delay")],
         whole: true,
+        dma_bufs: false,
     }
 }
 
@@ -105,6 +113,8 @@ struct Avcodec {
     changed: Vec<Range<u32>>,
     /// The coded slices of the incomplete picture, for a decoder that takes only complete pictures.
     whole: Vec<u8>,
+    /// The last picture of [`Decoder::feed`], if it is in dma-bufs.
+    mapped: Option<MappedPicture>,
 }
 
 /// The part of the incomplete picture that is on the canvas.
@@ -136,6 +146,7 @@ impl Avcodec {
             painted: Painted::default(),
             changed: Vec::new(),
             whole: Vec::new(),
+            mapped: None,
         })
     }
 
@@ -308,11 +319,17 @@ impl Avcodec {
 
 impl Decoder for Avcodec {
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError> {
+        // The decoder may reuse this memory.
+        self.mapped = None;
         if !self.step(chunk)? {
             return Ok(None);
         }
-        let picture = self.library.picture();
-        (picture.map(Some)).map_err(|what| dropped(chunk.frame, &what))
+        let failed = |what: String| dropped(chunk.frame, &what);
+        if let Some(picture) = self.library.dma_bufs().map_err(failed)? {
+            let mapped = picture.map().map_err(|why| failed(why.to_string()))?;
+            return Ok(Some(self.mapped.insert(mapped).picture()));
+        }
+        self.library.picture().map(Some).map_err(failed)
     }
 
     fn paint(
@@ -323,6 +340,9 @@ impl Decoder for Avcodec {
     ) -> Result<Option<Decoded<'_>>, DecodeError> {
         let whole = self.step(chunk)?;
         let failed = |what: String| dropped(chunk.frame, &what);
+        if whole && let Some(picture) = self.library.dma_bufs().map_err(failed)? {
+            return Ok(Some(Decoded::DmaBuf(picture)));
+        }
         let (picture, rows) = match self.library.progress() {
             _ if whole => (self.library.picture().map_err(failed)?, u32::MAX),
             Some(progress) => progress,

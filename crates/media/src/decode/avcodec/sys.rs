@@ -3,13 +3,16 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 
+use super::drm_prime::Descriptor;
 use crate::codec::MAX_PIXELS;
 use crate::decode::DecodeError;
+use crate::dma_buf::{DmaBufPicture, Objects};
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
@@ -28,6 +31,8 @@ pub(super) struct Kind {
     /// Whether the decoder takes only complete pictures. Such a decoder, for example hardware, may return a picture at
     /// any later time.
     pub(super) whole: bool,
+    /// Whether pictures in dma-bufs are requested. A libavcodec that can't provide them returns pictures in main memory.
+    pub(super) dma_bufs: bool,
 }
 
 /// A codec context.
@@ -70,6 +75,18 @@ impl Context {
         for (name, value) in common.iter().chain(kind.options) {
             // SAFETY: the context was allocated by this library, and is ours.
             unsafe { functions.set(self.0.as_ptr(), name, value) }.map_err(DecodeError)?;
+        }
+        // SAFETY: the codec belongs to this library.
+        if kind.dma_bufs && unsafe { functions.provides_dma_bufs(codec) } {
+            // SAFETY: as above.
+            unsafe { functions.set_own(self.0.as_ptr(), "pixel_format", "drm_prime") }
+                .map_err(DecodeError)?;
+        } else if kind.dma_bufs {
+            // Without this extension, the option would have another meaning.
+            tracing::info!(
+                "this libavcodec copies the pictures of {} into main memory",
+                kind.name
+            );
         }
         // SAFETY: the context was allocated for this codec and is not open yet.
         let code = unsafe { (functions.open)(self.0.as_ptr(), codec, std::ptr::null_mut()) };
@@ -157,6 +174,36 @@ unsafe extern "C" fn note(
     }
 }
 
+/// A picture in dma-bufs, which the decoder can't reuse while this exists.
+struct HeldFrame {
+    functions: Arc<Functions>,
+    /// A reference to a picture of the format DRM_PRIME.
+    frame: NonNull<AvFrame>,
+    descriptor: Descriptor,
+}
+
+// SAFETY: libavutil counts references atomically, so the last one may be released by any thread, and the frame is not used
+// for anything else.
+unsafe impl Send for HeldFrame {}
+// SAFETY: shared references only read `descriptor`.
+unsafe impl Sync for HeldFrame {}
+
+impl Objects for HeldFrame {
+    fn object(&self, number: usize) -> Option<BorrowedFd<'_>> {
+        let fd = self.descriptor.objects().get(number)?.fd;
+        // SAFETY: the picture owns its descriptors, and `self` holds a reference to the picture.
+        (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+}
+
+impl Drop for HeldFrame {
+    fn drop(&mut self) {
+        let mut frame = self.frame.as_ptr();
+        // SAFETY: allocated by this library, no longer used.
+        unsafe { (self.functions.frame_free)(&raw mut frame) }
+    }
+}
+
 fn no_memory() -> DecodeError {
     DecodeError("out of memory for a decoder".into())
 }
@@ -177,6 +224,8 @@ pub(super) struct Decoder {
     progress: NonNull<Progress>,
     /// libavutil's numbers of the supported formats: they differ between major versions.
     formats: [(c_int, PixelFormat); 4],
+    /// The number of the format of pictures in dma-bufs.
+    drm_prime: c_int,
 }
 
 // SAFETY: a context, its packet and its frames may be used from any thread, one call at a time;
@@ -196,6 +245,8 @@ impl Decoder {
         // SAFETY: the names are NUL-terminated; an unknown one gives −1, which no picture has.
         let formats = formats
             .map(|(name, format)| (unsafe { (functions.pixel_format)(name.as_ptr()) }, format));
+        // SAFETY: as above.
+        let drm_prime = unsafe { (functions.pixel_format)(c"drm_prime".as_ptr()) };
         // SAFETY: both functions only allocate. The results are checked here, and freed by `Drop`.
         let (packet, frame) = unsafe { ((functions.packet_alloc)(), (functions.frame_alloc)()) };
         // SAFETY: as above.
@@ -222,6 +273,7 @@ impl Decoder {
             frame,
             progress,
             formats,
+            drm_prime,
         })
     }
 
@@ -301,6 +353,37 @@ impl Decoder {
         self.read(unsafe { self.frame.as_ref() })
     }
 
+    /// The last received picture, if it is in dma-bufs.
+    pub(super) fn dma_bufs(&self) -> Result<Option<DmaBufPicture>, String> {
+        // SAFETY: valid as long as `self`; written only by `&mut self` methods.
+        let frame = unsafe { self.frame.as_ref() };
+        if !self.kind.dma_bufs || frame.format != self.drm_prime {
+            return Ok(None);
+        }
+        // SAFETY: in this format, the first address is that of the descriptor, or null; the frame holds a reference to it.
+        // The descriptor is aligned, as the library accesses it as this structure.
+        let Some(descriptor) = (unsafe { frame.data[0].cast::<Descriptor>().as_ref() }) else {
+            return Err("the picture has no description of its memory".to_owned());
+        };
+        let descriptor = *descriptor;
+        let layout = descriptor.layout(size_of(frame)?);
+        let layout = layout.map_err(|why| why.to_string())?;
+        // SAFETY: plain allocation; the result is checked, and freed by `HeldFrame`.
+        let held = NonNull::new(unsafe { (self.functions.frame_alloc)() });
+        let held = HeldFrame {
+            functions: Arc::clone(&self.functions),
+            frame: held.ok_or_else(|| no_memory().to_string())?,
+            descriptor,
+        };
+        // SAFETY: the new frame has no picture; the other one has a picture, which this counts a reference to.
+        let code = unsafe { (self.functions.frame_ref)(held.frame.as_ptr(), frame) };
+        if code < 0 {
+            return Err(self.functions.error("keep a picture", code));
+        }
+        let picture = DmaBufPicture::new(layout, Arc::new(held));
+        picture.map(Some).map_err(|why| why.to_string())
+    }
+
     /// Discards the progress of the previous picture.
     pub(super) fn begin_picture(&mut self) {
         // SAFETY: valid as long as `self`; the library is not at work.
@@ -332,11 +415,7 @@ impl Decoder {
                 frame.format
             ));
         };
-        let side = |n: c_int| u32::try_from(n).unwrap_or(0);
-        let size = Size::new(side(frame.width), side(frame.height));
-        if !size.is_valid() || size.pixels() > MAX_PIXELS {
-            return Err(format!("invalid picture size {size}"));
-        }
+        let size = size_of(frame)?;
         let (width, height) = (size.width as usize, size.height as usize);
         let mut planes = [Plane::EMPTY; 3];
         for (i, plane) in planes.iter_mut().enumerate() {
@@ -393,6 +472,15 @@ impl Decoder {
             .ok_or("libavcodec could not be reopened")?;
         Ok(context.0.as_ptr())
     }
+}
+
+fn size_of(frame: &AvFrame) -> Result<Size, String> {
+    let side = |n: c_int| u32::try_from(n).unwrap_or(0);
+    let size = Size::new(side(frame.width), side(frame.height));
+    if !size.is_valid() || size.pixels() > MAX_PIXELS {
+        return Err(format!("invalid picture size {size}"));
+    }
+    Ok(size)
 }
 
 impl Drop for Decoder {

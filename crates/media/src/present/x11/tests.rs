@@ -601,7 +601,7 @@ fn paint(it: &mut Fixture, decoder: &mut dyn Decoder, shade: u8, lost: &[usize])
         };
         match decoder.paint(&chunk, Some(view), canvas).expect("decoded") {
             Some(Decoded::OnCanvas(size)) => return Some(size),
-            Some(Decoded::Picture(_)) => panic!("a decoder of bands paints"),
+            Some(Decoded::Picture(_) | Decoded::DmaBuf(_)) => panic!("a decoder of bands paints"),
             None => {}
         }
     }
