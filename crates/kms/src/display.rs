@@ -11,7 +11,10 @@ use std::time::Duration;
 use drm::Device as _;
 use drm::control::{Device as _, Event, Mode, connector, crtc};
 use openuvr_clock as clock;
+use openuvr_media::dma_buf::DmaBufPicture;
+use openuvr_media::present::to_bgrx;
 use openuvr_media::waker::Waker;
+use openuvr_media::window::placement::Placement;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
@@ -19,6 +22,7 @@ use openuvr_proto::units::Size;
 use crate::KmsError;
 use crate::buffers::{Buffers, Damage};
 use crate::card::{Card, Choice, describe, is_connected, name_of};
+use crate::direct::DirectPictures;
 use crate::flips::{BUFFERS, Flips};
 use crate::front::{Flush, UnflushedRows};
 use crate::mode::{Rate, order};
@@ -102,6 +106,7 @@ pub(crate) struct Display {
 struct Lit {
     output: Output,
     buffers: Buffers,
+    direct: DirectPictures,
 }
 
 impl Display {
@@ -208,7 +213,12 @@ impl Display {
         tracing::debug!(atomic = output.is_atomic(), "mode set on {info}");
         self.flips.interrupt();
         self.flips.displayed(0);
-        self.lit = Some(Lit { output, buffers });
+        let direct = DirectPictures::new(&self.card);
+        self.lit = Some(Lit {
+            output,
+            buffers,
+            direct,
+        });
         self.scene.set_display(size);
         (self.cursor, self.cursor_dirty) = (None, true);
         Ok(())
@@ -239,8 +249,64 @@ impl Display {
         self.refresh();
     }
 
+    /// Displays a decoded picture without a copy, as soon as possible. Returns `false` if that is impossible now.
+    pub(crate) fn direct_picture(&mut self, frame: FrameId, picture: &DmaBufPicture) -> bool {
+        let flips = self.update == Update::Flip { at_once: false };
+        if !flips || !self.active || self.scene.draws_over() {
+            return false;
+        }
+        let Some(Lit {
+            output,
+            buffers,
+            direct,
+        }) = &mut self.lit
+        else {
+            return false;
+        };
+        let place = self.flips.free();
+        let Some(below) = buffers.framebuffer(place) else {
+            return false;
+        };
+        let area = Placement::fit(self.scene.display, picture.size()).area;
+        let Some(prepared) = direct.prepare(output, picture, area, below) else {
+            return false;
+        };
+        self.scene.set_direct(picture.size());
+        if output.is_overlay(&prepared.placed()) {
+            // Black rows, which are written only after another kind of picture.
+            buffers.changed(self.scene.take_dirty());
+            let scene = &self.scene;
+            buffers.update(place, |row, to| scene.compose(row, to));
+        }
+        direct.put(place, Some(prepared));
+        self.flips.completed(place, Some(frame));
+        self.flip();
+        true
+    }
+
+    /// If the newest picture was displayed without a copy, copies it, so that it can be composed.
+    fn copy_direct(&mut self) {
+        let newest = self.flips.waiting().or(self.flips.newest());
+        let lit = self.lit.as_ref().zip(newest);
+        let Some(direct) = lit.and_then(|(lit, newest)| lit.direct.at(newest)) else {
+            return;
+        };
+        let size = direct.picture.size();
+        let mut bytes = self.scene.take_picture(size);
+        let copied = (direct.picture.map())
+            .map_err(|why| why.to_string())
+            .and_then(|it| to_bgrx(&it.picture(), &mut bytes).map_err(|why| why.to_string()));
+        match copied {
+            Ok(()) => self.scene.put_picture(bytes, size, &(0..size.height)),
+            Err(why) => tracing::debug!("the last picture is not kept: {why}"),
+        }
+    }
+
     /// Displays changes without a new frame: pointer and text.
     pub(crate) fn refresh(&mut self) {
+        if self.scene.draws_over() && !self.scene.is_complete() {
+            self.copy_direct();
+        }
         if self.scene.is_dirty() && self.scene.is_complete() && self.active && self.lit.is_some() {
             self.compose(None);
         }
@@ -248,7 +314,10 @@ impl Display {
 
     /// Composes the changed rows into the next buffer, and flips to it if no flip is pending.
     fn compose(&mut self, frame: Option<FrameId>) {
-        let Some(Lit { buffers, .. }) = &mut self.lit else {
+        let Some(Lit {
+            buffers, direct, ..
+        }) = &mut self.lit
+        else {
             return;
         };
         let rows = self.scene.take_dirty();
@@ -261,6 +330,7 @@ impl Display {
         }
         let free = self.flips.free();
         buffers.update(free, |row, to| scene.compose(row, to));
+        direct.put(free, None);
         self.flips.completed(free, frame);
         self.flip();
     }
@@ -296,12 +366,22 @@ impl Display {
     }
 
     fn flip_to(&mut self, due: usize) {
-        let Some(Lit { output, buffers }) = &mut self.lit else {
+        let Some(Lit {
+            output,
+            buffers,
+            direct,
+        }) = &mut self.lit
+        else {
             return;
         };
         let Some(framebuffer) = buffers.framebuffer(due) else {
             return;
         };
+        if let Some(picture) = direct.at(due) {
+            let flipped = output.flip_direct(&picture.placed(), framebuffer);
+            self.flipped_direct(due, flipped);
+            return;
+        }
         let newest = self.flips.newest();
         let rows = newest.map_or(0..buffers.size.height, |newest| buffers.outdated(newest));
         let damage = Damage {
@@ -332,6 +412,36 @@ impl Display {
         }
     }
 
+    /// Handles the driver's answer to a flip to a decoded picture.
+    fn flipped_direct(&mut self, due: usize, flipped: io::Result<()>) {
+        match flipped {
+            Ok(()) => {
+                self.flips.committed(clock::now());
+                self.release_direct();
+            }
+            Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
+                self.retry_at = Some(clock::now() + RETRY);
+            }
+            Err(cause) => {
+                // A copy replaces the picture, unless the display is gone.
+                self.copy_direct();
+                if let Some(Lit { direct, .. }) = &mut self.lit {
+                    direct.refused(due, &cause);
+                    direct.put(due, None);
+                }
+                self.look_at_connectors();
+                self.refresh();
+            }
+        }
+    }
+
+    /// Returns decoded pictures to the decoder that are not needed any more.
+    fn release_direct(&mut self) {
+        if let Some(Lit { direct, .. }) = &mut self.lit {
+            direct.release(&self.flips);
+        }
+    }
+
     /// Reads the card's events. It does not block.
     pub(crate) fn take_events(&mut self) {
         while let Some(events) = receive(&self.card) {
@@ -341,6 +451,7 @@ impl Display {
                 }
             }
         }
+        self.release_direct();
         self.flip();
     }
 
@@ -369,6 +480,7 @@ impl Display {
                 "{} is unplugged: the session goes on, and the picture returns with the display",
                 output.name
             );
+            self.copy_direct();
             self.darken();
         }
         let picture = self.scene.size().unwrap_or(self.scene.display);
@@ -431,6 +543,7 @@ impl Display {
             return;
         }
         self.active = true;
+        self.copy_direct();
         if let Some(mut lit) = self.lit.take() {
             let front = lit.buffers.framebuffer(self.flips.newest().unwrap_or(0));
             let set = front.map(|front| lit.output.set_mode(front));

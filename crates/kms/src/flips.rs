@@ -60,6 +60,12 @@ impl Flips {
         (0..BUFFERS).find(|buffer| !used(buffer)).unwrap_or(0)
     }
 
+    /// Whether a buffer is displayed, being flipped to, or waiting.
+    pub(crate) fn uses(&self, buffer: usize) -> bool {
+        let pending = self.pending.map(|pending| pending.picture.buffer);
+        [self.shown, pending, self.waiting()].contains(&Some(buffer))
+    }
+
     /// The buffer that was committed last. The next buffer is compared with it.
     pub(crate) fn newest(&self) -> Option<usize> {
         let pending = self.pending.map(|pending| pending.picture.buffer);

@@ -6,8 +6,8 @@
 //! plugged displays, and switches of the console.
 //!
 //! This is a separate crate, because the libraries that are loaded into applications must not contain it, and because
-//! only this crate makes requests to cards. It uses dumb buffers, which the CPU writes, because decoded pictures are in
-//! main memory.
+//! only this crate makes requests to cards. Decoded pictures in main memory are composed in dumb buffers, which the CPU
+//! writes. A plane displays decoded pictures in dma-bufs without a copy.
 //!
 //! Spec: drm-kms(7), ioctl_console(2), the kernel's `include/uapi/drm/drm_mode.h`.
 
@@ -16,13 +16,16 @@
 mod buffers;
 mod card;
 mod console;
+mod direct;
 mod display;
 mod events;
 mod flips;
 mod front;
+mod import;
 mod input;
 mod mode;
 mod output;
+mod planes;
 mod presenter;
 mod scene;
 mod uevent;

@@ -17,10 +17,14 @@ use drm::control::{
 };
 use drm::{ClientCapability, Device as _, DriverCapability};
 use openuvr_media::cursor::CursorShape;
+use openuvr_media::dma_buf::Layout;
+use openuvr_media::window::placement::Rect;
+use openuvr_proto::units::Size;
 
 use crate::KmsError;
 use crate::buffers::Damage;
 use crate::card::Card;
+use crate::planes::{self, Formats, Role};
 
 /// A display that is driven.
 pub(crate) struct Output {
@@ -40,10 +44,36 @@ pub(crate) struct Output {
 struct Atomic {
     plane: plane::Handle,
     of_plane: Properties,
+    /// All planes for pictures, including `plane`.
+    planes: Vec<VideoPlane>,
+    /// The plane that displays a decoded picture; `None` while a composed picture is displayed.
+    direct: Option<usize>,
     of_crtc: Properties,
     of_connector: Properties,
     /// The blob of the mode, which is destroyed with this value.
     mode: Option<u64>,
+}
+
+/// A plane that may display decoded pictures.
+struct VideoPlane {
+    handle: plane::Handle,
+    role: Role,
+    properties: Properties,
+    formats: Formats,
+    /// Properties with the values of the stream's colours (BT.709, limited range), as far as the driver has them.
+    colours: Vec<(property::Handle, u64)>,
+}
+
+/// A decoded picture in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    /// The number of the plane, from [`Output::plane_for`].
+    pub(crate) plane: usize,
+    pub(crate) framebuffer: framebuffer::Handle,
+    /// The visible part of the picture, from its upper left corner.
+    pub(crate) size: Size,
+    /// Its area on the display.
+    pub(crate) area: Rect,
 }
 
 type Properties = HashMap<String, property::Handle>;
@@ -143,31 +173,107 @@ impl Output {
         }
         let (width, height) = self.mode.size();
         let mut request = AtomicModeReq::new();
-        let crtc_number = u64::from(u32::from(self.crtc));
-        set(
-            &mut request,
-            self.connector,
-            &atomic.of_connector,
-            &[("CRTC_ID", crtc_number)],
-        )?;
+        let values = [("CRTC_ID", u32::from(self.crtc).into())];
+        set(&mut request, self.connector, &atomic.of_connector, &values)?;
         let values = [("MODE_ID", blob), ("ACTIVE", 1)];
         set(&mut request, self.crtc, &atomic.of_crtc, &values)?;
-        // Source coordinates have 16 fractional bits.
-        let values = [
-            ("FB_ID", u32::from(framebuffer).into()),
-            ("CRTC_ID", crtc_number),
-            ("SRC_X", 0),
-            ("SRC_Y", 0),
-            ("SRC_W", u64::from(width) << 16),
-            ("SRC_H", u64::from(height) << 16),
-            ("CRTC_X", 0),
-            ("CRTC_Y", 0),
-            ("CRTC_W", width.into()),
-            ("CRTC_H", height.into()),
-        ];
+        let size = Size::new(width.into(), height.into());
+        let values = place(self.crtc, framebuffer, size, whole(size));
         set(&mut request, atomic.plane, &atomic.of_plane, &values)?;
-        self.card
-            .atomic_commit(AtomicCommitFlags::ALLOW_MODESET, request)
+        atomic.turn_off_overlay(&mut request)?;
+        let flags = AtomicCommitFlags::ALLOW_MODESET;
+        self.card.atomic_commit(flags, request)?;
+        atomic.direct = None;
+        Ok(())
+    }
+
+    /// The planes that take decoded pictures of this kind, in the order in which they are tried.
+    pub(crate) fn planes_for(&self, layout: &Layout) -> Vec<usize> {
+        let planes = self.atomic.as_ref().map(|atomic| &*atomic.planes);
+        let all = planes.unwrap_or_default().iter();
+        planes::order(all.map(|plane| (plane.role, &plane.formats)), layout)
+    }
+
+    /// Whether the driver can display a picture. `below` is a buffer of the mode's size for the primary plane.
+    pub(crate) fn can_display(&self, picture: &Placed, below: framebuffer::Handle) -> bool {
+        let Some(atomic) = &self.atomic else {
+            return false;
+        };
+        let tested = self.direct_request(atomic, picture, below);
+        let tested =
+            tested.and_then(|it| self.card.atomic_commit(AtomicCommitFlags::TEST_ONLY, it));
+        if let Err(cause) = &tested {
+            tracing::debug!("plane {} refuses a picture: {cause}", picture.plane);
+        }
+        tested.is_ok()
+    }
+
+    /// The name of a plane's role.
+    pub(crate) fn role(&self, plane: usize) -> &'static str {
+        let plane = self.atomic.as_ref().and_then(|it| it.planes.get(plane));
+        match plane.map(|plane| plane.role) {
+            Some(Role::Primary) => "primary",
+            _ => "overlay",
+        }
+    }
+
+    /// Whether a picture is displayed over the primary plane.
+    pub(crate) fn is_overlay(&self, picture: &Placed) -> bool {
+        let plane = (self.atomic.as_ref()).and_then(|it| it.planes.get(picture.plane));
+        plane.is_some_and(|plane| plane.role == Role::Overlay)
+    }
+
+    /// Flips to a decoded picture, like [`flip`](Self::flip).
+    pub(crate) fn flip_direct(
+        &mut self,
+        picture: &Placed,
+        below: framebuffer::Handle,
+    ) -> io::Result<()> {
+        let unsupported = || io::Error::from(io::ErrorKind::Unsupported);
+        let atomic = self.atomic.as_ref().ok_or_else(unsupported)?;
+        let request = self.direct_request(atomic, picture, below)?;
+        let flags = AtomicCommitFlags::PAGE_FLIP_EVENT | AtomicCommitFlags::NONBLOCK;
+        self.card.atomic_commit(flags, request)?;
+        if let Some(atomic) = &mut self.atomic {
+            atomic.direct = Some(picture.plane);
+        }
+        Ok(())
+    }
+
+    fn direct_request(
+        &self,
+        atomic: &Atomic,
+        picture: &Placed,
+        below: framebuffer::Handle,
+    ) -> io::Result<AtomicModeReq> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let plane = atomic.planes.get(picture.plane).ok_or_else(missing)?;
+        let mut request = AtomicModeReq::new();
+        if atomic.direct != Some(picture.plane) {
+            atomic.turn_off_overlay(&mut request)?;
+        }
+        if plane.role == Role::Overlay {
+            self.place_composed(atomic, &mut request, below)?;
+        }
+        let values = place(self.crtc, picture.framebuffer, picture.size, picture.area);
+        set(&mut request, plane.handle, &plane.properties, &values)?;
+        for (property, value) in &plane.colours {
+            request.add_raw_property(plane.handle.into(), *property, *value);
+        }
+        Ok(request)
+    }
+
+    /// Places a buffer of the mode's size on the primary plane.
+    fn place_composed(
+        &self,
+        atomic: &Atomic,
+        request: &mut AtomicModeReq,
+        framebuffer: framebuffer::Handle,
+    ) -> io::Result<()> {
+        let (width, height) = self.mode.size();
+        let size = Size::new(width.into(), height.into());
+        let values = place(self.crtc, framebuffer, size, whole(size));
+        set(request, atomic.plane, &atomic.of_plane, &values)
     }
 
     /// Flips to a buffer without waiting. The kernel reports the flip with an event. `damage` is the difference between this
@@ -180,9 +286,15 @@ impl Output {
         match (&self.atomic, self.flip_kind) {
             (Some(atomic), FlipKind::Synchronised) => {
                 let mut request = AtomicModeReq::new();
+                if atomic.direct.is_some() {
+                    self.place_composed(atomic, &mut request, framebuffer)?;
+                    atomic.turn_off_overlay(&mut request)?;
+                }
                 let values = [("FB_ID", u32::from(framebuffer).into())];
                 set(&mut request, atomic.plane, &atomic.of_plane, &values)?;
                 let clips = atomic.of_plane.get("FB_DAMAGE_CLIPS");
+                // The previous buffer is a different one.
+                let clips = clips.filter(|_| atomic.direct.is_none());
                 // `struct drm_mode_rect` (drm_mode.h).
                 let rect = [0, damage.first, damage.width, damage.end];
                 let blob = clips.and_then(|clips| {
@@ -195,6 +307,11 @@ impl Output {
                 let committed = self.card.atomic_commit(flags, request);
                 if let Some(blob) = blob {
                     let _ = self.card.destroy_property_blob(blob);
+                }
+                if committed.is_ok()
+                    && let Some(atomic) = &mut self.atomic
+                {
+                    atomic.direct = None;
                 }
                 committed
             }
@@ -315,6 +432,7 @@ impl Atomic {
         crtc: crtc::Handle,
     ) -> io::Result<Option<Atomic>> {
         let resources = card.resource_handles()?;
+        let (mut primary, mut planes) = (None, Vec::new());
         for plane in card.plane_handles()? {
             let info = card.get_plane(plane)?;
             if !resources
@@ -323,20 +441,104 @@ impl Atomic {
             {
                 continue;
             }
-            let (of_plane, kind) = properties(card, plane)?;
-            if kind != Some(PlaneType::Primary as u64) {
+            let (properties, values) = properties(card, plane)?;
+            let kind = values.get("type").copied();
+            let role = if kind == Some(PlaneType::Overlay as u64) && info.framebuffer().is_none() {
+                Role::Overlay
+            } else if kind == Some(PlaneType::Primary as u64) && primary.is_none() {
+                primary = Some((plane, properties.clone()));
+                Role::Primary
+            } else {
                 continue;
-            }
-            return Ok(Some(Atomic {
-                plane,
-                of_plane,
-                of_crtc: properties(card, crtc)?.0,
-                of_connector: properties(card, connector)?.0,
-                mode: None,
-            }));
+            };
+            let listed = values.get("IN_FORMATS").copied().filter(|blob| *blob != 0);
+            let listed = listed.and_then(|blob| card.get_property_blob(blob).ok());
+            let formats = listed.and_then(|blob| Formats::parse(&blob));
+            planes.push(VideoPlane {
+                handle: plane,
+                role,
+                colours: colours(card, &properties),
+                formats: formats.unwrap_or_else(|| Formats::linear(info.formats())),
+                properties,
+            });
         }
-        Ok(None)
+        let Some((plane, of_plane)) = primary else {
+            return Ok(None);
+        };
+        Ok(Some(Atomic {
+            plane,
+            of_plane,
+            planes,
+            direct: None,
+            of_crtc: properties(card, crtc)?.0,
+            of_connector: properties(card, connector)?.0,
+            mode: None,
+        }))
     }
+
+    /// Removes the decoded picture that an overlay displays.
+    fn turn_off_overlay(&self, request: &mut AtomicModeReq) -> io::Result<()> {
+        let plane = self.direct.and_then(|number| self.planes.get(number));
+        match plane.filter(|plane| plane.role == Role::Overlay) {
+            Some(plane) => {
+                let values = [("FB_ID", 0), ("CRTC_ID", 0)];
+                set(request, plane.handle, &plane.properties, &values)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The properties of a plane that displays a picture in an area.
+fn place(
+    crtc: crtc::Handle,
+    framebuffer: framebuffer::Handle,
+    size: Size,
+    area: Rect,
+) -> [(&'static str, u64); 10] {
+    let pixels = |pixels: i32| u64::try_from(pixels).unwrap_or(0);
+    // Source coordinates have 16 fractional bits.
+    [
+        ("FB_ID", u32::from(framebuffer).into()),
+        ("CRTC_ID", u32::from(crtc).into()),
+        ("SRC_X", 0),
+        ("SRC_Y", 0),
+        ("SRC_W", u64::from(size.width) << 16),
+        ("SRC_H", u64::from(size.height) << 16),
+        ("CRTC_X", pixels(area.x)),
+        ("CRTC_Y", pixels(area.y)),
+        ("CRTC_W", pixels(area.width)),
+        ("CRTC_H", pixels(area.height)),
+    ]
+}
+
+fn whole(size: Size) -> Rect {
+    let side = |pixels: u32| i32::try_from(pixels).unwrap_or(i32::MAX);
+    Rect {
+        x: 0,
+        y: 0,
+        width: side(size.width),
+        height: side(size.height),
+    }
+}
+
+/// The properties of a plane for the stream's colours, with their values (the kernel's `drm_color_mgmt.c`).
+fn colours(card: &Card, properties: &Properties) -> Vec<(property::Handle, u64)> {
+    let wanted = [
+        ("COLOR_ENCODING", "ITU-R BT.709 YCbCr"),
+        ("COLOR_RANGE", "YCbCr limited range"),
+    ];
+    let value = |(property, name): (&str, &str)| {
+        let handle = *properties.get(property)?;
+        let info = card.get_property(handle).ok()?;
+        let property::ValueType::Enum(values) = info.value_type() else {
+            return None;
+        };
+        let (_, values) = values.values();
+        let found = (values.iter()).find(|value| value.name().to_bytes() == name.as_bytes())?;
+        Some((handle, found.value()))
+    };
+    wanted.into_iter().filter_map(value).collect()
 }
 
 impl HardwareCursor {
@@ -354,18 +556,19 @@ impl HardwareCursor {
     }
 }
 
-/// The numbers of an object's properties by name, and the value of `type`.
-fn properties<T: ResourceHandle>(card: &Card, handle: T) -> io::Result<(Properties, Option<u64>)> {
-    let (mut numbers, mut kind) = (Properties::new(), None);
+/// The numbers of an object's properties by name, and their values.
+fn properties<T: ResourceHandle>(
+    card: &Card,
+    handle: T,
+) -> io::Result<(Properties, HashMap<String, u64>)> {
+    let (mut numbers, mut values) = (Properties::new(), HashMap::new());
     for (number, value) in card.get_properties(handle)?.iter() {
         let info = card.get_property(*number)?;
         let name = info.name().to_string_lossy().into_owned();
-        if name == "type" {
-            kind = Some(*value);
-        }
+        values.insert(name.clone(), *value);
         numbers.insert(name, *number);
     }
-    Ok((numbers, kind))
+    Ok((numbers, values))
 }
 
 fn set<T: ResourceHandle>(

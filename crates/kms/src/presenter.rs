@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
 use openuvr_media::cursor::Cursor;
+use openuvr_media::dma_buf::DmaBufPicture;
 use openuvr_media::picture::Picture;
 use openuvr_media::present::{Canvas, PresentError, Presented, Presenter, to_bgrx};
 use openuvr_media::window::WindowConfig;
@@ -132,6 +133,15 @@ impl Presenter for KmsPresenter {
         let converted = to_bgrx(picture, bytes);
         self.show_painted(frame);
         converted
+    }
+
+    fn present_dma_buf(
+        &mut self,
+        frame: FrameId,
+        picture: &DmaBufPicture,
+    ) -> Result<bool, PresentError> {
+        check(picture.size())?;
+        Ok(self.shared.display().direct_picture(frame, picture))
     }
 
     fn canvas(&mut self) -> Option<&mut dyn Canvas> {

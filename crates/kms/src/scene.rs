@@ -82,6 +82,22 @@ impl Scene {
         }
     }
 
+    /// Records that a picture of this size is displayed without being composed. Composed rows are black meanwhile.
+    pub(crate) fn set_direct(&mut self, size: Size) {
+        let composed = self.picture.take().is_some();
+        if self.size.replace(size) != Some(size) {
+            self.place_columns();
+            self.everything();
+        } else if composed {
+            self.everything();
+        }
+    }
+
+    /// Whether text or the pointer is drawn over the picture, which requires composition.
+    pub(crate) fn draws_over(&self) -> bool {
+        self.panel.is_some() || self.drawn_cursor().is_some()
+    }
+
     /// The size of the displayed picture.
     pub(crate) fn size(&self) -> Option<Size> {
         self.size
@@ -391,6 +407,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_direct_picture_is_placed_over_black_rows() {
+        let size = Size::new(4, 2);
+        let mut scene = scene(Size::new(12, 8), size);
+        scene.take_dirty();
+        scene.set_direct(size);
+        assert!(!scene.is_complete() && !scene.draws_over());
+        assert_eq!(scene.take_dirty(), 0..8);
+        assert_eq!(row(&scene, 4), [[0; 4]; 12]);
+        assert_eq!(scene.placement().area.height, 6);
+        scene.set_direct(size);
+        assert!(!scene.is_dirty());
+        scene.set_direct(Size::new(4, 4));
+        assert_eq!(scene.placement().area.height, 8);
+        scene.set_panel(&["x".to_owned()]);
+        assert!(scene.draws_over());
+        // The next picture is composed again.
+        let bytes = scene.take_picture(size);
+        scene.put_picture(bytes, size, &(0..2));
+        assert!(scene.is_complete());
+        assert_eq!(scene.take_dirty(), 0..8);
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! Decoded pictures that a plane displays without a copy.
+//!
+//! Each picture takes the place of one of the display's own buffers in the order of flips, and is released when a later
+//! picture is displayed.
+
+use std::io;
+use std::sync::Arc;
+
+use drm::control::framebuffer;
+use openuvr_media::dma_buf::{DmaBufPicture, FourCc, Layout};
+use openuvr_media::window::placement::Rect;
+use openuvr_proto::units::Size;
+
+use crate::card::Card;
+use crate::flips::{BUFFERS, Flips};
+use crate::import::{Import, Imports};
+use crate::output::{Output, Placed};
+
+/// The decoded pictures of a display.
+pub(crate) struct DirectPictures {
+    imports: Imports,
+    /// By the number of the buffer whose place they take.
+    places: [Option<DirectPicture>; BUFFERS],
+    /// The plane for the last kind of picture, or `None` if it can't be displayed.
+    plane: Option<(Kind, Option<usize>)>,
+    /// Number of pictures.
+    count: u64,
+}
+
+/// A picture with its place on the display.
+pub(crate) struct DirectPicture {
+    pub(crate) picture: DmaBufPicture,
+    import: Arc<Import>,
+    /// Its plane's number in the output.
+    plane: usize,
+    area: Rect,
+}
+
+/// The properties of a picture on which its plane depends.
+type Kind = (Layout, Size, Rect);
+
+impl DirectPicture {
+    pub(crate) fn placed(&self) -> Placed {
+        Placed {
+            plane: self.plane,
+            framebuffer: self.import.framebuffer,
+            size: self.picture.size(),
+            area: self.area,
+        }
+    }
+}
+
+impl DirectPictures {
+    pub(crate) fn new(card: &Arc<Card>) -> DirectPictures {
+        DirectPictures {
+            imports: Imports::new(card),
+            places: [const { None }; BUFFERS],
+            plane: None,
+            count: 0,
+        }
+    }
+
+    /// Imports a picture and selects its plane. `None` if it can't be displayed; the first time, the reason is logged.
+    pub(crate) fn prepare(
+        &mut self,
+        output: &Output,
+        picture: &DmaBufPicture,
+        area: Rect,
+        below: framebuffer::Handle,
+    ) -> Option<DirectPicture> {
+        let kind = (*picture.layout(), picture.size(), area);
+        let known = self.plane.filter(|(known, _)| *known == kind);
+        if let Some((_, None)) = known {
+            return None;
+        }
+        let (layout, format) = (picture.layout(), FourCc(picture.layout().format));
+        let planes = match known {
+            Some((_, Some(plane))) => vec![plane],
+            _ => output.planes_for(layout),
+        };
+        if planes.is_empty() {
+            self.refuse(kind, &format!("no plane of {} takes {format}", output.name));
+            return None;
+        }
+        let import = match self.imports.of(picture) {
+            Ok(import) => import,
+            Err(cause) => {
+                self.refuse(kind, &format!("the card can't use them ({cause})"));
+                return None;
+            }
+        };
+        let mut direct = DirectPicture {
+            picture: picture.clone(),
+            import,
+            plane: 0,
+            area,
+        };
+        let able = planes.into_iter().find(|plane| {
+            direct.plane = *plane;
+            known.is_some() || output.can_display(&direct.placed(), below)
+        });
+        let Some(plane) = able else {
+            let why = format!("no plane of {} shows {} in this mode", output.name, kind.1);
+            self.refuse(kind, &why);
+            return None;
+        };
+        if known.is_none() {
+            tracing::info!(
+                "{} displays the decoder's pictures without a copy ({format}, {} plane)",
+                output.name,
+                output.role(plane),
+            );
+        }
+        self.plane = Some((kind, Some(plane)));
+        self.count += 1;
+        Some(direct)
+    }
+
+    /// Records that pictures like the last one can't be displayed.
+    fn refuse(&mut self, kind: Kind, why: &str) {
+        self.plane = Some((kind, None));
+        tracing::warn!("the decoder's pictures are copied for display: {why}");
+    }
+
+    /// Records that the driver has refused the picture in this place.
+    pub(crate) fn refused(&mut self, place: usize, cause: &io::Error) {
+        if let Some(direct) = self.at(place) {
+            let kind = (*direct.picture.layout(), direct.picture.size(), direct.area);
+            self.refuse(kind, &format!("the card refuses them ({cause})"));
+        }
+    }
+
+    /// Puts a picture in the place of a buffer, or the buffer itself.
+    pub(crate) fn put(&mut self, place: usize, picture: Option<DirectPicture>) {
+        if let Some(it) = self.places.get_mut(place) {
+            *it = picture;
+        }
+    }
+
+    /// The picture in the place of a buffer.
+    pub(crate) fn at(&self, place: usize) -> Option<&DirectPicture> {
+        self.places.get(place)?.as_ref()
+    }
+
+    /// Releases the pictures that are no longer needed.
+    pub(crate) fn release(&mut self, flips: &Flips) {
+        for (place, picture) in self.places.iter_mut().enumerate() {
+            picture.take_if(|_| !flips.uses(place));
+        }
+    }
+}
+
+impl Drop for DirectPictures {
+    fn drop(&mut self) {
+        if self.count > 0 {
+            let buffers = self.imports.count;
+            tracing::info!("{} pictures without a copy, {buffers} imports", self.count);
+        }
+    }
+}
