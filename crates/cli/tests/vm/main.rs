@@ -10,6 +10,7 @@ mod inertial;
 mod skip;
 
 mod console;
+mod dma_bufs;
 mod game;
 mod pads;
 mod radio;

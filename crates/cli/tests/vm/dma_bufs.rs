@@ -1,0 +1,113 @@
+//! Pictures in dma-bufs on the display of the virtual machine: the part of a hardware decoder is taken by an example of the
+//! crate `openuvr-kms`, with buffers of the display's own driver.
+
+use openuvr_media::barcode;
+use openuvr_media::picture::Picture as View;
+
+use super::rig::Rig;
+use super::skip::skip;
+use super::{DISPLAY, VGA};
+
+/// The buffers of the example.
+const BUFFERS: u64 = 4;
+
+fn start(arguments: &str) -> Option<Rig> {
+    let mut rig = Rig::start(DISPLAY)?;
+    let copied = "cp /host/examples/dma_bufs /usr/bin/dma_bufs";
+    if rig.machine.run(copied).unwrap().status != 0 {
+        skip("the example dma_bufs is missing: ./dev test-vm builds it");
+        return None;
+    }
+    let shell = format!("echo $$ >/tmp/client.pid; exec dma_bufs {arguments}");
+    let command = format!("setsid sh -c '{shell}' >/tmp/client.log 2>&1 &");
+    rig.machine.succeed(&command).unwrap();
+    Some(rig)
+}
+
+/// The number of the picture on the display.
+fn displayed(rig: &mut Rig) -> Option<u32> {
+    let picture = rig.machine.picture().unwrap();
+    let stride = picture.size.width as usize * 4;
+    Some(barcode::read(&View::bgrx(picture.size, &picture.bgrx, stride))?.frame)
+}
+
+#[test]
+fn buffers_of_a_decoder_are_displayed_and_returned() {
+    let Some(mut rig) = start(&format!("xrgb {VGA}")) else {
+        return;
+    };
+    let frames = rig.frames(12);
+    assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
+    assert_eq!(rig.machine.picture().unwrap().size, VGA);
+    rig.wait_for_client("displays the decoder.s pictures without a copy (XR24, primary plane)");
+    rig.end_client();
+    assert_eq!(rig.client_log_value(" copied"), "0");
+    let in_use: u64 = rig.client_log_value(" in use").parse().unwrap();
+    assert!((1..BUFFERS).contains(&in_use), "{in_use} buffers in use");
+    assert_eq!(rig.client_log_value(" left"), "0");
+    // Each buffer was imported once.
+    assert_eq!(rig.client_log_value(" imports"), BUFFERS.to_string());
+    rig.expect_text_console();
+}
+
+#[test]
+fn text_over_the_last_picture_is_composed_from_a_copy() {
+    let Some(mut rig) = start(&format!("xrgb {VGA} 10")) else {
+        return;
+    };
+    rig.wait_for_client("^no more pictures");
+    // The picture is still there, and the text below its bar code.
+    let grey = |pixel: &[u8; 4]| pixel[..3] == [128; 3];
+    let code = barcode::height(VGA.width) as usize * VGA.width as usize;
+    let text = (0..300).any(|_| {
+        let picture = rig.machine.picture().unwrap();
+        !picture.bgrx.as_chunks::<4>().0[code..].iter().all(grey)
+    });
+    assert!(text, "no text is displayed");
+    rig.end_client();
+    assert_eq!(rig.client_log_value(" copied"), "0");
+    assert_eq!(rig.client_log_value(" left"), "0");
+}
+
+#[test]
+fn a_console_switch_keeps_the_picture_and_the_buffers() {
+    let Some(mut rig) = start(&format!("xrgb {VGA}")) else {
+        return;
+    };
+    rig.frames(3);
+    let own = rig.foreground();
+    rig.machine.succeed("chvt 1").unwrap();
+    rig.expect_text_console();
+    rig.machine.succeed(&format!("chvt {own}")).unwrap();
+    let frames = rig.frames(8);
+    assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
+    rig.end_client();
+    assert_eq!(rig.client_log_value(" left"), "0");
+    assert_eq!(rig.client_log_value(" imports"), BUFFERS.to_string());
+}
+
+#[test]
+fn a_format_without_a_plane_is_copied() {
+    let Some(mut rig) = start(&format!("nv12 {VGA}")) else {
+        return;
+    };
+    let frames = rig.frames(5);
+    assert!(frames.is_sorted_by(|a, b| a < b), "{frames:?}");
+    assert!(displayed(&mut rig).is_some());
+    rig.wait_for_client("pictures are copied for display: no plane of .* takes NV12");
+    rig.end_client();
+    assert_eq!(rig.client_log_value(" direct, "), "0");
+    assert_eq!(rig.client_log_value(" left"), "0");
+}
+
+#[test]
+fn a_size_without_a_mode_is_copied_if_no_plane_scales() {
+    let Some(mut rig) = start("xrgb 600x600") else {
+        return;
+    };
+    rig.frames(3);
+    assert_eq!(rig.machine.picture().unwrap().size, DISPLAY);
+    rig.wait_for_client("no plane of .* shows 600x600 in this mode");
+    rig.end_client();
+    assert_eq!(rig.client_log_value(" direct, "), "0");
+}
