@@ -12,6 +12,7 @@
 #[macro_use]
 pub mod out;
 
+mod manual;
 pub mod one_line;
 pub mod signals;
 pub mod usage;

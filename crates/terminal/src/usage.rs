@@ -4,11 +4,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgMatches, Command, Error};
 
+use crate::manual;
 use crate::out;
 
 /// The exit code for usage errors, as in clap and most programs.
@@ -57,9 +60,15 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 /// Parses the arguments of this process.
 ///
 /// # Errors
-/// Prints the help or the usage error, and returns the exit code.
+/// Prints the help or the usage error, or writes the manual, and returns the exit code.
 pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
-    read(command, std::env::args_os()).map_err(|wrong| {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let [_, name, folder] = &*words
+        && name == manual::NAME
+    {
+        return Err(written(manual::write(command, Path::new(folder))));
+    }
+    read(command, words).map_err(|wrong| {
         if !wrong.error.use_stderr() {
             match out::is_terminal() {
                 true => print!("{}", wrong.error.render().ansi()),
@@ -74,6 +83,17 @@ pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
         }
         ExitCode::from(EXIT_CODE)
     })
+}
+
+/// Reports an error of [`manual::write`], and returns the exit code.
+fn written(result: io::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            out::unlimited_message(format_args!("openuvr: can't write the manual: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Parses `words`, the first of which is the program name.
