@@ -13,7 +13,7 @@ use crate::dma_buf::{DmaBufError, Layout, MAX_PLANES, PlaneLayout};
 #[derive(Clone, Copy, Default)]
 pub(super) struct Descriptor {
     object_count: c_int,
-    pub(super) objects: [Object; MAX_PLANES],
+    objects: [Object; MAX_PLANES],
     layer_count: c_int,
     layers: [Layer; MAX_PLANES],
 }
@@ -89,6 +89,23 @@ impl Descriptor {
         Layout::new(size, layer.format, modifier, planes)
     }
 
+    /// A picture in one object, with offset and pitch of each plane.
+    #[cfg(test)]
+    pub(super) fn linear(fd: c_int, format: u32, planes: &[(isize, isize)]) -> Descriptor {
+        let mut it = Descriptor {
+            object_count: 1,
+            layer_count: 1,
+            ..Descriptor::default()
+        };
+        it.objects[0].fd = fd;
+        it.layers[0].format = format;
+        it.layers[0].plane_count = planes.len().try_into().unwrap_or(0);
+        for (plane, (offset, pitch)) in it.layers[0].planes.iter_mut().zip(planes) {
+            (plane.offset, plane.pitch) = (*offset, *pitch);
+        }
+        it
+    }
+
     /// The objects that exist.
     pub(super) fn objects(&self) -> &[Object] {
         let count = usize::try_from(self.object_count).unwrap_or(0);
@@ -105,18 +122,7 @@ mod tests {
 
     /// As a driver describes it: one object, with the chroma below 736 rows of luma.
     fn descriptor(format: u32, planes: &[(isize, isize)]) -> Descriptor {
-        let mut it = Descriptor {
-            object_count: 1,
-            layer_count: 1,
-            ..Descriptor::default()
-        };
-        (it.objects[0].fd, it.objects[0].size) = (7, 1280 * 736 * 3 / 2);
-        it.layers[0].format = format;
-        it.layers[0].plane_count = planes.len().try_into().unwrap();
-        for (plane, (offset, pitch)) in it.layers[0].planes.iter_mut().zip(planes) {
-            (plane.offset, plane.pitch) = (*offset, *pitch);
-        }
-        it
+        Descriptor::linear(7, format, planes)
     }
 
     fn nv12() -> Descriptor {

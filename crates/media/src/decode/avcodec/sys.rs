@@ -498,3 +498,69 @@ impl Drop for Decoder {
         drop(unsafe { Box::from_raw(self.progress.as_ptr()) });
     }
 }
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+    use crate::dma_buf::NV12;
+
+    /// libavcodec's own decoder, in place of one that provides dma-bufs.
+    static KIND: Kind = Kind {
+        name: "h264",
+        options: &[],
+        whole: true,
+        dma_bufs: true,
+    };
+
+    #[test]
+    fn only_declared_codecs_are_asked_for_dma_bufs() {
+        let functions = Functions::load().expect("libavcodec");
+        // SAFETY: the name is NUL-terminated; the codec and the context belong to the library, and the context is freed once.
+        unsafe {
+            let codec = (functions.find_decoder)(c"h264".as_ptr());
+            assert!(!functions.provides_dma_bufs(codec));
+            let mut context = (functions.alloc_context)(codec);
+            let set = functions.set_own(context, "pixel_format", "drm_prime");
+            assert_eq!(set, Ok(()), "the option exists");
+            (functions.free_context)(&raw mut context);
+        }
+    }
+
+    /// Makes the decoder's last picture one in dma-bufs with this descriptor, or without one.
+    fn returns(decoder: &mut Decoder, descriptor: Option<&'static Descriptor>) {
+        let functions = Arc::clone(&decoder.functions);
+        // SAFETY: the frame is the decoder's, which has no other user; it owns a buffer, to which references are counted.
+        unsafe {
+            let frame = decoder.frame.as_mut();
+            (functions.frame_unref)(frame);
+            (frame.width, frame.height) = (64, 32);
+            frame.format = (functions.pixel_format)(c"yuv420p".as_ptr());
+            assert_eq!((functions.frame_buffer)(frame, 0), 0);
+            frame.format = decoder.drm_prime;
+            frame.data[0] = descriptor.map_or(std::ptr::null_mut(), |descriptor| {
+                std::ptr::from_ref(descriptor).cast_mut().cast()
+            });
+        }
+    }
+
+    #[test]
+    fn a_picture_in_dma_bufs_outlives_its_decoder() {
+        let mut decoder = Decoder::open(&KIND).expect("libavcodec");
+        returns(&mut decoder, None);
+        let why = decoder.dma_bufs().expect_err("no descriptor");
+        assert!(why.contains("no description"), "{why}");
+        let file = tempfile::tempfile().expect("a file");
+        let number = file.as_raw_fd();
+        let described = Descriptor::linear(number, NV12, &[(0, 64), (64 * 32, 64)]);
+        returns(&mut decoder, Some(Box::leak(Box::new(described))));
+        let picture = decoder.dma_bufs().expect("valid").expect("in dma-bufs");
+        drop(decoder);
+        assert_eq!(picture.size(), Size::new(64, 32));
+        assert_eq!(picture.layout().planes()[1].offset, 64 * 32);
+        let object = picture.object(0).map(|fd| fd.as_raw_fd());
+        assert_eq!(object, Some(number));
+        assert!(picture.object(1).is_none());
+    }
+}
