@@ -6,6 +6,8 @@
 //! (by default none is the last), a line of text is displayed over it. The program ends at SIGTERM and prints the number
 //! of buffers that were still in use, before and after the display was closed.
 
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
+
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
