@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use drm::buffer::{Buffer as _, DrmFourcc};
@@ -102,14 +102,14 @@ struct Pool {
     buffers: Vec<DumbBuffer>,
     free: Vec<usize>,
     released: Receiver<usize>,
-    release: Sender<usize>,
+    release: SyncSender<usize>,
 }
 
 /// A buffer that is lent.
 struct Lent {
     object: OwnedFd,
     number: usize,
-    release: Sender<usize>,
+    release: SyncSender<usize>,
 }
 
 impl Objects for Lent {
@@ -120,7 +120,7 @@ impl Objects for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // Without a receiver, the pool has been dropped.
+        // It never blocks, because there is space for all buffers. Without a receiver, the pool has been dropped.
         let _ = self.release.send(self.number);
     }
 }
@@ -149,7 +149,7 @@ impl Pool {
         };
         let planes = [plane(0), plane(pitch * size.height)];
         let count = if format == NV12 { 2 } else { 1 };
-        let (release, released) = channel();
+        let (release, released) = sync_channel(BUFFERS);
         Ok(Pool {
             card,
             layout: Layout::new(size, format, LINEAR, &planes[..count])?,
