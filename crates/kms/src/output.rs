@@ -67,7 +67,7 @@ struct VideoPlane {
 /// A decoded picture in its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
-    /// The number of the plane, from [`Output::plane_for`].
+    /// The number of the plane, from [`Output::planes_for`].
     pub(crate) plane: usize,
     pub(crate) framebuffer: framebuffer::Handle,
     /// The visible part of the picture, from its upper left corner.
