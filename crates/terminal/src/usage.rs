@@ -66,7 +66,8 @@ pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
     if let [_, name, folder] = &*words
         && name == manual::NAME
     {
-        return Err(written(manual::write(command, Path::new(folder))));
+        let folder = Path::new(folder);
+        return Err(written(folder, manual::write(command, folder)));
     }
     read(command, words).map_err(|wrong| {
         if !wrong.error.use_stderr() {
@@ -86,11 +87,14 @@ pub fn matches(command: Command) -> Result<ArgMatches, ExitCode> {
 }
 
 /// Reports an error of [`manual::write`], and returns the exit code.
-fn written(result: io::Result<()>) -> ExitCode {
+fn written(folder: &Path, result: io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            out::unlimited_message(format_args!("openuvr: can't write the manual: {error}"));
+            let folder = folder.display();
+            out::unlimited_message(format_args!(
+                "openuvr: can't write the manual to {folder}: {error}; use another folder"
+            ));
             ExitCode::FAILURE
         }
     }
