@@ -137,17 +137,20 @@ fn the_console_of_a_second_client_hides_the_first() {
                 --pin 135790 --bind 127.0.0.1:4711 --config-dir /tmp/h8";
     let client = "openuvr client 127.0.0.1:4711 --present kms --sound off --pin 135790 \
                   --config-dir /tmp/c8";
-    for command in [host, client] {
-        let started =
-            format!("setsid sh -c 'echo $$ >/tmp/last.pid; exec {command}' >/tmp/last.log 2>&1 &");
+    for (name, command) in [("second-host", host), ("second-client", client)] {
+        let started = format!(
+            "setsid sh -c 'echo $$ >/tmp/{name}.pid; exec {command}' >/tmp/{name}.log 2>&1 &"
+        );
         rig.machine.succeed(&started).unwrap();
     }
     rig.machine
-        .wait_for("grep -q 'showing 800x600' /tmp/last.log")
+        .wait_for("grep -q 'showing 800x600' /tmp/second-client.log")
         .unwrap();
     assert_ne!(rig.foreground(), own);
     assert_eq!(rig.machine.picture().unwrap().size, Size::new(800, 600));
-    rig.machine.succeed("kill $(cat /tmp/last.pid)").unwrap();
+    rig.machine
+        .succeed("kill $(cat /tmp/second-client.pid)")
+        .unwrap();
     let back = format!("test $(cat /sys/class/tty/tty0/active) = tty{own}");
     rig.machine.wait_for(&back).unwrap();
     let frames = rig.frames(3);

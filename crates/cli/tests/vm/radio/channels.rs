@@ -124,7 +124,9 @@ fn a_radar_channel_is_checked_before_its_use() {
         .unwrap();
     assert_eq!(output.status, 1, "{}", output.text);
     assert!(
-        output.text.contains("do not permit channel 100"),
+        output
+            .text
+            .contains("channel 100 is not possible with this card"),
         "{}",
         output.text
     );

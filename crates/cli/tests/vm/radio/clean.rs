@@ -78,7 +78,10 @@ fn bad_input_gets_one_line_and_changes_nothing() {
         ("--country ZZ", "does not accept the country ZZ"),
         // No country permits an access point in 5 GHz everywhere.
         ("--band 5", "--country"),
-        ("--band 2.4 --channel 14", "do not permit channel 14"),
+        (
+            "--band 2.4 --channel 14",
+            "channel 14 is not possible with this card",
+        ),
     ] {
         let why = radios.refused(0, &format!("{ap} {options}"));
         assert!(why.contains(remedy), "{why}");
