@@ -15,7 +15,7 @@ use openuvr_media::capture::cursor::{CursorEvent, CursorWatch};
 use openuvr_media::capture::{CaptureError, Waker};
 use openuvr_media::cursor::Cursor;
 
-/// Watches the pointer of an output over its own connection. It is owned by one thread.
+/// Watches the pointer of an output. The watcher owns its connection, and is owned by one thread.
 pub struct WaylandCursor {
     watch: PointerWatch,
     waker: Waker,

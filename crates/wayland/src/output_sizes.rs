@@ -11,7 +11,7 @@ use wayland_client::{Connection, Dispatch, Proxy as _, QueueHandle, WEnum, deleg
 use wayland_protocols::xdg::xdg_output::zv1::client::zxdg_output_manager_v1::ZxdgOutputManagerV1;
 use wayland_protocols::xdg::xdg_output::zv1::client::zxdg_output_v1::{self, ZxdgOutputV1};
 
-/// The sizes of an output, upright.
+/// The sizes of an output after its rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutputSize {
     /// In its pixels.

@@ -1,4 +1,4 @@
-//! The keyboard of a Wayland session, for a program that injects its keys by other means than Wayland.
+//! The keyboard of a Wayland session, for a program that injects keys by other means than Wayland.
 
 use std::os::fd::OwnedFd;
 

@@ -97,7 +97,8 @@ impl Window {
         self.reader.take().unwrap().join().unwrap()
     }
 
-    /// Creates devices, and waits until a press of F13 has reached the window. From then on, the window can use them.
+    /// Creates devices, and waits until a press of F13 has reached the window. From then on, the window receives the
+    /// events of the devices.
     fn devices(&mut self, sway: &Sway) -> Devices {
         let mut devices = Devices::connect(&sway.socket());
         let f13 = |event: &SourceEvent| {
@@ -314,7 +315,7 @@ fn a_picture_of_another_shape_has_black_bars() {
 
     // A floating window has the picture's size, and follows its changes.
     sway.msg(&["floating", "enable"]);
-    // The window's answer would otherwise replace the next size.
+    // The test waits for this size, because a late change to it would undo the next command.
     window.until(|event| *event == SourceEvent::Resized(SCREEN));
     sway.msg(&["resize", "set", "500", "400"]);
     window.until(|event| *event == SourceEvent::Resized(Size::new(500, 400)));
@@ -431,7 +432,7 @@ fn typed_text_arrives_letter_by_letter() {
     });
     assert_eq!(letters.collect::<String>(), text);
 
-    // In the key map of `wtype`, keys without a character do not have their usual names, either.
+    // The key map of `wtype` has unusual names for all keys, including keys without a character, such as Return.
     let pressed = sway
         .command("wtype")
         .args(["-k", "Return", "-k", "F5"])

@@ -49,7 +49,7 @@ impl Weston {
     /// Starts Weston in a window that covers an X display.
     fn start(display: &str) -> Weston {
         let version = Command::new("weston").arg("--version").output().unwrap();
-        // Weston 10 is the last version in a Debian release that expects the file name of the module.
+        // Of the versions in Debian releases, Weston 10 is the last one that expects the file name of the module.
         let backend = match version.stdout.starts_with(b"weston 10.") {
             true => ["--backend=x11-backend.so", "--use-pixman"],
             false => ["--backend=x11", "--renderer=pixman"],
@@ -57,8 +57,8 @@ impl Weston {
         let folder = TempDir::with_prefix("weston-").unwrap();
         let private = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(folder.path(), private).unwrap();
-        // Before Weston has seen a motion, a click is in the upper left corner, where the panel starts a terminal. The
-        // terminal takes the keys.
+        // The panel is turned off. Until Weston has seen a pointer motion, a click counts as a click in the upper left
+        // corner, where the panel would start a terminal. The terminal would take the keys.
         let config = folder.path().join("weston.ini");
         std::fs::write(&config, "[shell]\npanel-position=none\n").unwrap();
         let server = Command::new("weston")
@@ -162,8 +162,8 @@ fn a_window_fills_the_screen_of_weston_on_request() {
                 fake(&conn, KEY[1], key, 0, 0);
             }
         };
-        // The picture fills the screen, except for the area of the pointer. A busy Weston loses a click, and with it the
-        // keys, while it starts.
+        // The picture fills the screen, except for the area of the pointer. While Weston starts on a busy machine, it
+        // may lose the click and therefore the keys, so all of them are repeated.
         let mut asked: Option<Instant> = None;
         until("the picture fills the screen", || {
             if asked.is_none_or(|at| at.elapsed() > ASK_INTERVAL) {

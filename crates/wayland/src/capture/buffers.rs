@@ -13,7 +13,7 @@ use openuvr_media::damage::Block;
 use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_media::sys::memory::SharedMemory;
 
-/// The buffers. At most one is the target of a copy, one waits to be passed to the caller, and one is the newest
+/// The buffers. One may be the target of a copy, one may wait to be passed to the caller, and one may be the newest
 /// picture.
 #[derive(Default)]
 pub(super) struct Buffers {

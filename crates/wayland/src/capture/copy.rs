@@ -26,7 +26,8 @@ pub(super) trait Copier: Send {
 
     /// Requests a copy. The compositor announces the form of its buffer.
     ///
-    /// With `at_once`, this copy does not wait for damage. Some protocols decide this only in [`Copier::copy`].
+    /// With `at_once`, this copy does not wait for damage. `wlr-screencopy` ignores this argument, and uses that of
+    /// [`Copier::copy`].
     fn request(&mut self, at_once: bool, progress: &mut Progress);
 
     /// Lets the compositor copy into `buffer`, at once or when there is damage.
@@ -36,7 +37,7 @@ pub(super) trait Copier: Send {
     fn cancel(&mut self);
 }
 
-/// The form of memory that the compositor requires.
+/// The form of the buffers that the compositor requires: size, stride and pixel format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BufferForm {
     pub(super) size: Size,
@@ -64,7 +65,7 @@ pub(super) struct Progress {
     last_number: u64,
     /// The number of the object that announces forms.
     former: Option<u64>,
-    /// The number of the object that announces the copy.
+    /// The number of the object that reports the progress of the copy.
     frame: Option<u64>,
     announced: Announced,
     form: Option<BufferForm>,

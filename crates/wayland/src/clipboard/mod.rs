@@ -126,7 +126,7 @@ impl WaylandClipboard {
         Some(event)
     }
 
-    /// Waits for the compositor, for a pipe, for the waker, or for the end of a transfer's time. Returns whether the
+    /// Waits for the compositor, for a pipe, for the waker, or for the deadline of a transfer. Returns whether the
     /// waker was raised.
     fn wait(&mut self) -> Result<bool, ClipboardError> {
         match self.conn.flush() {

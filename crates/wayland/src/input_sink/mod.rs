@@ -100,7 +100,7 @@ impl WaylandInput {
         self.seat.flush()
     }
 
-    /// Effective modifiers of the held keys, excluding locked ones.
+    /// The modifiers that the held keys set. Keys that lock their modifier, such as CapsLock, are excluded.
     fn depressed(&self) -> u8 {
         let lifted = &self.borrowed.lifted;
         let held = self.held.values().filter(|key| !lifted.contains(key));

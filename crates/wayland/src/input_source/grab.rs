@@ -1,4 +1,4 @@
-//! The grab: a locked pointer with relative motion, and the desktop's shortcuts for the host.
+//! The grab: the pointer is locked and reports relative motion, and the desktop's shortcuts go to the host.
 //!
 //! The compositor locks the pointer while the pointer is over the window and the window has the focus. It reports each
 //! lock. The grab is active from this report on.
@@ -26,8 +26,9 @@ pub(super) struct Grab {
     /// Whether the compositor has locked the pointer.
     active: bool,
     inhibitor: Option<ZwpKeyboardShortcutsInhibitorV1>,
-    /// Whether the grab was requested by the host's application, and whether the user has released it since then.
+    /// Whether the host's application, not the user, requested the grab.
     pub(super) for_host: bool,
+    /// Whether the user has released the pointer since the application's request last changed.
     pub(super) declined: bool,
     /// Motion of less than a pixel, which has not been sent yet.
     rest: (f64, f64),
@@ -99,8 +100,8 @@ impl State {
     }
 
     /// Grabs the pointer if the host's application requests it, the user plays in this window, and the user has not
-    /// released the pointer manually since the request. Releases a pointer that was grabbed in this way when the
-    /// request ends.
+    /// released the pointer manually since the request. When the request ends, releases a pointer that was grabbed
+    /// because of it.
     pub(super) fn follow_request(&mut self) {
         let wanted = {
             let scene = self.stage.scene();

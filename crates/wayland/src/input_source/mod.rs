@@ -64,7 +64,7 @@ pub(super) struct State {
 }
 
 impl WaylandInputSource {
-    /// Opens the window. Returns its input source, and the part of it that the presenter uses.
+    /// Opens the window. Returns the window's input source, and the part of the window that the presenter uses.
     ///
     /// # Errors
     /// [`WindowError`], in one line, if the compositor cannot be reached, does not answer, or lacks a protocol.

@@ -1,4 +1,5 @@
-//! Small pictures with alpha, in memory shared with the compositor. They show the text and the pointer.
+//! Small pictures with alpha, in memory shared with the compositor. They show the text, the pointer and the black
+//! background.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;

@@ -5,9 +5,9 @@
 //! buffer of its own size, and the compositor scales, places and composes these buffers. Therefore, none of them is
 //! drawn into another, and each changes independently. The subsurfaces take no input: all events belong to the window.
 //!
-//! Both threads send requests over one connection. A surface's state is changed and committed under the scene's lock,
-//! which is held for a few requests at a time, never for a round trip. The input source reads the events. Events of
-//! buffers and of presentation times go to queues that the presenter reads ([`reports`]).
+//! The media thread and the input thread send requests over one connection. A surface's state is changed and committed
+//! under the scene's lock, which is held for a few requests at a time, never for a round trip. The input source reads
+//! the events. Events of buffers and of presentation times go to queues that the presenter reads ([`reports`]).
 //!
 //! Spec: Wayland 1.21 (`wl_subsurface`), `xdg-shell`, `viewporter`, `fractional-scale-v1`.
 
