@@ -1,10 +1,11 @@
 //! Displays numbered pictures in dma-bufs on `card0`, as a decoder with memory of its own would deliver them:
 //! `dma_bufs xrgb|nv12 WIDTHxHEIGHT [PICTURES]`.
 //!
-//! The dma-bufs are buffers of the same card, opened a second time. Each picture has a bar code with its number, and is drawn
-//! only into a buffer that the display has released. A picture that the display does not take is copied. After the last picture
-//! (by default none is the last), a line of text is displayed over it. The program ends at SIGTERM and prints the number
-//! of buffers that were still in use, before and after the display was closed.
+//! The dma-bufs are buffers that the example creates on the same card through a second descriptor. Each picture has a
+//! bar code with its number, and is drawn only into a buffer that the display has released. A picture that the display
+//! does not take is copied. After the last picture, a line of text is displayed over it; without `PICTURES`, the
+//! pictures go on until SIGTERM. The program ends at SIGTERM and prints the number of buffers that were still in use,
+//! before and after the display was closed.
 
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
@@ -28,7 +29,7 @@ use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 use signal_hook::consts::SIGTERM;
 
-/// Three pictures may be displayed, pending and waiting; the fourth is being drawn.
+/// The display may hold three pictures (displayed, pending and waiting) while the fourth is being drawn.
 const BUFFERS: usize = 4;
 
 /// The time between two pictures.
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let end = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTERM, Arc::clone(&end))?;
 
-    // The display's owner opens the card first, because the first one may set modes.
+    // The presenter opens the card before the pool does, because only the first descriptor of a card may set modes.
     let window = WindowConfig {
         size,
         ..WindowConfig::default()
@@ -120,7 +121,8 @@ impl Objects for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // It never blocks, because there is space for all buffers. Without a receiver, the pool has been dropped.
+        // The send never blocks, because the channel has space for all buffers. It fails only after the pool was
+        // dropped.
         let _ = self.release.send(self.number);
     }
 }
@@ -132,7 +134,7 @@ impl Pool {
             .write(true)
             .open("/dev/dri/card0")?;
         let card = Card(card);
-        // Drivers make buffers of 32 bits per pixel: four bytes of a row of NV12 count as one pixel.
+        // Drivers create such buffers with 32 bits per pixel, so four bytes of a row of NV12 count as one pixel.
         let (width, height) = match format {
             NV12 => (size.width / 4, size.height * 3 / 2),
             _ => (size.width, size.height),

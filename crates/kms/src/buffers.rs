@@ -22,7 +22,7 @@ pub(crate) struct Damage {
     pub(crate) end: u32,
 }
 
-/// Black buffers of a mode's size.
+/// Buffers of a mode's size, black at first.
 pub(crate) struct Buffers {
     card: Arc<Card>,
     pub(crate) size: Size,

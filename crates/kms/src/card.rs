@@ -26,7 +26,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Reads `CARD/CONNECTOR`; both may be missing. A card's path may contain slashes; a connector's name has none.
+    /// Reads `CARD/CONNECTOR`; both may be missing. `CARD` may begin with `/dev/dri/`; any other path is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Choice> {
         let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -161,7 +161,7 @@ impl Card {
     }
 }
 
-/// Whether a display with modes is connected. A display that can't be detected also has modes.
+/// Whether a display with modes is connected. A connector whose state is unknown may have modes, too.
 pub(crate) fn is_connected(info: &connector::Info) -> bool {
     info.state() != connector::State::Disconnected && !info.modes().is_empty()
 }

@@ -130,7 +130,7 @@ impl DirectPictures {
         }
     }
 
-    /// Puts a picture in the place of a buffer, or the buffer itself.
+    /// Puts `picture` in the place of a buffer. With `None`, the buffer itself takes its place again.
     pub(crate) fn put(&mut self, place: usize, picture: Option<DirectPicture>) {
         if let Some(it) = self.places.get_mut(place) {
             *it = picture;

@@ -98,7 +98,7 @@ pub(crate) struct Display {
     cursor: Option<PlacedCursor>,
     /// Whether the pointer may differ from `cursor`.
     pub(crate) cursor_dirty: bool,
-    /// Whether it has been reported that there is no display.
+    /// Whether an error has been reported since a mode was last set.
     warned: bool,
 }
 
@@ -273,7 +273,8 @@ impl Display {
         };
         self.scene.set_direct(picture.size());
         if output.is_overlay(&prepared.placed()) {
-            // Black rows, which are written only after another kind of picture.
+            // The rows below an overlay are black. They are written only after a composed picture or a picture of
+            // another size.
             buffers.changed(self.scene.take_dirty());
             let scene = &self.scene;
             buffers.update(place, |row, to| scene.compose(row, to));
@@ -435,7 +436,7 @@ impl Display {
         }
     }
 
-    /// Returns decoded pictures to the decoder that are not needed any more.
+    /// Returns the decoded pictures that are no longer needed to the decoder.
     fn release_direct(&mut self) {
         if let Some(Lit { direct, .. }) = &mut self.lit {
             direct.release(&self.flips);

@@ -101,8 +101,8 @@ impl Flips {
         waiting.map(|waiting| waiting.buffer)
     }
 
-    /// Records that the display has accepted the buffer of [`due`](Self::due) or [`waiting`](Self::waiting). A flip that was
-    /// pending is lost.
+    /// Records that the display has accepted the buffer of [`due`](Self::due) or [`waiting`](Self::waiting). A flip
+    /// that was pending counts as lost.
     pub(crate) fn committed(&mut self, now: Instant) {
         if let Some(picture) = self.waiting.take() {
             self.drop_pending();

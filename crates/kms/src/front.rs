@@ -74,7 +74,7 @@ impl Flush {
         }
     }
 
-    /// Makes the request, which may wait for a refresh. The buffer may no longer exist.
+    /// Makes the request, which may wait for a refresh. It fails if the buffer no longer exists.
     pub(crate) fn run(&self) -> io::Result<()> {
         loop {
             match self.card.dirty_framebuffer(self.framebuffer, &[self.clip]) {

@@ -26,7 +26,7 @@ use crate::buffers::Damage;
 use crate::card::Card;
 use crate::planes::{self, Formats, Role};
 
-/// A display that is driven.
+/// A display that this client drives.
 pub(crate) struct Output {
     card: Arc<Card>,
     pub(crate) connector: connector::Handle,
@@ -50,7 +50,7 @@ struct Atomic {
     direct: Option<usize>,
     of_crtc: Properties,
     of_connector: Properties,
-    /// The blob of the mode, which is destroyed with this value.
+    /// The blob of the mode. It is destroyed with the output.
     mode: Option<u64>,
 }
 
@@ -168,7 +168,8 @@ impl Output {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         };
         if let Some(before) = atomic.mode.replace(blob) {
-            // The blob was in use until the commit; the kernel counts references.
+            // The CRTC may use the previous blob until the commit. The kernel counts references, so the blob exists
+            // until then.
             let _ = self.card.destroy_property_blob(before);
         }
         let (width, height) = self.mode.size();
@@ -293,7 +294,8 @@ impl Output {
                 let values = [("FB_ID", u32::from(framebuffer).into())];
                 set(&mut request, atomic.plane, &atomic.of_plane, &values)?;
                 let clips = atomic.of_plane.get("FB_DAMAGE_CLIPS");
-                // The previous buffer is a different one.
+                // After a decoded picture, no damage is stated, because it would refer to a different buffer than the
+                // displayed one.
                 let clips = clips.filter(|_| atomic.direct.is_none());
                 // `struct drm_mode_rect` (drm_mode.h).
                 let rect = [0, damage.first, damage.width, damage.end];
@@ -336,8 +338,8 @@ impl Output {
         }
     }
 
-    /// Gives up immediate flips after one was refused, because drivers refuse some buffers only when they are used.
-    /// Returns whether flips were immediate until now.
+    /// Gives up immediate flips after the driver has refused one. Some drivers support such flips only for certain
+    /// buffers. Returns whether flips were immediate until now.
     pub(crate) fn give_up_tearing(&mut self) -> bool {
         let before = std::mem::replace(&mut self.flip_kind, FlipKind::Synchronised);
         before != FlipKind::Synchronised

@@ -1,7 +1,7 @@
 //! The choice of a plane for a decoded picture.
 //!
 //! It does no I/O. A plane lists its formats, and the modifiers of each format in the property `IN_FORMATS`. Only the driver
-//! knows whether a plane can scale and place a picture, so the planes are tried in an order.
+//! knows whether a plane can scale and place a picture, so the planes are tried one after the other.
 //!
 //! Spec: `struct drm_format_modifier_blob` (the kernel's `include/uapi/drm/drm_mode.h`).
 
@@ -35,7 +35,8 @@ impl Formats {
         let (modifiers, modifiers_at) = (header(4)?, header(5)?);
         let mut all = Vec::new();
         for entry in 0..modifiers {
-            // A set of formats as a mask, the number of its first format, padding, and their modifier.
+            // An entry: a mask that selects formats, the index of the format of its lowest bit, padding, and their
+            // modifier.
             let at = modifiers_at.checked_add(entry.checked_mul(24)?)?;
             let (mask, modifier) = (u64_at(blob, at)?, u64_at(blob, at.checked_add(16)?)?);
             let first = u32_at(blob, at + 8)? as usize;
@@ -89,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A tiled arrangement of a small board's video unit.
+    /// `DRM_FORMAT_MOD_BROADCOM_SAND128`, a tiled layout of the Raspberry Pi's video decoder.
     const TILED: u64 = 0x0700_0000_0000_0004;
 
     fn layout(format: u32, modifier: u64) -> Layout {

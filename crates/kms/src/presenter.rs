@@ -37,7 +37,7 @@ pub(crate) fn open(
     guard: Option<Command>,
 ) -> Result<(KmsPresenter, ConsoleInput), KmsError> {
     let resources = |cause| KmsError::Resources { cause };
-    // If the card has an error, the console is left unchanged.
+    // The card is checked first, so that an error leaves the console unchanged.
     let card = Card::open(&config.choice)?;
     card.display(&config.choice)?;
     let console = Console::take(guard)?;

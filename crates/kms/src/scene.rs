@@ -12,12 +12,13 @@ use openuvr_proto::units::Size;
 
 use crate::buffers::around;
 
-/// State shared by both threads of the presenter and the input source.
+/// The state that the media thread, the event thread and the input thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     /// The display's mode.
     pub(crate) display: Size,
-    /// The newest picture, packed BGRX; `None` before the first picture, and while the next one is being painted.
+    /// The newest picture, packed BGRX; `None` before the first picture, while the next one is being painted, and while
+    /// a decoded picture is displayed without a copy.
     picture: Option<Vec<u8>>,
     /// The picture's size; `None` before the first picture.
     size: Option<Size>,
@@ -70,7 +71,7 @@ impl Scene {
         bytes
     }
 
-    /// Returns the memory, in which these rows were painted.
+    /// Puts the memory back. `painted` are the rows that were painted in it.
     pub(crate) fn put_picture(&mut self, bytes: Vec<u8>, size: Size, painted: &Range<u32>) {
         self.picture = Some(bytes);
         if self.size.replace(size) == Some(size) {
@@ -358,7 +359,7 @@ mod tests {
         assert!(!scene.is_dirty(), "no row of the picture is left for it");
     }
 
-    /// The displayed buffer, into which only dirty rows are composed.
+    /// Composes the dirty rows, and only these, into the displayed buffer.
     fn update(scene: &mut Scene, front: &mut [Vec<u8>]) {
         for y in scene.take_dirty() {
             scene.compose(y, &mut front[y as usize]);

@@ -1,5 +1,5 @@
-//! The kernel's messages about devices (`NETLINK_KOBJECT_UEVENT`), as far as a display needs them: those that report changes
-//! of its card.
+//! The kernel's messages about devices (`NETLINK_KOBJECT_UEVENT`), as far as a display needs them: those about graphics
+//! cards.
 
 use std::os::fd::OwnedFd;
 

@@ -153,7 +153,7 @@ pub(super) fn without_layout() -> XkbKeyboard {
         );
         map.modifiers.insert(keycode, bit);
     }
-    // The name indicates that the key codes are those of evdev.
+    // `XkbKeyboard` recognises evdev's key codes by the name of key code 111.
     let named = (9..=u8::MAX).map(|keycode| {
         let name = if keycode == 111 { "UP" } else { "" };
         (keycode, name.to_owned())

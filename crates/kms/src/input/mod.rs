@@ -1,8 +1,8 @@
 //! The input thread: reads keyboards and pointing devices from the kernel while the console is in the foreground.
 //!
 //! Keys are translated as for a window, with the console's layout. Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
-//! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. While the console is in the background, all keys
-//! and buttons are released at the host, and nothing is sent.
+//! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. When the console goes to the background,
+//! all keys and buttons are released at the host. Until it returns, nothing is sent.
 //!
 //! Spec: Linux, `input/event-codes.rst`; `docs/adr/0027-client-without-window-system.md`.
 
@@ -263,7 +263,7 @@ impl State {
 
     fn key(&mut self, event: &Event) {
         let Some(keycode) = keycode(event.code) else {
-            // XKB's key codes end at 255; buttons of a pointer are not keys.
+            // XKB has key codes only up to 255. Pointer buttons have higher codes, and are not keys.
             return;
         };
         if OF_MACHINE.contains(&event.code) {

@@ -69,7 +69,7 @@ pub(super) struct Pointer {
     touching: bool,
     /// The finger's position of the previous report.
     finger: Option<(i32, i32)>,
-    /// Touch pad motion of less than a pixel, in device units multiplied by display pixels.
+    /// The part of the touch pad's motion that is less than a pixel: the remainder of the division in `finger_moved`.
     rest: (i64, i64),
 }
 
@@ -166,8 +166,7 @@ impl Pointer {
         std::mem::take(&mut self.report)
     }
 
-    /// Moves the pointer as far as a finger has moved. Equal distances of the finger down and across move the pointer
-    /// equally far.
+    /// Moves the pointer in proportion to the motion of the finger, with the same factor across and down.
     fn finger_moved(&mut self, before: (i32, i32), axes: Axes, display: (i32, i32)) {
         let length = (i64::from(axes.x.1) - i64::from(axes.x.0)).max(1) * PAD_REACH.1;
         let reach = i64::from(display.0) * PAD_REACH.0;
