@@ -48,7 +48,8 @@ impl PortalInput {
     ) -> PortalInput {
         if types {
             // GNOME creates the session's keyboard at the first key event. On a machine without any other keyboard,
-            // applications learn of this keyboard only then, and the event is lost. It must therefore be an unused key.
+            // applications learn of this keyboard only then, and the event is lost. The first event is therefore that
+            // of an unused key.
             for pressed in [true, false] {
                 // If the portal has ended, the first real event fails, too, and its error is returned.
                 let _ = session.send(Command::Key(NO_KEY, pressed));

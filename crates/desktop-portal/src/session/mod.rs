@@ -37,7 +37,8 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// milliseconds).
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// The maximum number of input events that wait for the portal. The Wayland display has the same limit.
+/// The maximum number of input events that wait for the portal. The virtual Wayland display (crate
+/// `openuvr-compositor`) has the same limit.
 const QUEUE: usize = 1024;
 
 /// The request to the desktop.
@@ -189,8 +190,8 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
         let command = tokio::select! {
             command = queued.recv() => command,
             signal = closed.next() => {
-                // A desktop also ends the session when PipeWire has stopped. PipeWire's own report is then the better
-                // reason, and comes first.
+                // A desktop also ends the session when PipeWire has stopped. PipeWire's own report then states the
+                // better reason, so it gets the time to arrive first.
                 tokio::time::sleep(SETTLE).await;
                 arrived.end(match signal {
                     Some(()) => End::Regular(

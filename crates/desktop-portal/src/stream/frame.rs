@@ -168,8 +168,8 @@ fn region(bytes: &[u8]) -> Option<Block> {
     })
 }
 
-/// The bounding rectangle of all damage, relative to the picture's part `crop`. `None` if the damage is unknown because
-/// no region is listed.
+/// The bounding rectangle of all damage, relative to `crop`, the visible part of the picture. `None` if the damage is
+/// unknown because no region is listed.
 fn damage(bytes: &[u8], crop: &Block) -> Option<Block> {
     let regions = bytes.chunks_exact(REGION).map_while(region);
     let inside = regions.map(|block| {

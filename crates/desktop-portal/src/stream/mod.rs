@@ -42,7 +42,7 @@ pub(crate) enum End {
 /// Frames, pointer and end of a stream. libpipewire's thread shares them with the capture and pointer threads.
 pub(crate) struct Arrived {
     state: Mutex<State>,
-    /// Notified at each change of format or end.
+    /// Notified at each change of the format, and at the end.
     changed: Condvar,
     /// Woken with each frame, and at the end.
     pub(crate) frames: Waker,

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(pointer.position, None);
     }
 
-    /// Metadata with an image in which everything is zero.
+    /// Metadata whose `struct spa_meta_bitmap` consists of zeros.
     fn without_image() -> Vec<u8> {
         let mut bytes = metadata(11);
         bytes[28..48].fill(0);
@@ -200,7 +200,7 @@ mod tests {
         assert!(pointer.shape.argb.is_empty());
         assert!(pointer.update(&metadata(11), true));
         assert_eq!(pointer.shape.width, 2);
-        // No news.
+        // Format 0 with a size means that the image is unchanged.
         let mut odd = metadata(11);
         odd[28] = 0;
         assert!(!pointer.update(&odd, true));
@@ -228,7 +228,7 @@ mod tests {
         assert!(pointer.shape.argb.is_empty());
     }
 
-    /// Whether the shape does not come from the metadata.
+    /// Whether the shape is empty or the default arrow, that is, not an image from the metadata.
     fn is_own(shape: &CursorShape) -> bool {
         shape.argb.is_empty() || *shape == CursorShape::arrow()
     }

@@ -1,5 +1,6 @@
 //! Simulates a user: accepts the permission dialog of GNOME's portal, with keys through Mutter's own interface. KDE's
-//! portal shows no dialog: version 5.27 for a session with input, version 6 with a stored permission.
+//! portal shows no dialog: version 5.27 never shows one for a session with input, and version 6 finds a stored
+//! permission.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;

@@ -101,7 +101,8 @@ fn key(code: KeyCode, text: Option<char>, pressed: bool) -> InputEvent {
 
 #[test]
 fn the_first_key_of_a_session_arrives() {
-    // This desktop has no keyboard of its own. An application learns of the session's keyboard only when it appears.
+    // This desktop has no keyboard of its own. An application learns of the session's keyboard only when GNOME creates
+    // it.
     let Some(desktop) = Desktop::start(Kind::Gnome) else {
         return;
     };

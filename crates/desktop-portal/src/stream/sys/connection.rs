@@ -52,13 +52,13 @@ pub(in crate::stream) struct Arrival<'a> {
 
 /// The receiver of a stream's events, in the thread of libpipewire.
 pub(in crate::stream) trait Listener: Send + Sync {
-    /// The state has changed.
+    /// Handles a change of the state.
     fn state(&self, progress: Progress);
     /// Handles a negotiated format. Returns the buffers to request. `None` if the format cannot be used; the stream
     /// then gets no buffers.
     fn format(&self, pod: &[u8]) -> Option<Vec<Pod>>;
-    /// Handles a buffer that has been added under this number. `memory` is its memory, or a short reason for which it
-    /// cannot be read.
+    /// Handles a buffer that has been added under this number. `memory` is its memory, or a short reason why it cannot
+    /// be read.
     fn added(&self, number: u64, memory: Result<Mapping, String>);
     /// Handles the removal of the buffer with this number.
     fn removed(&self, number: u64);
@@ -383,9 +383,9 @@ unsafe extern "C" fn on_process(data: *mut c_void) {
 /// # Safety
 /// The buffer must be valid for `'a`.
 unsafe fn read<'a>(buffer: *const PwBuffer) -> Arrival<'a> {
-    // SAFETY: the caller upholds the requirements; the library has checked that metadata lies within its memory. The
-    // compositor can change metadata at any time, but metadata consists of plain words, each of which is checked when
-    // it is used.
+    // SAFETY: the caller upholds the requirements; the library has checked that the metadata lies within the buffer's
+    // memory. The compositor can change metadata at any time, but metadata consists of plain words, each of which is
+    // checked when it is used.
     unsafe {
         let spa = &*(*buffer).buffer;
         let count = usize::try_from(spa.metas).unwrap_or(0).min(MOST_METAS);
