@@ -14,7 +14,7 @@ use wayland_protocols::xdg::xdg_output::zv1::client::zxdg_output_v1::{self, Zxdg
 /// The sizes of an output after its rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutputSize {
-    /// In its pixels.
+    /// In the output's pixels.
     pub pixels: Size,
     /// In the compositor's units: pixels divided by the scale.
     pub logical: Size,

@@ -13,7 +13,7 @@ use openuvr_proto::units::Size;
 use openuvr_wayland::clipboard::WaylandClipboard;
 use openuvr_xserver::sway::Sway;
 
-/// Copies `content` with another program. This program runs until a different text is copied.
+/// Copies `content` with another program. The other program runs until a different text is copied.
 fn copy(sway: &Sway, kind: &str, content: &[u8]) {
     let mut program = sway
         .command("wl-copy")

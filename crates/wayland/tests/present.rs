@@ -117,7 +117,7 @@ impl Window {
             devices.key(183, false);
             while let Ok(event) = self.events.recv_timeout(Duration::from_millis(100)) {
                 if f13(&event) {
-                    // The release.
+                    // Waits for the release of F13.
                     while !f13(&self.events.recv_timeout(PATIENCE).unwrap()) {}
                     return devices;
                 }

@@ -312,7 +312,7 @@ impl InputSink for WaylandInput {
             InputEvent::ReleaseAll => return self.release_keys(),
             // The virtual devices are a keyboard and a mouse.
             InputEvent::Device { .. } => {}
-            // Game pads are handled in `pads`.
+            // Game pads are handled in `openuvr_media::input_sink::pads`.
             InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }
             | InputEvent::Pad { .. } => {}

@@ -72,8 +72,8 @@ impl VirtualSeat {
         if state.has_keyboard {
             let keyboard = seat.get_keyboard(&handle, ());
             queue.roundtrip(&mut state).map_err(|e| failed(&e))?;
-            // The session's keyboard is no longer needed: our own map counts from now on, and key events are not for
-            // this connection.
+            // The session's keyboard is no longer needed: from now on, the virtual keyboard uses our own map, and this
+            // connection needs no key events.
             if keyboard.version() >= 3 {
                 keyboard.release();
             }

@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// Changes the scene. Then redraws the host's pointer over the picture, because it depends on the scene.
+    /// Changes the scene. Then redraws the host's pointer over the picture, because the pointer depends on the scene.
     fn change(&mut self, apply: impl FnOnce(&mut Scene)) {
         let mut scene = self.stage.scene();
         apply(&mut scene);

@@ -39,7 +39,7 @@ impl Windows {
         found.next().map(|window| window.proxy.clone())
     }
 
-    /// The title of an open window; `None` if it has been closed.
+    /// The title of a window; `None` if the window has been closed.
     pub(in crate::capture) fn title(&self, proxy: &ExtForeignToplevelHandleV1) -> Option<&str> {
         let window = self.all.iter().find(|window| window.proxy == *proxy);
         window.map(|window| window.title.as_str())
