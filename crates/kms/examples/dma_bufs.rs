@@ -134,7 +134,7 @@ impl Pool {
             .write(true)
             .open("/dev/dri/card0")?;
         let card = Card(card);
-        // Drivers create such buffers with 32 bits per pixel, so four bytes of a row of NV12 count as one pixel.
+        // Drivers create dumb buffers with 32 bits per pixel, so four bytes of a row of NV12 count as one pixel.
         let (width, height) = match format {
             NV12 => (size.width / 4, size.height * 3 / 2),
             _ => (size.width, size.height),

@@ -19,9 +19,9 @@ const FOLDER: &str = "/dev/dri";
 /// Which card and connector display the picture.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choice {
-    /// `card1`, or a path. `None` means the first card with a connected display.
+    /// The card, such as `card1`, or its path. `None` means the first card with a connected display.
     pub card: Option<String>,
-    /// `HDMI-A-1`. `None` means the first connector with a display.
+    /// The connector, such as `HDMI-A-1`. `None` means the first connector with a display.
     pub connector: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl Card {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            // The kernel's events are read only after a poll.
+            // The kernel's events are read without blocking.
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open(path)
             .map_err(refused)?;
@@ -131,7 +131,7 @@ impl Card {
         Ok(all)
     }
 
-    /// The connector of `choice` with its display.
+    /// The connector of `choice`, if a display is connected to it.
     pub(crate) fn display(&self, choice: &Choice) -> Result<connector::Info, KmsError> {
         let all = self.connectors(true).map_err(|cause| KmsError::Open {
             path: self.path.clone(),
@@ -180,7 +180,7 @@ fn cards() -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The description of a mode, from which modes are chosen.
+/// The properties of a mode on which the choice of a mode depends.
 pub(crate) fn describe(mode: &Mode) -> ModeDescription {
     let (width, height) = mode.size();
     let ((_, _, across), (_, _, down)) = (mode.hsync(), mode.vsync());

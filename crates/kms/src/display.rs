@@ -352,7 +352,7 @@ impl Display {
     /// Handles a driver's refusal of rows.
     pub(crate) fn flush_refused(&mut self, cause: &io::Error) {
         if self.unflushed.refused(cause) {
-            // Unplugged, or the console is being switched.
+            // The display was unplugged, or the console is being switched.
             tracing::debug!("the card refuses an update of changed rows: {cause}");
             self.look_at_connectors();
         }
@@ -405,7 +405,7 @@ impl Display {
             Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {
                 self.retry_at = Some(clock::now() + RETRY);
             }
-            // Unplugged, or the console is being switched.
+            // The display was unplugged, or the console is being switched.
             Err(cause) => {
                 tracing::debug!("{} refuses a flip: {cause}", output.name);
                 self.look_at_connectors();
@@ -436,7 +436,7 @@ impl Display {
         }
     }
 
-    /// Returns the decoded pictures that are no longer needed to the decoder.
+    /// Returns decoded pictures to the decoder once the display no longer needs them.
     fn release_direct(&mut self) {
         if let Some(Lit { direct, .. }) = &mut self.lit {
             direct.release(&self.flips);

@@ -55,7 +55,7 @@ fn wait(shared: &Shared, card: &Card, console: Option<&Console>, uevents: Option
     if let Some(uevents) = uevents {
         fds.push(PollFd::new(&uevents.0, PollFlags::IN));
     }
-    // If interrupted, the descriptors are checked anyway.
+    // If a signal interrupts the poll, the descriptors are checked anyway.
     let _ = poll(&mut fds, timeout.as_ref());
 }
 

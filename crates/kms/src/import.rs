@@ -27,8 +27,8 @@ pub(crate) struct Import {
 /// The card's handles of a picture's planes. Planes in the same object have the same handle.
 type Handles = [Option<Handle>; MAX_PLANES];
 
-/// The identity of a buffer: its arrangement, and device and inode of each object. An import keeps its dma-bufs, so their
-/// inodes are not reused meanwhile.
+/// The identity of a buffer: its layout, and the device and inode of each object. An import keeps its dma-bufs, so
+/// their inodes are not reused meanwhile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Identity {
     layout: Layout,
@@ -201,7 +201,7 @@ impl PlanarBuffer for Planes<'_> {
 
 /// A cache whose entries expire when they were not found for [`UNUSED`] searches.
 struct Recent<K, V> {
-    /// Key, value, and the search that found it last.
+    /// The key, the value, and the number of the search that last found them.
     entries: Vec<(K, V, u64)>,
     searches: u64,
 }

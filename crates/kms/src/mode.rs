@@ -19,7 +19,7 @@ pub(crate) struct ModeDescription {
 pub(crate) enum Rate {
     /// The highest rate, at which a picture waits the shortest time for a refresh.
     Highest,
-    /// The nearest to this one, in hertz.
+    /// The rate nearest to this one, in hertz.
     Near(f64),
 }
 

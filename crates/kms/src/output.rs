@@ -70,7 +70,7 @@ pub(crate) struct Placed {
     /// The number of the plane, from [`Output::planes_for`].
     pub(crate) plane: usize,
     pub(crate) framebuffer: framebuffer::Handle,
-    /// The visible part of the picture, from its upper left corner.
+    /// The size of the visible part of the picture, which begins at the upper left corner.
     pub(crate) size: Size,
     /// Its area on the display.
     pub(crate) area: Rect,
@@ -384,7 +384,7 @@ impl Output {
     pub(crate) fn move_cursor(&self, at: (i32, i32)) {
         #[allow(deprecated, reason = "atomic commits of the cursor wait for the flip")]
         let moved = self.card.move_cursor(self.crtc, at);
-        // The next motion is another attempt.
+        // The next motion of the pointer tries again.
         if let Err(cause) = moved {
             tracing::debug!("can't move the cursor: {cause}");
         }

@@ -251,7 +251,7 @@ impl Scene {
         self.rows(area.y + count(first), count(end - first))
     }
 
-    /// Rows within the display.
+    /// `count` rows from `first` on, limited to the rows of the display.
     fn rows(&self, first: i32, count: i32) -> Range<u32> {
         let limit = |row: i32| {
             u32::try_from(row.max(0))
@@ -261,7 +261,7 @@ impl Scene {
         limit(first)..limit(first.saturating_add(count))
     }
 
-    /// The nearest pixel in the picture.
+    /// The pixel of the picture that is nearest to this position.
     fn inside(&self, (x, y): (i32, i32)) -> (i32, i32) {
         let area = self.placement().area;
         (

@@ -51,7 +51,7 @@ fn names() -> Names {
     found.find(|names| names[2].is_some()).unwrap_or_default()
 }
 
-/// Reads `NAME=VALUE` lines of a shell, with or without quotes.
+/// Reads `NAME=VALUE` lines of a shell script, with or without quotes.
 fn from_file(text: &str) -> Names {
     let value = |name: &str| {
         let mut lines = text.lines().rev();

@@ -386,7 +386,7 @@ impl State {
             .push_back(SourceEvent::Input(InputEvent::PointerRelative { dx, dy }));
     }
 
-    /// Sends a position. An older waiting position is outdated.
+    /// Sends a position. It replaces an older position at the end of the queue.
     fn placed(&mut self, (x, y): (u16, u16)) {
         let waits = match self.ready.back() {
             Some(SourceEvent::Input(event) | SourceEvent::Sampled(event, _)) => {

@@ -39,7 +39,7 @@ pub(super) enum Kind {
     TouchPad(Axes),
 }
 
-/// The minimum and the maximum value across and down.
+/// The minimum and the maximum value of the horizontal and of the vertical axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Axes {
     pub(super) x: (i32, i32),
@@ -67,7 +67,7 @@ pub(super) struct Pointer {
     axes: (i32, i32),
     axes_changed: bool,
     touching: bool,
-    /// The finger's position of the previous report.
+    /// The finger's position in the previous report.
     finger: Option<(i32, i32)>,
     /// The part of the touch pad's motion that is less than a pixel: the remainder of the division in `finger_moved`.
     rest: (i64, i64),
@@ -235,7 +235,7 @@ mod tests {
         };
         assert_eq!(got.events, [press, InputEvent::Wheel { dx: 0, dy: -120 }]);
         assert_eq!(report(&mut mouse, &[]), Report::default());
-        // Whole notches repeat the fine ones.
+        // A mouse with a fine wheel also reports whole notches, which must not count twice.
         let mut fine = Pointer::new(Kind::Mouse { fine_wheel: true });
         let got = report(
             &mut fine,

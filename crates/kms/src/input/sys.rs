@@ -34,7 +34,7 @@ pub(super) fn codes<const BYTES: usize>(file: &File, kind: u16) -> Vec<u16> {
     numbers(&bits)
 }
 
-/// Whether it is an event device.
+/// Whether `file` is an event device.
 pub(super) fn is_event_device(file: &File) -> bool {
     // EVIOCGVERSION
     query(file, 0x01, &mut [0; 4]).is_ok()
