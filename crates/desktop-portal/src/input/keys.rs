@@ -1,5 +1,4 @@
-//! Chooses the keys to press for a user's keys and characters, on a keyboard whose map is known. This module opens no
-//! device.
+//! Chooses the keys of the session to press for the keys and characters of the user. This module opens no device.
 //!
 //! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has on
 //! another key. A character that the map lacks is passed on as its X symbol. The desktop types the character if it

@@ -176,7 +176,8 @@ impl InputSink for PortalInput {
             }
             InputEvent::Wheel { dx, dy } => self.turn(dx, dy),
             InputEvent::ReleaseAll => self.release(),
-            // The portal has only a keyboard, a pointer and a touch screen. Gamepads are handled elsewhere.
+            // The portal has only a keyboard, a pointer and a touch screen. Game pads are handled in
+            // `openuvr_media::input_sink::pads`.
             InputEvent::Device { .. }
             | InputEvent::PadConnected { .. }
             | InputEvent::PadDisconnected { .. }

@@ -33,8 +33,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// The maximum wait for the portal to end the session or to handle the last input (guess: it takes a millisecond).
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Time for PipeWire to report its own end after the portal has ended the session (guess: both detect it within
-/// milliseconds).
+/// After the portal has ended the session, PipeWire has this time to report its own end (guess: the two reports come
+/// within milliseconds).
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// The maximum number of input events that wait for the portal. The virtual Wayland display (crate
@@ -115,7 +115,7 @@ impl Connected {
     pub(crate) fn flush(&self) {
         let (done, waited) = mpsc::sync_channel(1);
         if self.send(Command::Flush(done)) {
-            // A portal that does not answer in this time gets no more time.
+            // The portal may hang, so a missing answer is not an error.
             let _ = waited.recv_timeout(LAST_WAIT);
         }
     }

@@ -8,7 +8,7 @@ use ashpd::desktop::screencast::{CursorMode, Screencast};
 use super::{PortalError, runtime};
 use crate::stream::check_library;
 
-/// The maximum wait. The query starts a portal and its parts (guess: seconds on a busy machine).
+/// The maximum wait. The query may start the portal and its backend (guess: seconds on a busy machine).
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The portals of a desktop.

@@ -105,7 +105,7 @@ pub(super) struct VideoFormat {
     pub(super) pixels: PixelFormat,
 }
 
-/// An object under construction. It is 8-byte aligned, because libpipewire reads it in place.
+/// An SPA object under construction.
 struct Builder(Vec<u32>);
 
 impl Builder {
@@ -137,7 +137,7 @@ impl Builder {
         self.property(key, CHOICE, &body)
     }
 
-    /// A range of numbers: the default, the least and the largest.
+    /// Appends a range of numbers: the default, the least and the largest.
     fn range(self, key: u32, (usual, least, most): (i32, i32, i32)) -> Builder {
         let numbers = [usual, least, most].map(|number| [number.cast_unsigned()]);
         let numbers = numbers.each_ref().map(<[u32; 1]>::as_slice);
@@ -158,7 +158,7 @@ impl Builder {
     }
 }
 
-/// A finished object.
+/// A finished SPA object, aligned to 8 bytes, because libpipewire reads it in place.
 pub(super) struct Pod(pub(super) Vec<u64>);
 
 /// The formats that this stream accepts, as the parameter with which it connects. `hint` is the probable size.

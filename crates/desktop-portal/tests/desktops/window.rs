@@ -112,7 +112,7 @@ impl Window {
                 break;
             }
         }
-        // Discards the events of further attempts.
+        // Discards the remaining events of the attempts.
         while self.event(Duration::from_millis(500)).is_some() {}
     }
 
