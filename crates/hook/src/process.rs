@@ -1,14 +1,14 @@
 //! Whether this process streams. It does if it was started by `openuvr run`, is not a forked child, and has not failed.
 //!
-//! The state is in statics, because a preloaded library has no other owner. It is lock-free: in a forked
-//! child, a mutex may be held by a thread that does not exist there.
+//! The state is in statics, because no object of the game can own it. It is lock-free: in a forked child, a mutex may
+//! be held by a thread that exists only in the parent.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use openuvr_runtime::launch_protocol::SOCKET;
 
-/// The process ID of the stream's owner; 0 before its first context or swap. A forked child inherits the
-/// value, which differs from its own ID.
+/// The ID of the process that owns the stream; 0 before that process creates a context or swaps. A forked child
+/// inherits this value, which differs from the child's ID.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the hook is disabled in this process.
@@ -34,8 +34,8 @@ pub(crate) fn is_enabled() -> bool {
     }
 }
 
-/// Whether this process is the owner, even if it has been disabled since. This is for the release of objects that may be in
-/// use.
+/// Whether this process is the owner, even if the hook has been disabled since. It is for callers that release objects
+/// that the stream may still use.
 pub(crate) fn has_started() -> bool {
     OWNER.load(Ordering::Acquire) == std::process::id()
 }

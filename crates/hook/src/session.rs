@@ -42,7 +42,7 @@ const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// acceptable delay).
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The delay before an overlaid image is read again, if the last attempt was too early (guess: a quarter
+/// The delay before the image of an overlaid window is read again, if the last attempt was too early (guess: a quarter
 /// of a frame at 60 Hz).
 const RETRY_DELAY: Duration = Duration::from_millis(4);
 
@@ -246,7 +246,8 @@ impl Shared {
     /// Follows the streamed window until the session ends. With `title`, follows only a window with that title.
     fn serve(&self, guest: &Guest, title: Option<&str>) {
         let mut search = title.map(Search::new);
-        // A requested title grants access only to that window.
+        // With a requested title, clients may see and control only the window with that title, with its menus and
+        // dialogs.
         let scope = match title {
             Some(_) => WindowScope::Transients,
             None => WindowScope::Program,
@@ -353,7 +354,7 @@ impl Follower<'_> {
     }
 
     /// Updates the window's visibility. Submits the window's image while swaps do not provide it: while other windows
-    /// cover the window, and while it is idle. Returns when to check again without an event.
+    /// of the program cover it, and while it is idle. Returns when to check again without an event.
     fn show(&mut self) -> Option<Duration> {
         let (frames, now) = (self.guest.frames(), clock::now());
         let tracker = self.tracker.as_mut();

@@ -53,7 +53,7 @@ impl WindowTracker {
             conn.change_window_attributes(window, &aux)?.check()
         };
         select(window.id, EventMask::STRUCTURE_NOTIFY).ok()?;
-        // A window manager moves its frame, which is a child of the root.
+        // A window manager moves a window by moving the window's decoration, which is a child of the root.
         select(root, EventMask::SUBSTRUCTURE_NOTIFY).ok()?;
         let atoms = Atoms::of(&conn).ok()?;
         Some(WindowTracker {
@@ -180,8 +180,8 @@ impl WindowTracker {
     }
 
     /// The current image of the window, read from the display, with the covering windows of its program. It replaces
-    /// frames while the program draws nothing new or is overlaid. Areas that windows of other programs cover, or that
-    /// are outside of the display, are black. `None` if the image can't be read.
+    /// frames while the program draws nothing new, and while the window is overlaid. Areas that windows of other
+    /// programs cover, or that are outside of the display, are black. `None` if the image can't be read.
     pub(crate) fn picture(&self) -> Option<PooledPicture> {
         /// Bytes of a pixel in the result.
         const PIXEL: usize = 4;

@@ -14,14 +14,15 @@ use openuvr_runtime::lock::lock;
 /// to load a level).
 const ABSENT_AFTER: Duration = Duration::from_secs(1);
 
-/// How long a measured size is valid, because measuring costs an X round trip (guess: an unnoticeable delay before the new
-/// largest window is streamed).
+/// How long a measured size is reused, because measuring costs an X round trip (guess: an unnoticeable delay before the
+/// new largest window is streamed).
 const SIZE_VALID_FOR: Duration = Duration::from_millis(250);
 
 /// Maximum number of tracked windows: more than any game has.
 const MAX_WINDOWS: usize = 64;
 
-/// Identifies a window in this process: its connection, display or device, and its identifier there.
+/// Identifies a window in this process: the address of its X connection, EGL display or Vulkan instance, and its
+/// identifier there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key(pub(crate) usize, pub(crate) u64);
 

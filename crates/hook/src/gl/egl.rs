@@ -280,10 +280,10 @@ fn register_platform_display(display: Display, platform: c_uint, native: *mut c_
     register_display(display, name);
 }
 
-/// The names of the X displays of EGL displays, by address.
+/// X display names, by the address of the EGL display.
 static DISPLAYS: HandleMap<usize, String> = HandleMap::new();
 
-/// The X windows of surfaces, by address.
+/// X windows, by the address of the EGL surface.
 static SURFACES: HandleMap<usize, u32> = HandleMap::new();
 
 /// On platforms other than X11, a window is a pointer, which does not fit into an X identifier.

@@ -282,8 +282,8 @@ fn display_closing(display: Display) {
     DISPLAYS.remove(&display.addr());
 }
 
-/// The windows of surfaces of `glXCreateWindow`, by connection and identifier.
+/// X windows, by the connection and the identifier of the surface that `glXCreateWindow` has created.
 static SURFACES: HandleMap<(usize, Drawable), u32> = HandleMap::new();
 
-/// The display names of connections, by address.
+/// Display names, by the address of the connection.
 static DISPLAYS: HandleMap<usize, String> = HandleMap::new();

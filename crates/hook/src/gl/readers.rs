@@ -23,7 +23,7 @@ use crate::real::HookScope;
 use crate::stream::{ReadRequest, Stream, stream};
 use crate::windows::{Key, XWindow};
 
-/// Maximum number of contexts: more than any program draws with. Additional ones are not tracked.
+/// Maximum number of contexts: more than any program draws with. Frames of additional ones are not read.
 const MAX_CONTEXTS: usize = 256;
 
 /// The API that created a context.

@@ -42,8 +42,8 @@ pub(super) struct Device {
 /// One swapchain of the application, with the state for reading its images.
 pub(super) struct Swapchain {
     images: Vec<vk::Image>,
-    /// One semaphore for each image. The copy signals it, and the presentation waits for it. A semaphore is free again
-    /// when the application has acquired its image again.
+    /// One semaphore for each image. The copy signals it, and the presentation waits for it. A semaphore can be used
+    /// again when the application has acquired the semaphore's image again.
     copied: Vec<vk::Semaphore>,
     pub(super) size: Size,
     pub(super) surface: vk::SurfaceKHR,

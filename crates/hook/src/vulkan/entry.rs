@@ -246,7 +246,7 @@ macro_rules! surface {
 }
 
 surface!(create_xcb_surface, xcb, XcbSurfaceCreateInfoKHR, |info| {
-    // The real function has created a surface on this connection, so it is valid.
+    // The real function has created a surface on this connection, so the connection is valid.
     on_display(x_display::of_xcb(info.connection.cast()), info.window)
 });
 surface!(

@@ -40,8 +40,9 @@ pub(super) enum Window {
 }
 
 impl Instance {
-    /// Resolves all functions now. While the instance is being created, the loader's function at the end of the chain
-    /// returns the next function. Later, it returns the application's entry point.
+    /// Resolves all functions now, while the instance is being created. In the last layer, `next` is a function of the
+    /// loader. During the creation, it returns the functions below this layer. Later, it returns the loader's functions
+    /// for applications.
     ///
     /// # Safety
     /// The next layer must be creating `handle`, and `next` must be that layer's function.
