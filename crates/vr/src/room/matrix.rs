@@ -32,7 +32,7 @@ pub(super) fn projection(fov: xr::Fovf) -> Matrix {
     ]
 }
 
-/// From the local space of an object at `pose` to the space of `pose`.
+/// From the local space of an object to the space in which its `pose` is given.
 pub(super) fn model_matrix(pose: xr::Posef) -> Matrix {
     let [x, y, z] = axes(pose.orientation);
     let at = pose.position;

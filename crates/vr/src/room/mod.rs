@@ -41,7 +41,7 @@ pub enum RoomEvent {
     VisibilityChanged(bool),
 }
 
-/// Maximum number of times in [`RoomStatistics`]: one and a half minutes at 90 Hz.
+/// Maximum number of durations in [`RoomStatistics::end_frame_times`]: one and a half minutes at 90 Hz.
 const MAX_TIMES: usize = 8192;
 
 /// The statistics of a run.

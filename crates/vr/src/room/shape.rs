@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::sys::Vertex;
 
-/// Half of the room's width and depth, its floor and its ceiling, in metres.
+/// Half of the room's width and depth, and the heights of its floor and ceiling relative to the origin, in metres.
 const WALL: f32 = 4.0;
 const FLOOR: f32 = -1.6;
 const CEILING: f32 = 1.4;
@@ -50,7 +50,8 @@ const fn emissive(middle: [f32; 3], side: f32, colour: [f32; 3]) -> Block {
     }
 }
 
-/// The static objects. Only the first three are pure red, blue and magenta, so that tests can find them.
+/// The static objects. The first three are pure red, pure blue and pure magenta. No other object has these colours, so
+/// that tests can find the three.
 const BLOCKS: [Block; 9] = [
     // Near the eyes, to the left and below.
     emissive([-0.25, -0.3, -1.0], 0.14, [1.0, 0.0, 0.0]),

@@ -28,7 +28,7 @@ pub(crate) struct Constants {
     cells: [u32; 4],
     /// The size of the image, in pixels.
     size: [u32; 2],
-    /// Padding to the alignment of the field with the largest alignment.
+    /// Pads the structure to a multiple of the alignment of `matrix` in the shader, 16 bytes.
     _rest: [u32; 2],
 }
 
