@@ -1,4 +1,4 @@
-//! An access point with hostapd and dnsmasq, on a card without a manager.
+//! An access point with hostapd and dnsmasq, on a card that NetworkManager does not manage.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -37,7 +37,7 @@ impl FromStr for Band {
 }
 
 /// The signal in dBm above which a station waits for the end of a transmission (IEEE 802.11-2020, 17.3.10.6: minimum
-/// sensitivity of 20 MHz).
+/// sensitivity of a receiver at a width of 20 MHz).
 pub const CCA_THRESHOLD: i32 = -82;
 
 /// The centre of a channel of 20 MHz, in MHz.
@@ -96,7 +96,7 @@ impl Width {
     /// All widths, the widest first.
     pub const ALL: [Width; 3] = [Width::Mhz80, Width::Mhz40, Width::Mhz20];
 
-    /// In MHz.
+    /// The width in MHz.
     #[must_use]
     pub const fn mhz(self) -> u32 {
         match self {
@@ -132,7 +132,8 @@ impl Block {
     #[must_use]
     pub fn new(primary: Frequency, width: Width) -> Option<Block> {
         let (band, number) = (primary.band()?, primary.channel()?);
-        // The first and the last channel of the part of the band in which blocks are counted.
+        // The first and the last channel of the part of the band that contains the primary channel. Blocks are counted
+        // from the first one.
         let (first, last) = match (band, number) {
             (Band::Ghz2_4, _) => (number, number),
             (Band::Ghz5, 32) => (32, 32),

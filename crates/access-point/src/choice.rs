@@ -1,8 +1,8 @@
 //! The selection of the channel: the one with the least interference, as in the OpenUVR paper.
 //!
 //! The band is a matter of preference: the first band in the list that has a permitted channel is used. Within it, the
-//! widest block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width, the
-//! one that is expected to be free most of the time is used:
+//! widest block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width,
+//! the one with the largest expected share of free time is used:
 //!
 //! ```text
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block

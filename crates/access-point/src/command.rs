@@ -196,7 +196,7 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
             Some(Programs::find()?)
         }
     };
-    // From here on, a signal ends it gracefully: the changes are reversed.
+    // From here on, a signal ends this command gracefully: the changes are reversed.
     let stop = stop_gracefully_on_signals()?;
     let mut journal = Journal::open(&folder, &card.interface)?;
     if let Some(country) = args.country {
@@ -286,7 +286,7 @@ fn follow(
     running.follow(stop)
 }
 
-/// Fails unless this process may change a card without a manager, and the card is free.
+/// Fails unless the card is free and this process may change it without NetworkManager.
 fn check_permission(card: &Card, found: &Interface) -> Result<()> {
     let interface = &card.interface;
     if !geteuid().is_root() {

@@ -1,7 +1,7 @@
 //! An IPv4 address from the access point, through a DHCP client of the distribution.
 //!
-//! The clients' own scripts set the address. The access point offers neither a router nor a name server, so they change
-//! nothing else.
+//! The DHCP client's own script sets the address. It changes nothing else, because the access point offers neither a
+//! router nor a name server.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

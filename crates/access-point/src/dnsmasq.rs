@@ -1,7 +1,7 @@
 //! dnsmasq as a DHCP server: its configuration.
 //!
-//! It serves only addresses, and neither a router nor a name server, so that a client keeps its other routes into the
-//! network.
+//! It serves only addresses, and neither a router nor a name server, so that a client keeps its default route and its
+//! name servers.
 //!
 //! Spec: dnsmasq(8), RFC 2132, sections 3.5 and 3.8.
 
@@ -9,12 +9,12 @@ use std::path::Path;
 
 use crate::subnet::Subnet;
 
-/// The configuration file. `leases` is a separate file.
+/// The configuration file. `leases` is the file in which dnsmasq stores its leases.
 #[must_use]
 pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> String {
     let (first, last) = subnet.clients();
     let lines = [
-        // No name server.
+        // dnsmasq itself is no name server.
         "port=0".to_owned(),
         "no-resolv".to_owned(),
         "no-hosts".to_owned(),
@@ -23,7 +23,7 @@ pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> S
         // This allows other DHCP servers on this machine, such as those of virtual machines.
         "bind-interfaces".to_owned(),
         format!("dhcp-range={first},{last},255.255.255.0,12h"),
-        // Neither a router nor a name server.
+        // Clients learn neither a router (option 3) nor a name server (option 6).
         "dhcp-option=3".to_owned(),
         "dhcp-option=6".to_owned(),
         // After a restart of the access point, a returning client gets an answer at once.
@@ -36,7 +36,7 @@ pub(crate) fn configuration(interface: &str, subnet: Subnet, leases: &Path) -> S
     lines.join("\n") + "\n"
 }
 
-/// Whether a line of the log reports that it is serving.
+/// Whether a line of the log reports that dnsmasq is serving.
 #[must_use]
 pub(crate) fn is_started(line: &str) -> bool {
     line.contains("started, version")

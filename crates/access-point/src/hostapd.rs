@@ -181,8 +181,8 @@ impl AccessPoint<'_> {
             "rsn_pairwise=CCMP".to_owned(),
             format!("ieee80211w={protection}"),
             "sae_require_mfp=1".to_owned(),
-            // 2 permits both methods to derive the password element of SAE, and 1 only hash-to-element, which 6 GHz
-            // requires.
+            // There are two methods for the derivation of the password element of SAE. 2 permits both, and 1 permits
+            // only hash-to-element, which 6 GHz requires.
             format!("sae_pwe={}", if band == Band::Ghz6 { 1 } else { 2 }),
             format!("wpa_passphrase={}", self.credentials.key.text()),
         ]
@@ -206,7 +206,8 @@ pub enum Event {
     WrongKey(String),
 }
 
-/// The event of a line of the log of an access point at `interface`, such as `wlan0: AP-STA-CONNECTED 02:00:00:00:01:00`.
+/// The event that a line of hostapd's log reports, such as `wlan0: AP-STA-CONNECTED 02:00:00:00:01:00` for the
+/// interface `wlan0`.
 #[must_use]
 pub fn event(interface: &str, line: &str) -> Option<Event> {
     let text = line.strip_prefix(interface)?.strip_prefix(": ")?;

@@ -1,8 +1,8 @@
 //! The record of changes to this machine's network, and their reversal.
 //!
 //! A change is recorded before it is made, in a file for the interface. After a kill or a crash, the next start finds
-//! the file and reverses its changes first. A restart of the machine undoes the changes, and also empties the folder of
-//! the file. A lock on a second file shows whether the process that made the changes is still running.
+//! the file and reverses its changes first. A restart of the machine undoes the changes, and also empties the folder
+//! that contains the file. A lock on a second file shows whether the process that made the changes is still running.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::Write as _;
@@ -136,7 +136,7 @@ impl Journal {
         write_file(&self.folder, &name, &text).map(drop)
     }
 
-    /// Writes a file for this interface that only this user can read, and that is removed with the changes.
+    /// Writes a file for this interface that only this user can read. It is removed when the changes are reversed.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -230,7 +230,8 @@ fn reverse_file(path: &Path) -> Vec<String> {
             )],
         },
     };
-    // The lock file remains, because another process may be waiting for it.
+    // The lock file remains, because another process may have opened it. After a removal, the next process would lock a
+    // different file.
     let interface = path
         .file_stem()
         .and_then(|stem| stem.to_str())

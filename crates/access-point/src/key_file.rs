@@ -48,7 +48,7 @@ fn create(path: &Path) -> Result<Passphrase> {
             .mode(0o700)
             .create(folder)?;
     }
-    // A new file, so that its mode applies.
+    // Remove an existing file, because the mode applies only to a new one.
     match fs::remove_file(path) {
         Err(why) if why.kind() != ErrorKind::NotFound => return Err(why.into()),
         _ => {}

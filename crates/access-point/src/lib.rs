@@ -1,4 +1,4 @@
-//! A radio link for a host and its clients alone: `openuvr ap`, and `openuvr client --via-ap`.
+//! A radio link that only a host and its clients use: `openuvr ap`, and `openuvr client --via-ap`.
 //!
 //! ```text
 //! host:    scan, survey ─► choice ─► hostapd + dnsmasq, or NetworkManager ─► name and key, text and QR code
@@ -9,8 +9,8 @@
 //! linked. Each change of the machine's network is recorded before it is made (`journal`), so that the next start can
 //! reverse the changes of an interrupted program.
 //!
-//! Limits: widths up to 80 MHz; NetworkManager's access points have the width that it selects, and no 6 GHz. Decisions:
-//! `docs/adr/0028-access-point.md`.
+//! Limits: channels are at most 80 MHz wide. NetworkManager selects the width of its access points itself. It supports
+//! no access points at 6 GHz. Decisions: `docs/adr/0028-access-point.md`.
 
 #![deny(unsafe_code)]
 

@@ -115,7 +115,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// A client, which keeps its other routes into the network.
+    /// A client, which keeps its default route and its name servers.
     ///
     /// # Errors
     /// [`ProfileError`] if NetworkManager does not support it.

@@ -1,14 +1,14 @@
 //! The key of a network.
 //!
-//! Spec: IEEE 802.11-2020, J.4.1 (passphrases of 8 to 63 printable ASCII characters). SAE permits other passwords. With the
-//! same form for all, one key serves WPA2 and WPA3.
+//! Spec: IEEE 802.11-2020, J.4.1 (passphrases of 8 to 63 printable ASCII characters). SAE permits other passwords, too,
+//! but a key in this form serves both WPA2 and WPA3.
 
 use std::fmt;
 use std::io::{self, Read};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// The characters of generated keys, without 0, 1, l and o, which look alike. There are 32, 5 bits each.
+/// The characters of generated keys, without 0, 1, l and o, which look alike. Each of the 32 characters encodes 5 bits.
 const ALPHABET: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 
 /// The number of groups in a generated key.

@@ -42,8 +42,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The time for a graceful end, before a program is killed (guess: hostapd notifies its clients first).
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Runs a command, and ends it on SIGTERM, which may also come before the command has been started. The trap interrupts the
-/// first `wait`.
+/// Runs a command, and ends it on SIGTERM, which may also come before the command has been started. The trap interrupts
+/// the first `wait`; the second one waits for the end of the command.
 const SHELL_SCRIPT: &str = r#"trap 'ended=yes; kill $! 2>/dev/null' TERM; "$@" & [ -z "$ended" ] || kill $!; wait $!; wait $!"#;
 
 /// A program of the distribution.

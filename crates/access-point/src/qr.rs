@@ -27,7 +27,7 @@ pub(crate) fn lines(text: &str, colours: bool) -> Option<Vec<String>> {
     let side = width + 2 * QUIET;
     let row = |y: usize| {
         let characters = (0..side).map(|x| {
-            // Below the last row there is nothing: as light as the quiet zone.
+            // Positions below the last row count as light, like the quiet zone.
             let (upper, lower) = (dark(x, y), dark(x, y + 1));
             match (upper == colours, lower == colours) {
                 (true, true) => '█',
@@ -70,7 +70,8 @@ mod tests {
         let rows = modules(&lines("WIFI:T:SAE;S:desk;P:12345678;;", false).unwrap());
         let side = rows[0].len();
         assert!(rows.len() - side <= 1);
-        // A finder is a dark square of 7 with a light one of 5 and a dark one of 3 in it.
+        // A finder is a dark square with sides of 7 modules. It contains a light square of 5 modules, which contains a
+        // dark one of 3.
         for (left, top) in [(4, 4), (side - 11, 4), (4, side - 11)] {
             for n in 0..7 {
                 assert!(rows[top][left + n] && rows[top + 6][left + n]);

@@ -34,7 +34,7 @@ impl Ssid {
         text.chars().all(is_printable).then_some(text)
     }
 
-    /// Its bytes in hexadecimal digits, the form for configuration files in which no character needs escaping.
+    /// Its bytes in hexadecimal digits, a form that needs no escaping in configuration files.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! A system call between `fork` and `exec`, which ties a child's life to this process.
+//! A system call between `fork` and `exec`, which ends a child with the thread that starts it.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -16,7 +16,7 @@ pub fn configuration(credentials: &Credentials) -> String {
     };
     let (ssid, key) = (credentials.ssid.hex(), credentials.key.text());
     let lines = [
-        // Permits both methods to derive the password element of SAE, as the access point does.
+        // Permits both methods for the derivation of the password element of SAE, as the access point does.
         "sae_pwe=2".to_owned(),
         // No second interface for peer-to-peer groups.
         "p2p_disabled=1".to_owned(),
@@ -49,8 +49,9 @@ pub enum Event {
     Refused,
 }
 
-/// The event of a line of the log of a client at `interface`, such as `wlan0: CTRL-EVENT-CONNECTED - Connection to …`. Names
-/// of networks, which are in some lines, follow the event's own name.
+/// The event that a line of wpa_supplicant's log reports, such as `wlan0: CTRL-EVENT-CONNECTED - …` for the interface
+/// `wlan0`. A line may contain a network's name, but it never begins with one. A network's name therefore cannot
+/// imitate an event.
 #[must_use]
 pub fn event(interface: &str, line: &str) -> Option<Event> {
     let text = line.strip_prefix(interface)?.strip_prefix(": ")?;

@@ -33,9 +33,9 @@ pub struct Channel {
     pub frequency: Frequency,
     /// Whether an access point may transmit there at all.
     pub permits_access_points: bool,
-    /// How long the access point must listen for radar before it transmits; `None` if there is no radar.
+    /// How long the access point must listen for radar before it transmits; `None` if no check is required.
     pub radar_check: Option<Duration>,
-    /// Whether a block of 40 MHz may extend downwards, and upwards.
+    /// Whether a block of 40 MHz may extend downwards (first value) and upwards (second value).
     pub pairs: [bool; 2],
     /// Whether a block of 80 MHz may contain it.
     pub in_80_mhz: bool,

@@ -3,8 +3,8 @@
 //! The manual of `iw` warns against parsing the output, because it changes between versions. These parsers read the
 //! forms of versions 5.9 to 6.9, and skip lines in other forms. Not all of the text comes from the kernel: a scan
 //! repeats texts that networks send, and prints some of them unchanged, with line breaks. A network can therefore fake
-//! any result of the scan. With forged beacons, it could do so anyway. Results only affect the order of the channels,
-//! and their number is limited.
+//! any result of the scan. With forged beacons, it could do so anyway. Scan results affect only the order of the
+//! channels, and the number of results is limited.
 //!
 //! `docs/adr/0028-access-point.md` discusses the alternative, nl80211 through netlink.
 
