@@ -1,6 +1,6 @@
-// Observes a host's page from outside its script: when each picture was handed to the compositor,
-// its number (from the bar code in its pixels), and when keys arrived. barcode.js, which is
-// injected before this script, defines decodeBarcode().
+// Observes a host's page from outside the page's own script. Records for each picture its number, from the bar code in
+// its pixels, and the time at which it was handed to the compositor. Also records the times at which keys arrived.
+// barcode.js, which is injected before this script, defines decodeBarcode().
 
 globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peers: [] };
 

@@ -1,4 +1,4 @@
-//! A link emulator as a bridge between two network interfaces. It forwards every frame from each to the other, whatever its
+//! A link emulator as a bridge between two network interfaces. It forwards every frame in both directions, whatever its
 //! EtherType. The link model delays or drops frames.
 //!
 //! It needs its own network namespace, which contains one end of each of two cables, without addresses. One thread
@@ -134,7 +134,8 @@ impl Bridge {
         })
     }
 
-    /// Replaces the link by this medium. The client becomes its first station. Call this method before [`Bridge::run`].
+    /// Replaces the link by this medium. The client becomes the medium's first station. Call this method before
+    /// [`Bridge::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
     }
@@ -250,7 +251,8 @@ impl BridgePath {
                 Ok((_, len)) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // The kernel cannot describe this kind of offload (packet(7) gives EINVAL); the frame is lost.
+                // The kernel cannot describe this kind of offload in the header before the frame (EINVAL). The frame is
+                // lost.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => {
                     report.unreadable += 1;
                     continue;

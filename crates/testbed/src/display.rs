@@ -48,10 +48,11 @@ impl VirtualDisplay {
     }
 }
 
-/// A display for a test, or `None` (with a message) if Xvfb is not installed. In CI, a missing Xvfb is a failure.
+/// A display for a test, or `None` (with a message) if it cannot be started, for example because Xvfb is not installed.
+/// In CI, this is a failure.
 ///
 /// # Panics
-/// Panics in CI if Xvfb is not installed.
+/// Panics in CI if the display cannot be started.
 #[must_use]
 pub fn for_test(size: Size) -> Option<VirtualDisplay> {
     match VirtualDisplay::start(size) {

@@ -264,7 +264,7 @@ impl Hop {
         self.meter.clone()
     }
 
-    /// Replaces the clients' links by this medium. The clients become its stations. Call this method before
+    /// Replaces the clients' links by this medium. The clients become the medium's stations. Call this method before
     /// [`Hop::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);

@@ -151,8 +151,8 @@ impl Step {
     }
 }
 
-/// The side whose clock stamps an end of a step. It is the side of the stage. `drawn` and `visible` are stamped by this
-/// machine, which is also the host's.
+/// The side whose clock stamps `place`, the first or the second point of a step. For a stage, this is the stage's side.
+/// `drawn` and `visible` are stamped by this machine, which is also the host's machine.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);
     stage.map_or(Side::Host, |stage| stage.side())
@@ -242,7 +242,8 @@ pub fn join<'a>(sightings: &[Sighting], rows: &'a [Row]) -> Vec<Option<&'a Row>>
             let seen = nanoseconds(sighting.seen_us) + NOTED_LATE_NS;
             let until = shown.partition_point(|(at, _)| *at <= seen);
             let (_, row) = shown[..until].last()?;
-            // Otherwise, the picture was drawn after this capture, and its own row is missing.
+            // If the picture was drawn after this capture, the row belongs to an earlier picture, and this picture's
+            // row is missing.
             (row.at("Captured")? >= nanoseconds(sighting.drawn_us)).then_some(*row)
         })
         .collect()

@@ -65,7 +65,7 @@ impl Decoded {
 pub struct PageObservations {
     /// The time at which the page's clock was 0.
     pub began: Instant,
-    /// Each frame once, in order of arrival.
+    /// Each frame once, in the order in which the frames were handed to the compositor.
     pub pictures: Vec<ComposedPicture>,
     /// For each key press: the time of the browser's event, and the time at which the event reached the page.
     pub keys: Vec<[Instant; 2]>,
@@ -113,7 +113,7 @@ pub(super) fn instant(seconds: f64) -> Instant {
     Instant((seconds * 1e9) as i64)
 }
 
-/// `ms` milliseconds later.
+/// The time `ms` milliseconds after `began`.
 pub(super) fn later(began: Instant, ms: f64) -> Instant {
     Instant(began.0 + (ms * 1e6) as i64)
 }

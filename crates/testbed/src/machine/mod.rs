@@ -30,16 +30,16 @@ const START: Duration = Duration::from_secs(900);
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(120);
 
-/// The parts of a machine.
+/// The hardware of a virtual machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Hardware<'a> {
     /// The folder of the image: `vmlinuz` and `initrd`.
     pub image: &'a Path,
     /// The size of the display.
     pub display: Size,
-    /// The folder of this machine that is its `/host`.
+    /// The folder of this machine that the virtual machine sees as `/host`.
     pub shared: &'a Path,
-    /// Memory in MiB. The unpacked image takes a third of the smallest useful amount, 1024.
+    /// Memory in MiB. The smallest useful amount is 1024, of which the unpacked image takes a third.
     pub memory: u32,
 }
 
@@ -273,8 +273,9 @@ impl Machine {
     }
 }
 
-/// QEMU's arguments for hardware virtualisation if this machine supports it, otherwise for emulation. The device
-/// `/dev/kvm` may exist although the processor of this machine is itself virtual.
+/// QEMU's arguments for hardware virtualisation if this machine supports it, otherwise for emulation. The processor's
+/// flags are checked, too, because the device `/dev/kvm` may exist on a machine whose processor is itself virtual and
+/// cannot virtualise.
 fn accelerator() -> [&'static str; 6] {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor
