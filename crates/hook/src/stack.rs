@@ -54,7 +54,7 @@ const MIN_VISIBLE: i32 = 4;
 pub(crate) struct Overlap {
     /// Areas covered by windows of other programs.
     pub(crate) others: Vec<Area>,
-    /// Whether captured windows of the same program cover a part.
+    /// Whether captured windows of the same program cover a part of the window.
     pub(crate) own: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The stream of this process: the streamed window, and whether and where to submit its next frame.
+//! The stream of this process: which window is streamed, whether its next frame is read, and which receiver gets the
+//! frame.
 //!
 //! [`stream`] is called at each swap. It takes no lock in a forked child ([`process`]).
 
@@ -41,7 +42,7 @@ pub(crate) struct ReadRequest {
 
 /// The state shared by the swaps of this process.
 pub(crate) struct Stream {
-    /// Locked before the session.
+    /// If both locks are needed, this one is taken before that of `session`.
     windows: SharedWindows,
     session: Mutex<Option<Session>>,
 }

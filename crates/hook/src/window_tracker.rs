@@ -95,7 +95,7 @@ impl WindowTracker {
                 Event::DamageNotify(_) => self.damaged = true,
                 // A query of a destroyed window failed. Treating the error as a move would repeat the query forever.
                 Event::Error(_) => continue,
-                // All other events come from moved windows.
+                // All other events report structural changes, such as a moved or a new window.
                 _ => self.moved = true,
             }
             any = true;

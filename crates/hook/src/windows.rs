@@ -1,7 +1,7 @@
 //! The windows that present frames. The largest one is streamed.
 //!
-//! Windows are detected by their swaps. A window without swaps for a while, such as a closed one, is
-//! removed, and another is streamed.
+//! Windows are detected by their swaps. A window without swaps for a while, such as a closed one, is removed, and
+//! another is streamed. Only the streamed window remains without swaps, as long as it is visible.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;

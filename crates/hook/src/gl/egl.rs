@@ -65,7 +65,8 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the argument is the caller's.
             let display = unsafe { real(native) };
-            // The platform is unspecified; only names of Xlib displays are known.
+            // `eglGetDisplay` does not specify the platform of `native`. If it is a known Xlib display, its name is
+            // recorded.
             guarded(|| register_display(display, glx::display_name(native.addr())));
             display
         };

@@ -70,7 +70,7 @@ pub(crate) trait SwapResult {
 
 /// Presents a frame with exactly one call of `real`. Before that call, reads the frame if requested.
 pub(crate) fn swap<T: SwapResult>(window: &impl Window, real: impl FnOnce() -> T) -> T {
-    // Another interposing library may re-enter.
+    // Another interposing library may call a hook again from within the real call.
     let Some(_inside) = HookScope::enter() else {
         return real();
     };
@@ -144,7 +144,7 @@ impl Swap {
     /// does not change. The frame that was read for the first refused swap is discarded.
     fn end(self, window: &impl Window, succeeded: bool) {
         if self.pending {
-            // The swap may have waited for the GPU.
+            // The swap may have waited for the GPU, so the frame may be complete now.
             lock(&self.reader.read_back).as_mut().map(ReadBack::poll);
         }
         let refused = self.reader.refused.swap(!succeeded, Ordering::Relaxed);

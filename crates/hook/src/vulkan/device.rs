@@ -228,7 +228,7 @@ impl Device {
         Some(released)
     }
 
-    /// Reuses the semaphores of a destroyed swapchain. No operation waits for them anymore.
+    /// Makes the semaphores of a destroyed swapchain available for another one. No operation waits for them anymore.
     pub(super) fn recycle_semaphores(&self, destroyed: &Swapchain) {
         lock(&self.semaphores).extend(&destroyed.copied);
     }

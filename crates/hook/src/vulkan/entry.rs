@@ -354,7 +354,8 @@ unsafe extern "system" fn queue_present(
     queue: vk::Queue,
     info: *const vk::PresentInfoKHR<'_>,
 ) -> Result {
-    // SAFETY: see above; the copy of `info` waits for the semaphore of `read_back` instead.
+    // SAFETY: see above; in the copy of `info`, at most the wait semaphores are replaced, by the semaphore that
+    // `read_back` returned.
     unsafe {
         let Some(known) = DEVICES.find(key(queue)) else {
             return LOST;

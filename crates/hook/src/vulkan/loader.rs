@@ -96,8 +96,8 @@ pub(super) struct NextDevice {
 /// # Safety
 /// `info` must be the loader's argument of `vkCreateDevice`.
 pub(super) unsafe fn next_device(info: *const vk::DeviceCreateInfo<'_>) -> Option<NextDevice> {
-    // SAFETY: the caller's `info`, a chain that layers are meant to modify; the value of a data callback
-    // is that function or null, which is a valid `Option` of a function.
+    // SAFETY: the caller's `info`, a chain that layers are meant to modify; the value of a data callback is a function
+    // or null, and both are valid for an `Option` of a function.
     unsafe {
         let kind = vk::StructureType::LOADER_DEVICE_CREATE_INFO;
         let entry = find((*info).p_next, kind, LINK_INFO)?;

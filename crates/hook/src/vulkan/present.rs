@@ -90,7 +90,7 @@ pub(super) unsafe fn read_back(
     }
 }
 
-/// The pixel format and the queue family of the copy, or why it is impossible.
+/// The pixel format and the queue family of the copy, or why the copy is impossible.
 ///
 /// # Safety
 /// As [`read_back`].
@@ -134,7 +134,8 @@ fn largest(
     known.max_by_key(|(swapchain, _)| swapchain.size.pixels())
 }
 
-/// The key is based on the surface, which outlives a recreated swapchain (after a resize, for example).
+/// The key is based on the surface, because the surface remains when the application replaces its swapchain (after a
+/// resize, for example).
 fn key(instance: &Arc<Instance>, surface: vk::SurfaceKHR) -> Key {
     Key(Arc::as_ptr(instance) as usize, surface.as_raw())
 }

@@ -1,4 +1,4 @@
-//! A host-visible buffer.
+//! A Vulkan buffer in host-visible memory.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::gpu::Gpu;
 use super::image::allocate;
 use crate::error::VrError;
 
-/// A buffer with its memory. The device must be idle when it is dropped.
+/// A buffer with its memory. The device must be idle when the buffer is dropped.
 pub(super) struct Buffer {
     pub(super) buffer: vk::Buffer,
     memory: vk::DeviceMemory,

@@ -57,7 +57,7 @@ pub(super) unsafe fn view(
         .map_err(VrError::vulkan("create an image view"))
 }
 
-/// An image with its memory and view. The device must be idle when it is dropped.
+/// An image with its memory and view. The device must be idle when the image is dropped.
 pub(super) struct Image {
     pub(super) view: vk::ImageView,
     image: vk::Image,

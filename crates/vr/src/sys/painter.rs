@@ -124,7 +124,8 @@ impl Painter {
         }
         let buffers = [commands];
         let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: only this thread uses the queue, and the session's own calls do not use it at this time.
+        // SAFETY: only this thread uses the queue. OpenXR calls that use the queue are made on this thread, too, and
+        // therefore not at this time.
         unsafe {
             device.end_command_buffer(commands).map_err(&failed)?;
             device

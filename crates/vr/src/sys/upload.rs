@@ -194,8 +194,8 @@ impl Upload {
         let after = barrier(copied, shown);
         let buffers = [commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&buffers)];
-        // SAFETY: by the caller's contract. Only this thread uses the queue, and the session's own calls do not use it
-        // at this time.
+        // SAFETY: by the caller's contract. Only this thread uses the queue. OpenXR calls that use the queue are made
+        // on this thread, too, and therefore not at this time.
         unsafe {
             device.begin_command_buffer(commands, &begin)?;
             device.cmd_pipeline_barrier(commands, output, transfer, none, &[], &[], &before);
