@@ -24,10 +24,11 @@ use crate::iw::phy::Phy;
 use crate::iw::scan::Network;
 use crate::iw::survey::Survey;
 
-/// The signal in dBm that counts as noise: thermal noise of 20 MHz, −101, and a noise figure of 6 (guess).
+/// The signal in dBm that counts as noise: thermal noise in 20 MHz, −101 dBm, plus a noise figure of 6 dB (guess).
 const NOISE: i32 = -95;
 
-/// The share of the time that a network is expected to use (guess: a video stream, or much more for some of the time).
+/// The share of the time that a network is expected to use (guess: it carries a video stream all the time, or much more
+/// data for some of the time).
 const USUAL_SHARE: f64 = 0.1;
 
 /// The channels of 2.4 GHz that do not overlap.

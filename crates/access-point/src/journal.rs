@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_secs(15);
 /// Maximum size of a file that is read.
 const LONGEST: u64 = 64 << 10;
 
-/// Changes of an interface, stored as the previous values.
+/// The changes to an interface: additions, and the previous values of changed settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Changes {

@@ -80,8 +80,8 @@ impl Program {
         self.name
     }
 
-    /// A command in its own process group, so that Ctrl-C at the terminal does not reach it, and with untranslated
-    /// messages.
+    /// A command with untranslated messages. It has its own process group, so that Ctrl-C at the terminal does not
+    /// reach it.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         command.args(arguments).env("LC_ALL", "C").process_group(0);
@@ -131,7 +131,7 @@ impl Program {
         bail!("{} fails: {}", self.shown(arguments), visible(last))
     }
 
-    /// The command in a message: its first words, which show what it does.
+    /// The command as messages show it: only its first words, which tell what it does.
     fn shown(&self, arguments: &[&str]) -> String {
         let words = arguments.iter().take(4).copied();
         visible(
@@ -143,7 +143,7 @@ impl Program {
         )
     }
 
-    /// Starts the program as a daemon in the foreground, which ends with this process.
+    /// Starts the program, which keeps running in the foreground. It ends with the calling thread at the latest.
     ///
     /// # Errors
     /// Returns an error if it cannot be started.

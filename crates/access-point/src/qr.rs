@@ -13,8 +13,9 @@ const COLOURS: &str = "\x1b[30;107m";
 /// Restores the terminal's colours.
 const PLAIN: &str = "\x1b[0m";
 
-/// The code of `text` in lines of half blocks; `None` if the text is too long for any code. With `colours`, dark modules are
-/// black blocks on white, for a dark or a light terminal. Otherwise, light modules are blocks, for a dark terminal.
+/// The code of `text` in lines of half blocks; `None` if the text is too long for any code. With `colours`, dark
+/// modules are black blocks on white, which suits every terminal. Otherwise, light modules are blocks in the colour of
+/// the text, which suits only a dark terminal.
 #[must_use]
 pub(crate) fn lines(text: &str, colours: bool) -> Option<Vec<String>> {
     let code = QrCode::new(text).ok()?;

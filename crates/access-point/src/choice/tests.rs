@@ -88,7 +88,7 @@ fn radar_channels_need_permission_and_an_able_card() {
         radar: true,
         ..selection()
     };
-    // A network in the lowest block: the others are better.
+    // With a network on channel 36, another primary channel is better, and a radar channel is better still.
     let busy = [network(5180, -50)];
     assert_eq!(ranked(&selection(), &busy, &[])[0], 40);
     assert_eq!(ranked(&radar, &busy, &[])[0], 52);

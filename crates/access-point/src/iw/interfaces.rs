@@ -77,7 +77,7 @@ pub fn parse(text: &str) -> Vec<Interface> {
     interfaces
 }
 
-/// Whether a text can be an interface's name: it is not a path, not an option, and has no blanks.
+/// Whether a text can be an interface's name. Paths, options and texts with blanks are refused.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

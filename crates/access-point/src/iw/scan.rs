@@ -61,7 +61,7 @@ impl Network {
     }
 }
 
-/// The edges of a network with this primary channel. The standard need not define the channel.
+/// The edges of a network with this primary channel. The channel may be one that the standard does not define.
 fn edges(primary: Frequency, width: Width) -> (u32, u32) {
     match Block::new(primary, width) {
         Some(block) => block.edges(),
@@ -82,7 +82,7 @@ struct Lines {
     ssid: Option<Ssid>,
     /// Whether the secondary channel is above the primary channel; `None` if there is no secondary channel.
     pair_above: Option<bool>,
-    /// The width of 802.11ac: 1 means 80 MHz, and 2 and 3 are deprecated forms of 160 and 80 + 80 MHz.
+    /// The width of 802.11ac: 1 means 80 MHz. The values 2 and 3 are deprecated and mean 160 MHz and 80 + 80 MHz.
     vht_width: Option<u32>,
     vht_centre: Option<u32>,
     utilisation: Option<u8>,
