@@ -52,12 +52,12 @@ impl Cable {
         Ok(cable)
     }
 
-    /// A command that runs in the host's namespace. It has only the program and the arguments of `command`.
+    /// A command that runs in the host's namespace. Of `command`, it takes only the program and the arguments.
     pub fn at_host(&self, command: &Command) -> Command {
         at(&self.host, command)
     }
 
-    /// A command that runs in the client's namespace. It has only the program and the arguments of `command`.
+    /// A command that runs in the client's namespace. Of `command`, it takes only the program and the arguments.
     pub fn at_client(&self, command: &Command) -> Command {
         at(&self.client, command)
     }

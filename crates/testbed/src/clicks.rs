@@ -203,7 +203,7 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// From `us` microseconds to `to`, in ms; negative if `to` is earlier.
+/// The time from `us` (in microseconds) to `to`, in ms; negative if `to` is earlier.
 fn between(us: u64, to: Instant) -> f64 {
     (to.0 as f64 / 1e3 - us as f64) / 1e3
 }

@@ -111,7 +111,8 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// Report of a run. Its `Display` has three lines, and a fourth one with a shared medium.
+/// Report of a run. Its `Display` has three lines, one more if captures are incomplete, and one more with a shared
+/// medium.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Datagrams from clients to the target, of all clients together.
@@ -270,7 +271,7 @@ impl Hop {
         self.medium = Some(medium);
     }
 
-    /// Shows the relayed datagrams to this observer. Call it before [`Hop::run`].
+    /// Shows the relayed datagrams to this observer. Call this method before [`Hop::run`].
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.observer = Some(observer);
     }

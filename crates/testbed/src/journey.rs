@@ -21,7 +21,7 @@ use crate::stats::Summary;
 pub struct Row {
     /// The subscriber; `None` if it is not in the record.
     pub subscriber: Option<SubscriberId>,
-    /// The stream's own number of the frame.
+    /// The frame's number in the stream.
     pub frame: u32,
     /// `complete`, `concealed`, `tainted`, `sent_unacknowledged`, or `dropped` with the stage and the reason.
     pub outcome: String,
@@ -31,7 +31,7 @@ pub struct Row {
     pub wire_bytes: u64,
     /// Bound of the error of the client's clock relative to the host's, in nanoseconds.
     clock_bound: Option<i64>,
-    /// Nanoseconds from the newest input to this frame, if this is the first frame with its effect.
+    /// Nanoseconds from the newest input to this frame, if this is the first frame that shows the input's effect.
     pub motion_to_photon: Option<i64>,
 }
 

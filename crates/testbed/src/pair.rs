@@ -218,8 +218,8 @@ impl Host {
         options.host(None, at, &Pin::generate()?.to_string(), &dir)
     }
 
-    /// Like [`start`](Self::start). With `met`, host and client are introduced beforehand. The PIN, which is valid for
-    /// one device, then remains for another device.
+    /// Like [`start`](Self::start). With `met`, the host already knows the client, as if they had paired. The PIN,
+    /// which is valid for one device, can then be used by another device.
     fn start_at(options: &Options<'_>, cable: Option<&Cable>, met: bool) -> Result<Host> {
         let at = match cable {
             // Nothing else listens in this namespace.
@@ -336,7 +336,7 @@ impl Pair {
         Pair::start_at(options, Some(cable), false, Ok)
     }
 
-    /// Like [`start`](Self::start), but the host's PIN remains for another device.
+    /// Like [`start`](Self::start), but the host's PIN remains valid for another device.
     pub fn start_beside(options: &Options<'_>) -> Result<Pair> {
         Pair::start_at(options, None, true, Ok)
     }

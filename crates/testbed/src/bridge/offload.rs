@@ -175,7 +175,7 @@ fn never_zero(sum: u16) -> u16 {
     if sum == 0 { 0xffff } else { sum }
 }
 
-/// The internet checksum (RFC 1071) of `bytes`, added to the sum `begin`.
+/// The internet checksum (RFC 1071) of `bytes`, with `begin` as the initial sum.
 fn checksum(begin: u64, bytes: &[u8]) -> u16 {
     let mut sum = add(begin, bytes);
     while sum > 0xffff {

@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The package to install.
 pub const PACKAGE: &str = "chromium";
 
-/// A nonexistent sound server.
+/// The address of a nonexistent sound server, so that the browser plays no sound.
 const SILENT: &str = "unix:/nonexistent";
 
 /// A running browser. It ends when dropped.

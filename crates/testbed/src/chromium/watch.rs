@@ -8,10 +8,10 @@ use serde_json::Value;
 /// The bar code reader, shared with the gateway's tests.
 pub(super) const BARCODE: &str = include_str!("../../../gateway/tests/chromium/barcode.js");
 
-/// The script injected before the page's own.
+/// The script that is injected before the page's own script.
 pub(super) const WATCH: &str = include_str!("../../assets/watch.js");
 
-/// The picture of the page, a PNG in base64.
+/// A script that returns the picture of the page, as a PNG in base64.
 pub(super) const PICTURE: &str = "(() => { \
     const video = document.querySelector('#video'); \
     const canvas = document.createElement('canvas'); \

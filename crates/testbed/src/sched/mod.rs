@@ -1,4 +1,4 @@
-//! Real-time scheduling of an instrument's own threads and displays.
+//! Real-time scheduling of the threads and displays of a measurement.
 //!
 //! Host and client set their own scheduling. If the system refuses real-time scheduling, this is not an error here,
 //! because a measurement reads the actual policy back from the kernel.
@@ -24,7 +24,7 @@ pub enum Participant {
     Reader,
     /// Presses keys.
     Injector,
-    /// The floor's copier.
+    /// The program that measures the floor: it only copies pixels between the displays.
     Copier,
 }
 
