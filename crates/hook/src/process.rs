@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use openuvr_runtime::launch_protocol::SOCKET;
 
-/// The ID of the process that owns the stream; 0 before that process creates a context or swaps. A forked child
-/// inherits this value, which differs from the child's ID.
+/// The ID of the process that owns the stream: the first one that creates a context or a swapchain, or presents a
+/// frame. 0 until then. A forked child inherits this value, which differs from the child's ID.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the hook is disabled in this process.

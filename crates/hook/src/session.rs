@@ -55,7 +55,7 @@ pub(crate) struct Session {
     shared: Arc<Shared>,
     /// Carries no message. It closes when the thread has ended.
     ended: Receiver<()>,
-    /// The number of the last change of the streamed window that was passed to the thread.
+    /// The number of the streamed window's last change that was passed to the thread.
     change: u64,
 }
 

@@ -191,7 +191,7 @@ impl WindowTracker {
         let (Ok(width), Ok(height)) = (size.width.try_into(), size.height.try_into()) else {
             return None;
         };
-        // The window's own pixels may not include those of covering windows.
+        // The window's own image may lack the pixels of covering windows.
         let (drawable, left, top) = match self.overlaid {
             true => (self.root, 0, 0),
             false => (window, area.left, area.top),

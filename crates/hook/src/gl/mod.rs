@@ -21,7 +21,8 @@ pub(crate) struct Hooked {
 }
 
 impl Hooked {
-    /// The hook with this name. It must be fast, because it is called for every symbol lookup of the program.
+    /// The hook with this name. This function must be fast, because it is called for every symbol lookup of the
+    /// program.
     pub(crate) fn find(name: &CStr) -> Option<&'static Hooked> {
         let bytes = name.to_bytes();
         if !matches!(bytes.first(), Some(b'g' | b'e' | b'X')) {

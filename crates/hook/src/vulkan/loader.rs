@@ -47,7 +47,7 @@ struct CreateInfo {
     kind: vk::StructureType,
     next: *const c_void,
     function: i32,
-    /// A union of a link and a function, selected by `function`.
+    /// A union: the field `function` tells whether it is a link or a callback.
     value: *mut c_void,
 }
 
