@@ -8,7 +8,7 @@ use openuvr_sim::link::Impairment;
 use super::*;
 use crate::raw_cables;
 
-/// OpenUVR's own EtherType, one of the experimental EtherTypes (IEEE 802).
+/// The EtherType that OpenUVR uses, one of the experimental EtherTypes (IEEE 802).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Runs `test` in a thread with its own two cables: from `client` to `a`, and from `host` to `b`. The bridge's ends are
