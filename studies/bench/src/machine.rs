@@ -342,7 +342,7 @@ fn loopback_bytes() -> u64 {
         .unwrap_or(0)
 }
 
-/// If other processes use more cores than this, milliseconds are unreliable.
+/// If other processes use more cores than this, measured times are unreliable.
 pub(crate) const QUIET: f64 = 0.1;
 
 #[cfg(test)]

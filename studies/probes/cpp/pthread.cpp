@@ -49,7 +49,7 @@ struct Pair {
   Mailbox there, back;
 };
 
-// Two barriers ensure that all threads exist before the test starts, and that no thread works before that.
+// Two barriers ensure that the test starts only when all threads exist, and that no thread works before the start.
 void wait_for_begin(Test &test) {
   pthread_barrier_wait(&test.created);
   pthread_barrier_wait(&test.begun);

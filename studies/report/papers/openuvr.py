@@ -183,7 +183,7 @@ def sharing_saving(results):
 
 
 def saves(of, paper_ms, what):
-    """Judges a saving: half of the paper's counts as the same on another machine."""
+    """Judges a saving. It counts as reproduced from half of the paper's saving on, because the machines differ."""
 
     def judge(results):
         found = of(results)
@@ -211,7 +211,7 @@ def _topology(results):
 
 
 def peers_saving(name, paper_ms, chosen=""):
-    """Judges a saving in the model of Wi-Fi; `chosen`: our choices."""
+    """Judges a saving in the model of Wi-Fi; `chosen` states assumptions that are ours, for the verdict's text."""
 
     def judge(results):
         found, few = _topology(results)

@@ -113,7 +113,7 @@ def compare(result):
     any_capture = next(iter(result.get("captures", [])), None)
     loads = _loads(any_capture) if any_capture else None
     if loads:
-        # The tolerance is the size of the smaller part, which may be twice as large, or absent.
+        # The tolerance is the smaller part of the load (upstream, or not video): this part may double or be absent.
         _add(rows, "section 5.2", "downstream share of the load", "%", DOWN_PERCENT, loads[0], 100 - DOWN_PERCENT)
         _add(rows, "section 5.2", "video share of this load", "%", VIDEO_PERCENT, loads[1], 100 - VIDEO_PERCENT)
     found = video(capture(result, "server"))
@@ -202,7 +202,7 @@ def too_little(result):
 
 
 def simulated(place, disclosed=""):
-    """Judges the rows of a figure of the simulations by their tolerances; `disclosed`: our choices."""
+    """Judges the rows of a figure of the simulations by their tolerances; `disclosed` states our assumptions."""
 
     def judge(results):
         result = _simulated(results)

@@ -145,7 +145,8 @@ impl AttemptCounts {
     }
 }
 
-/// A session, and the home directory of its application. The session's ticket key does not belong to a portal.
+/// A session, and the home directory of its application. This program, not a portal, starts the session and generates
+/// its ticket key.
 struct Session {
     child: Child,
     folder: PathBuf,
@@ -171,7 +172,7 @@ impl Session {
             .args(application);
         command.stdout(File::create(place.join("said"))?);
         let child = Child::start("session", command, Some(&place.join("log")))?;
-        // `crates/session/src/agent/folder.rs` makes it.
+        // `crates/session/src/agent/folder.rs` creates this folder.
         let folder = format!("ouvr-{}", id.to_string().replace('-', ""));
         Ok(Session {
             child,

@@ -106,7 +106,7 @@ impl FileAttempts {
 }
 
 /// Whether an account that is neither the file's owner nor in its group can read the file. Root tests this with such an
-/// account; for any other user, the file's mode decides.
+/// account. Any other user only looks at the file's mode, and then a file that the group can read counts, too.
 fn others_can_read(file: &Path) -> Result<bool> {
     let of = fs::metadata(file).with_context(|| format!("can't look at {}", file.display()))?;
     let by_mode = of.permissions().mode() & 0o044 != 0;

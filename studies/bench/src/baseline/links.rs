@@ -48,7 +48,8 @@ impl Link for Single {
 /// Interval between batches. A study of a cloud renderer on WebRTC observed it on the wire at every frame rate.
 const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 
-/// Ratio of the rate of the batches to the bitrate of the video, from the same study.
+/// Ratio of the rate of the batches to the bitrate of the video, fitted to the batches and idle times of the same study
+/// (`docs/studies/traffic.md`).
 const DRAIN: f64 = 1.54;
 
 /// Maximum size of the queue in bytes: one second of a stream at 134 Mb/s. A frame of any size fits.

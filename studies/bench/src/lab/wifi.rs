@@ -94,7 +94,7 @@ fn after_help() -> String {
     )
 }
 
-/// Settings shared by all studies.
+/// Settings shared by all modes of `openuvr lab wifi`.
 struct RunSettings {
     repetition: Repetition,
     lasting: Nanos,

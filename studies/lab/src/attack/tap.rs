@@ -165,7 +165,7 @@ impl Shared {
             }
             keep(&self.down, datagram);
             if let Some(client) = client {
-                // As above.
+                // As above, a datagram that cannot be sent is lost.
                 let _ = self.front.send_to(datagram, client);
             }
         }

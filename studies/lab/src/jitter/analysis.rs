@@ -1,7 +1,7 @@
 //! Analyses a sample file: latencies from two reference times, outliers, and the correlation of outliers with pauses.
 //!
-//! *Received − sent* is the figure of the slides. It misses the time by which a late sender delayed its messages.
-//! *Received − intended* includes this time (coordinated omission). If messages have no scheduled times, the two
+//! *Received − sent* is the figure of the slides. It omits the time by which a late sender delayed its messages
+//! (coordinated omission). *Received − intended* includes this time. If messages have no scheduled times, the two
 //! figures are equal, and the omitted time is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -216,7 +216,7 @@ fn shades(pauses: &[Pause], test: &Test) -> Vec<PauseSpan> {
     shades
 }
 
-/// Counts outliers. Their lengths are counted, too, because the probability that an outlier overlaps a pause by chance
+/// Counts outliers, also by length (latency), because the probability that an outlier overlaps a pause by chance
 /// depends on its length.
 struct OutlierCounts {
     rule: Rule,

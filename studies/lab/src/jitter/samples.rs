@@ -256,7 +256,7 @@ impl Header {
     }
 }
 
-/// Writes a file with one pair, for measurements of this program's own, without a probe.
+/// Writes a file with one pair, for measurements that a program makes itself, without a probe.
 ///
 /// # Errors
 /// Returns the system's error.

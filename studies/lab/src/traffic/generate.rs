@@ -1,10 +1,10 @@
 //! Generates captures with known content: the study's traffic, as its server and its client would have captured it.
 //!
 //! The streams are those of table 3. Video frames vary in size. A pacer sends queued packets in batches every 5.56 ms,
-//! at up to 1.54 times the bitrate. Two models were fitted. This is the one that reproduces the study's batches, idle
-//! times and assembly delays (`docs/studies/traffic.md`). The path to the client is the Wi-Fi model ([`crate::wifi`]).
-//! The client's clock has an offset and drift. Lost packets are retransmitted after a delay, with a separate SSRC (RFC
-//! 4588).
+//! at up to 1.54 times the bitrate. Two models of the pacer were fitted, and only this one reproduces the study's
+//! batches, idle times and assembly delays (`docs/studies/traffic.md`). The path to the client is the Wi-Fi model
+//! ([`crate::wifi`]). The client's clock has an offset and drift. Lost packets are retransmitted after a delay, with a
+//! separate SSRC (RFC 4588).
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -178,7 +178,7 @@ const PERIODIC: [Periodic; 7] = [
     }),
 ];
 
-#[allow(clippy::cast_possible_truncation)] // They wrap around.
+#[allow(clippy::cast_possible_truncation)] // Sequence numbers and timestamps wrap around.
 fn audio(number: u64) -> PacketContent {
     PacketContent::Rtp {
         ssrc: AUDIO,

@@ -117,7 +117,7 @@ struct Sighting {
     at: u64,
     direction: Direction,
     is_video: bool,
-    /// Another packet had the same first bytes.
+    /// Whether another packet had the same first bytes.
     is_double: bool,
 }
 

@@ -128,8 +128,8 @@ const MOST_SIZES: usize = 1024;
 /// Reads a capture, and passes each datagram of the window to `each`.
 ///
 /// # Errors
-/// Returns an error if the capture is unreadable, has an unsupported link type, or its clock steps implausibly. The
-/// statistics of the packets before the error are returned, too.
+/// Returns an error if the capture is unreadable, has an unsupported link type, or contains an implausible clock step.
+/// The statistics of the packets before the error are returned, too.
 pub fn walk(
     open: &mut Open<'_>,
     window: Window,

@@ -124,7 +124,8 @@ impl Survey {
         }
     }
 
-    /// The server: the endpoint that sent the most bytes. If two sent the same amount, the lower address.
+    /// The server: the endpoint that sent the most bytes. Of two endpoints that sent the same amount, it is the one
+    /// with the lower address.
     #[must_use]
     pub fn server(&self) -> Option<Endpoint> {
         let mut sent: HashMap<Endpoint, u64> = HashMap::new();

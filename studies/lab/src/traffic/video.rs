@@ -38,8 +38,8 @@ pub struct Video {
     pub frames: Option<Frames>,
     /// The jitter of RFC 3550, section 6.4.1, after each packet, ns.
     pub jitter_ns: Distribution,
-    /// The same jitter, but updated only at the first packet of each frame, from the last packet of the previous frame.
-    /// It reflects the duration of frames, ns.
+    /// The same jitter in ns, but updated only at the first packet of each frame, from the last packet of the previous
+    /// frame. It reflects the duration of frames.
     pub frame_jitter_ns: Distribution,
     #[serde(skip)]
     state: State,

@@ -249,7 +249,7 @@ impl Bss {
         }
     }
 
-    /// Returns the next event until `now`, without advancing the time.
+    /// Returns the next event if it occurs by `now`. Does not advance the time.
     pub fn poll(&mut self, now: Nanos) -> Option<Event> {
         let event = self.events.front().filter(|event| event.at() <= now)?;
         let event = *event;

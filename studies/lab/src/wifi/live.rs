@@ -2,7 +2,7 @@
 //! time.
 //!
 //! This is the same model as in [`scenario`](super::scenario), driven by a clock. The same packets at the same times
-//! have the same fates. It opens no socket: a relay or a bridge of the testbed does.
+//! have the same fates. This module opens no socket: a relay or a bridge of the testbed does.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The access point's network with a server. The server is at the access point, behind a wired link (a FIFO queue), or
-//! at a station.
+//! The access point's network with a server. The server is in one of three places: at the access point, at the end of a
+//! wired link to it (a FIFO queue), or at a station.
 
 mod relay;
 
@@ -27,7 +27,7 @@ pub struct Network {
     bss: Bss,
     /// The relay at the access point, if the server is at a station.
     relay: Option<Relay>,
-    /// Events of relayed packets and of their transmissions that have not been polled yet.
+    /// Events that have not been polled yet, of relayed packets and of their transmissions.
     relayed: VecDeque<Event>,
     /// Rate of the wired link in bits per second. `None` means that there is no delay.
     wire: Option<u64>,
@@ -146,7 +146,7 @@ impl Network {
         self.on_wire.push_back((self.wire_free, offer));
     }
 
-    /// Returns the next outcome until `now`.
+    /// Returns the next outcome if it occurs by `now`.
     pub fn poll(&mut self, now: Nanos) -> Option<Outcome> {
         self.arrive_until(now);
         match self.relay {

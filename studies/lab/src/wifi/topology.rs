@@ -3,8 +3,9 @@
 //! topology, which the paper does not have, lies in between: the host is wired to the router.
 //!
 //! Parameters of the paper: 802.11ac, 80 MHz, and 867 Mb/s at the host (III-A2), which means MCS 9 and two streams at a
-//! short guard interval; 20 Mb/s (III-C1); 60 frames/s. The paper's mobile device is a Raspberry Pi 4 with one stream,
-//! 433.3 Mb/s (data sheet of its CYW43455). An RGB frame has twice the data: "the latency can double" (IV-B1).
+//! short guard interval; video of 20 Mb/s (III-C1) with 60 frames/s. The paper's mobile device is a Raspberry Pi 4 with
+//! one stream, 433.3 Mb/s (data sheet of its CYW43455). An RGB frame has twice the data: "the latency can double"
+//! (IV-B1).
 //!
 //! The paper describes neither the router nor the load of the 12 access points around it. The model's router has two
 //! streams and forwards immediately, and there is no other network.

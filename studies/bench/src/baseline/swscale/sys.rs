@@ -199,9 +199,10 @@ impl Scaler {
         let from_strides = [number(stride), 0, 0, 0];
         let to = [luma.as_mut_ptr(), chroma.as_mut_ptr(), null, null];
         let to_strides = [number(self.width), number(self.width), 0, 0];
-        // SAFETY: the planes contain all rows that are read and written (checked above), and memory follows the last
-        // row: the capacity of the vectors, the rest of the picture after its upper part, and the capacity of the copy
-        // after its last rows.
+        // SAFETY: the input and the planes contain all rows that are read and written (checked above), and `BEHIND`
+        // bytes of memory follow each of them. After the planes, these are the spare capacity of the vectors. After the
+        // upper part of the picture, they are its last rows. After the copy of these last rows, they are the copy's
+        // spare capacity.
         let done = unsafe {
             (self.library.scale)(
                 self.handle.as_ptr(),

@@ -141,8 +141,9 @@ impl fmt::Display for Cell {
     }
 }
 
-/// All cells: ping-pong and paced, every runtime with every policy; flood, every runtime; ping-pong and flood, every
-/// collector with the policies of the slides. Cells that do not compare collectors use G1, the JVM's default.
+/// All cells. There are ping-pong and paced cells for every runtime with every policy, and flood cells for every
+/// runtime under OTHER. Further ping-pong and flood cells compare the collectors: each collector with Pekko and the two
+/// policies of the slides (OTHER and RR). All other cells with a JVM use G1, the JVM's default.
 pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     let cell = |runtime: Runtime, pattern, policy| Cell {

@@ -30,7 +30,7 @@ pub(super) struct Conditions {
     pub(super) throttling_period_us: Option<i64>,
     /// Wake-up latency of a thread that sleeps until absolute times, ns.
     pub(super) floor: Summary,
-    /// The scheduling policy of this thread.
+    /// The scheduling policy of the thread that measured `floor`.
     pub(super) floor_policy: String,
 }
 

@@ -315,7 +315,8 @@ impl Probes {
         let collector = cell.collector.unwrap_or(Collector::G1);
         let (java, version) = self.jvm(collector)?;
         let mut command = Command::new(java);
-        // Messages of a flood are queued on the heap, at about 160 bytes each.
+        // All messages of a flood may be queued on the heap. Each takes about 160 bytes; the heap has 1000 bytes for
+        // each.
         let heap = match cell.pattern {
             Pattern::Flood => 256 + samples * 1000 / 1_000_000,
             Pattern::PingPong | Pattern::Paced => 256,
@@ -330,7 +331,7 @@ impl Probes {
     }
 
     /// The first JVM that supports the collector. JVMs in the probes' folder come first: the JVM there has all
-    /// collectors of the slides, so these cells differ only in the collector.
+    /// collectors of the slides, so all cells that compare collectors run on the same JVM.
     fn jvm(&mut self, collector: Collector) -> Result<(PathBuf, String), String> {
         if let Some(known) = self.jvms.get(&collector) {
             return known.clone();

@@ -14,7 +14,7 @@ struct Test {
 }
 
 impl Test {
-    /// Two barriers ensure that all threads exist before the test starts, and that no thread works before that.
+    /// Two barriers ensure that the test starts only when all threads exist, and that no thread works before the start.
     fn wait_for_begin(&self) -> u64 {
         self.created.wait();
         self.started.wait();
