@@ -1,8 +1,8 @@
 """Modules of a crate have no cyclic dependencies.
 
-The check compares the children of each module, each with its descendants. A module and its own children may refer to
-each other: they are one unit in several files. A re-exported name (`pub use`) counts where it is defined. Tests are
-ignored.
+For each module, the check looks for cycles among its children. A child counts together with its descendants. A module
+and its own children may refer to each other: they are one unit in several files. A re-exported name (`pub use`) counts
+where it is defined. Tests are ignored.
 """
 
 import pathlib

@@ -14,7 +14,7 @@ FEWEST = 100
 
 
 def colours(path):
-    """The number of different pixels, of the compressed rows as they are filtered: a plain picture has few."""
+    """The number of different pixel values in the rows, without undoing PNG's filters: a plain picture has few."""
     data = path.read_bytes()
     width, _height, depth, kind = struct.unpack(">IIBB", data[16:26])
     channels = {2: 3, 6: 4}[kind]
