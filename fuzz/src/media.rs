@@ -23,7 +23,7 @@ use openuvr_proto::wire::video::{
 
 use crate::{Draw, established};
 
-/// The last output.
+/// The frame that ended last, and the frame whose slices are being output.
 #[derive(Default)]
 struct Order {
     ended: FrameId,

@@ -394,7 +394,7 @@ fn other(host: &mut Host, now: Instant, others: &mut u32, draw: &mut Draw<'_>) {
     }
 }
 
-/// The frames that ended, per subscriber.
+/// The captured and the ended frames of each subscriber.
 #[derive(Default)]
 struct Books {
     captured: std::collections::HashSet<(SubscriberId, FrameId)>,
