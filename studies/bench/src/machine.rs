@@ -210,7 +210,8 @@ pub(crate) struct Thread {
     pub(crate) policy: String,
 }
 
-/// The threads of our whole process tree. Equal threads appear once, with their number.
+/// The threads of our whole process tree. Threads with the same process, name and policy are one entry, with their
+/// number.
 pub(crate) fn threads() -> BTreeMap<Thread, usize> {
     let mut threads = BTreeMap::new();
     for id in family(&processes(), std::process::id()) {

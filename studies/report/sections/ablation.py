@@ -37,7 +37,7 @@ def _row(ablation, row):
 
 
 def middle_steps(ablation, configuration):
-    """The steps of the run with the middle median."""
+    """The steps of that run whose median latency is in the middle of all runs."""
     found = [run for run in ablation.get("runs", []) if run.get("configuration") == configuration]
     found.sort(key=lambda run: run["latency_ms"]["p50"])
     return found[(len(found) - 1) // 2].get("steps", []) if found else []

@@ -61,7 +61,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Call this at the beginning of an attack. `host` is the host's use of resources until now, if it is measured.
+    /// Call this at the beginning of an attack. `host` is the host's resource use up to this call, if it is measured.
     pub(super) fn start(host: Option<HostUse>) -> Figures {
         Figures {
             begun: clock::now(),
@@ -69,7 +69,7 @@ impl Figures {
         }
     }
 
-    /// Call this at the end of the attack. `now` is the host's use of resources until now.
+    /// Call this at the end of the attack. `now` is the host's resource use up to this call.
     pub(super) fn end(
         self,
         name: String,

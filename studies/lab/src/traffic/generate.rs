@@ -341,7 +341,7 @@ impl Plan {
         packets
     }
 
-    /// The packets of a frame: the frame's number, whether the packet is the last, and its length.
+    /// The packets of a frame. Each has the frame's number, whether the packet is the frame's last, and its length.
     fn frame(&self, frame: u32, random: &mut Random) -> Vec<(u32, bool, usize)> {
         // The sum of twelve uniform random numbers is nearly normally distributed.
         let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;

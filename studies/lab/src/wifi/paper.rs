@@ -82,7 +82,7 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Values that contradict each other in the paper, next to ours.
     pub contradictions: Vec<Row>,
-    /// The paper's trends in our values.
+    /// The trends that the paper describes, with our values.
     pub trends: Vec<Trend>,
 }
 

@@ -79,7 +79,7 @@ impl Edca {
         }
     }
 
-    /// The default parameters of access points, from the comments in hostapd.conf (after table 9-155 of the standard).
+    /// The usual default parameters, from the comments in hostapd.conf, which follow table 9-155 of the standard.
     #[must_use]
     pub fn standard() -> Edca {
         let access = |aifsn, cw_min, cw_max, txop: Option<u64>| Access {

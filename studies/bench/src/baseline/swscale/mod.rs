@@ -196,6 +196,6 @@ mod tests {
         other = even;
         other.rows = RowOrder::BottomUp;
         assert!(refuse(other).contains("BottomUp"));
-        assert!(theirs.converted().is_none(), "not the newest any more");
+        assert!(theirs.converted().is_none(), "no stale picture");
     }
 }

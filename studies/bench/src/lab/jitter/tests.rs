@@ -115,7 +115,7 @@ fn a_study_writes_tables_and_data() {
     assert!(data["conditions"]["floor"]["count"].as_u64().unwrap() > 0);
     assert_eq!(scratch.read("cells.csv").lines().count(), 2);
     assert_eq!(data["schema"], "openuvr.lab.jitter");
-    assert!(cell["analysis"]["sent"]["beyond"].is_null(), "long data");
+    assert!(cell["analysis"]["sent"]["beyond"].is_null(), "only in CSV");
     let tails = scratch.read("tails.csv");
     assert!(tails.contains("\npthread/ping-pong/other,sent,"), "{tails}");
     assert!(scratch.read("pauses.csv").starts_with("cell,from_share,"));
@@ -175,7 +175,7 @@ fn a_study_continues_where_it_stopped() {
         0
     ));
     assert!(is(on(&["--duration", "0ms"]).unwrap(), INCOMPLETE));
-    assert_eq!((runs("one"), runs("two")), (1, 0), "no time");
+    assert_eq!((runs("one"), runs("two")), (1, 0), "no time is left");
     assert!(
         scratch
             .read("jitter.json")
@@ -185,7 +185,7 @@ fn a_study_continues_where_it_stopped() {
     assert_eq!((runs("one"), runs("two")), (1, 1), "only the missing cell");
     assert_eq!(scratch.read("cells.csv").lines().count(), 3);
     assert!(is(on(&["--pairs", "8"]).unwrap(), 0));
-    assert_eq!((runs("one"), runs("two")), (2, 2), "another way to measure");
+    assert_eq!((runs("one"), runs("two")), (2, 2), "a different command");
     // An incomplete cell is measured again.
     scratch.probe("rust-std", &some(700), "exit 7");
     assert!(is(on(&["--pairs", "4"]).unwrap(), INCOMPLETE));
