@@ -85,6 +85,6 @@ pub fn stun_answers(bytes: &[u8]) {
     assert_ne!(
         asked.receive(now, server, &datagram),
         DatagramKind::Answer,
-        "twice"
+        "the answer was accepted twice"
     );
 }

@@ -253,7 +253,7 @@ impl Conversation {
         let taken = self.hand_over(upwards, datagram);
         assert!(taken.is_err(), "a forged or repeated datagram was accepted");
         let after = (self.host.next_timeout(), self.client.next_timeout());
-        assert_eq!(before, after, "it changed a timer");
+        assert_eq!(before, after, "a refused datagram changed a timer");
     }
 
     fn hand_over(&mut self, upwards: bool, datagram: &[u8]) -> Result<(), Reject> {
@@ -362,7 +362,7 @@ impl Conversation {
         if let Some(pose) = self.host.pose() {
             assert!(
                 (self.newest_pose..=self.sent_pose).contains(&pose.id),
-                "an older pose"
+                "the host went back to an older pose"
             );
             self.newest_pose = pose.id;
         }
@@ -433,7 +433,7 @@ impl Conversation {
                         "a slice arrived for a frame that had ended"
                     );
                     let index = u8::try_from(macroblocks.0 / 40).unwrap_or(0);
-                    assert!(bytes == slice(header.frame, index), "other bytes");
+                    assert!(bytes == slice(header.frame, index), "a slice was altered");
                     continue;
                 }
                 VideoOutput::Missing { .. } => continue,

@@ -296,13 +296,16 @@ fn take_out(receiver: &mut TimedReceiver, now: Instant, next: &mut Option<u64>) 
         assert!(steps < 10_000, "poll returns events without end");
         let (first, count) = match receiver.poll(now) {
             Some(TimedOutput::Payload(payload, arrived)) => {
-                assert!(arrived <= now, "a packet arrived before it was sent");
+                assert!(arrived <= now, "an arrival time is in the future");
                 (payload.seq.0, 1)
             }
             Some(TimedOutput::Missing { first, count }) => (first.0, count),
             None => break,
         };
-        assert!(count > 0 && next.is_none_or(|next| next == first), "a gap");
+        assert!(
+            count > 0 && next.is_none_or(|next| next == first),
+            "payloads were skipped or repeated"
+        );
         *next = Some(first + count);
     }
     receiver.check_invariants();

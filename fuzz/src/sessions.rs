@@ -320,7 +320,10 @@ pub(crate) fn host(bytes: &[u8]) {
         }
         if let Some(posed) = host.pose() {
             let length = posed.pose.orientation().map(|v| v * v).iter().sum::<f32>();
-            assert!((0.97..=1.03).contains(&length), "no rotation");
+            assert!(
+                (0.97..=1.03).contains(&length),
+                "the orientation is not a unit quaternion"
+            );
             assert!(posed.received <= now);
         }
         while let Some(id) = host.poll_updated() {

@@ -145,7 +145,10 @@ pub(crate) fn host(bytes: &[u8]) {
                     if sound(openuvr_last_error(context, text.as_mut_ptr(), room)) == 0 {
                         assert!(text[..room].contains(&0));
                     }
-                    assert!(text[room..].iter().all(|b| *b == 0x55), "beyond its buffer");
+                    assert!(
+                        text[room..].iter().all(|b| *b == 0x55),
+                        "the text exceeds its buffer"
+                    );
                 }
                 10 => {
                     let pin = texts.get(3, from);
