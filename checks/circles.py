@@ -133,7 +133,7 @@ def between_siblings(name: Module, target: Module) -> tuple[Module, Module] | No
 
 
 def circles(edges: set[tuple[Module, Module]]) -> Iterator[list[Module]]:
-    """A shortest cycle for each module on a cycle, each cycle once."""
+    """For each module on a cycle, a shortest cycle through it. Yields each cycle once."""
     following = {}
     for a, b in edges:
         following.setdefault(a, set()).add(b)

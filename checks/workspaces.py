@@ -19,7 +19,7 @@ def check():
                 if name != "workspace.dependencies" or key(line) in map(key, there):
                     yield f"{STUDIES}: [{name}] differs from {PRODUCT}: {line}"
         if name != "workspace.dependencies":
-            # Cargo warns of a profile for a package that the workspace does not have.
+            # Cargo warns if a profile names a package that the workspace does not have.
             absent = set(locks[0]) - set(locks[1]) if name.endswith(".package") else set()
             missing = (line for line in there if line not in lines and key(line) not in absent)
             yield from (f"{STUDIES}: [{name}] lacks {line}" for line in missing)
