@@ -107,8 +107,8 @@ pub(crate) fn start(
             .with_context(|| refused(interface));
         }
     }
-    let dnsmasq = serve_addresses(programs, interface, journal)?;
-    Ok(Some(Running {
+    let dnsmasq = serve_addresses(programs, interface, journal, stop)?;
+    Ok(dnsmasq.map(|dnsmasq| Running {
         hostapd,
         dnsmasq,
         interface: interface.to_owned(),
@@ -119,8 +119,14 @@ fn refused(interface: &str) -> String {
     format!("can't make {interface} an access point")
 }
 
-/// Assigns an address to the interface, and starts serving addresses to its clients.
-fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) -> Result<Daemon> {
+/// Assigns an address to the interface, and starts serving addresses to its clients. Returns `None` if `stop` is set
+/// meanwhile.
+fn serve_addresses(
+    programs: &Programs,
+    interface: &str,
+    journal: &mut Journal,
+    stop: &AtomicBool,
+) -> Result<Option<Daemon>> {
     let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     let subnet = Subnet::choose(&routes).ok_or_else(|| {
         anyhow!("no free subnet for the clients: this machine's routes cover all of 192.168.0.0/16; remove a route \
@@ -140,17 +146,18 @@ fn serve_addresses(programs: &Programs, interface: &str, journal: &mut Journal) 
     let id = dnsmasq.id();
     journal.record(|changes| changes.processes.push(id))?;
     let end = Instant::now() + START;
-    loop {
+    while !stop.load(Ordering::Relaxed) {
         let line = dnsmasq.line(POLL_INTERVAL, |_| false);
         let line =
             line.with_context(|| format!("can't serve addresses to the clients of {interface}"))?;
         if line.is_some_and(|line| dnsmasq::is_started(&line)) {
-            return Ok(dnsmasq);
+            return Ok(Some(dnsmasq));
         }
         if Instant::now() >= end {
             bail!("can't serve addresses to the clients of {interface}: dnsmasq does not start");
         }
     }
+    Ok(None)
 }
 
 impl Running {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::channel::{Band, Block, CCA_THRESHOLD, Frequency, Width};
 use crate::iw::channels::Channel;
-use crate::iw::phy::Phy;
+use crate::iw::phy::{Abilities, Phy};
 use crate::iw::scan::Network;
 use crate::iw::survey::Survey;
 
@@ -103,8 +103,10 @@ impl fmt::Display for Interference {
 /// Why there is no channel. Each message is one line with a remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoChannel {
-    /// The card lacks the bands.
-    #[error("the card has no channel at {0} GHz: choose other bands (--band), or use another card")]
+    /// The card lacks the bands, or its radio lacks 802.11ax in the 6 GHz band.
+    #[error(
+        "the card can be no access point at {0} GHz: choose other bands (--band), or use another card"
+    )]
     Band(String),
     /// The country forbids all channels.
     #[error(
@@ -167,6 +169,12 @@ pub fn rank(
     Err(reason(channels, phy, selection))
 }
 
+/// What the card can do in this band; `None` if it cannot be an access point there.
+fn abilities(phy: &Phy, band: Band) -> Option<&Abilities> {
+    // The 6 GHz band requires 802.11ax.
+    (phy.bands.get(&band)).filter(|abilities| band != Band::Ghz6 || abilities.he)
+}
+
 /// The permitted blocks of a band and a width, each with the duration of its check for radar.
 fn blocks(
     channels: &[Channel],
@@ -175,13 +183,11 @@ fn blocks(
     band: Band,
     width: Width,
 ) -> Vec<(Block, Option<Duration>)> {
-    let Some(abilities) = phy.bands.get(&band) else {
+    let Some(abilities) = abilities(phy, band) else {
         return Vec::new();
     };
     let has = match (band, width) {
-        // The 6 GHz band requires 802.11ax.
-        (Band::Ghz6, _) => abilities.he,
-        (_, Width::Mhz20) => true,
+        (Band::Ghz6, _) | (_, Width::Mhz20) => true,
         (_, Width::Mhz40) => abilities.ht,
         (_, Width::Mhz80) => abilities.vht,
     };
@@ -216,17 +222,9 @@ fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
     }
     let names: Vec<String> = selection.bands.iter().map(Band::to_string).collect();
     let names = names.join(", ");
+    let usable = |band: &Band| selection.bands.contains(band) && abilities(phy, *band).is_some();
     let mut there = (channels.iter())
-        .filter(|one| {
-            one.frequency
-                .band()
-                .is_some_and(|band| selection.bands.contains(&band))
-        })
-        .filter(|one| {
-            one.frequency
-                .band()
-                .is_some_and(|band| phy.bands.contains_key(&band))
-        })
+        .filter(|one| one.frequency.band().as_ref().is_some_and(usable))
         .peekable();
     if there.peek().is_none() {
         return NoChannel::Band(names);

@@ -138,6 +138,17 @@ impl Args {
         }
     }
 
+    /// The first option that access points of NetworkManager do not have.
+    fn option_of_hostapd(&self) -> Option<&'static str> {
+        let options = [
+            (self.channel == ChannelChoice::Survey, "--channel survey"),
+            (self.radar, "--radar"),
+            (self.band == [Band::Ghz6], "--band 6"),
+        ];
+        let used = options.into_iter().find(|(used, _)| *used)?;
+        Some(used.1)
+    }
+
     fn credentials(&self, defaults: Defaults) -> Result<Credentials> {
         let key = match (&self.key_file, defaults.config_dir) {
             (Some(file), _) => file.clone(),
@@ -189,6 +200,13 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
         );
     }
     let nmcli = by_network_manager::owner(&card.interface);
+    if let (Some(_), Some(option)) = (&nmcli, args.option_of_hostapd()) {
+        bail!(UsageError::new(format!(
+            "{option} needs hostapd, but NetworkManager manages {0}: leave it out, or run `nmcli device set {0} managed \
+             no` first",
+            card.interface
+        )));
+    }
     let programs = match &nmcli {
         Some(_) => None,
         None => {
@@ -209,9 +227,8 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let around = air::look_around(&iw, nmcli.as_ref(), &card, phy)?;
     let mut selection = args.selection();
     if nmcli.is_some() {
-        // NetworkManager's access points have neither 6 GHz nor checks for radar.
+        // NetworkManager's access points have no 6 GHz band.
         selection.bands.retain(|band| *band != Band::Ghz6);
-        selection.radar = false;
     }
     let ranked = around.rank(&selection)?;
     if args.list_channels {
@@ -228,11 +245,6 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     report_choice(best, &ranked, &around, args.channel);
     match (&nmcli, &programs) {
         (Some(nmcli), _) => {
-            if args.channel == ChannelChoice::Survey {
-                bail!(UsageError::new(
-                    "--channel survey needs hostapd, but NetworkManager manages this card"
-                ));
-            }
             let profile = Profile::of_access_point(&card.interface, &credentials, &best.block)?;
             by_network_manager::start(nmcli, &profile, &mut journal)?;
             show(&credentials, &card, &iw);

@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::iw::phy::Abilities;
 use crate::iw::{channels, scan, survey};
 
 /// A card with all bands and widths.
@@ -182,6 +181,18 @@ fn the_reason_of_no_channel_names_the_remedy() {
     assert_eq!(
         of(&german(), &only(&[Band::Ghz6])),
         NoChannel::Band("6".to_owned())
+    );
+    // A card that has the band, but not 802.11ax in it.
+    let mut without_he = phy();
+    without_he.bands.insert(Band::Ghz6, Abilities::default());
+    let permitted = [Channel {
+        frequency: Frequency(5975),
+        radar_check: None,
+        ..german()[0].clone()
+    }];
+    assert_eq!(
+        rank(&permitted, &without_he, &only(&[Band::Ghz6]), air),
+        Err(NoChannel::Band("6".to_owned()))
     );
     let radar: Vec<Channel> = german()
         .into_iter()
