@@ -2,9 +2,9 @@
 //! paper by experiment.
 //!
 //! Each configuration is a real host and client, always on the same two displays with the same scene. Latency is
-//! measured from pixels, as in `bench latency`. The host is always that of this program (`crate::baseline`). The
-//! configurations take turns (A B C A B C …), so that changes of the machine affect all of them. The result does not
-//! apply to other machines, networks or graphics cards.
+//! measured from pixels, as in `bench latency`. The host is always the one that is built into this program
+//! (`crate::baseline`). The configurations take turns (A B C A B C …), so that changes of the machine affect all of
+//! them. The result does not apply to other machines, networks or graphics cards.
 
 mod busy;
 mod configuration;

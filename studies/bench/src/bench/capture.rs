@@ -1,9 +1,14 @@
 //! `openuvr bench capture`: the cost of each capture method, for the viewer and for the application.
 //!
-//! It measures the scene by itself; with each picture read back and discarded, which is the lower bound for capturing
-//! an application; streamed by each capture method, from each kind of display; and displayed in each kind of client
-//! window. Each of these cases is measured at the display's rate (drawn-to-visible latency, and the application's frame
-//! time) and unthrottled (the application's loss of frame rate).
+//! The scene is measured in these cases:
+//!
+//! - by itself;
+//! - with each picture read back and discarded, which is the lower bound for capturing an application;
+//! - streamed by each capture method, from each kind of display;
+//! - streamed by screen capture, and displayed in each kind of client window.
+//!
+//! Each case is measured at the display's rate (drawn-to-visible latency, and the application's frame time) and
+//! unthrottled (the application's loss of frame rate).
 
 mod methods;
 

@@ -56,7 +56,7 @@ pub(super) struct Stream {
     pub(super) case: Case,
     /// The video's link at the end of the measurement, such as `udp-gso`.
     pub(super) link: Option<String>,
-    /// Number of frames that were seen, but are not complete in the record or not in the record at all.
+    /// Number of frames that were seen, although the record does not contain them or marks them as incomplete.
     pub(super) incomplete: usize,
     pub(super) steps: Vec<Step>,
     /// Number of rows of the host's record, by outcome.

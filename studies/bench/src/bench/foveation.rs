@@ -121,8 +121,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     let mut wanted = None;
     for way in METHODS {
-        // Measure at quantisers around the requested quantiser: with one of about the same value, the middle of a
-        // foveated picture reaches the same quality.
+        // Measure at three quantisers: the requested quantiser, one below and one above. The middle of a foveated
+        // picture reaches the reference quality at about the requested quantiser, which `at` interpolates.
         let mut points = Vec::new();
         for qp in [args.qp - 3, args.qp, args.qp + 3] {
             points.push(measure(args, way, qp, eye, &tables)?);
@@ -164,7 +164,7 @@ fn at(points: &[Figures], middle_db: f64) -> Figures {
     let mix = |of: fn(&Figures) -> f64| of(better) + (of(worse) - of(better)) * part;
     Figures {
         qp: mix(|f| f.qp),
-        // Bits grow exponentially with the quantiser.
+        // The number of bits falls exponentially as the quantiser rises.
         kilobits: mix(|f| f.kilobits.ln()).exp(),
         shrink_ms: mix(|f| f.shrink_ms),
         encode_ms: mix(|f| f.encode_ms),

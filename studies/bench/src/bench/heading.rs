@@ -1,4 +1,4 @@
-//! The heading of a bench with interleaved runs, and its output files.
+//! The heading and the output files of a bench with interleaved runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) struct Heading {
     turns: Turns,
     /// Maximum number of cores used by other processes during a measurement.
     pub(super) other_cores: f64,
-    /// The videos' links.
+    /// Names of the links that carried the videos, such as `udp-gso`.
     links: BTreeSet<String>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Report<R> {
     pub(super) ways: Vec<R>,
 }
 
-/// Prints the names of the videos' links. All of them use the loopback device.
+/// Prints the names of the links that carried the videos. All of them use the loopback device.
 pub(super) fn print_links(names: &[&String]) {
     let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let names = match names.is_empty() {

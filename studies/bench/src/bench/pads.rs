@@ -189,7 +189,7 @@ struct Late {
 }
 
 impl Late {
-    /// Evaluates the reports within the window from `from` to `to`.
+    /// Evaluates the reports that were made from `from` until [`GRACE_PERIOD`] before `to`.
     fn of(
         done: &[(i32, Instant)],
         read: &BTreeMap<i32, Instant>,

@@ -1,9 +1,10 @@
-//! `openuvr bench peers`: compares OpenUVR's stream with the streams of other programs, in turn, with the same scene,
-//! size, bitrate and reader.
+//! `openuvr bench peers`: compares OpenUVR's stream with the streams of other programs. The programs take turns. Scene,
+//! size, bitrate and reader are the same for all of them.
 //!
 //! Some differences are unavoidable. The other programs poll the display, while OpenUVR waits for damage. Therefore the
-//! scene draws slightly faster than they poll, which covers each phase. OpenUVR requests real-time scheduling, so it is
-//! also measured without it. TCP connections, browsers and Moonlight do not use the emulated link.
+//! scene draws slightly faster than the other programs poll, so that each phase between drawing and polling occurs.
+//! OpenUVR requests real-time scheduling, so it is also measured with ordinary scheduling. TCP connections, browsers
+//! and Moonlight do not use the emulated link.
 
 mod figures;
 pub(super) mod moonlight;
@@ -383,8 +384,8 @@ impl Bench<'_> {
             source: Source::Screen,
             cable: None,
             impaired: None,
-            // The scene draws slightly faster than this limit. The limit admits 2 % more frames, and the rate control
-            // distributes the bitrate by the limit.
+            // The scene draws slightly faster than this limit, but the host admits 2 % more frames. The rate control
+            // divides the bitrate by this limit.
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,
             seconds: self.seconds,

@@ -49,7 +49,7 @@ pub(super) struct Setting {
 pub(super) struct Target {
     /// The bound. A figure that is worse misses the target. `None` if there is no bound.
     pub(super) pass: Option<f64>,
-    /// A better value than the bound, which is aimed at but not required.
+    /// A value that is better than the bound. It is aimed at, but not required.
     pub(super) aim: Option<f64>,
 }
 

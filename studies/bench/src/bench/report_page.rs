@@ -152,8 +152,8 @@ impl Measurement {
             .collect()
     }
 
-    /// Whether there is a result file of a run that was not quick. If a file does not contain a command line, such as a
-    /// file of generated captures, the measurement is run again.
+    /// Whether there is a result file of a run that was not quick. Always false for the generated captures, whose file
+    /// contains no command line, and for `traffic.json`, whose measurement has no short version and uses the captures.
     fn has_full_run(&self, folder: &Path) -> bool {
         let text = std::fs::read_to_string(folder.join(self.file)).unwrap_or_default();
         let file = serde_json::from_str::<Value>(&text).unwrap_or_default();

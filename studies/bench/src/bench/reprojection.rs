@@ -1,9 +1,9 @@
 //! `openuvr bench reprojection`: angular error of pictures while the head turns, read from pixels.
 //!
 //! A host in this process draws coloured poles all around the head, for the latest received pose, without prediction.
-//! `openuvr client` displays them on a virtual display. Its head turns at constant speed. The link between host and
-//! client has a delay. At each display change, the angle in the picture is read and compared with the head's pose at
-//! that moment, as reported by the client. Host and client are on one machine with one clock.
+//! `openuvr client` displays them on a virtual display. The client's scripted head turns at constant speed. The link
+//! between host and client has a delay. At each display change, the angle in the picture is read and compared with the
+//! head's pose at that moment, as reported by the client. Host and client are on one machine with one clock.
 
 mod around;
 mod run;

@@ -229,7 +229,7 @@ impl<'a> Rig<'a> {
         self.reactions(self.near.name(), &reader, presses)
     }
 
-    /// Measures the latency of only the displays and the reader.
+    /// Measures the floor: the latency of the displays, the copier and the reader, without a stream.
     pub(super) fn floor(&mut self, seconds: f64) -> Result<Case> {
         self.with_scene()?;
         let sched = self.setup.sched;
@@ -332,7 +332,8 @@ impl<'a> Rig<'a> {
         self.meter = meter;
         let reader = self.reader()?;
         let children = [("host", pair.host.id()), ("client", pair.client.id())];
-        // If a picture is displayed slice by slice, its top is visible before the whole picture is submitted.
+        // If a picture is displayed slice by slice, its top is visible before the whole picture is submitted. Then the
+        // time of submission does not identify the picture, but the time of capture does.
         let join: Join = match self.both_ends {
             Some(_) => journey::join_by_capture,
             None => journey::join,
@@ -374,9 +375,9 @@ impl<'a> Rig<'a> {
         })
     }
 
-    /// Measures the scene on the display `source` for `seconds`. `source` is `None` if only the host can read the
-    /// scene's display. Then continues until `enough` is satisfied, because on a busy machine all of `seconds` can pass
-    /// without a displayed picture, and a run without a result is useless.
+    /// Measures for `seconds`, and then for at most [`FIRST_FRAME`] until `enough` is satisfied: on a busy machine,
+    /// `seconds` can pass without a displayed picture, and a run without a result is useless. `source` is the display
+    /// on which the scene draws, or `None` if only the host can read that display.
     fn measure(
         &self,
         source: Option<&str>,

@@ -1,10 +1,10 @@
 //! `openuvr bench sound`: the latency of audio, its offset from the video, and its cost in video latency and processor
 //! use.
 //!
-//! The scene clicks and flashes at the same moment. The click goes to a null sink of a private sound server, which the host
-//! captures; the client plays into another sink. The bench records both sinks, and reads the flash from the client's window,
-//! so all measurements are external. Streams with and without sound alternate, and some have lossy links. The latency of a
-//! sound card is not included.
+//! The scene clicks and flashes at the same moment. The click goes to a null sink of a private sound server. The host
+//! captures this sink, and the client plays into another sink. The bench records both sinks, and reads the flash from
+//! the client's window, so the measured latency and offset do not depend on reports of host and client. Streams with
+//! and without sound alternate. Streams over lossy links follow. The latency of a sound card is not included.
 
 mod rows;
 

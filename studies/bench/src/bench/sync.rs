@@ -92,8 +92,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 source: *source,
                 cable: None,
                 impaired: None,
-                // The host's frame rate limit admits 2 % more than this. The rate control divides the bitrate by this
-                // value.
+                // The host admits 2 % more frames per second than this limit. The rate control divides the bitrate by
+                // this limit.
                 fps: args.options.scene_fps.floor().max(1.0),
                 bitrate: &args.options.bitrate,
                 seconds,

@@ -53,7 +53,7 @@ impl Verdict {
         }
     }
 
-    /// Adds the measured value, and the reason if the target is not judged.
+    /// Adds the measured value, and the reason why the target is not judged, if there is one.
     pub(super) fn of(self, measured: Option<f64>, withheld: Option<&'static str>) -> Verdict {
         Verdict {
             measured,

@@ -1,12 +1,12 @@
 //! `openuvr bench web`: measures a browser and video players that receive OpenUVR's stream, and the overhead that
-//! observers cause for the player.
+//! observers cause for OpenUVR's own client, which plays.
 //!
 //! A real, headless Chromium plays the scene. The bench observes its page from outside the page's script: the bar code
 //! in a picture's pixels identifies the picture handed to the compositor, and the browser's clock, which is this
 //! machine's clock, gives the time. The bench makes key presses in the browser, and an X client on the host's display
-//! receives them. Then the native player is measured, first alone and then with observers, by the reader that all
-//! benches share. All programs share the processors of one machine, so a browser takes CPU time from the host that it
-//! would not take on another machine.
+//! receives them. Then OpenUVR's own client is measured, first alone and then with observers, by the reader that all
+//! benches share. All programs share the processors of one machine, so a browser takes CPU time from the host. It would
+//! not do so on another machine.
 
 mod figures;
 mod goals;

@@ -35,7 +35,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Killed when dropped.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -220,7 +220,7 @@ fn a_static_display_is_polled() {
         &["capture=poll"],
         &["--fps", "60"],
     );
-    // Without polling, the host would capture only the first picture, and the key frames that are requested.
+    // Without polling, the host would capture the display only once, and again for each requested key frame.
     eventually("a hundred captures of a still display", || {
         let captured: BTreeSet<String> = stream.column("Captured_ns").into_iter().collect();
         (captured.len() >= 100).then_some(())

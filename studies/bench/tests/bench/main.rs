@@ -213,7 +213,7 @@ fn a_run_lasts_until_a_complete_frame() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Most runs would end before the scene draws its next picture.
+    // If each run lasted only 0.1 s, most runs would end before the scene draws its next picture.
     let slow = ["--duration", "0.1s", "--scene-fps", "2"];
     let size = ["--size", "320x180", "--bitrate", "4M"];
     let three = ["--only", "conventional", "--repetitions", "3"];

@@ -30,7 +30,7 @@ fn a_portal_under_attack_answers_its_people() {
         .split(|c: char| !c.is_ascii_digit())
         .filter_map(|word| word.parse().ok())
         .collect();
-    // If the number in the middle is missing, a list did not arrive.
+    // The second number is absent if a list did not arrive.
     let [lists, _, held] = numbers[..] else {
         panic!("{text}");
     };

@@ -1,5 +1,6 @@
 //! `openuvr bench quality` as a user starts it. Tests that two points of a short clip are judged, counted and written.
-//! Picture quality depends on the codec and on the machine's load. Only a raw clip always equals the captured one.
+//! Picture quality depends on the codec and on the machine's load. With the raw encoder, a completely received
+//! picture is always equal to the captured one.
 
 use serde_json::Value;
 

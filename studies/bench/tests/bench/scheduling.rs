@@ -11,7 +11,7 @@ use super::openuvr_bench;
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PIN: &str = "271828";
 
-/// Killed when dropped.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -188,7 +188,7 @@ fn wake_ups_match_the_frames() {
         .count();
     let taken = (all.len() - superseded) as u64;
     let handed = of("host-media-to-rendition");
-    // The record lacks the wake-ups before the rendition's first requested frame and after its last one.
+    // The record has no rows for the wake-ups before the rendition's first requested frame and after its last one.
     assert!(
         handed.abs_diff(taken) <= 10 + taken / 10,
         "{handed} for {taken} frames"

@@ -83,7 +83,7 @@ fn a_browser_is_measured_with_and_without_loss() {
             "Submitted",
         ];
         assert_eq!(to, stages);
-        // No stage ends before the preceding one. The tolerance is the page clock's resolution of 0.2 ms.
+        // No stage ends before the preceding one. The tolerance of 0.2 ms covers the error of the page's clock.
         assert!(
             steps.iter().all(|step| number(step, "/ms/p50") > -0.2),
             "{steps:?}"

@@ -47,7 +47,9 @@ pub(super) struct Row {
     /// Share of the drawn frames that were displayed completely, in the worst repetition.
     pub(super) complete: Option<f64>,
     pub(super) cores: Option<Range>,
-    /// Improvement of p50: compared with the previous row (cumulative), or with the row without the optimisation.
+    /// Improvement of the p50: of a cumulative row over the previous row; of OpenUVR over a row without one
+    /// optimisation; of an alternative over OpenUVR; of a link over the first link; with every core busy, of real-time
+    /// scheduling over ordinary scheduling.
     pub(super) worth_ms: Option<f64>,
     /// Whether the ranges of the two compared rows are disjoint; `None` if one of them has a single run.
     pub(super) clear: Option<bool>,

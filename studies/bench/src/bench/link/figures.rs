@@ -13,7 +13,7 @@ use crate::machine::QUIET;
 /// measures the emulator.
 const LATE_MS: f64 = 1.0;
 
-/// Time after the drop during which the queue may still be full.
+/// Time after the drop of the link's rate during which the link's queue may still be full.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// The figures of a case.

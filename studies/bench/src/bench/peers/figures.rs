@@ -26,7 +26,7 @@ pub(super) struct Figures {
     pub(super) compared: usize,
     pub(super) intact: Option<f64>,
     pub(super) psnr_db: Option<Summary>,
-    /// The damaged pictures with their rows in the record, if there is a record.
+    /// The pictures that are not intact, with their rows in the record, if there is a record.
     pub(super) not_intact: Vec<Compared>,
     /// Traffic in both directions together, with Ethernet, IP and UDP or TCP headers: on the loopback device, or
     /// offered to the emulated link.

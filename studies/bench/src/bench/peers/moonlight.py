@@ -4,9 +4,10 @@
 
 It prints its progress on standard error.
 
-The protocol code is that of Moonlight's own clients, from PyPI's moonlight-python. Pictures are decoded like in their
-software decoders: FFmpeg, in slices and without delay. (The package's own decoder works on several frames at once, which
-delays each by a frame or more.) They are shown by the sink of the peer `gstreamer`.
+The protocol code is that of Moonlight's own clients, from PyPI's moonlight-python. Pictures are decoded as in the
+software decoders of those clients: with FFmpeg, in slices and without delay. (The decoder of moonlight-python works on
+several frames at once, which delays each by a frame or more.) The pictures are shown by the sink that the peer
+`gstreamer` uses.
 """
 
 import sys
@@ -25,7 +26,7 @@ LOW_DELAY = 1 << 19
 
 
 def window(display, width, height):
-    """A pipeline that shows I420 pictures as they arrive, and its source."""
+    """Starts a pipeline that shows I420 pictures as they arrive. Returns the pipeline's source element."""
     Gst.init(None)
     pipeline = Gst.parse_launch(
         f"appsrc name=source format=time caps=video/x-raw,format=I420,width={width},height={height},framerate=0/1 ! "

@@ -28,8 +28,8 @@ pub(in crate::bench) enum Transport {
     Udp,
     /// The sender waits for the receiver's connection.
     Tcp,
-    /// The sender waits for the receiver's connection. Both negotiate over the connection. Datagrams go to the
-    /// receiver's port with the same number.
+    /// The sender waits for the receiver's TCP connection. Both negotiate over the connection. The datagrams go to the
+    /// receiver's UDP port, which has the same number as the sender's TCP port.
     Agreed,
 }
 
@@ -149,7 +149,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
         ],
         // Key frames and slices are the same as for GStreamer. The colour matrix is stated, because otherwise sender
         // and receiver guess different ones. ffplay displays pictures at the pace of its own clock (-sync video),
-        // because it is three times as fast as with an external clock.
+        // because its latency is then a third of that with an external clock.
         sender: "ffmpeg -loglevel error -nostdin -f x11grab -framerate {fps} -draw_mouse 0 \
                  -video_size {width}x{height} -i {near} -vf scale=out_color_matrix=bt709,format=yuv420p \
                  -colorspace bt709 -c:v libx264 -preset ultrafast -tune zerolatency -g {fps} \

@@ -89,7 +89,7 @@ def without_candidates(text):
 
 
 def towards(port, text):
-    """The only UDP candidate, with another port."""
+    """The description `text` with only its UDP candidate, at the port `port`."""
     lines = [line for line in text.split("\r\n") if not line.startswith("a=candidate") or " UDP " in line]
     text = "\r\n".join(lines)
     return re.sub(rf"(a=candidate:\S+ \d UDP \d+ {HERE}) \d+ ", rf"\1 {port} ", text)
@@ -143,7 +143,7 @@ def main(role, signalling, media, display, *stream):
 
     bus.connect("message::error", failed)
     if role == "send":
-        # The caps are known after the first picture.
+        # Negotiation needs the caps, which are known after the first picture.
         begun = threading.Event()
         end.connect("on-negotiation-needed", lambda _: begun.set())
         agree = lambda: begun.wait() and offer(end, lines, int(media))  # noqa: E731

@@ -252,7 +252,7 @@ impl Recording<'_> {
 /// The name of the game's log file in its home directory.
 const GAME_LOG: &str = "said";
 
-/// The message of the game on which the recording starts.
+/// The recording starts when the game prints this message.
 const BEGIN: &str = "openuvr: the clip begins";
 
 /// Starts a match of four bots, without sound. A spectator follows one of them. Each picture advances the game's clock

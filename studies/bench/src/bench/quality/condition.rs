@@ -1,4 +1,5 @@
-//! The conditions at a point of a figure. One quantity is varied, and all other quantities are ideal.
+//! The conditions at a point of a figure. One quantity is varied. All other quantities are ideal, except in the second
+//! line of a figure.
 
 use std::time::Duration;
 

@@ -172,7 +172,7 @@ fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
 
 /// A visible picture.
 struct Shot {
-    /// The time at which the picture had been read.
+    /// The time at which the bench had finished reading the picture.
     at: Instant,
     stamp: Option<Stamp>,
     luma: Luma,
@@ -342,7 +342,7 @@ impl<'a> Numbered<'a> {
     /// Numbers the frames of a record; `None` if no bar code was read.
     fn new(fps: f64, shots: &[Shot], rows: &'a [Row]) -> Option<Numbered<'a>> {
         let period = 1e6 / fps;
-        // Frames are drawn at their due time or later, so the earliest one determines the phase.
+        // Frames are drawn at their due time or later, so the frame with the least delay determines the phase.
         let begin = shots
             .iter()
             .filter_map(|shot| shot.stamp)

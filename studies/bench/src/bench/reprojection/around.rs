@@ -58,8 +58,8 @@ pub(super) fn draw(yaw: f64, size: Size, bytes: &mut [u8]) {
     }
 }
 
-/// The yaw to the left of an eye, in degrees modulo [`PERIOD`]. `row` is a row of its picture, in packed BGRX. `None`
-/// if the row contains no pole.
+/// The angle by which an eye is turned to the left, in degrees modulo [`PERIOD`]. `row` is a row of the eye's picture,
+/// in packed BGRX. `None` if the row contains no pole.
 pub(super) fn read(row: &[u8]) -> Option<f64> {
     let width = u32::try_from(row.len() / 4).ok()?;
     let mut best: Option<f64> = None;

@@ -26,8 +26,8 @@ pub(in crate::bench) struct Observers<'a> {
     pub(in crate::bench) browser: Option<&'a str>,
     /// The Python interpreter of the observing Moonlight client, or `None` for no such client.
     pub(in crate::bench) moonlight: Option<&'a Path>,
-    /// Number of video players, at most four. They receive without decoding, because on other machines their decoding
-    /// would not use this machine's cores.
+    /// Number of video players, at most four. They receive but do not decode. In practice, players run on other
+    /// machines, so their decoding would not use the cores of the host's machine.
     pub(in crate::bench) players: usize,
     /// Whether to stop the last player with SIGSTOP, so that it does not read.
     pub(in crate::bench) stalled: bool,
@@ -38,7 +38,7 @@ pub(in crate::bench) struct Observers<'a> {
 pub(in crate::bench) struct ObserverResults {
     /// Number of encoders that the host opened.
     pub(in crate::bench) encoders_opened: usize,
-    /// Each subscriber's frames, including the player's.
+    /// The frames of each subscriber. The client that plays is a subscriber, too.
     pub(in crate::bench) subscribers: Vec<Account>,
 }
 
@@ -46,7 +46,7 @@ pub(in crate::bench) struct ObserverResults {
 #[derive(Clone, Debug, Serialize)]
 pub(in crate::bench) struct Account {
     pub(in crate::bench) subscriber: String,
-    /// By outcome.
+    /// Number of frames, by outcome.
     pub(in crate::bench) outcomes: BTreeMap<String, usize>,
     /// Number of missing and duplicate rows of this subscriber in the record, between its first and its last frame.
     pub(in crate::bench) unaccounted: usize,

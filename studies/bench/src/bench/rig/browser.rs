@@ -20,7 +20,7 @@ use crate::machine::Load;
 /// Parameters of a browser's measurement.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct BrowserSetup<'a> {
-    /// The program.
+    /// The browser's program.
     pub(in crate::bench) browser: &'a str,
     /// Impairments in each direction of an emulated link, or `None` for no emulated link.
     pub(in crate::bench) impaired: Option<&'a Impairment>,

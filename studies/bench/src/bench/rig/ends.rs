@@ -12,7 +12,7 @@ impl Rig<'_> {
         self.both_ends = Some(Vec::new());
     }
 
-    /// The pictures of the last stream. Empty unless both ends were read.
+    /// The codes read from the last stream's pictures. Empty unless the codes at both ends of the pictures were read.
     pub(in crate::bench) fn take_both_ends(&mut self) -> Vec<BothEnds> {
         self.both_ends
             .as_mut()
@@ -29,7 +29,7 @@ impl Rig<'_> {
         }
     }
 
-    /// Keeps the pictures of a stream, if both ends are read.
+    /// Keeps the codes that `reader` has read, if it reads those at both ends of the pictures.
     pub(super) fn keep_both_ends(&mut self, reader: &Reader) {
         if let Some(kept) = &mut self.both_ends {
             *kept = reader.both_ends();

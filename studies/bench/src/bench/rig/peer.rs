@@ -121,7 +121,7 @@ impl Rig<'_> {
     }
 }
 
-/// The result of a program that writes no record: every displayed frame counts as complete.
+/// The result if no record restricts the frames that count: every displayed frame counts as complete.
 pub(super) fn without_record(case: Case, reaction_ms: Vec<f64>, pictures: &Pictures) -> Stream {
     Stream {
         case,

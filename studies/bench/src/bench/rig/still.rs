@@ -31,7 +31,7 @@ impl Drop for Stopped {
 }
 
 impl Rig<'_> {
-    /// Makes subsequent streams also stop the scene for this time, and measure the host's cores meanwhile.
+    /// Makes subsequent streams also stop the scene, and measure the host's cores for this time after [`SETTLE`].
     pub(in crate::bench) fn measure_still(&mut self, seconds: f64) {
         self.still = Some(Duration::from_secs_f64(seconds));
     }

@@ -19,8 +19,8 @@ use serde::Serialize;
 use super::Micros;
 use super::idle::Awake;
 
-/// The receiver starts to spin at this time before a message is due. It is the p99 of a timer's wake-up latency (the
-/// floor of `openuvr lab jitter`), as measured on one machine.
+/// The receiver starts to spin this long before a message is due. The value is the p99 of a timer's wake-up latency
+/// (the floor of `openuvr lab jitter`), as measured on one machine.
 const LEAD: Duration = Duration::from_micros(150);
 /// The receiver spins for at most this time before it sleeps. This is a tenth of a core at 240 messages per second.
 const SPIN: Duration = Duration::from_micros(400);

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use openuvr_testbed::pair::TemporaryDir;
 
-/// Number of consecutive samples in a batch. The samples of all batches together fit into a ring, so that none is lost.
-/// A lost sample would cost less than a recorded one, and falsify the result.
+/// Number of consecutive samples in a batch. The samples of all batches together fit into the recording's ring buffer,
+/// so that none is lost. A lost sample would cost less than a recorded one, and falsify the result.
 const BATCH: u32 = 500;
 const BATCHES: u32 = 8;
 

@@ -46,7 +46,7 @@ pub(super) struct Row {
     complete: Option<f64>,
     host_cores: Option<Range>,
     client_cores: Option<Range>,
-    /// The audio threads' share of these cores.
+    /// Number of these cores that the audio threads used.
     host_audio_cores: Option<Range>,
     client_audio_cores: Option<Range>,
     /// Latency of clicks from the host's sink to the client's. This and all following fields are `None` without sound.
@@ -56,7 +56,7 @@ pub(super) struct Row {
     /// From a flash's drawing to its click at the host's sink.
     made_ms: Option<Summary>,
     unheard: Option<usize>,
-    /// Audio latency from capture to playback, as the client reports it: the medians of each second.
+    /// Audio latency from capture to playback, as the client reports it: one median per second.
     reported_ms: Option<Summary>,
     /// The last target delay of each repetition.
     delay_ms: Option<Range>,

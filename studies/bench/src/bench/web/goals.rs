@@ -22,7 +22,7 @@ pub(super) struct Goals {
     freeze_ms: f64,
     /// Maximum median A/V offset, in either direction.
     offset_ms: f64,
-    /// Maximum latency that observers add for the player.
+    /// Maximum latency that observers add for OpenUVR's own client, which plays.
     player_p50_ms: f64,
     player_p99_ms: f64,
     /// Maximum cost of each additional observer, in percent of a core.
