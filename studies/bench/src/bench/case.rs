@@ -33,7 +33,7 @@ pub(super) struct Case {
     /// Load of the emulated link, for both directions together, with Ethernet, IP and UDP headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) carried_mbps: Option<f64>,
-    /// Scheduling of each kind of thread, and the number of threads.
+    /// Each kind of thread with its scheduling, and the number of threads of this kind.
     pub(super) threads: Vec<(Thread, usize)>,
     /// One row per sighting (long format), for a CSV file.
     #[serde(skip)]

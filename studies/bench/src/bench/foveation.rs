@@ -2,7 +2,7 @@
 //! encoder per eye.
 //!
 //! There is no stream: this process encodes and decodes frames at several quantisers. The frames show a room, as a
-//! turning head sees it. Bits and times are compared at equal quality of the middle third of each eye.
+//! turning head sees it. Bits and times are compared at equal quality of the middle third of each eye's picture.
 
 mod coder;
 mod room;

@@ -244,7 +244,7 @@ impl<'a> Rig<'a> {
 
     /// Measures a host and a client.
     pub(super) fn stream(&mut self, of: &StreamSetup<'_>) -> Result<Stream> {
-        // Dropped only after the stream has ended.
+        // The link is dropped only after the stream has ended.
         let mut link = None;
         self.stream_by(of, |options| {
             let pair = match (of.cable, of.impaired) {
@@ -311,7 +311,7 @@ impl<'a> Rig<'a> {
                 more.extend(["--realtime".to_owned(), "off".to_owned()]);
             }
         }
-        // Last, so that the caller's options take precedence.
+        // The caller's options come last, so that they take precedence.
         more_host.extend_from_slice(of.more_host);
         more_client.extend_from_slice(of.more_client);
         let options = pair::Options {
@@ -493,8 +493,8 @@ impl<'a> Rig<'a> {
                 let ms = (seen.seen_us as f64 - pressed.0 as f64 / 1000.0) / 1000.0;
                 reactions.push(ms);
             }
-            // Two presses are at least 150 ms apart. The varying remainder shifts the next press relative to the
-            // frames.
+            // Two presses are at least 150 ms apart. The time beyond 150 ms varies, and so shifts the next press
+            // relative to the frames.
             let apart = Duration::from_micros(150_000 + u64::from(press) * 6_180 % 16_667);
             clock::sleep_until(pressed + apart);
             self.pass(Duration::ZERO, &mut || Ok(()))?;

@@ -3,7 +3,8 @@
 //! Sessions are started one after the other. Each has its own display, application and host, as under the portal's
 //! local launcher, and is played by an OpenUVR client. After each start, all running sessions are measured together.
 //! The bench ends when a session falls below the required frame rate. The clients run on the same machine, decode all
-//! pictures and display none. Their CPU use is reported separately, but the sessions cannot use these cores.
+//! pictures and display none. Their CPU use is reported separately. If the clients were on other machines, sessions
+//! could use these cores.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,7 +19,8 @@ fn slices_make_pictures_of_two_frames() {
             assert!(way[end]["median"].as_f64() > Some(0.0), "{end}: {text}");
         }
     }
-    // Even without slices, the share can exceed 0, because a host may capture the scene between two frames.
+    // Even without slices, the share of mixed pictures can exceed 0, because a host may capture the scene while the
+    // scene replaces one frame with the next.
     let mixed = |way: usize| ways[way]["mixed"]["median"].as_f64();
     assert!(mixed(0).is_some() && mixed(1) > mixed(0), "{text}");
 }

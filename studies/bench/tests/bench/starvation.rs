@@ -104,7 +104,7 @@ fn a_client_reconnects_beside_3000_begins_a_second() {
     kill_process(id.expect("an id"), Signal::KILL).expect("it runs");
     drop(first);
     let mut second = host(at, &keys, &logs[1]);
-    // The second host generates new cookies.
+    // The second host does not accept the cookies of the first host.
     let before = struck.load(Ordering::Relaxed);
     wait_for_lines(&mut client, &logs[2], 2, "connected to the host");
     wait_for_lines(&mut second, &logs[1], 1, "joins as player");

@@ -24,8 +24,8 @@ impl Room {
     /// Creates the room. Its texture is the same in each run.
     pub(super) fn new() -> Room {
         let mut texture = vec![0.0_f32; TEXTURE * TEXTURE];
-        // The texture contains noise of several octaves with decreasing amplitude, like wallpaper, and edges of tiles,
-        // like bricks.
+        // The texture contains noise of several octaves with decreasing amplitude, like wallpaper, and joints, like a
+        // brick wall.
         for (cell, weight) in [(128, 60.0), (32, 40.0), (8, 20.0), (2, 8.0)] {
             for (i, value) in texture.iter_mut().enumerate() {
                 let (x, y) = (i % TEXTURE / cell, i / TEXTURE / cell);

@@ -1,5 +1,5 @@
-//! Determines where all pixels of a side are coded, and where only one of two or of four pixels is coded. All counts
-//! are whole numbers, so the position of a coded pixel is found again without rounding.
+//! Determines in which parts of a side every pixel is coded, and in which parts only one of two or one of four pixels.
+//! All counts are whole numbers, so the position of each coded pixel is exact.
 
 use openuvr_proto::units::Size;
 

@@ -93,7 +93,7 @@ pub(super) struct Recorded {
     /// The p95 of `input_ms`.
     pub(super) input_p95_ms: Option<f64>,
     pub(super) wire_mbps: f64,
-    /// `narrow` only.
+    /// Only for the case `narrow`.
     pub(super) narrow: Option<Narrow>,
 }
 

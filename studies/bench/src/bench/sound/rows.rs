@@ -53,7 +53,7 @@ pub(super) struct Row {
     sound_ms: Option<Summary>,
     /// The same latency minus that of the flash. If it is positive, the sound is later than the picture.
     offset_ms: Option<Summary>,
-    /// From a flash's drawing to its click at the host's sink.
+    /// Time from the drawing of a flash to its click at the host's sink.
     made_ms: Option<Summary>,
     unheard: Option<usize>,
     /// Audio latency from capture to playback, as the client reports it: one median per second.

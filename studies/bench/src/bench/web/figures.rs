@@ -24,7 +24,8 @@ const STEPS: [(&str, &str); 8] = [
     ("Captured", "Submitted"),
 ];
 
-/// Maximum delay of a press. A later effect belongs to another press.
+/// Maximum time from the arrival of a press at the page to its arrival at the X client. A later arrival belongs to
+/// another press.
 const LATEST: Duration = Duration::from_millis(200);
 
 /// One measurement.
@@ -54,7 +55,7 @@ pub(super) struct Browser {
     pub(super) handed_fps: Option<Range>,
     /// The longest time without a new picture.
     pub(super) freeze_ms: Option<Range>,
-    /// Over all repetitions.
+    /// Durations of the steps, over all repetitions.
     pub(super) steps: Vec<Step>,
     /// From a key press's arrival at the page to its arrival at an X client on the host's display.
     pub(super) input_ms: Option<Summary>,
