@@ -26,7 +26,7 @@ pub fn signalling(bytes: &[u8]) {
         connection: &connection,
         ice_servers: &[],
     };
-    let again = Request::parse(&reply.to_text()).expect("a reply to a connect is a connect");
+    let again = Request::parse(&reply.to_text()).expect("the text of Reply::Connect is a request");
     assert_eq!(again, Request::Connect { connection });
 }
 

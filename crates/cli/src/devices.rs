@@ -26,7 +26,7 @@ pub(crate) struct Args {
 enum Command {
     /// Show every device with its name, fingerprint, permission and last visit
     List,
-    /// Open pairing at the running hosts that use this folder
+    /// Open pairing at the running hosts that use the folder of --config-dir
     Pair(pair::Args),
     /// Allow a forbidden device again
     Allow(DeviceArg),

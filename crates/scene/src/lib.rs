@@ -98,8 +98,8 @@ pub struct Args {
     /// reading in nanoseconds
     #[arg(long, value_name = "FILE")]
     pad_times: Option<PathBuf>,
-    /// Play about three clicks per second, with simultaneous flashes, on this sound device (with the same values as
-    /// `openuvr client --sound`)
+    /// Play about three clicks per second on this sound device, each with a flash of the room. The values are those of
+    /// `openuvr client --sound`, except `off`
     #[arg(long, value_name = "DEVICE")]
     clicks: Option<String>,
     #[command(flatten)]

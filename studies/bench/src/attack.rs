@@ -52,9 +52,9 @@ use openuvr_clock as clock;
 /// An attack is withstood if memory grew by less than 20 MB, nothing was disclosed, and the client, if there is one,
 /// received at least 95 % of the complete frames of the run without attack. On a portal, each list must also have
 /// arrived within 200 ms, and the account's owner must have been able to log in; portal-bodies may take 67 MB: 32 KiB
-/// for each of 2,048 connections. If an attack tries to reach something that must be unreachable, no attempt may
-/// succeed, and the control attempt must succeed. Exit status: 0 if all attacks were withstood; 1 if not, or if the run
-/// was interrupted.
+/// for each of 2,048 connections. Some attacks try to reach something that must be unreachable: none of these attempts
+/// may succeed, and a control attempt, at something reachable, must succeed. Exit status: 0 if all attacks were
+/// withstood; 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -112,7 +112,7 @@ enum Kind {
     PortalBodies,
     /// A portal: wrong passwords for one account from one IPv6 /64, then from twenty
     PortalGuesses,
-    /// A portal: another account opens its database files, which were world-readable before it started
+    /// A portal: another account opens its database files, which were world-readable before the portal started
     PortalFiles,
     /// A portal: secrets in command lines, and in the environments of a session and its application
     PortalEnvironment,
@@ -474,7 +474,7 @@ impl Target<'_> {
         ))
     }
 
-    /// Runs attacks concurrently for the configured time. Returns the number of strikes and the attacks.
+    /// Runs attacks concurrently for the configured time. Returns the number of strikes, and gives the attacks back.
     fn run<A: Attack + 'static>(
         &self,
         attacks: Vec<(A, u32)>,

@@ -214,7 +214,7 @@ one applies. -h prints short help, --help the full help.";
             /// `script:FILE`: a file that is played in a loop; each line is seconds,x,y,z,yaw,pitch,roll, in metres and
             /// degrees. `opentrack` or `opentrack:ADDRESS:PORT`: opentrack's output "UDP over network", by default at
             /// 127.0.0.1:4242. `iio` or `iio:FOLDER`: a gyroscope and an accelerometer of this machine, by default
-            /// those in /sys/bus/iio/devices. Ctrl+Alt+Shift+C makes the current direction straight ahead.
+            /// those in /sys/bus/iio/devices. Ctrl+Alt+Shift+C sets the head's current direction as straight ahead.
             head: HeadSpec = "head-pose", head(), Default::Is("none");
             /// Which eyes of a stereo picture to show.
             /// `both`: side by side. `left` or `right`: one eye. `anaglyph`: for glasses with a red filter on the left and a
@@ -258,7 +258,7 @@ one applies. -h prints short help, --help the full help.";
         "Input" {
             /// Microphone for a host that accepts one.
             /// `off`: none. `on`: the default source of PulseAudio or PipeWire. `pulse:SOURCE`: that source
-            /// (`pactl list short sources`). Only for the player.
+            /// (`pactl list short sources`). Only the player's microphone is sent.
             microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
             /// Input source.
             /// `window`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated
@@ -276,10 +276,11 @@ one applies. -h prints short help, --help the full help.";
             grab: bool = "grab", flag(), Default::Is("false");
             /// Share the clipboard with a host that allows it.
             /// The host selects the directions: text copied at the client can be pasted at the host, or the other way
-            /// round, or both. By default, the host allows neither direction. Only for the player, in a window.
+            /// round, or both. By default, the host allows neither direction. Only the player shares its clipboard, and
+            /// only with `--present x11` or `wayland`.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
-            /// Send this machine's game pads.
-            /// The client sends them while the window has the focus, if the host accepts game pads. With `--input none`
+            /// Send the input of this machine's game pads.
+            /// The client sends it while the window has the focus, if the host accepts game pads. With `--input none`
             /// or `--observe`, it sends none. All pads in /dev/input that this user may read are used, with hot plug;
             /// other programs still receive their events.
             pads: bool = "pads", flag(), Default::Is("true");

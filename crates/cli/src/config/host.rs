@@ -106,7 +106,7 @@ one applies. -h prints short help, --help the full help.";
             /// Resize the display to the player's window.
             /// While a player is connected, the display has the size of the player's window. On an X display, a mode of
             /// this size is set with RandR; if the display has no monitor (Xvfb, the dummy driver), a new mode is added
-            /// within the server's limits. A virtual X display grows up to 3840x2160, or to its own size if that is
+            /// within the server's limits. A virtual X display grows up to 3840x2160, or to its initial size if that is
             /// larger; with `--virtual-with wayland`, the display itself changes its size, up to 4096x4096.
             /// Applications see a monitor change. The original size is restored when the player leaves and when the
             /// host ends. If the display cannot be resized, the picture is scaled, as without this option. A Moonlight
@@ -164,9 +164,9 @@ one applies. -h prints short help, --help the full help.";
             bitrate: Option<Bitrate> = "bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("20M; 60M with --encoder jpeg, 1G with --encoder raw");
             /// Congestion control.
-            /// `adaptive`: the bitrate drops within a few frames when the link's queue grows, or when the loss of
-            /// datagrams is clearly above 15 %. It rises again, up to --bitrate, when the link has spare capacity.
-            /// `constant`: the bitrate is always --bitrate.
+            /// `adaptive`: the bitrate drops within a few frames when the link's queue grows. It also drops when the
+            /// loss, measured over 200 datagrams or more, is clearly above 15 %. It rises again, up to --bitrate, when
+            /// the link has spare capacity. `constant`: the bitrate is always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
@@ -211,7 +211,7 @@ one applies. -h prints short help, --help the full help.";
             /// frame first and keeps it within a frame's share of the bitrate; for narrow links.
             rate_control: Option<RateMode> = "rate-control", optional(choice()),
                 Default::Unset("own; cbr if the encoder supports only cbr");
-            /// Static refinement: improve a still picture until it is exact.
+            /// Static refinement: improve a still picture until it is nearly exact.
             static_refinement: bool = "static-refinement", flag(), Default::Is("true");
         }
         "Network and clients" {

@@ -76,7 +76,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+C",
-        does: "recentre: make the head's current direction straight ahead",
+        does: "recentre: set the head's current direction as straight ahead",
         code: KeyCode(46),
         own: Action::Recentre,
     },

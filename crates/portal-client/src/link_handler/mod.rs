@@ -39,7 +39,7 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Register this program for links on this user's desktop
+    /// Register this program as this user's handler of openuvr:// links
     Install {
         /// Host that links may connect to: a name, an address, or a network such as 10.0.0.0/8; may be repeated
         /// [default: any host]

@@ -1,4 +1,4 @@
-//! Static refinement: a still picture is improved in parts until it matches its source.
+//! Static refinement: a still picture is improved in parts until it is nearly exact (`EXACT_QP`).
 //!
 //! It tracks the quantiser of each macroblock and decides which part to code again, with which quantiser and when.
 //! Parts are sized so that each takes half of the rate during a frame interval. When everything has been refined,

@@ -170,7 +170,8 @@ fn measure(
     })
 }
 
-/// The reason in the text of an error: the line that the program itself has printed, otherwise the last line.
+/// Finds the reason in the text of an error: the rest of the first line that contains `openuvr: ` or `error: `,
+/// otherwise the last line.
 fn reason(text: &str) -> String {
     let message = text.lines().find_map(|line| {
         let own = ["openuvr: ", "error: "]

@@ -22,7 +22,7 @@ pub(super) struct Case {
     pub(super) seconds: f64,
     /// Latency from drawn to visible. For a stream, only complete frames count.
     pub(super) latency_ms: Option<Summary>,
-    /// Display changes without a readable bar code.
+    /// Number of changes of the display after which no bar code was readable.
     pub(super) unreadable: usize,
     pub(super) other_cores: f64,
     /// Number of cores used, by process name.

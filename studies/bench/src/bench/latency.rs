@@ -111,7 +111,7 @@ enum Preset {
 enum CaptureMethod {
     /// A host captures the scene's display
     X11,
-    /// `openuvr run` starts the scene, and the host is in its process
+    /// `openuvr run` starts the scene, and the host is in the scene's process
     Hook,
     /// The scene streams itself through the C API, from a pixel buffer
     Capi,

@@ -47,8 +47,8 @@ use openuvr_clock as clock;
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay of 5 to 8 ms each
 /// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. Its figures are the
 /// longest freeze, the p99 latency from two seconds after the drop to the end of the narrow part, and the time until
-/// the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB, and counts from
-/// the first frame.
+/// the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB, and is measured
+/// from the first frame on.
 ///
 /// The other cases use the Wi-Fi model of `openuvr lab hop --wifi`. `wifi` has one station, which loses a tenth of all
 /// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40

@@ -169,8 +169,8 @@ struct Progress {
     is_broken: bool,
 }
 
-/// Carries packets over a network, and records outcomes until `lasting`. The packets are numbered from 0 on. Stations
-/// from `viewers` on are not viewers.
+/// Carries packets over a network, and records their outcomes until the time `lasting`. The packets are numbered from 0
+/// on. The first `viewers` stations are the viewers.
 #[must_use]
 pub fn carry(
     mut network: Network,

@@ -26,7 +26,7 @@ pub struct Spread {
     pub quantiles: [f64; SHARES.len()],
 }
 
-/// The shares whose quantiles are computed. The first and the last are the extremes.
+/// The shares whose quantiles are computed. The first gives the minimum, and the last the maximum.
 pub const SHARES: [f64; 10] = [0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.9999, 1.0];
 
 /// Summary of several runs of a scenario. Times are in milliseconds.

@@ -90,7 +90,7 @@ pub struct Background {
 pub struct Departure {
     /// Send time.
     pub at: Nanos,
-    /// The packet. Its `id` counts all packets of the streams.
+    /// The packet. The `id` numbers the packets of all streams together.
     pub offer: Offer,
     /// The video frame that the packet belongs to, if any.
     pub frame: Option<Frame>,
@@ -260,7 +260,7 @@ impl Iterator for Streams {
 
     /// The next packet, or `None` if there are no senders.
     fn next(&mut self) -> Option<Departure> {
-        // Of several simultaneous packets, this takes that of the sender that was added first.
+        // If several packets have the same time, the packet of the sender that was added first comes first.
         let (source, next) = self.sources.iter_mut().min_by_key(|(_, next)| next.at)?;
         let mut departure = *next;
         *next = source.next();

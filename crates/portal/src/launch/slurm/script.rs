@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(
             status.unwrap().code(),
             Some(3),
-            "the program's code is the script's"
+            "the script exits with the program's exit code"
         );
         let read = std::fs::read_to_string(&file).unwrap();
         let mut arguments: Vec<&str> = read.split('\0').collect();

@@ -51,7 +51,7 @@ pub(in crate::bench) struct WindowSetup<'a> {
 /// The script of the page that needs no host.
 const OWN: &str = include_str!("../../../assets/floor.js");
 
-/// Duration of the browser's trace. It follows the measurement, because tracing loads the machine.
+/// Duration of the browser's trace, which follows the measurement, because tracing loads the machine.
 const TRACED: Duration = Duration::from_secs(2);
 
 impl Rig<'_> {
