@@ -33,7 +33,8 @@ use methods::{CaptureMethod, StreamMode, named, possible};
 /// the swap has returned; and the application's frame rate when the display does not limit it. "alone" streams nothing;
 /// "read-back" reads each picture back and discards it. A second table has the cores used by the host, and by the
 /// scene's display if it is a separate process; the cores used by the host while the picture does not change; and the
-/// time from a key press to its effect. Medians and ranges over interleaved repetitions.
+/// time from a key press to its effect. Times, rates and cores are medians and ranges over interleaved repetitions; the
+/// share of complete frames is the minimum.
 ///
 /// "session", "session-240", "client-x11" and "client-wayland" need sway and Xwayland. Without these programs, they are
 /// left out unless `--ways` lists them. The scene's frames are counted on the scene's X display. With "session",

@@ -49,7 +49,8 @@ use crate::machine::QUIET;
 /// dB of luma PSNR or more), and the median PSNR; traffic of the loopback device in both directions; cores used by
 /// sender and receiver; and, where keys reach the application, the time from a press to its effect. `loss` sends
 /// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; neither TCP, browsers nor Moonlight
-/// use it. If a program is missing, its package is reported. Medians and ranges over interleaved repetitions.
+/// use it. If a program is missing, its package is reported. Times, rates and cores are medians and ranges over
+/// interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]

@@ -36,12 +36,12 @@ use point::Setup;
 /// 2004). Each figure is given as the mean over all frames and as the mean of the worst batch of 150 frames, which the
 /// mean over a run hides.
 ///
-/// Delay is the round trip, with half of it each way. Loss is independent for each datagram, both ways. Bandwidth
-/// limits both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper used). The GOP size is
-/// the distance of periodic key frames; `none` is the default of openuvr host, with key frames only on demand. The
-/// stream's target is --bitrate. Limited bandwidths are measured with adaptive and with constant bitrate, and GOP sizes
-/// without loss and with a loss of 1 %; --points and --quick omit the second case. The network load includes IP and UDP
-/// headers.
+/// Delay is the round trip, with half of it each way. Loss is independent for each datagram, both ways. The bandwidth
+/// is limited both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper used). The GOP
+/// size is the distance of periodic key frames; `none` is the default of openuvr host, with key frames only on demand.
+/// The stream's target is --bitrate. Limited bandwidths are measured with adaptive and with constant bitrate, and GOP
+/// sizes without loss and with a loss of 1 %; --points and --quick omit the second case. The network load includes IP
+/// and UDP headers.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Example: the whole set, for plots:

@@ -21,9 +21,11 @@ use super::turns::{ComparisonOptions, Turns};
 
 /// Compare an application that waits for the host with one that does not
 ///
-/// The figures are drawn to visible, the application's frame rate, the share of frames displayed completely, cores of
-/// all processes together, and luma PSNR. They are measured for the same scene captured from its display, submitted by
-/// the host's own process, and submitted with waiting. All are medians and ranges over interleaved repetitions.
+/// The figures are the latency from drawn to visible, the application's frame rate, the share of frames displayed
+/// completely, the cores that all processes use together, and luma PSNR. They are measured for the same scene in three
+/// configurations: captured from its display; submitted by the host's own process; and the same, but the scene waits
+/// until each frame is sent. Times, rates and cores are medians and ranges over interleaved repetitions; the share
+/// of complete frames is the minimum.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("seconds", |arg| arg.default_value("6s")))]
 pub(crate) struct Args {

@@ -44,10 +44,11 @@ use super::verdict::Verdict;
 /// For a browser that plays, measures the time from drawing to the hand-over to the compositor, also by stage; frames
 /// per second decoded and handed over, and the longest freeze; the time from a press in the page to the application;
 /// and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated with a delay of 2 ms
-/// each way and a loss of 1 % or 5 % in each direction. For our own client, measures drawn to visible without
-/// observers; with a browser and one video player, or four; with a browser, a video player and a Moonlight client; and
-/// with a video player that has stopped reading; and the host's cost per observer. For ffplay and GStreamer, measures
-/// drawn to visible. Needs Chromium and ffmpeg. If they are missing, the bench prints a message and measures nothing.
+/// each way and a loss of 1 % or 5 % in each direction. For our own client, measures the latency from drawn to visible
+/// in five cases: without observers; with a browser and a video player; with a browser and four video players; with a
+/// browser, a video player and a Moonlight client; and with a video player that has stopped reading. It also measures
+/// the host's cost per observer. For ffplay and GStreamer, measures the latency from drawn to visible. Needs Chromium
+/// and ffmpeg. If they are missing, the bench prints a message and measures nothing.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]

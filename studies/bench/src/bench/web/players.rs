@@ -1,4 +1,4 @@
-//! Measures video players that show our stream: drawn to visible, by the reader that all benches share.
+//! Measures video players that show our stream: the latency from drawn to visible, by the reader of all benches.
 
 use anyhow::{Result, bail};
 use openuvr_testbed::pair::{self, Host, TemporaryDir};
