@@ -336,7 +336,7 @@ const EMPTY: Message = Message {
     truncated: false,
 };
 
-/// Marks sent datagrams as interactive video. Failure is not an error.
+/// Marks sent datagrams as interactive video. Failures are ignored.
 fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
     if local.is_ipv6() {
         let _ = socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, TRAFFIC_CLASS);

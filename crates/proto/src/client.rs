@@ -1,6 +1,6 @@
 //! The client's side of a session: a sans-I/O state machine over the control plane.
 //!
-//! The media thread passes media datagrams to [`MediaReceiver`](crate::recv::plane::MediaReceiver). Both threads of a
+//! The media thread passes media datagrams to [`MediaReceiver`](crate::recv::plane::MediaReceiver). All threads of a
 //! client call this session under one lock. Methods may be called in any order; outputs are queued until they are
 //! polled.
 

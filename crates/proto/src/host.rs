@@ -163,8 +163,9 @@ impl Host {
         self.haptics.set(now, haptic);
     }
 
-    /// Sets the times at which the application samples poses, minus the time that a pose takes from client to host.
-    /// Returns whether a message for the player's client is due.
+    /// Sets when the player's client should sample poses. The caller has subtracted the time that a pose takes from
+    /// client to host from the times at which the application reads poses. Returns whether a message for the player's
+    /// client is due.
     pub fn pose_schedule(&mut self, now: Instant, timing: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {
             return false;
@@ -345,7 +346,7 @@ impl Host {
             s.plane.check_invariants();
             s.member.views.check_invariants();
             s.paths.check_invariants();
-            // When the session has a role, the runtime owns the media key.
+            // When a session gets a role, it hands its media key to the runtime.
             assert!(!s.joined || s.media.is_none());
             assert!(!s.is_active() || self.roles.role(s.member.id).is_some());
         }

@@ -59,21 +59,21 @@ stages! {
     RenderBegun Host,
     /// The pixels are in a buffer of the host.
     Captured Host,
-    /// Colour conversion done.
+    /// The colours were converted.
     Converted Host,
-    /// The encoder output its first bytes.
+    /// The first bytes of the frame left the encoder.
     FirstSlice Host,
-    /// The encoder output its last bytes.
+    /// The last bytes of the frame left the encoder.
     Encoded Host,
     /// The first datagram was handed to the link.
     FirstSent Host,
     /// The last datagram was handed to the link.
     LastSent Host,
-    /// First datagram in.
+    /// The first datagram arrived.
     FirstReceived Client,
     /// Enough data for the complete frame was received.
     Recoverable Client,
-    /// Picture available.
+    /// The picture was decoded.
     Decoded Client,
     /// The picture was handed to the display.
     Submitted Client,

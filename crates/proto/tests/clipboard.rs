@@ -25,8 +25,9 @@ const BOTH: ClipboardDirections = ClipboardDirections {
 struct World {
     host: Host,
     clients: Vec<(PathId, ClientSession)>,
-    /// The received clipboard texts at the host, and below at each client.
+    /// The clipboard texts received at the host.
     at_host: Vec<ClipboardText>,
+    /// The clipboard texts received at each client.
     at_client: Vec<Vec<ClipboardText>>,
     /// Each notification to a client that the host's application uses relative motion: the client, and the number of
     /// datagrams that the client had received by then.

@@ -53,7 +53,8 @@ fn bytes(frame: FrameId, index: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// The runs for a link contain exactly the datagrams. All datagrams of a run have the same length, except the last.
+/// The runs of `out` contain exactly its datagrams, in order. All datagrams of a run have the same length, except the
+/// last.
 fn check_runs(out: &SendBuf) {
     let chunks = out.runs().flat_map(|(bytes, each)| bytes.chunks(each));
     assert!(chunks.eq(out.iter()));

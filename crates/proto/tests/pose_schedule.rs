@@ -1,4 +1,4 @@
-//! The host announces when its application samples poses, and the client converts the times to its own clock.
+//! The host announces when the client should sample poses, and the client converts the times to its own clock.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"

@@ -179,8 +179,9 @@ proptest! {
 /// A policy and an encoder whose refreshes take [`COLUMNS`] frames, with the coding of each frame.
 struct Host {
     policy: Policy,
-    /// Number of completed columns of the current refresh, and below whether another refresh was requested.
+    /// Number of completed columns of the current refresh.
     at: Option<usize>,
+    /// Whether another refresh was requested.
     asked: bool,
     newest: u32,
     coded: BTreeMap<u32, Coded>,

@@ -36,7 +36,7 @@ pub struct Impairment {
 pub enum Queue {
     /// In bytes.
     Bytes(usize),
-    /// As the time that the queue takes at the bottleneck's rate. This bounds the queueing delay.
+    /// As a time: how long the bottleneck takes to send a full queue. This bounds the queueing delay.
     Time(Duration),
 }
 

@@ -133,7 +133,7 @@ fn row(name: &str, link: &Impairment) -> String {
     let shown = &world.machine(player).shown;
     let new = shown.iter().filter(|s| once(&s.frame));
     assert_eq!(new.clone().count(), whole + concealed + tainted, "{name}");
-    // There are never two key frames within the hold-off time of the shortest round trip.
+    // Two key frames are never closer than the hold-off for the shortest round trip.
     let floor = hold_off(link.delay * 2, FRAME_INTERVAL);
     for pair in world.key_frames_sent.windows(2) {
         assert!(pair[1].1.since(pair[0].1) >= floor, "{name}: {pair:?}");

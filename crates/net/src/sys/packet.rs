@@ -38,8 +38,8 @@ pub(crate) fn open(interface: u32, port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Accepts unicast frames to this machine with [`MAGIC`] and `port`: classic BPF (linux/filter.h), which
-/// sees the payload and loads in network byte order.
+/// Accepts unicast frames to this machine with [`MAGIC`] and `port`: a program in classic BPF (linux/filter.h). It sees
+/// only the payload, and its loads use network byte order.
 fn filter(port: u16) -> [libc::sock_filter; 8] {
     const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
     const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;

@@ -442,8 +442,8 @@ impl External {
         earlier(release, unreported)
     }
 
-    /// Records the outcome of a frame at the host. A frame that counts as sent was only handed over; [`Host::departed`]
-    /// reports its transmission.
+    /// Records the outcome of a frame at the host. Here, "sent" only means that the frame was handed to the subscriber;
+    /// [`Host::departed`] records its transmission.
     pub(super) fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let mut end = *end;
         end.stamps.clear(Stage::FirstSent);

@@ -157,7 +157,7 @@ struct DisplayedFrame {
     latency: Option<Micros>,
 }
 
-/// A latency and its bound in microseconds: precise enough, and half the size.
+/// A latency and its error bound in microseconds: precise enough, and half as large as in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Micros {
     span: u32,
@@ -226,7 +226,7 @@ impl Newest {
                 why: DropCause::Unreported,
                 ..
             } => self.unreported = Some(now),
-            // Outcomes at the host do not concern the client.
+            // A frame that ended at the host shows nothing about the client.
             Outcome::SentUnacknowledged | Outcome::Dropped { .. } => {}
         }
         if record.outcome.is_complete() {

@@ -71,8 +71,9 @@ impl Member {
         }
     }
 
-    /// Records a frame's outcome at the host. `in_hand` means that a sent frame was only handed to a component that
-    /// transmits it later. A sent frame of an ended member counts as dropped, because no report on it will follow.
+    /// Records a frame's outcome at the host. With `in_hand`, "sent" only means that the frame was handed to a
+    /// component that transmits it later. A sent frame of an ended member counts as dropped, because no report on it
+    /// will follow.
     pub(super) fn record(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Pose schedule messages: when the host's application samples poses.
+//! Pose schedule messages: when the player's client should sample poses.
 //!
 //! Only the latest message counts. A message is sent when the times shift, and at least once a second, because it may
 //! be lost.
@@ -34,7 +34,8 @@ pub(super) struct PoseSchedule {
 }
 
 impl PoseSchedule {
-    /// Takes the times at which poses are needed (local clock), and returns a message for player `to` if one is due.
+    /// Takes the times at which the client should sample poses (local clock), and returns a message for player `to` if
+    /// one is due.
     pub(super) fn update(
         &mut self,
         now: Instant,

@@ -103,8 +103,8 @@ impl Roles {
         self.members.iter().filter(is_observer).count()
     }
 
-    /// Lets `id` succeed `before`: until `id` sends its request, no observer is promoted to player. A request to play
-    /// is still granted. Has no effect unless `before` is the player or has a reservation itself.
+    /// Lets `id` succeed `before`: until `id` sends its request, no observer is promoted to player. A member that
+    /// requests to play still gets the role. Has no effect unless `before` is the player or has a reservation itself.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))

@@ -18,7 +18,7 @@ const HOLD_MS: u16 = 350;
 /// Minimum interval between two messages of a pad (guess: a motor takes about ten times as long to start).
 const SPACING: Duration = Duration::from_millis(5);
 
-/// Number of transmissions of a stop, [`SPACING`] · 4 apart.
+/// Number of transmissions of a stop, each four times [`SPACING`] after the previous one.
 const STOPS: u8 = 3;
 
 #[derive(Clone, Copy, Default)]

@@ -36,8 +36,8 @@ const PROBES: u32 = 12;
 /// See [`PROBES`].
 const PROBES_PERIOD: Duration = Duration::from_secs(2);
 
-/// Maximum window sizes of a client within [`WINDOW_SIZES_PERIOD`]. This project's client sends one every 150 ms while its
-/// window is resized.
+/// Maximum number of window sizes that the host takes from a client within [`WINDOW_SIZES_PERIOD`]. This project's
+/// client sends one every 150 ms while its window is resized.
 const WINDOW_SIZES: u32 = 20;
 
 /// See [`WINDOW_SIZES`].

@@ -433,7 +433,7 @@ impl Host {
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
-                    // The last cursor position may have been lost, like the last frame.
+                    // Like the last frame, the last cursor position may have been lost.
                     s.plane.queue(&self.cursor.moved());
                 }
             }

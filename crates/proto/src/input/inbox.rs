@@ -12,7 +12,7 @@ use crate::time::PeerInstant;
 /// An event to be applied now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceivedInput {
-    /// Its number. A reconciling release has the number of the newest event.
+    /// Its number. A reconciling release repeats the number of the newest event.
     pub seq: InputSeq,
     /// The event.
     pub event: InputEvent,
@@ -156,7 +156,7 @@ mod tests {
             let mut deliveries = deliveries.into_iter();
             let mut old = Vec::new();
             let mut got = Vec::new();
-            // A reconciling release has the number of the previous event, and is ignored here.
+            // A reconciling release repeats the number of the newest event, and is ignored here.
             let deliver = |inbox: &mut Inbox, b: &InputBatch, got: &mut Vec<InputEvent>| {
                 let mut newest = inbox.through().0;
                 for arrived in inbox.take(b) {

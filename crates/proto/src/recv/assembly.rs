@@ -33,7 +33,7 @@ pub(super) enum Arrival {
     Repaired,
 }
 
-/// When a retransmission request can still succeed.
+/// The times that determine whether a retransmission request can still succeed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetransmitTiming {
     /// The shortest recent round trip.

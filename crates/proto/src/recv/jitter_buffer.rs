@@ -360,7 +360,7 @@ impl JitterBuffer {
         }
     }
 
-    /// The excess over the target delay of an entry with this media time.
+    /// By how much the delay of an entry with this media time exceeds the target delay.
     fn excess(&self, now: Instant, dry_in: i64, media: i64) -> i64 {
         let played = now.0.saturating_add(dry_in);
         let earliest = media.saturating_add(self.arrivals.fastest());
@@ -370,7 +370,7 @@ impl JitterBuffer {
 
     /// Raises the target at once, and lowers it as the change of speed allows.
     fn aim(&mut self, now: Instant) {
-        // The device's fill level is known to one period: half a period more or less than the mean.
+        // The device's fill level is known only to within a period: it may be half a period above or below the mean.
         let device = self.block + self.block / 2;
         let wanted = (self.arrivals.jitter() + device + SLACK).min(MAX_TARGET);
         let since = self
@@ -443,8 +443,8 @@ impl JitterBuffer {
         PlayoutAction::Silence { samples: part }
     }
 
-    /// Waits for this time, but at least for a quarter of a period. The fill level is known to one period, so more frequent
-    /// calls are useless.
+    /// Waits for this time, but at least for a quarter of a period. The fill level is known only to within a period, so
+    /// more frequent calls are useless.
     fn wait_for(&self, now: Instant, nanos: i64) -> PlayoutAction<'_> {
         PlayoutAction::Wait(Some(
             now + duration(nanos.max(self.block / 4).max(SLACK / 4)),
@@ -465,7 +465,8 @@ impl JitterBuffer {
         if !self.playing {
             return PlayoutAction::Wait(None);
         }
-        // A device with a period of one sample reports zero only when it is dry, which is too late.
+        // If the period is a single sample, waiting until the last period would be too late: the device would already
+        // be dry.
         let latest = dry_in - self.block.max(SLACK);
         if latest >= 0 {
             return self.wait_for(now, latest);

@@ -6,8 +6,8 @@
 //! the queue drains. Without a queue, the target rises, and it rises faster when the frames' spread shows spare
 //! capacity.
 //!
-//! Lateness alone proves nothing about the link, because a machine may have been busy. A decrease because of late
-//! frames therefore requires a loss, or that the link spread the datagrams of a frame or the late frames. The assumed
+//! Lateness alone proves nothing about the link, because a machine may have been busy. Late frames therefore decrease
+//! the rate only if the link spread the datagrams of a frame, or spread the late frames, or lost datagrams. The assumed
 //! capacity is never below the rate at which the late frames arrived. A decrease that later frames contradict is
 //! reverted.
 //!
@@ -139,7 +139,7 @@ pub struct Congestion {
     paused: Option<Instant>,
     /// First-datagram delays of the consecutive late frames sent after `eased`, at most [`PLATEAU_FRAMES`].
     level: VecDeque<i64>,
-    /// The newest frame at the last decrease, while all later ones are late.
+    /// The newest frame at the last decrease; `None` as soon as a later frame is on time.
     eased: Option<FrameId>,
     last_wait: Duration,
     /// The newest frame at the last path change. Earlier frames took the old path.
@@ -254,7 +254,7 @@ impl Congestion {
             true => self.backlog(capacity).saturating_sub(DRAINED),
             false => Duration::ZERO,
         };
-        // At the maximum rate, which includes a fixed rate, no frame is skipped for an overdraft.
+        // At the maximum rate, no frame is skipped for an overdraft. A fixed rate is always at its maximum.
         let reduced = self.target < self.range.max.0 as f64;
         let overdrawn = match reduced && now < full_at + RECENTLY_FULL {
             true => self.paid_at.since(now).saturating_sub(OVERDRAWN),
@@ -284,7 +284,7 @@ impl Congestion {
         self.crossed = (0.0, 0.0);
     }
 
-    /// Handles a frame on which the ledger gave up. This is not a report.
+    /// Handles a frame on which the ledger gave up because no report arrived. This call does not count as a report.
     pub fn unreported(&mut self, frame: FrameId) {
         self.in_flight.retain(|(f, ..)| *f > frame);
     }
@@ -319,9 +319,9 @@ impl Congestion {
         transit: &FrameTransit,
         first: PeerInstant,
     ) -> Option<RateChange> {
-        // Only the first datagram measures the empty link, because the last one may seem to be sent after its arrival if the
-        // decoder has a higher priority than the encoder. For an incomplete frame, the first datagram also measures the
-        // queueing delay.
+        // Only the first datagram measures the empty link, because the last one may seem to be sent after its arrival
+        // if the decoder has a higher priority than the encoder. An incomplete frame has no last datagram, so its first
+        // datagram measures the queueing delay, too.
         let empty = first.0.saturating_sub(transit.sent.0.0);
         let delay = match transit.recoverable {
             Some(last) => last.0.saturating_sub(transit.sent.1.0),
@@ -426,7 +426,7 @@ impl Congestion {
 
     /// The delay of the empty path, if the frames are late because the path became longer. In that case, all are late
     /// by the same amount, although the newest frame `crossed` as fast as on an idle link, or the target has already
-    /// been lowered. A queue would have grown or drained.
+    /// been lowered. If a queue were the cause, the delay would have grown or shrunk.
     fn longer_path(&self, crossed: Option<f64>) -> Option<i64> {
         let within_limits = match crossed {
             Some(crossed) => crossed * BELOW_CAPACITY >= self.target,
@@ -507,7 +507,7 @@ impl Congestion {
     fn crossed_with(&mut self, transit: &FrameTransit, first: PeerInstant) -> Option<f64> {
         let (arrived, missing) = transit.datagrams;
         let Some(last) = transit.recoverable else {
-            // The queue passed on this share of the sent data.
+            // The link passed on this share of the data that was sent at the target rate.
             let all = f64::from(arrived) + f64::from(missing);
             return (missing > 0).then(|| self.target * f64::from(arrived) / all);
         };

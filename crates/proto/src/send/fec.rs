@@ -302,10 +302,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// On a simulated link, a plan keeps its failure rate, and has no more parity than needed: with one parity
-        /// shard less and 2.5 times the loss, blocks fail with at least a tenth of that rate. Because of the
-        /// quantisation, a plan is valid for loss figures up to an eighth of an octave away, with up to three times the
-        /// failures. The test tolerates five standard deviations of the count.
+        /// On a simulated link, blocks fail at most three times as often as planned. They may exceed the planned rate
+        /// because a plan is computed for quantised loss figures, up to an eighth of an octave away. A plan has hardly
+        /// more parity than needed: with one parity shard less and 2.5 times the loss, blocks fail at least a tenth as
+        /// often as planned. The test tolerates five standard deviations of the count.
         #[test]
         fn blocks_fail_at_the_target_rate(
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,

@@ -58,7 +58,7 @@ impl Shared {
             .then(|| self.last.map_or(Instant(i64::MIN), spent))
     }
 
-    /// Records that a key frame was sent. `for_them` states whether it was sent for a request under this limit.
+    /// Records that a key frame was sent. `for_them` states whether it answers a request to which this limit applies.
     fn sent(&mut self, now: Instant, for_them: bool) {
         if std::mem::take(&mut self.waits) && for_them {
             self.last = Some(now);

@@ -17,13 +17,14 @@ pub struct MediaSender {
 }
 
 impl MediaSender {
-    /// The host's owner of a session's media key. There must be only one.
+    /// The senders of a host's streams. Create this value only once per session, because it owns the media key.
     #[must_use]
     pub fn new(established: &Established) -> MediaSender {
         MediaSender::of(established, Direction::HostToClient)
     }
 
-    /// The client's owner of its media key, for streams to the host. There must be only one.
+    /// The senders of a client's streams to the host. Create this value only once per session, because it owns the
+    /// media key.
     #[must_use]
     pub fn of_client(established: &Established) -> MediaSender {
         MediaSender::of(established, Direction::ClientToHost)

@@ -287,7 +287,7 @@ impl Policy {
             }
             // The frame arrived, but its reference is not intact.
             Outcome::Displayed(Fidelity::Tainted) => self.references.broken(frame),
-            // The frame was decoded but not displayed, or never coded.
+            // The client decoded the frame but did not display it, or the host never coded it.
             Outcome::Dropped {
                 why: DropCause::Superseded | DropCause::CongestionSkipped | DropCause::EncodeFailed,
                 ..
@@ -451,7 +451,8 @@ impl Policy {
     }
 }
 
-/// Bytes of a frame's data datagrams with transport headers. FEC repair datagrams are as long as the longest of them.
+/// Bytes of a frame's data datagrams with transport headers. FEC repair datagrams are as long as the longest data
+/// datagram, and are counted as full datagrams.
 fn data_bytes(left: &Departure) -> u32 {
     let data = left.datagrams.saturating_sub(left.parity);
     let full = u32::try_from(MAX_DATAGRAM).unwrap_or(u32::MAX);

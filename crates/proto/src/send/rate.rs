@@ -79,7 +79,8 @@ impl RateControl {
         self.debt = self.debt.min(self.mean * DEBT_FRAMES);
     }
 
-    /// Computes the share: one of `n` frames takes three shares, and all together take `n` times the mean.
+    /// Computes the share of a frame: of `n` frames, the key frame takes three shares and each other frame takes one.
+    /// All of them together take `n` times the mean.
     fn share(&mut self) {
         let n = self.key_every.map(|n| f64::from(n.max(1)));
         self.share = self.mean * n.map_or(1.0, |n| n / (n - 1.0 + KEY_FRAME_SHARE));
@@ -120,8 +121,8 @@ impl RateControl {
                 return;
             }
         }
-        // Consecutive key frames are no evidence for coarser quantisers of other frames. On an idle link, however,
-        // their quantisers must become finer.
+        // Consecutive key frames do not show that other frames need coarser quantisers. They may only make the
+        // quantisers finer, which is necessary on an idle link.
         let most = if key_frame { 0.0 } else { STEP_UP };
         let step = GAIN * error.clamp(STEP_DOWN, most);
         self.qp = (self.qp + step).clamp(QP_MIN, QP_MAX);

@@ -215,7 +215,7 @@ impl<S: Subscriber> Rendition<S> {
                     (self.policy).on_report(now, &report, departure.map(|(_, left)| left).as_ref());
                 }
             }
-            // The ledger has mapped all relevant timestamps.
+            // The timestamps that matter here have already been mapped by the ledger.
             Feedback::Clock { .. } => {}
         }
     }

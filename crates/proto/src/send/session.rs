@@ -18,7 +18,7 @@ use crate::wire::video::{Extensions, SlicePlace};
 
 /// A path for datagrams.
 pub trait Transmit: Send {
-    /// Sends `datagrams`. Never blocks; excess datagrams are lost.
+    /// Sends `datagrams`. Never blocks; datagrams that the path cannot take at once are lost.
     fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted;
 }
 
@@ -123,7 +123,7 @@ impl<T: Transmit> Session<T> {
     /// Retransmits requested parts.
     pub fn resend(&mut self, now: Instant, request: &RetransmissionRequest) {
         self.media.resend(now, request, &mut self.out);
-        // Excess datagrams are lost again.
+        // Datagrams that the path cannot take at once are lost again.
         let _ = self.path.transmit(now, &self.out);
         self.again += count(self.out.len()) + count(self.out.datagrams()) * TRANSPORT_HEADERS;
     }

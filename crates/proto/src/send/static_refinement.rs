@@ -25,8 +25,8 @@ const EXACT_QP: u8 = 6;
 /// Decrease of the quantiser per refinement for encoders that cannot code parts. A decrease of 6 would double the bits.
 const STEP: u8 = 5;
 
-/// Maximum time that a refinement of a complete picture beyond [`GOOD_QP`] may take on the link (guess), because the
-/// next change would have to wait.
+/// Maximum time that the link may need for the refinement of a complete picture to a quantiser below [`GOOD_QP`]
+/// (guess), because a change during this time would have to wait.
 const MAX_REFINEMENT_TIME: Duration = Duration::from_millis(250);
 
 /// Divisor for the size of the first part: an eighth of the picture's macroblocks (guess), because the cost of a

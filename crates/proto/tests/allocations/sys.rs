@@ -28,8 +28,8 @@ fn note() {
     COUNTED.set(COUNTED.get().map(|n| n + 1));
 }
 
-// SAFETY: every call is forwarded unchanged to the system's allocator. Counting accesses a thread-local number, which
-// needs neither an allocation nor a destructor.
+// SAFETY: every call is forwarded unchanged to the system's allocator. To count, `note` accesses a thread-local number,
+// which needs neither an allocation nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();

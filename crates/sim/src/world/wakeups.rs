@@ -40,7 +40,7 @@ impl Wakeups {
         }
     }
 
-    /// The actual run time of a thread that is due at `at`.
+    /// When a thread that is due at `at` actually runs.
     pub(super) fn runs_at(&self, mut at: Instant) -> Instant {
         // Stalls may follow one another.
         while let Some(end) = self.stalls.iter().find_map(|stall| self.end(stall, at)) {

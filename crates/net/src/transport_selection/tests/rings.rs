@@ -118,7 +118,7 @@ fn unsent_datagrams_are_dropped_and_never_sent_later() {
             next = next.end..next.end + count;
             next.clone()
         };
-        // The first queue holds the whole ring, the second refuses most of it.
+        // The first queue takes all frames of the ring, and the second refuses most of them.
         for limit in ["10mb", "20kb"] {
             sh(&format!(
                 "tc qdisc add dev here root tbf rate 8kbit burst 2kb limit {limit}"

@@ -567,8 +567,8 @@ fn ticket_claim(noise: &Noise, payload: &[u8]) -> Result<TicketClaim, Rejection>
 
 /// How the host rejects a client.
 enum Rejection {
-    /// Without a reply: no honest client sends such a message, the budget is used up, or the machine provides no random
-    /// bytes.
+    /// Without a reply, because no honest client sends such a message, the budget is used up, or the machine provides
+    /// no random bytes.
     Silently,
     With(Refusal),
 }

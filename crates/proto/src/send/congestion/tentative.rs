@@ -1,7 +1,7 @@
 //! Verification of a decrease by the frames after it.
 //!
-//! A link with the assumed capacity also spreads the smaller frames that follow. If it does not, it was never full: a
-//! machine was busy, or the link stalled briefly. The earlier rate is then restored at once.
+//! A link with the assumed capacity also spreads the smaller frames that follow. If these frames are not spread, the
+//! link was never full: a machine was busy, or the link stalled briefly. The earlier rate is then restored at once.
 
 use std::time::Duration;
 

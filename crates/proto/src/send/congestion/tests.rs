@@ -319,8 +319,8 @@ fn a_narrow_link_that_delivers_in_bursts_is_followed() {
     }
 }
 
-/// A client that lost its core during two consecutive frames observes a full link. The next frames contradict
-/// that.
+/// If another thread takes the client's CPU core during two consecutive frames, the link looks full. The next frames
+/// contradict that.
 #[test]
 fn a_decrease_that_later_frames_contradict_is_reverted() {
     let mut path = Path::new(20, 256 << 10);

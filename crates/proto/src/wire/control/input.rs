@@ -8,7 +8,7 @@ use crate::input::pad::{MAX_PAD_NAME, PadId, PadIdentity, PadName, PadState};
 use crate::input::pressed::{MAX_PRESSED, PressedKey};
 use crate::time::PeerInstant;
 
-/// Replaces the number of pressed keys if the pressed keys are unknown.
+/// Encodes "pressed keys unknown", in place of the number of pressed keys.
 const NO_SNAPSHOT: u8 = u8::MAX;
 /// Flag in the code of a pressed key or button: the key belongs to a specific device, and the device number follows.
 const OF_DEVICE: u16 = 0x8000;

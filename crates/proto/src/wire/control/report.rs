@@ -110,7 +110,7 @@ impl From<&FrameRecord> for Report {
     }
 }
 
-/// Encodes the arrival time of the first datagram if none arrived or the time was not measured.
+/// Encodes "no arrival time": no datagram arrived, or the time of the first arrival was not measured.
 const NO_INSTANT: i64 = i64::MIN;
 
 /// Encodes [`Outcome::SentUnacknowledged`]: a receiver without a display accepted the frame.
