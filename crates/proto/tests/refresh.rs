@@ -44,8 +44,8 @@ enum Coded {
 
 /// The state of a decoder's picture: which columns are correct.
 ///
-/// During a refresh, refreshed columns reference only refreshed columns (ITU-T H.264 leaves that to the encoder, and
-/// libx264 does so). All other columns may reference any part of the previous picture.
+/// During a refresh, refreshed columns reference only refreshed columns (ITU-T H.264 does not require this of an
+/// encoder, but libx264 works in this way). All other columns may reference any part of the previous picture.
 #[derive(Clone, Copy, Debug)]
 struct Picture {
     clean: [bool; COLUMNS],

@@ -72,7 +72,7 @@ impl Control {
 
     /// Appends a control message after the first `used` bytes. Returns the new length.
     fn put<T: Copy>(&mut self, used: usize, level: i32, kind: i32, value: T) -> usize {
-        // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
+        // SAFETY: CMSG_SPACE and CMSG_LEN only do arithmetic.
         let (space, len) = unsafe {
             let size = size_of::<T>() as u32;
             (libc::CMSG_SPACE(size) as usize, libc::CMSG_LEN(size))

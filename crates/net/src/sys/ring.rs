@@ -41,8 +41,8 @@ const _: () = assert!((TX_SLOTS * SLOT).is_multiple_of(BLOCK));
 /// Bytes of both rings, which are contiguous.
 const MAPPED: usize = (RX_SLOTS + TX_SLOTS) * SLOT;
 
-/// The offset in a slot after its header. A received frame has the sender's address there, a frame to send has its
-/// payload there.
+/// The offset in a slot after its header: the place of the sender's address in a received frame, and of the payload in
+/// a frame to send.
 const DATA_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
 
 /// A packet socket and its two rings.
@@ -231,8 +231,8 @@ impl<'a> Slot<'a> {
     /// The owner of the slot.
     fn status(&self) -> &'a AtomicU32 {
         const _: () = assert!(offset_of!(tpacket2_hdr, tp_status) == 0);
-        // SAFETY: a slot begins with this word, is aligned to its size, and is mapped as long as the
-        // rings live. Both sides only load and store it.
+        // SAFETY: a slot begins with this word, is aligned to its size, and is mapped as long as the rings live. The
+        // kernel and this process only load and store this word.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().cast()) }
     }
 

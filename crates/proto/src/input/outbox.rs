@@ -13,7 +13,8 @@ use crate::time::{Instant, PeerInstant};
 /// high loss. If there are more, the host has been silent for a long time, and all keys are released.
 const MAX_UNACKNOWLEDGED: usize = 32 * MAX_EVENTS;
 
-/// Search distance for mergeable motion of a device: `REL_CNT` axes and a report.
+/// Number of newest events among which mergeable motion of a device is searched: one for each of the `REL_CNT` axes,
+/// and one that ends simultaneous events.
 const AXES: usize = 17;
 
 /// Number of kept sampling times for motion-to-photon: one second at 1000 Hz.
@@ -89,7 +90,8 @@ impl Outbox {
     }
 
     /// Like `merged`, for an event of a registered device. Motion is added to the newest queued motion on the same
-    /// axis, across reports, and a report is merged into the previous report. Other events in between prevent merging.
+    /// axis, even if simultaneous events ended in between (`EV_SYN`). An `EV_SYN` right after another is merged into
+    /// it. Other events in between prevent merging.
     fn merged_on_device(&mut self, event: &InputEvent) -> bool {
         let InputEvent::Device {
             device: of,

@@ -7,7 +7,7 @@ use crate::id::DeviceId;
 const FIRST_BUTTON: u16 = 0x100;
 const FIRST_KEY_BEHIND_BUTTONS: u16 = 0x160;
 
-/// Maximum number of pressed keys and buttons in a snapshot: twice the number of fingers, rounded up.
+/// Maximum number of pressed keys and buttons in a snapshot: twice ten fingers, rounded up to a power of two.
 pub const MAX_PRESSED: usize = 32;
 
 /// A pressed key or button.

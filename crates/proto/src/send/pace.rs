@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::time::Instant;
 use crate::units::Bitrate;
 
-/// Maximum time over which a frame is spread, because the next frame is then due.
+/// Maximum time over which a frame is spread: three frame intervals at 60 frames/s (guess).
 const MOST: Duration = Duration::from_millis(50);
 
 /// Minimum sleep (guess). Shorter waits are omitted, because the link's queue absorbs the data.

@@ -210,7 +210,7 @@ impl Challenge {
 ///  0      12         14     16      32       52       68      101       149       161   193
 ///  | Head | versions | zero | nonce | cookie | client | spake | Noise 1 | padding | tag |
 /// ```
-/// tag = HMAC-SHA256(key of the two identities, all before): see `begin_key`
+/// tag = HMAC-SHA256(key of the two identities, all preceding bytes): see `begin_key`
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Begin {
@@ -282,7 +282,7 @@ impl Begin {
 ///  0      12         14     16      32       52        471   503
 ///  | Head | versions | zero | nonce | cookie | Noise 1 | tag |
 /// ```
-/// tag = HMAC-SHA256(key of the host's identity, all before): see `ticket_begin_key`
+/// tag = HMAC-SHA256(key of the host's identity, all preceding bytes): see `ticket_begin_key`
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct TicketBegin {
@@ -495,7 +495,7 @@ pub(super) struct AnswerPayload {
 ///
 /// ```text
 ///  0      12        141   173
-///  | Head | Noise 3 | tag |     tag = HMAC-SHA256(key, all before)
+///  | Head | Noise 3 | tag |     tag = HMAC-SHA256(key, all preceding bytes)
 /// ```
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -570,7 +570,7 @@ impl Confirm {
 /// ```text
 ///  0      12         14       15     16      32            34     36    68
 ///  | Head | versions | reason | zero | nonce | retry after | zero | tag |
-///                                            | s, u16      |      tag = HMAC-SHA256(key, all before)
+///                                            | s, u16      |      tag = HMAC-SHA256(key, all preceding bytes)
 /// ```
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
