@@ -1,5 +1,5 @@
 //! Prints the audio latency from capture to playout without a network link, and the CPU usage of the host's and the
-//! client's thread: `audio_latency [frame in µs] [seconds]` (5000 30).
+//! client's thread: `audio_latency [frame in µs] [seconds]` (defaults: 5000 30).
 //!
 //! A private PulseAudio server has two null sinks. Bursts of a tone are played to the first sink. As in a host and a
 //! client, that sink's monitor is recorded, encoded, buffered, decoded, resampled and played to the second sink. The
@@ -39,7 +39,7 @@ const PERIOD: usize = 7200;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// A packet on the emulated link.
+/// A packet on its way from the host's thread to the client's thread.
 struct Sent {
     seq: u64,
     captured: Instant,

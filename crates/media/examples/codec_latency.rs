@@ -1,9 +1,10 @@
 //! Prints the latency of libx264 and libavcodec per slice on this machine: `codec_latency [slices]
-//! [threads] [qp] [frames]` (8 1 24 300).
+//! [threads] [qp] [frames]` (defaults: 8 1 24 300).
 //!
-//! Frames are paced at 60 Hz. `first` and `last`: from the frame's submission to its first and last
-//! slice. `tail`: from feeding the last slice to the picture. `pipelined`: from the frame's
-//! submission to the picture, with the decoder in a second thread.
+//! Frames are paced at 60 Hz. `first` and `last` are the times from the frame's submission until its first and last
+//! slice are encoded. `tail` is the time from feeding the last slice to the decoder until the picture is decoded.
+//! `pipelined` is the time from the frame's submission until the picture is decoded, with the decoder in a second
+//! thread.
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 #[path = "../tests/moving/mod.rs"]

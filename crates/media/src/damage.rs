@@ -20,7 +20,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The bounding block of both blocks.
+    /// The smallest block that contains both blocks.
     #[must_use]
     pub fn joined(&self, other: &Block) -> Block {
         let span = |a: &Range<u32>, b: &Range<u32>| match (a.is_empty(), b.is_empty()) {

@@ -24,13 +24,13 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::display;
 
-/// Number of blanks for the regression: six seconds at 60 Hz with one request in six.
+/// Number of blanks for the regression: at 60 Hz, those of six seconds, because every sixth blank is requested.
 const MAX_BLANKS: usize = 64;
 
 /// Minimum number of blanks.
 const MIN_BLANKS: usize = 16;
 
-/// One in this many blanks is requested: ten per second on an ordinary display are enough.
+/// Distance in blanks between two requested blanks. At 60 Hz, ten blanks per second are requested, which is enough.
 const REQUEST_INTERVAL: u64 = 6;
 
 /// Maximum age of a blank on receipt. If it is older, its time comes from a different clock.

@@ -173,7 +173,7 @@ impl Channel {
     }
 
     fn of(&self, pixel: u32) -> u8 {
-        // The number of values is a power of two.
+        // The number of values is a power of two, so the last index is also the mask of an index.
         let last = self.values.len() - 1;
         self.values[(pixel >> self.shift) as usize & last]
     }

@@ -52,7 +52,8 @@ fn play(server: &PulseServer, device: &str) -> Playback {
     Playback::open(Some(&server.address), &of(device)).unwrap()
 }
 
-/// Writes samples, even more than the socket accepts at once. Each query of the level sends more of the rest.
+/// Writes samples, even more than the socket accepts at once. Each query of the level then sends some of the remaining
+/// samples.
 fn write(playback: &mut Playback, samples: &[f32]) {
     playback.write(samples).unwrap();
     for _ in 0..50 {

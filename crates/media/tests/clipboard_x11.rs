@@ -171,7 +171,7 @@ fn an_offered_text_is_not_read_back() {
     assert_eq!(clipboard.next_event().unwrap(), copied("marker"));
     clipboard.waker().wake();
     assert_eq!(clipboard.next_event().unwrap(), ClipboardEvent::Woken);
-    // After the different copy, the first text is new again.
+    // Another text was copied in between, so the first text counts as new again.
     offering(&server, "of the peer");
     assert_eq!(clipboard.next_event().unwrap(), copied("of the peer"));
 }

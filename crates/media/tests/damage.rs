@@ -1,4 +1,5 @@
-//! Unchanged areas are neither converted nor encoded again, and the pictures stay identical.
+//! Unchanged areas are not converted again, and the converted pictures stay bit-exact. Almost all macroblocks that are
+//! marked as unchanged keep their decoded pixels.
 #![cfg(feature = "host")]
 #![allow(clippy::cast_possible_truncation)] // values below 256, and pictures of a few hundred pixels
 

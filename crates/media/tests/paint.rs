@@ -102,7 +102,7 @@ enum Fate {
     Never,
 }
 
-/// The fate of a frame's slice. Frames 1 to 8 are clean.
+/// The fate of a frame's slice. All slices of frames 1 to 8 arrive.
 fn fate(frame: u32, slice: usize, last: bool) -> Fate {
     match frame {
         0..=8 => Fate::Arrives,
@@ -147,7 +147,7 @@ fn painting_slice_by_slice_gives_the_complete_picture() {
             8,
             2,
         ),
-        // If a host announces a wrong size, the smaller sides count.
+        // If a host announces a wrong size, the smaller width and the smaller height count.
         (
             Size::new(320, 200),
             Size::new(200, 400),

@@ -1,4 +1,4 @@
-//! A static picture is refined until it equals its source, with the real libx264 and the real
+//! A static picture is refined until it almost equals its source, with the real libx264 and the real
 //! libavcodec, on a simulated clock.
 #![allow(clippy::cast_possible_truncation)]
 

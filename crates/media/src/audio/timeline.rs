@@ -15,8 +15,8 @@ use super::{RATE, duration_of, frames_in};
 /// ms each), the longest gap between the chunks of a source that is not silent (guess).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
-/// For tracking, each chunk's lateness divided by this is added to the timeline. With this value, times of a source 100
-/// ppm slower than our clock are half a millisecond early.
+/// For tracking, each chunk's lateness divided by this is added to the timeline. With this value and chunks of 5 ms,
+/// the capture times of a source 100 ppm slower than our clock are half a millisecond early.
 const LATER: u32 = 1024;
 /// For tracking, each chunk's earliness divided by this is subtracted from the timeline: early chunks are closer to the
 /// true time than late ones.

@@ -24,8 +24,8 @@ pub const PITCH: f64 = 440.0;
 /// Amplitude, relative to full scale: −12 dB.
 pub const AMPLITUDE: f64 = 0.25;
 
-/// Maximum number of sample frames that a late capture call catches up on: a second, like a sound server (guess). If
-/// more are missed, all of them are skipped.
+/// Maximum number of missed sample frames that late capture calls still return: one second, as with a sound server
+/// (guess). If more are missed, all of them are skipped.
 const LATE: usize = RATE as usize;
 
 /// A sine of one pitch, the same in both channels.

@@ -190,7 +190,7 @@ impl Submitter {
     }
 
     /// Reports whether other windows cover the application's pictures as of `now`. While the pictures are covered, only
-    /// [`Submitter::submit_still`] has an effect. Its pictures must include the covering windows.
+    /// [`Submitter::submit_still`] has an effect, and the pictures passed to it must include the covering windows.
     pub fn overlaid(&self, now: Instant, overlaid: bool) {
         let mut state = self.shared.state();
         if std::mem::replace(&mut state.overlaid, overlaid) != overlaid {

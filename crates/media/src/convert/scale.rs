@@ -136,7 +136,7 @@ impl Shares {
         let (from, to) = (u64::from(from), u64::from(to));
         let mut shares = Shares::default();
         for at in 0..to {
-            // The unit is 1/`to` of a source pixel. Each scaled pixel covers `from` units.
+            // Positions are in units of 1/`to` of a source pixel, so each scaled pixel covers `from` units.
             let (begin, end) = (at * from, (at + 1) * from);
             let (first, last) = (begin / to, end.div_ceil(to));
             let upto = |pixel: u64| (pixel * to).clamp(begin, end) - begin;

@@ -228,7 +228,7 @@ pub struct MappedPicture {
     size: Size,
     format: PixelFormat,
     layout: Layout,
-    /// By the number of the object.
+    /// The mapping of each object, by the object's number.
     maps: [Option<sys::Map>; MAX_PLANES],
     _memory: Arc<dyn Objects>,
 }
@@ -241,7 +241,7 @@ impl MappedPicture {
             size: self.size,
             format: self.format,
             rows: RowOrder::TopDown,
-            // They were found when the picture was mapped.
+            // The planes were checked when the picture was mapped.
             planes: self.planes().unwrap_or([Plane::EMPTY; 3]),
         }
     }

@@ -151,7 +151,7 @@ pub enum Rate {
     #[default]
     Own,
     /// The codec library controls the rate, if supported: it keeps this bitrate, and no picture is
-    /// larger than its share. [`FrameRequest::qp`] is ignored.
+    /// much larger than its share of the bitrate. [`FrameRequest::qp`] is ignored.
     Cbr(Bitrate),
 }
 

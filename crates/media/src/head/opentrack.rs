@@ -122,7 +122,7 @@ impl HeadPoseSource for Opentrack {
             if left.is_zero() {
                 return Ok(None);
             }
-            // Some systems treat less than a millisecond as zero.
+            // Some systems treat a timeout of less than a millisecond as zero.
             let left = left.max(Duration::from_millis(1));
             self.socket.set_read_timeout(Some(left)).map_err(failed)?;
             let length = match self.socket.recv(&mut datagram) {

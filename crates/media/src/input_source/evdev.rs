@@ -68,7 +68,7 @@ impl Registrar {
         let mut added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
         added.push(device);
         drop(added);
-        // The only possible error is a full counter. The waker is then already signalled.
+        // The only possible error is a full counter. The waker is then already raised.
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 }

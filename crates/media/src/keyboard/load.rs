@@ -106,7 +106,7 @@ impl XkbKeyboard {
             from_code: HashMap::new(),
         };
         let named: Vec<(u8, String)> = named.collect();
-        // Only evdev has the up arrow at 111. In the older `xfree86` set, this is Print.
+        // Key code 111 is the up arrow only in the evdev set of key codes. In the older `xfree86` set, it is Print.
         let evdev = named
             .iter()
             .any(|(keycode, name)| *keycode == 111 && name == "UP");

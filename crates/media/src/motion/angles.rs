@@ -104,16 +104,17 @@ pub(super) struct Angles {
 /// Follows the angles of poses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AngleTracker {
-    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. If that pose looked up or down,
+    /// Yaw, pitch and roll of the last pose, in radians as in [`Rotation::of_head`]. If that pose was almost vertical,
     /// its yaw and roll are not used.
     last: Option<[f32; 3]>,
-    /// Whether the last pose looked up or down.
+    /// Whether the last pose was almost vertical: its pitch exceeded [`MAX_PITCH`] upwards or downwards.
     vertical: bool,
     angles: Angles,
 }
 
 impl AngleTracker {
-    /// The angles of a pose; the first pose is the centre. While the head looks up or down, yaw and roll do not change.
+    /// The angles of a pose; the first pose is the centre. While the head looks almost straight up or down, yaw and
+    /// roll do not change.
     pub(super) fn follow(&mut self, pose: &Pose) -> Angles {
         let angles = head_angles(Rotation::of(pose));
         let last = self.last.replace(angles).unwrap_or(angles);

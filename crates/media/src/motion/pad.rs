@@ -13,7 +13,7 @@ pub struct MotionPad {
 }
 
 impl MotionPad {
-    /// The number of the pad: the number of the player's first pad.
+    /// The number of the pad, which is also the number of a player's first pad.
     fn number() -> PadId {
         PadId::default()
     }

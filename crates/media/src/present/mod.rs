@@ -80,8 +80,8 @@ pub trait Presenter: Send {
         Ok(())
     }
 
-    /// Changes whether the user is an observer, initially set by [`WindowConfig::observer`], and
-    /// the title of a surface that has one.
+    /// Changes whether the user is an observer, initially set by [`WindowConfig::observer`]. If the
+    /// surface has a title, also changes the title.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.

@@ -1,5 +1,5 @@
 //! Libraries that both encoders and decoders load at run time, and memory that both host and client share with X
-//! servers. Code that only one of them uses is in its own folder.
+//! servers. The code for a library that only one module uses is in the folder of that module.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;

@@ -1,9 +1,10 @@
 //! The client's window: state shared by its presenter and its input source.
 //!
-//! All displays share the picture's placement ([`placement`]) and text over the picture ([`panel`]). An X display also has
-//! the window itself (`toplevel`), its contents and mode (`scene`), and the drawing (`painter`); pictures are received by
-//! [`present::x11`](crate::present::x11), and events by [`input_source::x11`](crate::input_source::x11). The crate
-//! `openuvr-wayland` has modules of the same names for a Wayland compositor.
+//! All displays share the picture's placement ([`placement`]) and text over the picture ([`panel`]). The other
+//! modules are for X displays: the window itself (`toplevel`), its contents and mode (`scene`), and the drawing
+//! (`painter`). [`present::x11`](crate::present::x11) receives the pictures for such a window, and
+//! [`input_source::x11`](crate::input_source::x11) its events. The crate `openuvr-wayland` has modules of the same
+//! names for a Wayland compositor.
 
 pub(crate) mod painter;
 pub mod panel;
@@ -44,8 +45,8 @@ pub struct WindowConfig {
     pub keys: Option<Keys>,
     /// Whether a compositor may show a picture in the middle of a refresh, if it supports that (Wayland).
     pub tearing: bool,
-    /// Whether the rows of a picture are displayed as they are decoded, instead of all at once
-    /// (X11, a display without a window system).
+    /// Whether the rows of a picture are displayed as they are decoded, instead of all at once. This is supported on
+    /// X11 and on a display without a window system.
     pub slices: bool,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Scene {
 pub(crate) struct AutoSize {
     /// The maximum size.
     pub(crate) screen: Size,
-    /// Its last size outside of full screen.
+    /// The window's last size outside of full screen.
     pub(crate) size: Size,
     /// Requested sizes that the server has not reported yet.
     pub(crate) requested: Vec<Size>,

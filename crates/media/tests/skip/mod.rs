@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-/// Prints why a test is skipped. The text should contain the missing package.
+/// Prints why a test is skipped. `why` should name the missing package, device or privilege.
 ///
 /// # Panics
 /// Panics with `CI=true`, because CI has all packages, devices and privileges.

@@ -55,7 +55,7 @@ impl Encoder {
         })
     }
 
-    /// Encodes a block: 2.5, 5, 10 or 20 ms of sample frames times [`CHANNELS`].
+    /// Encodes a block of 2.5, 5, 10 or 20 ms (sample frames times [`CHANNELS`]).
     ///
     /// # Errors
     /// [`AudioError`] if the block has a different length; the encoder stays usable.
@@ -107,7 +107,7 @@ impl Decoder {
         })
     }
 
-    /// Decodes a payload to sample frames times [`CHANNELS`].
+    /// Decodes a payload to samples (sample frames times [`CHANNELS`]).
     ///
     /// # Errors
     /// [`AudioError`] if the payload is not an Opus packet. The decoder stays usable, and the payload counts as lost.

@@ -159,7 +159,7 @@ impl Image {
         }
     }
 
-    /// Discards the contents. There is no picture until all rows are fetched at once.
+    /// Discards the contents. There is no picture until a single fetch fills it completely.
     pub(super) fn forget(&mut self) {
         self.whole = false;
     }
@@ -173,7 +173,7 @@ impl Image {
         self.size
     }
 
-    /// The picture; `None` until all rows have been fetched at once.
+    /// The picture; `None` until a single fetch has filled it completely.
     pub(super) fn picture(&self) -> Option<Picture<'_>> {
         let stride = self.size.width as usize * PIXEL;
         self.whole

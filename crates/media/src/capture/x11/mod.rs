@@ -118,7 +118,8 @@ pub struct X11Capture {
     watched: bool,
     /// Damage not yet in the picture.
     dirty: Area,
-    /// Whether damage has been reported since the last subtraction. After a report, the server is silent.
+    /// Whether damage has been reported since the last subtraction. After a report, the server reports nothing until
+    /// more area is damaged.
     reported: bool,
     /// Where the last picture differs from the previous one; `None` if unknown.
     changed: Option<Block>,
@@ -462,7 +463,7 @@ impl X11Capture {
             self.debounce.release(now);
             self.pace.offer(now);
         }
-        // A waiting frame that becomes due while the next frame is being painted waits for the next frame.
+        // If a waiting frame becomes due while the next frame is being painted, the next frame replaces it.
         if has_come(self.pace.due()) && self.debounce.due().is_none() {
             if !self.fetch()? {
                 return Ok(Step::Again);

@@ -41,7 +41,7 @@ fn late_damage_is_reported() {
     let id = painter.shown(0, 0, 64, 64, RED);
     let mut capture = open(&server, CaptureArea::Display);
     drain(&mut capture);
-    // As many requests as damage outside a region causes within minutes.
+    // The capture of a region sends this many requests within minutes if drawing outside of the region is reported.
     for _ in 0..40_000 {
         capture.display.conn.no_operation().unwrap();
     }

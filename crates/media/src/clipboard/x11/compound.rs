@@ -1,8 +1,8 @@
 //! COMPOUND_TEXT, the text format of old programs. It consists of parts in several character sets,
 //! which escape sequences select.
 //!
-//! ASCII, Latin-1, Latin-9 and UTF-8 are supported. Programs that use others also provide
-//! UTF8_STRING today.
+//! ASCII, Latin-1, Latin-9 and UTF-8 are supported. Today, programs that use other character sets also provide
+//! UTF8_STRING.
 //!
 //! Spec: X.Org's "Compound Text Encoding", version 1.1.
 
@@ -17,7 +17,7 @@ pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
             ESCAPE => {
                 // The character set that follows, and the length of its escape sequence.
                 let (set, length) = match rest {
-                    // Selects ASCII for the left half, which is always ASCII here.
+                    // Selects ASCII for the left half, which this module always reads as ASCII.
                     [b'(', b'B', ..] => (right, 2),
                     [b'-', b'A', ..] => (Right::Latin1, 2),
                     [b'-', b'b', ..] => (Right::Latin9, 2),

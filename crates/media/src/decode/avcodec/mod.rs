@@ -1,9 +1,9 @@
 //! H.264 with libavcodec, loaded at run time and fed slice by slice. When the last slice arrives, the others are already
 //! decoded.
 //!
-//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If the gap can't be filled (in a key frame), the
-//! frame is dropped, the codec is reopened, and a key frame is awaited. Every picture gets a last slice, because
-//! libavcodec would otherwise delay the next pictures.
+//! A gap is filled with an all-P_Skip slice ([`super::h264_pskip`]). If the gap can't be filled (for example in a key
+//! frame), the frame is dropped, the codec is reopened, and a key frame is awaited. A gap at the end of a picture is
+//! also filled, because libavcodec would otherwise delay the next pictures.
 //!
 //! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
 //! rows that are final.
@@ -270,8 +270,9 @@ impl Avcodec {
 
     fn hand_over(&mut self, bytes: &[u8], frame: FrameId) -> Result<(), String> {
         let pts = i64::from(frame.0);
-        // Older pictures, which are too late for their own frames, must be removed first. A picture of this frame means that
-        // a damaged slice extended to the end of the picture, so later slices would be taken for a different picture.
+        // Older pictures, which are too late for their own frames, must be removed first. If the library already
+        // returns the picture of this frame, a damaged slice has extended to the end of the picture. The library would
+        // then take later slices for a different picture.
         while let Some(early) = self.library.receive()? {
             if early == pts {
                 return Err("the picture ended before its last slice".into());

@@ -361,7 +361,7 @@ impl Decoder {
             return Ok(None);
         }
         // SAFETY: in this format, the first address is that of the descriptor, or null; the frame holds a reference to it.
-        // The descriptor is aligned, as the library accesses it as this structure.
+        // The descriptor is aligned, because the library itself accesses it as this structure.
         let Some(descriptor) = (unsafe { frame.data[0].cast::<Descriptor>().as_ref() }) else {
             return Err("the picture has no description of its memory".to_owned());
         };

@@ -1,6 +1,6 @@
 //! H.264 with the encoders of libavcodec, which are loaded at run time and selected by name: hardware, and libx264 for
-//! comparison. They return complete pictures, each of which is sent as one slice. Therefore, nothing is sent or decoded
-//! while a picture is being encoded.
+//! comparison. They return complete pictures, each of which is sent as one slice. Therefore, no part of a picture is
+//! sent before the picture is completely encoded.
 //!
 //! The library controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` has been
 //! tested; the hardware options follow the drivers' documentation.

@@ -59,7 +59,7 @@ pub(super) fn unreadable(path: &Path, cause: &io::Error) -> HeadPoseError {
 pub(super) struct Changes(Vec<(PathBuf, String)>);
 
 impl Changes {
-    /// Sets an attribute, unless it has that value.
+    /// Sets an attribute, unless it already has this value.
     pub(super) fn set(&mut self, path: PathBuf, value: &str) -> io::Result<()> {
         let before = read(&path)?;
         if before.trim() == value {

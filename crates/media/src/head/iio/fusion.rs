@@ -138,8 +138,8 @@ fn around_up(rotation: Rotation) -> Rotation {
     }
 }
 
-/// The rotation around the vertical axis after which a head looks ahead. If the head looks up or down, its upper side
-/// determines the direction.
+/// The rotation around the vertical axis after which a head looks ahead. If the head looks almost straight up or down,
+/// its upper side determines the direction.
 fn ahead(rotation: Rotation) -> Rotation {
     let direction = rotation.turn(AHEAD);
     heading(direction).unwrap_or_else(|| {

@@ -15,9 +15,9 @@ const MAX_SCAN: usize = 256;
 pub struct SampleType {
     big_endian: bool,
     signed: bool,
-    /// Significant bits: 1 to the size.
+    /// Number of significant bits: at least 1. Together with `shift`, at most the size in bits.
     bits: u32,
-    /// Size in bytes: 1, 2, 4 or 8.
+    /// Size of a value in bytes: 1, 2, 4 or 8.
     bytes: usize,
     /// Bits below the significant ones.
     shift: u32,
@@ -87,7 +87,7 @@ impl SampleType {
         self.bytes * self.repeat
     }
 
-    /// Whether a sample is one number.
+    /// Whether a sample consists of a single value.
     #[must_use]
     pub fn is_scalar(&self) -> bool {
         self.repeat == 1
@@ -257,7 +257,7 @@ mod tests {
             .collect();
         channels.push((7, Channel::Timestamp, stamp));
         let layout = Layout::new(channels.clone()).expect("a layout");
-        // Twelve bytes of words, four of padding, the timestamp.
+        // Twelve bytes for the six words, four of padding, and eight for the timestamp.
         assert_eq!(layout.size(), 24);
         let mut scan: Vec<u8> = (1..=6).flat_map(|n: i16| n.to_be_bytes()).collect();
         scan.extend([0xaa; 4]);

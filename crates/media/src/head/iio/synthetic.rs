@@ -13,7 +13,7 @@ const GRAVITY: f64 = 9.806_65;
 pub(super) enum Motion {
     /// It lies still.
     Rest,
-    /// A head that looks around between 5 and 50 seconds, and rests before and after.
+    /// A head that looks around from second 5 to second 50, and rests before and after that time.
     LookAround,
 }
 

@@ -28,11 +28,11 @@ pub struct Seats {
     sockets: SeatSockets,
 }
 
-/// The listening sockets of the first pads.
+/// The listening sockets of the seats, in the order of the pads' numbers.
 #[derive(Clone, Debug, Default)]
 pub struct SeatSockets(pub Vec<Arc<OwnedFd>>);
 
-/// Whether both have the same sockets.
+/// Two values are equal if they contain the same sockets.
 impl PartialEq for SeatSockets {
     fn eq(&self, other: &SeatSockets) -> bool {
         let mut pairs = self.0.iter().zip(&other.0);
@@ -66,7 +66,7 @@ impl Seats {
         &self.sockets
     }
 
-    /// Resets all seats after the end of a host, with nothing held.
+    /// Resets all seats after a host has ended: nothing is held on them any more.
     pub fn reset(&self) {
         for (pad, _) in PadId::all().zip(&self.sockets.0) {
             // If the folder is missing, there are no devices.

@@ -325,7 +325,7 @@ impl State {
 }
 
 impl Device {
-    /// Admits processes that have opened the device.
+    /// Accepts the connections of processes that have opened the device.
     fn admit(&mut self, numbers: &mut u64) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         self.lacks_descriptors = false;

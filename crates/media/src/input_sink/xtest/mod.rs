@@ -303,7 +303,7 @@ impl Xtest {
             Button::LEFT => 1,
             Button::MIDDLE => 2,
             Button::RIGHT => 3,
-            // BTN_SIDE to BTN_TASK; X keeps 4 to 7 for the wheel.
+            // BTN_SIDE to BTN_TASK are the X buttons 8 to 12, because X uses 4 to 7 for the wheel.
             Button(code @ 0x113..=0x117) => 8 + code.to_le_bytes()[0] - 0x13,
             Button(code) => {
                 return Err(InputError(format!("X pointers have no button {code:#x}")));

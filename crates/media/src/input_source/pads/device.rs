@@ -191,7 +191,7 @@ impl Pad {
         };
         let (was, runs) = (self.felt != Rumble::OFF, rumble != Rumble::OFF);
         self.felt = rumble;
-        // The upload has already changed an effect that is playing.
+        // If the effect is already playing, the upload has changed it.
         if was != runs {
             let play = Event {
                 time: Duration::ZERO,

@@ -225,7 +225,7 @@ impl X11Presenter {
         let placement = scene.placement().filter(|placement| {
             shown.is_some() && self.put_at == Some(*placement) && stage.copies(*placement)
         });
-        // Scaled pictures, and those with a new placement, are put when they are complete.
+        // Scaled pictures, and those with a new placement, are put on the window when they are complete.
         let Some(placement) = placement else {
             return Ok(());
         };

@@ -1,5 +1,5 @@
-//! OpenGL (here Mesa's llvmpipe) in the client's window on a real X server. The window's pixels equal those of the
-//! software renderer. That renderer also replaces a missing OpenGL.
+//! OpenGL (here Mesa's llvmpipe) in the client's window on a real X server. The window's pixels match those of the
+//! software renderer, except for small differences. Without OpenGL, the software renderer is used.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::skip::skip;
 
 const EYE: u32 = 96;
 const EYES: Size = Size::new(2 * EYE, EYE);
-/// Timeout, because a busy machine may be slow.
+/// Timeout: long, because a busy machine may be slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
@@ -150,8 +150,9 @@ fn aimed(view: EyeView, how: Homography) -> (Size, Vec<AimedRegion>) {
     )
 }
 
-/// Percentage of pixels with a channel that differs by more than `within`. The software renderer interpolates between
-/// each 16th pixel. At the picture's edge, a pixel may therefore be black in only one of the pictures.
+/// Percentage of pixels with a channel that differs by more than `within`. The software renderer computes every 16th
+/// pixel exactly and interpolates the others. At the picture's edge, a pixel may therefore be black in only one of
+/// the pictures.
 fn differing(a: &[u8], b: &[u8], within: u8) -> f64 {
     let apart = |(a, b): (&[u8], &[u8])| (0..3).any(|i| a[i].abs_diff(b[i]) > within);
     let pairs = a.chunks_exact(4).zip(b.chunks_exact(4));

@@ -105,7 +105,7 @@ impl<'a> Saved<'a> {
         }
     }
 
-    /// Sets the packing to rows of 4-byte pixels without padding, with the stored colours.
+    /// Sets the packing to rows of 4-byte pixels without padding, and makes pixel transfer keep the stored colours.
     pub(super) fn pack(&mut self) {
         self.transfer();
         for &(name, wanted) in &self.gl.packing {

@@ -81,8 +81,8 @@ impl Waiter {
         })
     }
 
-    /// Makes the thread wait for a picture and then submit it. Returns the picture if no thread can run. The context
-    /// must be current and flushed.
+    /// Makes the thread wait for a picture and then submit it. Returns the picture if the thread can't be started or
+    /// can't use its context. The application's context must be current and flushed.
     pub(super) fn wait_for(&mut self, flight: Flight, submit: &Submit) -> Option<Flight> {
         if let Some(maker) = self.maker.take() {
             // SAFETY: the context of `gl` is current by the caller's contract.

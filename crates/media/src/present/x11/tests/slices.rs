@@ -189,8 +189,8 @@ fn a_scaled_picture_appears_as_a_whole_at_any_time() {
     whole(&it, (128, 96), 40);
 }
 
-/// Paints random rows, with failed frames, repaints and text in between. At the end of each complete frame, the window
-/// shows the same picture with and without the setting.
+/// Paints random rows, with failed frames, repaints and text in between. At the end of each complete frame, a
+/// window with `WindowConfig::slices` shows the same picture as a window without it.
 #[test]
 fn pictures_are_the_same_at_the_end_of_every_frame() {
     let (Some(mut whole), Some(mut slices)) =

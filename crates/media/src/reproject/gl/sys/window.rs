@@ -81,8 +81,8 @@ impl Window {
     fn create(&self, visual: u32) -> Result<glx::GLXContext, String> {
         let (x, glx, display) = (&self.x, &self.glx, self.display);
         // SAFETY: the display is open; attributes end in 0 and outlive the calls; GLX's results are
-        // freed as specified. The function has the type of GLX_ARB_create_context, which is checked
-        // first.
+        // freed as specified. The function has the type that its extension specifies, and the
+        // extension is checked first.
         unsafe {
             if (glx.glXQueryExtension)(display, null_mut(), null_mut()) == 0 {
                 return Err("the X server lacks GLX".to_owned());

@@ -163,7 +163,7 @@ fn cost(name: &str, context: &dyn Context) {
     waiting(context, &gl);
 }
 
-/// Measures how often the GPU has not finished at once, and the cost of the waiting thread in that case.
+/// Counts the pictures that the GPU has not finished when they are read, and measures the cost of the waiting thread.
 fn waiting(context: &dyn Context, gl: &glow::Context) {
     let shelf = Shelf::default();
     let mut back = read_back(context, Sharing::Egl, &shelf);

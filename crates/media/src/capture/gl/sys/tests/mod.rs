@@ -848,7 +848,7 @@ fn without_a_context_there_is_an_error() {
     let error = error.err().expect("no context").0;
     assert!(error.contains("current on this thread"), "{error}");
     let mut nothing = |_: &CStr| null();
-    // SAFETY: the loader finds no function.
+    // SAFETY: the loader returns null for every function.
     let error = unsafe { ReadBack::new(&mut nothing, Sharing::None, shelf.submit()) };
     assert!(error.err().expect("no OpenGL").0.contains("glReadPixels"));
 }
