@@ -250,7 +250,7 @@ impl DisplaySize {
         let _ = destroyed.map(|request| request.check());
     }
 
-    /// Replaces `before` by `next`. The screen must contain both during the change.
+    /// Replaces `before` by `next`. During the change, the screen must be large enough for either size.
     fn show(&self, before: Setting, next: Setting) -> Result<(), String> {
         let both = Size::new(
             before.size.width.max(next.size.width),

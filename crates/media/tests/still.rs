@@ -133,7 +133,7 @@ impl Line {
         }
     }
 
-    /// Encodes and decodes a frame. Returns its number of bits.
+    /// Encodes and decodes a frame. Returns the size of the coded frame in bits.
     fn code(&mut self, picture: &Picture<'_>, qp: u8, part: Option<MacroblockRange>) -> u64 {
         self.frame += 1;
         let ask = FrameRequest {
@@ -170,7 +170,7 @@ impl Line {
         encoded.bytes as u64 * 8
     }
 
-    /// Refines until nothing is due. Returns the number of bits of each frame.
+    /// Refines until no refinement is due. Returns the size of each coded frame in bits.
     fn stand_still(&mut self, picture: &Picture<'_>) -> Vec<u64> {
         let mut all = Vec::new();
         while let Some(at) = self.static_refinement.due(self.target) {

@@ -89,14 +89,14 @@ pub fn cells(stamp: &ViewStamp) -> [bool; CELLS] {
     cells_of(Form::View, body(stamp))
 }
 
-/// Draws `stamp`, like [`barcode::draw`](super::draw) for the other code.
+/// Draws `stamp`, as [`barcode::draw`](super::draw) draws the code of an ordinary picture.
 #[must_use]
 pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &ViewStamp) -> bool {
     draw_cells(data, stride, size, &cells(stamp))
 }
 
-/// Reads the code of one eye's `picture`, like [`barcode::read`](super::read) for the other code. Each function rejects
-/// the code of the other.
+/// Reads the code of one eye's `picture`, as [`barcode::read`](super::read) reads the code of an ordinary picture. Each
+/// of the two functions rejects the other's code.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<ViewStamp> {
     let mut body = read_body(Form::View, picture)?;

@@ -100,7 +100,7 @@ pub enum CaptureEvent {
     Frame,
     /// The source was resized; the next frame has this size.
     Resized(Size),
-    /// The source is not visible (window unmapped); frames may resume later.
+    /// The source is not visible, for example because its window is unmapped; frames may resume later.
     Hidden,
     /// The source is visible again.
     Shown,
@@ -108,7 +108,7 @@ pub enum CaptureEvent {
     TimedOut,
     /// A [`Waker`] was raised.
     Woken,
-    /// The source ended regularly (window destroyed), with a short reason.
+    /// The source ended without an error, for example because its window was destroyed; with a short reason.
     Ended(&'static str),
 }
 

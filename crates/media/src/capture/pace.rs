@@ -99,7 +99,7 @@ impl Pace {
         }
     }
 
-    /// Drops the waiting frame (its source is gone or was resized).
+    /// Drops the waiting frame, because its source is gone or was resized.
     pub fn cancel(&mut self) {
         self.held = None;
         self.expected = None;

@@ -7,9 +7,9 @@ use openuvr_proto::input::event::KeyCode;
 /// A physical key.
 struct Key {
     code: u16,
-    /// Its name in `linux/input-event-codes.h`.
+    /// The key's name in `linux/input-event-codes.h`.
     name: &'static str,
-    /// Its name in XKB key code files, empty if it has only a number.
+    /// The key's name in XKB key code files; empty if the key has no name there.
     xkb: &'static str,
 }
 

@@ -122,7 +122,7 @@ fn last_rows(
     luma: Plane<'_>,
     chroma: Plane<'_>,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
-    // A chroma sample covers two pixels, even at the end of a row of odd length.
+    // A chroma sample covers two pixels, also at the end of a row of odd length.
     let side = size.width.next_multiple_of(2) as usize;
     let rows = |plane: Plane<'_>, from: usize, count: usize| {
         let rows = (from..from + count).map(|n| plane.data.get(n * plane.stride..));

@@ -242,9 +242,9 @@ pub struct Source<'a> {
 pub struct EyeRegion {
     /// The eye, from 0.
     pub eye: usize,
-    /// Its columns in the picture.
+    /// The eye's columns in the picture.
     pub from: Range<u32>,
-    /// Its columns in the displayed picture.
+    /// The eye's columns in the displayed picture.
     pub to: Range<u32>,
     /// The bits of a pixel that the region writes, as a little-endian BGRX word.
     pub mask: u32,

@@ -176,8 +176,8 @@ impl Functions {
         #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))] avutil: c_uint,
         ours: bool,
     ) -> Result<Functions, libloading::Error> {
-        // SAFETY: the major versions are supported. In all of them, the functions have these types (structures only
-        // behind pointers).
+        // SAFETY: the major versions are supported. In all of them, the functions have these types; structures are
+        // only passed by pointer.
         unsafe {
             if ours {
                 let set_level: libloading::Symbol<'_, unsafe extern "C" fn(c_int)> =

@@ -41,8 +41,8 @@ impl SharedMemory {
         Ok((SharedMemory { start, len }, file))
     }
 
-    /// The bytes. The server must not write to them (no pending image request) while they are
-    /// borrowed.
+    /// The bytes. While they are borrowed, no image request may be pending, because the server writes
+    /// to them during such a request.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `len` initialised bytes until drop, and the seals prevent
         // shrinking the file. The server writes only during an image request, and its requestor has

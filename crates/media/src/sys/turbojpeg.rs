@@ -30,8 +30,8 @@ const FLAG_BOTTOM_UP: c_int = 2;
 /// Chroma is repeated, not interpolated. With 4:2:0, this needs no second pass.
 #[cfg(feature = "client")]
 const FLAG_FAST_UPSAMPLE: c_int = 256;
-/// Refuses bands that only cost time (hundreds of scans). Available since libjpeg-turbo 2.1, and
-/// ignored before.
+/// Refuses bands with hundreds of scans, because decoding them takes long. Available since
+/// libjpeg-turbo 2.1, and ignored before.
 #[cfg(feature = "client")]
 const FLAG_LIMIT_SCANS: c_int = 32768;
 /// Treats a truncated band as an error.

@@ -119,8 +119,8 @@ impl Decoder {
         Ok(&self.samples[..frames * CHANNELS])
     }
 
-    /// Conceals a loss of this many sample frames (a multiple of 120, 2.5 ms; at most 5760) by
-    /// extrapolation, fading out.
+    /// Conceals a loss of `frames` sample frames by extrapolation, fading out. `frames` is a multiple
+    /// of 120 (2.5 ms), and at most 5760.
     ///
     /// # Errors
     /// [`AudioError`] if the length is not a multiple of 120. A length above 5760 is reduced to 5760.

@@ -22,10 +22,10 @@ pub const CAPTURE: CaptureBackend = CaptureBackend {
     open: |settings| Ok(Box::new(Capture::open(None, settings)?)),
 };
 
-/// The monitor of the default sink, under the name that both servers use.
+/// The monitor of the default sink, under the name that PulseAudio and PipeWire use.
 const DEFAULT_MONITOR: &str = "@DEFAULT_MONITOR@";
 
-/// The default source, under the name that both servers use.
+/// The default source, under the name that PulseAudio and PipeWire use.
 const DEFAULT_SOURCE: &str = "@DEFAULT_SOURCE@";
 
 /// Records from a fixed device, or follows the default.

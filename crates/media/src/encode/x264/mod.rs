@@ -55,8 +55,8 @@ struct X264 {
     total_mbs: u32,
     /// The number of macroblocks of the first thread, whose slices are sent first. Threads may share a core with each
     /// other or with a client's decoder, so the first thread has a priority one level higher than the others. The
-    /// decoder then need not wait for the complete picture. Measured on two cores with both endpoints: see
-    /// `docs/adr/0003-encoder-defaults.md`.
+    /// decoder then need not wait for the complete picture. Measured on two cores with a host and a client:
+    /// see `docs/adr/0003-encoder-defaults.md`.
     first_part: u32,
     pool: Pool,
     /// Memory of the composed picture, for a frame in which only a part of the picture is encoded.
@@ -307,7 +307,7 @@ fn parameters(
     // frames/s, 10 Mb/s, two threads: 1.2 ms more per frame for 3.5 dB more luma PSNR on slow
     // motion.
     p.analyse.i_subpel_refine = i32::from(settings.subpel);
-    // This costs nothing if no frame has unchanged areas.
+    // `b_mb_info` costs nothing if no frame has unchanged areas.
     p.analyse.b_mb_info = 1;
     p.b_aud = 0;
     p.b_annexb = 1;

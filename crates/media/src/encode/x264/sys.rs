@@ -255,8 +255,8 @@ impl Encoder {
         self.newest = None;
         let (mut nals, mut count) = (std::ptr::null_mut(), 0);
         // SAFETY: the planes hold the complete picture (the caller checked), and there is one flag per macroblock. The
-        // library only reads both, and only during this call. `call` outlives this call and all callbacks, because the
-        // library waits for the threads that make the callbacks.
+        // library only reads planes and flags, and only during this call. `call` outlives this call and all callbacks,
+        // because the library waits for the threads that make the callbacks.
         let size = unsafe {
             (functions.encode)(
                 self.handle.as_ptr(),

@@ -47,8 +47,8 @@ use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 /// The kernel's folder of IIO devices.
 pub const DEFAULT_FOLDER: &str = "/sys/bus/iio/devices";
 
-/// Requested samples per second: two for each refresh of a 90 Hz display, and within the range of cheap sensors with both
-/// parts enabled (guess).
+/// Requested samples per second: two for each refresh of a 90 Hz display, and within the range of cheap sensors if
+/// gyroscope and accelerometer are enabled (guess).
 const RATE: f64 = 200.0;
 
 /// Seconds between samples of a sensor whose rate is unknown.

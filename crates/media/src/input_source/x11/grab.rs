@@ -36,8 +36,8 @@ struct Device([Axis; 2]);
 enum Axis {
     /// Relative (a mouse).
     Relative,
-    /// Absolute (the tablet that emulates a mouse in a virtual machine): pixels per unit, last
-    /// position.
+    /// Absolute, as with the tablet that emulates a mouse in a virtual machine: pixels per unit, and
+    /// the last position.
     Absolute(f64, Option<f64>),
 }
 

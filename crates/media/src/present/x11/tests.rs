@@ -457,7 +457,7 @@ fn a_player_has_the_hosts_pointer_as_the_windows_own() {
     );
     assert!(image.cursor_image.iter().all(|pixel| *pixel == 0xff00_00ff));
 
-    // The local pointer leaves the window. Only the input source then draws the host's pointer at its position.
+    // The local pointer leaves the window. The input source alone then draws the host's pointer at its position.
     fake(&it.conn, xproto::MOTION_NOTIFY_EVENT, 0, 300, 200);
     it.settle();
     let image = rgb(&it.read((0, 0), (64, 48)));

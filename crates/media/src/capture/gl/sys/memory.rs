@@ -1,7 +1,7 @@
 //! The memory of a pixel buffer that is lent to the host. The memory may have to be withdrawn: it is freed with its
 //! context, while the host keeps the last picture as long as necessary.
 //!
-//! Withdrawing waits until the picture is no longer in use (at most the length of an encode), and
+//! Withdrawing waits until the picture is no longer in use, at most until the host has encoded it, and
 //! leaves a copy in its place.
 
 use std::ptr::NonNull;

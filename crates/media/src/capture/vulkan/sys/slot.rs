@@ -149,7 +149,7 @@ impl Slot {
         let copy = vk::PipelineStageFlags::TRANSFER;
         let all = vk::PipelineStageFlags::ALL_COMMANDS;
         let none = vk::DependencyFlags::empty();
-        // Earlier and later drawing may be ordered only by the queue, without a semaphore.
+        // The application may rely on the queue to order earlier and later drawing, without a semaphore.
         let written = (
             vk::AccessFlags::MEMORY_WRITE,
             vk::AccessFlags::TRANSFER_READ,

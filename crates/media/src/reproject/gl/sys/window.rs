@@ -58,7 +58,7 @@ impl Window {
         Ok(it)
     }
 
-    /// Makes Xlib return after the server is gone, if supported (libX11 1.7). Older versions end the program.
+    /// Makes Xlib return after the server is gone. This needs libX11 1.7; older versions end the program.
     fn survive(&self) {
         type Handler = unsafe extern "C" fn(*mut xlib::Display, *mut c_void);
         type Set = unsafe extern "C" fn(*mut xlib::Display, Handler, *mut c_void);
