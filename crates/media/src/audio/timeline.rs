@@ -115,7 +115,7 @@ impl Timeline {
         self.silent = true;
         let frames = frames_in(passed);
         self.next = self.next + duration_of(frames);
-        // The server buffers at most a second, so no more can still arrive.
+        // The server buffers at most a second, so at most a second of samples can still arrive.
         self.owed = (self.owed + frames).min(RATE as usize);
         frames
     }

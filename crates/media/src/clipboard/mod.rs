@@ -16,7 +16,7 @@ use crate::waker::WakerError;
 pub struct ClipboardError(pub String);
 
 impl ClipboardError {
-    /// An error of one line.
+    /// The error, in one line.
     pub fn new(why: impl Into<String>) -> ClipboardError {
         ClipboardError(why.into())
     }

@@ -123,7 +123,7 @@ pub trait Decoder: Send {
     fn feed(&mut self, chunk: &Chunk<'_>) -> Result<Option<Picture<'_>>, DecodeError>;
 
     /// Like [`feed`](Decoder::feed), but a decoder that supports painting paints each part of the picture on `canvas`
-    /// as soon as the part is decoded. Painting saves a copy after the last chunk. A surface lends the canvas. All
+    /// as soon as the part is decoded. Painting avoids a copy after the last chunk. A surface lends the canvas. All
     /// chunks of a decoder must be fed by the same method. `view` is `None` for a picture that will not be shown;
     /// [`View::follows`] is the same for all chunks of a frame.
     ///

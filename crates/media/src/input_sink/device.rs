@@ -257,7 +257,7 @@ impl Devices {
         all
     }
 
-    /// Number of events lost because a descriptor was full. Readers receive key changes later.
+    /// Number of events lost because a descriptor was full. Lost key changes are sent to the reader later.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost + self.mapped.values().map(|mapped| mapped.lost).sum::<u64>()

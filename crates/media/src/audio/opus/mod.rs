@@ -13,7 +13,7 @@ use super::{AudioError, CHANNELS};
 
 /// Default bitrate in bit/s. 96 kbit/s is nearly transparent for most music with frames of 20 ms
 /// (listening tests at hydrogenaud.io, 2014). Shorter frames have more headers and shorter windows,
-/// so they get a third more.
+/// so they get a third more bitrate.
 pub const BITRATE: Bitrate = Bitrate(128_000);
 
 /// The range of bitrates in bit/s. Below the range, music is audibly degraded; the upper end is the maximum of Opus

@@ -16,7 +16,7 @@ use openuvr_clock as clock;
 /// Poll interval while waiting. New windows cause an event, but toolkits may set the title later.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Number of window-tree levels to search. Window managers add one to three around a client.
+/// Number of window-tree levels to search. Window managers add one to three levels around a client.
 const DEPTH: u8 = 4;
 
 /// Maximum number of windows that one search visits, and maximum number of bytes read from a title.

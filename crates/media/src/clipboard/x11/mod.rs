@@ -167,8 +167,8 @@ impl X11Clipboard {
             Event::SelectionRequest(e) if e.selection == atoms.CLIPBOARD => {
                 self.offers.answer(conn, atoms, e)?;
             }
-            // This is most likely an error because a window of another program was destroyed. The transfer to that
-            // window times out.
+            // An error arrives most likely because another program's window was destroyed. The transfer to that window
+            // times out.
             _ => {}
         }
         Ok(ReadProgress::Pending)

@@ -202,7 +202,7 @@ impl Encoder for X264 {
 struct SliceLayout {
     threads: u8,
     slices: u8,
-    /// Maximum number of macroblocks of a slice. If 0, the picture is divided into `slices` by rows.
+    /// Maximum number of macroblocks of a slice. If 0, the picture is divided by rows into `slices` slices.
     max_mbs: u32,
 }
 

@@ -42,7 +42,7 @@ pub(super) const ACCELEROMETER_SCALE: f64 = 4.0 * GRAVITY / 32768.0;
 
 impl Sensor {
     /// An MPU-6050 with an offset of 0.5° per second. Its noise is taken from the data sheet
-    /// (revision 3.4, sections 6.1 and 6.2), over 100 Hz. An LSM6DS3 has no more noise.
+    /// (revision 3.4, sections 6.1 and 6.2), over 100 Hz. The noise of an LSM6DS3 is not larger.
     pub(super) fn mpu6050(rate: f64, motion: Motion, seed: u64) -> Sensor {
         let offset = 0.5 * PI / 180.0;
         Sensor {

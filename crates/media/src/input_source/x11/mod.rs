@@ -68,8 +68,8 @@ impl X11InputSource {
         config: &WindowConfig,
     ) -> Result<X11InputSource, WindowError> {
         let keyboard = XkbKeyboard::open(&conn).map_err(|cause| WindowError(cause.to_string()))?;
-        // With this flag, a held key repeats as presses without releases, which are easy to drop. Every current XKB server
-        // supports it.
+        // With this flag, the auto-repeat of a held key consists of presses without releases, and such presses are easy
+        // to drop. Every current XKB server supports the flag.
         let flag = xkb::PerClientFlag::DETECTABLE_AUTO_REPEAT;
         let none = xkb::BoolCtrl::default();
         conn.xkb_per_client_flags(CORE_KEYBOARD, flag, flag, none, none, none)

@@ -335,7 +335,7 @@ fn text_covers_the_picture_until_removed() {
     it.conn.get_input_focus().unwrap().reply().unwrap();
     check(&rgb(&it.read((0, 0), (128, 96))));
 
-    // Shorter text removes the rest of the old box, and no text restores the picture.
+    // Shorter text removes the rest of the old box. Without text, the picture is complete again.
     it.presenter.panel(&lines[1..]).expect("drawn");
     let image = rgb(&it.read((0, 0), (128, 96)));
     assert_eq!(image[40 * 128 + 30], rgb(&data)[40 * 128 + 30]);

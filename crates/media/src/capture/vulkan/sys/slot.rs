@@ -116,7 +116,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether a queue of `family` can copy a picture of this many bytes here.
+    /// Whether a queue of `family` can copy a picture of this many bytes to this slot.
     pub(super) fn fits(&self, family: u32, bytes: u64) -> bool {
         self.family == family && self.capacity >= bytes
     }
