@@ -128,6 +128,22 @@ fn menus_and_dialogs_are_in_the_picture() {
 }
 
 #[test]
+fn menus_on_an_enlarged_screen_are_in_the_picture() {
+    let Some(server) = fixture::xvfb("400x300", &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    painter.resize_screen(200, 150);
+    let main = painter.shown(10, 10, 100, 100, RED);
+    let mut capture = open(&server, main);
+    sees(&mut capture, &[((0, 0), RED)]);
+    painter.resize_screen(400, 300);
+    painter.place(main, 250, 160);
+    let _popup = menu(&painter, 260, 170, GREEN);
+    sees(&mut capture, &[((9, 9), RED), ((10, 10), GREEN)]);
+}
+
+#[test]
 fn windows_of_other_applications_are_not_in_the_picture() {
     let Some(server) = fixture::xvfb("200x200", &[]) else {
         return;

@@ -11,7 +11,6 @@ use openuvr_media::damage::Block;
 use openuvr_proto::units::Size;
 use openuvr_xserver::{Xvfb, fixture};
 use x11rb::connection::Connection as _;
-use x11rb::protocol::randr::ConnectionExt as _;
 use x11rb::protocol::xproto::{
     CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, ConnectionExt as _, EventMask,
 };
@@ -447,23 +446,7 @@ fn a_resized_display_reports_its_size() {
     .unwrap();
     drain(&mut capture);
     drain(&mut part);
-    let conn = &painter.conn;
-    let resources = conn
-        .randr_get_screen_resources(painter.root)
-        .unwrap()
-        .reply()
-        .unwrap();
-    for crtc in &resources.crtcs {
-        let rotation = x11rb::protocol::randr::Rotation::ROTATE0;
-        conn.randr_set_crtc_config(*crtc, 0, 0, 0, 0, 0, rotation, &[])
-            .unwrap()
-            .reply()
-            .unwrap();
-    }
-    conn.randr_set_screen_size(painter.root, 320, 240, 100, 75)
-        .unwrap()
-        .check()
-        .unwrap();
+    painter.resize_screen(320, 240);
     let size = Size::new(320, 240);
     let event = loop {
         match capture.next(SOON).unwrap() {

@@ -12,6 +12,7 @@ use std::process::Command;
 use openuvr_proto::units::Size;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use x11rb::connection::Connection;
+use x11rb::protocol::randr::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{
     self, AtomEnum, ChangeGCAux, ConfigureWindowAux, ConnectionExt as _, CreateGCAux,
     CreateWindowAux, Family, Gcontext, HostMode, PropMode, Rectangle, Window, WindowClass,
@@ -236,6 +237,20 @@ impl Painter {
             .configure_window(window, &aux)
             .expect("the server runs");
         self.sync();
+    }
+
+    /// Changes the size of the screen, at most to its size at the server's start.
+    pub fn resize_screen(&self, width: u16, height: u16) {
+        let resources = self.conn.randr_get_screen_resources(self.root);
+        let resources = resources.expect("sent").reply().expect("RandR");
+        // A monitor would keep the screen from shrinking.
+        for crtc in &resources.crtcs {
+            let rotation = randr::Rotation::ROTATE0;
+            let off = (self.conn).randr_set_crtc_config(*crtc, 0, 0, 0, 0, 0, rotation, &[]);
+            off.expect("sent").reply().expect("a known monitor");
+        }
+        let sized = (self.conn).randr_set_screen_size(self.root, width, height, 100, 75);
+        sized.expect("sent").check().expect("a supported size");
     }
 
     /// Waits until the server has executed all requests.

@@ -199,10 +199,9 @@ impl Transients {
         if !front.iter().any(|window| self.belongs(*window)) {
             return Ok(Vec::new());
         }
-        let screen = Size::new(
-            display.screen().width_in_pixels.into(),
-            display.screen().height_in_pixels.into(),
-        );
+        // The setup has the screen's size at the time of the connection; RandR may have changed it.
+        let root = display.conn.get_geometry(display.root())?.reply()?;
+        let screen = Size::new(root.width.into(), root.height.into());
         let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
         let mut requested = Vec::new();
         for &window in &front {
