@@ -305,10 +305,12 @@ impl Submitter {
         if !same || state.closed {
             return;
         }
-        state.next = Some((frame, RenderInfo::default()));
+        let replaced = state.next.replace((frame, RenderInfo::default()));
         state.missed = None;
         state.submitted += 1;
         drop(state);
+        // As in `submit`, the lock is released first.
+        drop(replaced);
         self.shared.arrived.wake();
     }
 

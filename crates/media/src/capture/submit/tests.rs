@@ -1,5 +1,7 @@
 //! Submitted pictures as seen by the host.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use crate::capture::pool::{Pool, PooledPicture};
 
@@ -191,4 +193,40 @@ fn overlaid_pictures_replace_submitted_ones() {
     assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
     assert_eq!(shown(&host), 3);
     assert!(app.wants(at(4200)));
+}
+
+/// A picture that checks, when it is dropped, that the source's lock is free.
+struct Watchful(Arc<Shared>, Arc<AtomicUsize>);
+
+impl Frame for Watchful {
+    fn picture(&self) -> Picture<'_> {
+        Picture::bgrx(Size::new(1, 1), &[0; 4], 4)
+    }
+}
+
+impl Drop for Watchful {
+    fn drop(&mut self) {
+        let free = self.0.state.try_lock().is_ok();
+        self.1.fetch_add(usize::from(free), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn replaced_pictures_are_dropped_without_the_lock() {
+    let (app, mut host) = channel(SIZE, FAST).unwrap();
+    host.set_watched(true);
+    let dropped: Arc<AtomicUsize> = Arc::default();
+    let picture = || Box::new(Watchful(app.shared.clone(), Arc::clone(&dropped)));
+    let count = || dropped.load(Ordering::Relaxed);
+    app.submit(picture(), RenderInfo::default()).unwrap();
+    app.submit(picture(), RenderInfo::default()).unwrap();
+    assert_eq!(count(), 1);
+    app.missed(Instant(0));
+    let still = app.missing_still(Instant(1_000_000_000)).expect("at rest");
+    app.submit_still(still, picture());
+    assert_eq!(count(), 2, "replaced by a still picture");
+    app.submit_still(still, picture());
+    assert_eq!(count(), 3, "the request is outdated");
+    drop(host);
+    assert_eq!(count(), 4);
 }
