@@ -39,11 +39,7 @@ impl Blocks {
         self.silence(place.silence);
         match samples {
             Some(samples) => (self.waiting).extend(samples.skip(place.left_out * CHANNELS)),
-            None => {
-                let kept = (frames - place.left_out).min(LONGEST);
-                let zeros = std::iter::repeat_n(0.0, kept * CHANNELS);
-                self.waiting.extend(zeros);
-            }
+            None => self.silence(frames - place.left_out),
         }
         self.counters.left_out += place.left_out as u64;
     }
@@ -86,5 +82,28 @@ impl Blocks {
 
     pub(super) fn counters(&self) -> CaptureCounters {
         self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn silence_for_missing_samples_is_counted() {
+        let start = Instant(5_000_000_000);
+        let mut blocks = Blocks::new(start);
+        let after = |ms: u64| start + Duration::from_millis(ms);
+        blocks.arrived(after(5), 240, Some([0.5; 240 * CHANNELS].into_iter()));
+        blocks.arrived(after(10), 240, None::<std::iter::Empty<f32>>);
+        let mut block = [1.0; 480 * CHANNELS];
+        assert!(blocks.take(after(10), &mut block).is_some());
+        let (played, missing) = block.split_at(240 * CHANNELS);
+        assert!(played.iter().all(|sample| *sample == 0.5));
+        assert!(missing.iter().all(|sample| *sample == 0.0));
+        let counters = blocks.counters();
+        assert_eq!((counters.silence, counters.left_out), (240, 0));
     }
 }
