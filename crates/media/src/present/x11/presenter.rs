@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -146,17 +147,18 @@ impl X11Presenter {
         }
         let kept = self.stage.scene().shown.and_then(|shown| shown.segment);
         self.drain()?;
-        // This waits once, not for each band.
+        // This waits once, not for each band. Events of the server do not prolong the wait.
         let timeout = if self.stalled {
             Duration::ZERO
         } else {
             STALLED
         };
-        let timeout = Timespec::try_from(timeout).unwrap_or_default();
+        let until = clock::now() + timeout;
         let segment = loop {
             if let Some(segment) = self.buffers.free(kept) {
                 break segment;
             }
+            let timeout = Timespec::try_from(until.since(clock::now())).unwrap_or_default();
             let mut ready = [PollFd::new(self.conn.stream(), PollFlags::IN)];
             match poll(&mut ready, Some(&timeout)) {
                 Ok(0) => {
