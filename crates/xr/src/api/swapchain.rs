@@ -119,8 +119,8 @@ pub(crate) unsafe extern "system" fn wait(
         // SAFETY: the application's.
         unsafe { input(info)? };
         // The runtime's reads of the image were submitted earlier: with Vulkan, to the same queue as the application's
-        // rendering; with OpenGL, in the private context, which was flushed before the application's context became
-        // current again. Therefore, this call does not wait, regardless of the timeout.
+        // rendering; with OpenGL, in the private context, for which the application's context then waits on the device.
+        // Therefore, this call does not wait, regardless of the timeout.
         let mut queue = lock(&swapchain.queue);
         queue.next_to_wait()?;
         queue.mark_waited();

@@ -36,7 +36,8 @@ pub struct PrivateContext {
 // application's context is only queried on the thread where it is current.
 unsafe impl Send for PrivateContext {}
 
-/// Keeps the private context current. When dropped, makes the previous context current again.
+/// Keeps the private context current. When dropped, makes the previous context current again. On a GPU, later drawing of
+/// the application follows the drawing in the private context.
 pub struct ContextGuard<'a> {
     of: &'a mut PrivateContext,
     before: Current,
@@ -110,10 +111,10 @@ impl PrivateContext {
         Some(ContextGuard { of: self, before })
     }
 
-    /// Creates a fence after the commands issued so far in the application's current context.
+    /// Creates a fence after the commands issued so far in the current context, and flushes them.
     fn fence(&self) -> Option<Fence> {
         let buffers = self.gl.buffers.as_ref()?;
-        // SAFETY: the context is current and has fences.
+        // SAFETY: a context of the share group is current and has fences.
         let fence = unsafe {
             let fence = (buffers.fence)(SYNC_GPU_COMMANDS_COMPLETE, 0);
             (self.gl.base.flush)();
@@ -122,11 +123,13 @@ impl PrivateContext {
         (!fence.is_null()).then_some(fence)
     }
 
+    /// Makes later commands of the current context wait for a fence, and deletes the fence. With a software renderer, the
+    /// CPU waits.
     fn wait_for(&self, fence: Fence) {
         let Some(buffers) = &self.gl.buffers else {
             return;
         };
-        // SAFETY: the private context is current, and the fence belongs to its share group.
+        // SAFETY: a context of the fence's share group is current: the private one or the application's.
         unsafe {
             match &self.wait {
                 Some(wait) => (wait.wait)(fence, 0, NO_TIMEOUT),
@@ -154,10 +157,24 @@ impl Drop for PrivateContext {
 
 impl Drop for ContextGuard<'_> {
     fn drop(&mut self) {
-        if let Some(shared) = &self.of.shared {
-            // SAFETY: the private context is current. Its commands are flushed before another context is made current.
-            unsafe { (self.of.gl.base.flush)() };
-            shared.restore(&self.before);
+        let PrivateContext {
+            gl,
+            shared: Some(shared),
+            native,
+            wait,
+        } = &*self.of
+        else {
+            return;
+        };
+        // Commands of two contexts have no order without a fence (OpenGL 4.6, section 5.3). With a software renderer, where
+        // the CPU would wait and delay the application, the flush must suffice.
+        let ordered = wait.is_some() && self.before.context == native.context;
+        let read = ordered.then(|| self.of.fence()).flatten();
+        // SAFETY: the private context is current. Its commands are flushed before another context is made current.
+        unsafe { (gl.base.flush)() };
+        shared.restore(&self.before);
+        if let Some(fence) = read {
+            self.of.wait_for(fence);
         }
     }
 }
