@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -164,9 +165,20 @@ impl Clipboard for DisplayClipboard {
     }
 
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
-        self.commands
-            .try_send(Command::Offer(text))
-            .map_err(|_| ClipboardError::new("the Wayland display has ended"))
+        match self.commands.try_send(Command::Offer(text)) {
+            Ok(()) => Ok(()),
+            // An error would end the sharing, but the display takes commands again later.
+            Err(TrySendError::Full(_)) => {
+                tracing::warn!(
+                    "text of the player can't be pasted, because the Wayland display does not take commands fast \
+                     enough; copy it again"
+                );
+                Ok(())
+            }
+            Err(TrySendError::Disconnected(_)) => {
+                Err(ClipboardError::new("the Wayland display has ended"))
+            }
+        }
     }
 
     fn next_event(&mut self) -> Result<ClipboardEvent, ClipboardError> {
@@ -200,5 +212,29 @@ impl Clipboard for DisplayClipboard {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smithay::reexports::calloop::channel::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_busy_display_does_not_end_the_sharing() {
+        let (commands, inbox) = sync_channel(1);
+        let waker = || Waker::new().expect("a descriptor");
+        let board = Arc::new(ClipboardBoard::new(waker()));
+        let mut clipboard = DisplayClipboard::new(board, commands, (true, 100), waker());
+        assert!(clipboard.offer("first".into()).is_ok());
+        assert!(
+            clipboard.offer("second".into()).is_ok(),
+            "the queue is full"
+        );
+        assert!(matches!(inbox.try_recv(), Ok(Command::Offer(text)) if *text == *"first"));
+        assert!(clipboard.offer("third".into()).is_ok());
+        drop(inbox);
+        assert!(clipboard.offer("fourth".into()).is_err(), "it has ended");
     }
 }
