@@ -55,6 +55,9 @@ pub enum LaunchError {
         "the dynamic loader does not support the space or colon in {}: move program and library elsewhere", .0.display()
     )]
     Unquotable(PathBuf),
+    /// The path is not UTF-8, as the manifest of an OpenXR runtime requires.
+    #[error("the OpenXR loader does not support {}: the path is not UTF-8; move program and library elsewhere", .0.display())]
+    NotUtf8(PathBuf),
     /// A different OpenXR runtime is the user's active one.
     #[error("another OpenXR runtime is active: remove {} first", .0.display())]
     OtherRuntime(PathBuf),

@@ -58,7 +58,7 @@ pub fn xr_command(
 /// The manifest for the loader.
 fn manifest(library: &Path) -> Result<Vec<u8>, LaunchError> {
     let path = library.to_str();
-    let path = path.ok_or_else(|| LaunchError::Unquotable(library.to_owned()))?;
+    let path = path.ok_or_else(|| LaunchError::NotUtf8(library.to_owned()))?;
     let manifest = serde_json::json!({
         "file_format_version": "1.0.0",
         "runtime": { "name": "OpenUVR", "library_path": path },
@@ -127,4 +127,19 @@ pub fn uninstall() -> Result<bool, LaunchError> {
     };
     let removed = remove(&ours.join(XR_SETTINGS))?;
     Ok((is_ours(&file) && remove(&file)?) || removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_manifest_needs_a_path_in_utf8() {
+        assert!(manifest(Path::new("/a b:c/libopenuvr_xr.so")).is_ok());
+        let library = Path::new(OsStr::from_bytes(b"/a\xff/libopenuvr_xr.so"));
+        assert!(matches!(manifest(library), Err(LaunchError::NotUtf8(path)) if path == library));
+    }
 }
