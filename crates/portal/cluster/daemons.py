@@ -1,5 +1,6 @@
 """Daemons in the background, each with a pid file and a log in one folder."""
 
+import json
 import os
 import signal
 import subprocess
@@ -21,13 +22,13 @@ def start(folder, name, command, environment=None):
         start_new_session=True,
     )
     (folder / f"{name}.pid").write_text(f"{daemon.pid}\n")
-    (folder / f"{name}.command").write_text("\0".join(map(str, command)))
+    (folder / f"{name}.command").write_text(json.dumps([list(map(str, command)), environment]))
 
 
 def restart(folder, name):
-    """Restarts a daemon with its previous command."""
-    command = (folder / f"{name}.command").read_text().split("\0")
-    start(folder, name, command)
+    """Restarts a daemon with its previous command and environment."""
+    command, environment = json.loads((folder / f"{name}.command").read_text())
+    start(folder, name, command, environment)
 
 
 def kill(folder, name, how=signal.SIGKILL):
