@@ -127,7 +127,9 @@ impl std::fmt::Display for Refusal {
                 "the host has a player and does not allow take-over; connect as an observer (--observe), or try again when \
                  the player has left"
             }
-            Refusal::NoCommonCodec => "host and client have no common codec: choose another --encoder at the host",
+            Refusal::NoCommonCodec => {
+                "host and client have no common codec: change --encoder at the host, or --codec at the client"
+            }
             Refusal::Full => "the host's client limit is reached; try again later",
         })
     }
