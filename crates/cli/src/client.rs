@@ -46,7 +46,7 @@ use x11rb::connection::Connection as _;
 
 use crate::clients::{TICK, finish, goodbye_text};
 use crate::config::portal::HostTarget;
-use crate::config::{ClientConfig, InputSpec, Settings as _, Surface, WindowSpec};
+use crate::config::{ClientConfig, InputSpec, PresentKind, Settings as _, Surface, WindowSpec};
 use crate::realtime;
 use hmd::Hmd;
 use openuvr_terminal::out;
@@ -178,6 +178,7 @@ fn play(
         count: 0,
         silent,
         headset: hmd.as_ref().map(|hmd| Arc::clone(&hmd.headset)),
+        shows: config.present != PresentKind::Null,
     };
     let mut follow = || session.follow(&client, config.lasting, &stop);
     let eyes = config.configured_eyes();
@@ -457,6 +458,8 @@ struct Session {
     silent: Option<String>,
     /// The headset, for haptic feedback.
     headset: Option<Arc<Headset>>,
+    /// Whether decoded pictures are shown.
+    shows: bool,
 }
 
 impl Session {
@@ -549,7 +552,12 @@ impl Session {
             Notice::ReprojectionCost(re_aimed) => eprintln!("openuvr client: {re_aimed}"),
             Notice::Volume(0) => eprintln!("openuvr client: sound is muted"),
             Notice::Volume(percent) => eprintln!("openuvr client: sound at {percent} %"),
-            Notice::Showing(size) => eprintln!("openuvr client: showing {size}"),
+            Notice::Showing(size) => match self.shows {
+                true => eprintln!("openuvr client: showing {size}"),
+                false => {
+                    eprintln!("openuvr client: decoding {size}, showing nothing (--present null)");
+                }
+            },
             Notice::SourceShown(false) => {
                 eprintln!("openuvr client: the window is hidden at the host; waiting");
             }

@@ -32,7 +32,7 @@ use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub(crate) use self::client::ClientConfig;
-pub(crate) use self::endpoints::{InputSpec, Surface, WindowSpec};
+pub(crate) use self::endpoints::{InputSpec, PresentKind, Surface, WindowSpec};
 pub(crate) use self::gateway::GatewayConfig;
 pub use self::host::SourceKind;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};

@@ -60,7 +60,7 @@ fn a_library_application_runs_in_a_portal_session() {
     let link = portal.link(native, host, &portal.ticket(Role::Player, None));
     let player = client(&folder, "player", &link, &["--present", "null"]);
     player.line("player at");
-    player.line("showing 640x368");
+    player.line("decoding 640x368");
     // The session's page requires a token of the portal.
     let request = |method: &str, path: &str| {
         let url = format!("{}{path}", at["web"].as_str().expect("an address"));
@@ -123,7 +123,7 @@ fn a_library_application_streams_from_a_sandbox() {
     let native = at["native"].as_str().expect("an address");
     let link = portal.link(native, host, &portal.ticket(Role::Player, None));
     let player = client(&folder, "player", &link, &["--present", "null"]);
-    player.line("showing 640x368");
+    player.line("decoding 640x368");
     eventually("pictures are recorded", || {
         let recorded = fs::read(&file).unwrap_or_default();
         let mut fragments = recorded.windows(4).filter(|four| four == b"moof");

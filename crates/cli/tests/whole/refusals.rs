@@ -378,6 +378,25 @@ fn a_reconnection_does_not_repeat_a_takeover() {
 }
 
 #[test]
+fn a_client_without_pictures_reports_the_reason() {
+    let host = Host::start(&[&PIN[..], &PATTERN].concat());
+    let client = host.headless_client("guest", &PIN);
+    client.line("decoding 320x200, showing nothing (--present null)");
+    let host = Host::start(&[&PIN[..], &PATTERN, &["--encoder", "null"]].concat());
+    let client = host.headless_client("guest", &PIN);
+    client.line("frames arrive, but the host's encoder makes no pictures (--encoder null)");
+}
+
+#[test]
+fn without_a_common_codec_both_sides_are_named() {
+    let host = Host::start(&[&PIN[..], &PATTERN, &["--encoder", "null"]].concat());
+    let strict = [&PIN[..], &["--codec", "h264"]].concat();
+    let (status, text) = host.headless_client("strict", &strict).wait();
+    assert!(!status.success(), "an error exit");
+    assert_contains(&text, &["--encoder at the host", "--codec at the client"]);
+}
+
+#[test]
 fn forbidding_a_device_ends_its_live_session() {
     let mut host = Host::paired_with(&["guest", "friend"], &PATTERN);
     let mut friend = host.headless_client("friend", &[]);

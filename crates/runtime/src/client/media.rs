@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_clock as clock;
+use openuvr_media::codec::Codec;
 use openuvr_net::RecvBatch;
 use openuvr_proto::control::credentials::{HostCredentials, PairingOutcome};
 use openuvr_proto::control::handshake::Established;
@@ -321,7 +322,14 @@ impl Media {
     /// session from the picture.
     fn picture_submitted(&mut self) {
         if let Some(size) = self.unshown_surface.take() {
-            self.shared.notice(Notice::Showing(size));
+            let codec = (self.screen.configuration).map(|c| Codec::try_from(c.codec));
+            self.shared.notice(match codec {
+                Some(Ok(Codec::Null)) => Notice::Warning(
+                    "frames arrive, but the host's encoder makes no pictures (--encoder null)"
+                        .to_owned(),
+                ),
+                _ => Notice::Showing(size),
+            });
         }
         let before = std::mem::replace(&mut self.panel, PanelContent::Overlay);
         if before == PanelContent::LossReason {
