@@ -71,6 +71,9 @@ impl Settings for RunConfig {
         let host = host.map(|setting| match setting.key {
             // By default, a game's keys keep their physical positions.
             "key-mapping" => setting.with_default(Default::Is("position")),
+            // The defaults of a host depend on options that `openuvr run` does not have.
+            "fit" => setting.with_default(Default::Unset("false")),
+            "input" => setting.with_default(Default::Unset("xtest")),
             _ => setting,
         });
         RunSettings::table().into_iter().chain(host).collect()

@@ -17,7 +17,7 @@ use openuvr_runtime::host::EncoderName;
 
 use super::host::{HostConfig, RateMode, SourceKind, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
-use super::{Effective, Environment, RunConfig, Settings};
+use super::{Effective, Environment, RunConfig, Settings, XrConfig};
 use openuvr_runtime::client::{DrawBackend, EyeView, Target};
 use openuvr_runtime::host::config::Config;
 
@@ -1177,6 +1177,32 @@ fn keys_are_symbols_for_a_host_and_places_for_a_game() {
         .unwrap_err()
         .to_string();
     assert!(refused.contains("are for the player"), "{refused}");
+}
+
+#[test]
+fn help_mentions_no_options_of_other_subcommands() {
+    fn check<C: Settings>() {
+        let command = C::command();
+        let has = |name: &str| {
+            command
+                .get_arguments()
+                .any(|arg| arg.get_long() == Some(name))
+        };
+        for setting in C::table().iter().filter(|setting| !setting.fixed) {
+            let default = setting.default.words().unwrap_or_default();
+            for part in [setting.help.as_str(), setting.more.as_str(), default] {
+                for rest in part.split("--").skip(1) {
+                    let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+                    let option = &rest[..end.unwrap_or(rest.len())];
+                    let mentioned = format!("--{}: mentions --{option}", setting.key);
+                    assert!(option.is_empty() || has(option), "{mentioned}");
+                }
+            }
+        }
+    }
+    check::<RunConfig>();
+    check::<XrConfig>();
+    check::<ClientConfig>();
 }
 
 #[test]
