@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use clap::ArgAction;
 use openuvr_terminal::out;
+use openuvr_terminal::shell;
 use openuvr_terminal::signals::stop_gracefully_on_signals;
 use openuvr_terminal::usage::UsageError;
 use rustix::process::geteuid;
@@ -392,9 +393,8 @@ fn invitation(credentials: &Credentials, colours: bool) -> String {
     let _ = writeln!(all, "Name      {}", credentials.ssid);
     let _ = writeln!(all, "Key       {}", credentials.key.text());
     let _ = writeln!(all, "Security  {security}");
-    // For each quotation mark, the shell's quotation ends, an escaped mark follows, and another quotation begins.
-    let quoted = text.replace('\'', "'\\''");
-    let _ = writeln!(all, "Client    openuvr client --via-ap '{quoted}'");
+    let word = shell::word(text);
+    let _ = writeln!(all, "Client    openuvr client --via-ap {word}");
     all
 }
 

@@ -35,7 +35,7 @@ use openuvr_session::report::{AUTHORITY, Reporter, reporter};
 use openuvr_session::{
     ApplicationDisplay, Fit, RunningApplication, VirtualAudio, VirtualDisplay, max_size,
 };
-use openuvr_terminal::{out, usage};
+use openuvr_terminal::{out, shell, usage};
 
 use crate::clients::{Clients, HostState, TICK, print_invitation};
 use crate::config::kind::WindowName;
@@ -201,18 +201,18 @@ impl OwnDisplay {
         match self {
             OwnDisplay::X11(display) => format!(
                 "XAUTHORITY={} DISPLAY={} COMMAND",
-                display.authority().display(),
+                shell::word(display.authority()),
                 display.name()
             ),
             OwnDisplay::Wayland(display) => {
                 let x11 = display.x11().map_or_else(
                     |_| String::new(),
                     |x11| {
-                        let authority = x11.authority.display();
+                        let authority = shell::word(&x11.authority);
                         format!("XAUTHORITY={authority} DISPLAY={} ", x11.display)
                     },
                 );
-                let socket = display.socket().display();
+                let socket = shell::word(display.socket());
                 format!("{x11}WAYLAND_DISPLAY={socket} COMMAND")
             }
         }
@@ -518,7 +518,7 @@ fn read_commands(scheduler: &Scheduler, folder: &Path) -> Receiver<HostCommand> 
         let is_default = config_dir().is_ok_and(|default| default == folder);
         let option = match is_default {
             true => String::new(),
-            false => format!(" --config-dir {}", folder.display()),
+            false => format!(" --config-dir {}", shell::word(folder)),
         };
         eprintln!("openuvr host: `openuvr devices pair{option}` pairs another device");
     }

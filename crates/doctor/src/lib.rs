@@ -141,6 +141,7 @@ fn first_line(path: &str) -> Option<String> {
 /// set.
 fn setcap() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());
+    let program = openuvr_terminal::shell::word(program);
     let names = "cap_sys_nice,cap_net_raw,cap_ipc_lock";
-    format!("sudo setcap {names}+ep {}", program.display())
+    format!("sudo setcap {names}+ep {program}")
 }

@@ -14,6 +14,7 @@ pub mod out;
 
 mod manual;
 pub mod one_line;
+pub mod shell;
 pub mod signals;
 pub mod usage;
 pub mod wrap;

@@ -1,0 +1,35 @@
+//! Words of commands that messages print, so that a user can copy them to a shell.
+
+use std::ffi::OsStr;
+
+/// The text as one word of a shell command (POSIX, "Shell Command Language", section 2.2): in quotation marks, unless it
+/// consists of letters, digits and a few other characters. Invalid UTF-8 is replaced.
+pub fn word(text: impl AsRef<OsStr>) -> String {
+    let text = text.as_ref().to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.into_owned(),
+        // For each quotation mark, the quotation ends, an escaped mark follows, and another quotation begins.
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_word_unchanged() {
+        assert_eq!(word("/usr/bin/openuvr"), "/usr/bin/openuvr");
+        assert_eq!(word("/home/my games"), "'/home/my games'");
+        for text in [
+            "", "a b", "it's", "$HOME", "`x`", "~", "a\\b", "a\nb", "*", "é", "#", "a;b",
+        ] {
+            let script = format!("printf %s {}", word(text));
+            let shell = Command::new("sh").arg("-c").arg(script).output();
+            assert_eq!(shell.expect("a shell").stdout, text.as_bytes(), "{text}");
+        }
+    }
+}
