@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// Clients with records only in the trace.
+    /// Creates a set of clients whose frames are recorded only in the trace.
     fn clients(trace: Option<PathBuf>) -> Clients {
         let options = Options {
             csv: None,

@@ -64,8 +64,8 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
     Ok(())
 }
 
-/// Locks every page of this program in memory, now and later, as soon as the page is first touched. Rarely used code
-/// then need not be loaded from the disk again.
+/// Locks each page of this program in memory when the page is first touched, including pages that are mapped later.
+/// Rarely used code then need not be loaded from the disk again.
 fn lock_memory() -> std::result::Result<(), String> {
     // If there is a limit, later mappings beyond the limit would fail.
     if let Some(bytes) = locked_memory_limit() {

@@ -153,7 +153,7 @@ fn a_lost_wayland_display_ends_it_cleanly() {
     };
     let folder = tempfile::tempdir().unwrap();
     let times = folder.path().join("times");
-    // `DISPLAY` is set: even if an X display is known, the scene must end.
+    // The scene must end with the compositor, even if `DISPLAY` names an X display.
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     command
         .args(["scene", "--fps", "1000", "--size", "640x360", "--times"])

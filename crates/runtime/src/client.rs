@@ -267,7 +267,7 @@ impl Shared {
     }
 
     /// Sends a datagram to the host. The session retransmits lost datagrams. Keeps the text of a send error, unless the
-    /// buffer was only full. If the host falls silent, the send error is the likely reason.
+    /// error was a full buffer. If the host falls silent, the send error is the likely reason.
     fn send(&self, path: PathId, datagram: &[u8]) {
         let outcome = self.link.send(path, datagram, datagram.len());
         let why = outcome.err().filter(|e| !matches!(e, LinkError::Full));

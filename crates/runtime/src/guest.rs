@@ -473,8 +473,8 @@ impl Guest {
     }
 
     /// The player's newest head pose; `None` before the current player has sent a pose. The next picture that the
-    /// application begins is labelled with this pose. If the application uses [`Guest::begin_frame`], it must call this
-    /// method first.
+    /// application begins is labelled with this pose. If the application uses [`Guest::begin_frame`], it must call
+    /// `pose` before `begin_frame`.
     #[must_use]
     pub fn pose(&self) -> Option<ReceivedPose> {
         let posed = self.host()?.pose();
@@ -611,8 +611,8 @@ impl Drop for Guest {
             return;
         };
         if self.forked() {
-            // The host's threads exist only in the parent process, where they may hold the host's locks. Drop nothing
-            // here.
+            // This is a forked child, without the host's threads. They may have held the host's locks during the fork,
+            // so drop nothing here.
             std::mem::forget((host, notice_reader, gateways, self.frames.clone()));
             return;
         }

@@ -10,7 +10,7 @@
 //! trust    pairings and visits of devices ─► disk
 //! ```
 //! The media thread waits for the control thread only at the mutex of the sessions. No thread holds that mutex across a
-//! blocking system call. If a queue overflows, the frame is dropped with a cause.
+//! blocking system call. If a queue overflows, the frame is dropped, and its outcome states the cause.
 
 mod admit;
 mod audio;
@@ -100,7 +100,7 @@ pub struct HostSetup {
     pub identity: Identity,
     /// The known devices.
     pub devices: DeviceStore,
-    /// The PIN and the duration of a pairing window that opens at once.
+    /// The PIN and the duration of a pairing window that opens when the host starts.
     pub pairing: Option<(Pin, Duration)>,
     /// Validates a portal's tickets, if enabled.
     pub tickets: Option<TicketGate>,

@@ -85,8 +85,8 @@ impl Launcher {
         })
     }
 
-    /// Receives the settings, if they have been sent. A launcher sends them once to a process, and to one process of an
-    /// application at a time. The sockets of the pads that always exist are attached.
+    /// Receives the settings, if they have been sent. A launcher sends them to each process at most once, and never to
+    /// two processes of an application at the same time. The sockets of the pads that always exist are attached.
     ///
     /// # Errors
     /// Returns one line if the launcher has another version or the socket fails.
@@ -131,7 +131,7 @@ impl Launcher {
             let left = until.since(clock::now());
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             let turn = Timespec::try_from(left).ok();
-            // After a signal, check again.
+            // Ignore an error: after a signal, the loop checks again.
             let _ = poll(&mut fds, turn.as_ref());
             let over = fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
             let settings = self.settings()?;
@@ -147,7 +147,7 @@ impl Launcher {
             PollFd::new(&waker.0, PollFlags::IN),
             PollFd::new(&self.socket, PollFlags::IN),
         ];
-        // After a signal, check again.
+        // Ignore an error: after a signal, the caller checks again.
         let _ = poll(&mut fds, None);
         let over = fds[1].revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let _ = rustix::io::read(&waker.0, &mut [0u8; 8]);

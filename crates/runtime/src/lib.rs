@@ -35,5 +35,5 @@ pub mod store;
 mod sys;
 pub mod trust_store;
 
-/// The default port of a host: a guess at a number that IANA has not assigned to a service in use.
+/// The default port of a host (guess: no service to which IANA has assigned this number is in use).
 pub const PORT: u16 = 4710;

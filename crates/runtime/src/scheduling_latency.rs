@@ -20,7 +20,7 @@ use openuvr_proto::time::Instant;
 pub(crate) use self::ring::{Ring, Sample};
 use crate::lock::lock;
 
-/// Maximum number of sites. Each thread that starts has one site. Additional sites are not recorded.
+/// Maximum number of sites over all threads, including threads that have ended. Additional sites are not recorded.
 const MOST_SITES: usize = 64;
 
 /// Creates sites. Clones share the recording; the default records nothing.
@@ -30,8 +30,8 @@ pub struct SchedulingLatencies(Option<Arc<WakeupSites>>);
 #[derive(Debug, Default)]
 struct WakeupSites(Mutex<Vec<Arc<Ring>>>);
 
-/// A place where one thread is woken, by others or by its timer. Clones are the same site. Only one thread at a time calls
-/// [`received`](WakeupSite::received) and [`woke`](WakeupSite::woke).
+/// A place where one thread is woken, by others or by its timer. Clones refer to the same site. Only one thread at a
+/// time calls [`received`](WakeupSite::received) and [`woke`](WakeupSite::woke).
 #[derive(Clone, Debug, Default)]
 pub struct WakeupSite(Option<Arc<Ring>>);
 

@@ -59,7 +59,7 @@ pub enum StoreError {
         /// The error.
         what: String,
     },
-    /// Others may read a secret key.
+    /// The permissions let other users read a secret key.
     #[error(
         "{}: others can read this secret key (mode {mode:03o}); if no other user has read it, run: chmod 600 '{}'",
         path.display(), path.display()
@@ -70,7 +70,7 @@ pub enum StoreError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Others may change the trusted peers.
+    /// The permissions let other users change the trusted peers.
     #[error(
         "{}: others can change the trusted peers (mode {mode:03o}); if they did not, run: chmod \
          go-w '{}'",

@@ -227,7 +227,7 @@ struct Rig {
 
 #[derive(Default)]
 struct HostLog {
-    /// The open encoders; `opened` lists all openings.
+    /// The open encoders; `opened` also lists encoders that have been closed.
     open: BTreeMap<RenditionId, String>,
     opened: Vec<(u32, String)>,
     clients: Vec<(SessionId, Role, RenditionId)>,

@@ -13,7 +13,7 @@ use super::are_configured;
 use crate::config::HostConfig;
 use crate::launches::LaunchDesk;
 
-/// The error message of each use.
+/// The error message for any option of a gateway.
 const ABSENT: &str = "--web, --rtsp, --record and --moonlight: this program was built without the gateway; build it \
                       with ./dev build";
 

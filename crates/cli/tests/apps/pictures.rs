@@ -28,8 +28,8 @@ pub(crate) fn correlation(one: &Shot, other: &Shot) -> f64 {
         both += a * b;
         squares = (squares.0 + a * a, squares.1 + b * b);
     }
-    /// A picture with less variance of its brightness levels is flat. Two flat pictures correlate; a flat one and
-    /// another do not.
+    /// A picture with less variance of its brightness levels is flat. The correlation of two flat pictures counts
+    /// as 1, and that of a flat picture and another one as 0.
     const FLAT: f64 = 1.0;
     match squares.0.min(squares.1) / count < FLAT {
         true if squares.0.max(squares.1) / count < FLAT => 1.0,

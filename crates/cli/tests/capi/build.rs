@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::Folder;
 
-/// Location of this crate's library and header.
+/// Location of `libopenuvr` and its header.
 pub(crate) struct Library {
     pub(crate) folder: PathBuf,
     pub(crate) include: PathBuf,

@@ -1,4 +1,4 @@
-//! The two listings of the paper's Fig. 9: a host that renders with OpenGL, and a MUD.
+//! The two listings of the OpenUVR paper (Fig. 9): a host that renders with OpenGL, and a MUD (a client).
 
 use std::io::Write as _;
 use std::path::Path;
@@ -106,7 +106,7 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// A program that follows the paper literally submits no picture. Both ends report that the picture is missing.
+/// A program that follows the OpenUVR paper literally submits no picture. Both ends report that the picture is missing.
 #[test]
 fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();

@@ -94,7 +94,8 @@ fn the_mud_is_clean_under_valgrind() {
     mud.line("showing 640x368");
     let capture = ScreenCapture::open(&display);
     wait_for_turn(&capture);
-    // Under valgrind, the MUD is so slow that it may lose its session. Input is then lost, too, so it is repeated.
+    // Under valgrind, the MUD is so slow that it may lose its session. Its input is then lost, too, so the test repeats
+    // the input.
     eventually("the hub moves", || {
         move_from_corner(&mut mouse, 200, -28);
         std::thread::sleep(Duration::from_secs(1));

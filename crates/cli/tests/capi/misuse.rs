@@ -37,8 +37,8 @@ fn a_client_reports_a_killed_application() {
     );
 }
 
-/// The hosts and the MUDs exchange pictures, input and poses, both by polling and by callback. The thread sanitizer
-/// covers the program and the data that it shares with the library's threads.
+/// The hosts and the MUDs (clients) exchange pictures, input and poses, both by polling and by callback. The thread
+/// sanitizer covers the program and the data that it shares with the library's threads.
 #[test]
 fn two_hosts_and_their_muds_in_one_process() {
     for more in [&[][..], &["-fsanitize=thread"], &["-fsanitize=address"]] {

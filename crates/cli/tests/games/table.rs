@@ -176,12 +176,12 @@ impl Table {
         self.run.as_ref().expect("a started game")
     }
 
-    /// Waits for a line of the game.
+    /// Waits until the game has printed this line.
     pub(crate) fn wait_for_line(&self, line: &str) {
         self.run().line(line);
     }
 
-    /// Number of lines of the game with this text.
+    /// Number of lines with this text that the game has printed.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.run().count(line)
     }
@@ -270,7 +270,7 @@ impl Table {
         pictures::save(&self.picture(), &format!("{name}-client"));
     }
 
-    /// Checks that both ends are running, and that the host's display gets its own size back.
+    /// Checks that both ends are running, and that the host's display gets its original size back.
     pub(crate) fn end(&mut self) {
         self.run.as_mut().expect("a started game").assert_running();
         let mut client = self.client.take().expect("a client");

@@ -10,7 +10,7 @@ use crate::rig::{Run, build, displays, wait_for_colours};
 use crate::support::{Display, ScreenCapture, eventually};
 use crate::xtest::XTest;
 
-/// Acts for GLX and EGL.
+/// The acts that the program performs in order, both with GLX and with EGL.
 const ACTS: [&str; 6] = [
     "destroy,show,unmake",
     "destroy,show,replace",

@@ -70,7 +70,7 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
         user.button(1, false);
         window_is_gone().then_some(())
     });
-    // Now the game's own process streams, at the same address and to the same client. Until then, the stand-in may
+    // The game's own process takes over, at the same address and with the same client. Before that, the stand-in may
     // stream the game's window, which has the same colours.
     eventually("the game's stream", || {
         let text = run.program.text();

@@ -475,7 +475,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
         (EV_ABS, ABS_HAT0X, -1),
         (EV_ABS, ABS_RZ, 1023),
     ]);
-    // SDL scales the triggers' 255 steps.
+    // SDL scales a trigger's values from 0 to 255 to values from 0 to 32767.
     for expected in ["0 x 1", "0 dpleft 1", "0 righttrigger 32767"] {
         rig.wait_for_line(expected);
     }

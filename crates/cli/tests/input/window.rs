@@ -210,7 +210,7 @@ fn a_key_toggles_the_statistics_overlay() {
     });
     let l = 38 + 8;
     xtest.chord(&[CONTROL, ALT, SHIFT, l]);
-    // The overlay is white text on a darker ground near the picture's corner only.
+    // The overlay is white text on a darker ground, and covers only a part of the picture near the corner.
     let shot = eventually("letters", || {
         let shot = capture.shot().pixels;
         let white = shot.chunks(4).filter(|pixel| pixel[..3] == [255; 3]);

@@ -1,4 +1,4 @@
-//! OpenArena on a virtual display of a host, played by foreign clients: a key turns the view, and shots are heard.
+//! OpenArena on a virtual display of a host, played with Moonlight clients: a key turns the view, and shots are heard.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,9 +1,10 @@
 //! The files of an inertial sensor as Linux IIO has them, and its samples.
 
-/// The angular velocity of one digit, in radians per second: 16 bits represent ±1000° per second.
+/// The angular velocity of one digit (the unit of raw samples), in radians per second: 16 bits represent ±1000° per
+/// second.
 const SCALE: f64 = 1000.0 / 32768.0 / 180.0 * std::f64::consts::PI;
 
-/// Samples a second.
+/// Samples per second.
 const RATE: f64 = 200.0;
 
 /// Nanoseconds between samples.
@@ -40,7 +41,7 @@ pub(crate) fn attributes() -> Vec<(String, String)> {
     attributes
 }
 
-/// The samples of a turn by these degrees to the left. Each sample is an angular velocity in digits.
+/// The samples of a turn by these degrees to the left. Each sample is an angular velocity in digits (see [`SCALE`]).
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

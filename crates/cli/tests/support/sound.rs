@@ -47,7 +47,7 @@ impl Drop for Player {
     }
 }
 
-/// Records a sink with `parec` until it is dropped. A host's capture cannot be better than this.
+/// Records a sink with `parec` until it is dropped. A host's capture of the sink cannot be better than this recording.
 pub(crate) struct Recorder(Child);
 
 impl Recorder {

@@ -1,5 +1,5 @@
-//! Pictures in dma-bufs on the display of the virtual machine: the part of a hardware decoder is taken by an example of the
-//! crate `openuvr-kms`, with buffers of the display's own driver.
+//! Pictures in dma-bufs on the display of the virtual machine. An example of the crate `openuvr-kms` replaces the
+//! hardware decoder, with buffers of the display's own driver.
 
 use openuvr_media::barcode;
 use openuvr_media::picture::Picture as View;
@@ -56,7 +56,7 @@ fn text_over_the_last_picture_is_composed_from_a_copy() {
         return;
     };
     rig.wait_for_client("^no more pictures");
-    // The picture is still there, and the text below its bar code.
+    // The picture is still displayed, with the text below its bar code.
     let grey = |pixel: &[u8; 4]| pixel[..3] == [128; 3];
     let code = barcode::height(VGA.width) as usize * VGA.width as usize;
     let text = (0..300).any(|_| {
@@ -106,7 +106,8 @@ fn a_size_without_a_mode_is_copied_if_no_plane_scales() {
         return;
     };
     rig.wait_for_client("no plane of .* shows 600x600 in this mode");
-    // The picture is scaled to 720x720, between two bars of 280 columns. It changes with its number.
+    // The picture is scaled to 720x720, between two bars of 280 columns. Pictures with different numbers
+    // differ.
     let mut different: Vec<Vec<u8>> = Vec::new();
     for _ in 0..100 {
         let shown = rig.machine.picture().unwrap();

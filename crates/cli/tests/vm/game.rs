@@ -1,5 +1,5 @@
-//! The paper's use case: a host streams a game over a dedicated radio link to a client without a window system, and a
-//! sensor of the client turns the game's view.
+//! The use case of the OpenUVR paper: a host streams a game over a dedicated radio link to a client without a window
+//! system, and a sensor of the client turns the game's view.
 
 use std::time::{Duration, Instant};
 

@@ -129,8 +129,8 @@ impl Relay {
         }
     }
 
-    /// Forwards a datagram. If the relay is disorderly, it sends every third datagram twice. It sends every fifth
-    /// datagram after the next one if the next one has already arrived.
+    /// Forwards a datagram. A disorderly relay sends every third datagram twice, and swaps every fifth datagram with
+    /// the next one if the next one has already arrived.
     fn pass(&self, count: &mut u32, from: &UdpSocket, datagram: &[u8], send: impl Fn(&[u8])) {
         *count += 1;
         let disorderly = self.disorderly.load(Ordering::Relaxed);

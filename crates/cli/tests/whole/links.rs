@@ -14,7 +14,7 @@ const DROP_BATCHES: &str = "8,40 0 0 12,21 0 5 2048,48 0 0 23,21 0 3 17,40 0 0 1
 /// Drops frames of EtherType 0x88B5.
 const DROP_RAW: &str = "4,40 0 0 12,21 0 1 34997,6 0 0 2,6 0 0 4294967295";
 
-/// Prefix of a command without the right to open packet sockets.
+/// Prefix of a command line: runs the command without the right to open packet sockets.
 const NO_RAW: [&str; 5] = [
     "setpriv",
     "--bounding-set",
@@ -111,7 +111,7 @@ fn a_session_falls_back_from_a_dead_transport() {
     host.line("uses transport raw");
     fixture.more_frames(30);
 
-    // Only the transport of the session fails.
+    // Raw Ethernet fails, and the session continues over UDP.
     fixture.machines.drop_at(client_side, &[DROP_RAW]).unwrap();
     client.line("raw Ethernet failed: back on UDP");
     client.line("video transport: udp-gso");

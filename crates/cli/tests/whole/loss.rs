@@ -16,7 +16,7 @@ const SIZE: &str = "320x200";
 const PIXELS: Size = Size::new(320, 200);
 const FRUGAL: [&str; 6] = ["--bitrate", "500K", "--slices", "1", "--fps", "30"];
 
-/// Pause between two pictures of a painter: about 30 a second.
+/// Pause between two pictures of a painter, for about 30 pictures a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
 /// If a program is delayed for longer than this, it loses frames itself.

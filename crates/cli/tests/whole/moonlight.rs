@@ -128,7 +128,7 @@ impl Rig {
     }
 }
 
-/// Plays, after a request `launch` or `resume` was answered with `answer`.
+/// Plays the stream that the host offers in `answer`, its answer to a request `launch` or `resume`.
 fn plays(answer: &str, (width, height, rate): (u32, u32, u32)) -> Streams {
     let launched = answer;
     let url = element(launched, "sessionUrl0");

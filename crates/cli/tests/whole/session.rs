@@ -64,7 +64,7 @@ fn end(session: &mut Program, portal: &Portal) -> Value {
     serde_json::from_str(line).expect("a line of JSON")
 }
 
-/// Processes with the session in their environment.
+/// Processes whose environment names the session.
 fn processes(portal: &Portal) -> Vec<u32> {
     let mark = format!("OPENUVR_SESSION={}", portal.session);
     let all = std::fs::read_dir("/proc")

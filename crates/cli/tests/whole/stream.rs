@@ -22,7 +22,7 @@ use crate::support::{
 const SIZE: &str = "640x360";
 const PIXELS: Size = Size::new(640, 360);
 
-/// Pause between two pictures of a painter: about 30 a second.
+/// Pause between two pictures of a painter, for about 30 pictures a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
 /// Polls a display, and records its distinct bar codes in order.

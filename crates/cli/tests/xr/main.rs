@@ -123,8 +123,8 @@ impl Hello {
     }
 }
 
-/// Colours of the cubes' sides in hello_xr: pure blue, green or red. Each constant is the colour's byte in a BGRX
-/// pixel.
+/// Colours of the cubes' sides in hello_xr: pure blue, green or red. Each constant is the index of the colour's byte in
+/// a BGRX pixel.
 const BLUE: usize = 0;
 const GREEN: usize = 1;
 const RED: usize = 2;

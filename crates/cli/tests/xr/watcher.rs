@@ -17,7 +17,7 @@ use openuvr_runtime::client::{self, ClientRuntime, Notice, Target};
 
 use crate::support::{PIN, Shot, TIMEOUT};
 
-/// Maximum number of queued pictures. If the queue is full, a picture is dropped.
+/// Maximum number of queued pictures. If the queue is full, a new picture is dropped.
 const MAX_PICTURES: usize = 4;
 
 struct Presented {

@@ -176,7 +176,7 @@ pub(super) fn connect(
         shared.paths.reset(*path);
         let (round, alone) = (turn / paths.len(), paths.len() == 1);
         let timeout = match (alone, round) {
-            // The host may be reachable only over raw Ethernet, which is tried next.
+            // Possibly, the host is reachable only over raw Ethernet, which is tried next.
             (true, 0) if options.only.is_none() => Some(IP_TIMEOUT),
             (true, _) if options.lost => Some(IP_TIMEOUT),
             (true, _) => None,
@@ -211,7 +211,7 @@ pub(super) fn connect(
         }
         turn += 1;
         if turn == options.paths.len() && options.only.is_none() {
-            // There was no answer over IP, so the host may use only raw Ethernet.
+            // There was no answer over IP: possibly, the host uses only raw Ethernet.
             paths.extend(ethernet_paths(&shared.link, options.paths));
         }
     }

@@ -66,7 +66,7 @@ impl Statistics {
         }
     }
 
-    /// The rendition of a current client.
+    /// The rendition that this client receives; `None` if the client is not connected.
     #[must_use]
     pub fn rendition(&self, subscriber: SubscriberId) -> Option<RenditionId> {
         let known = self.renditions.iter().find(|(id, _)| *id == subscriber);

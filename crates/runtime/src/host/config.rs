@@ -345,7 +345,8 @@ impl Config {
         if let Some(most) = self.max_fps {
             within("max_fps", most, RATES)?;
         }
-        // Only a single rendition can set the frame rate, because all renditions share the pictures of one capture.
+        // A rendition can set the frame rate only if it is the only one, because all renditions share the pictures of
+        // one capture.
         let one = !self.encoder_per_client && self.encoders.len() == 1;
         if let Some(every) = self.key_frame_interval {
             within("key_frame_interval", every, 1..=100_000)?;

@@ -24,7 +24,7 @@ impl HostRuntime {
         let _ = self.command(Command::OpenPairing(pin, span));
     }
 
-    /// Requests admission of a gateway's device. The device list and the pairing window are those of all clients. The
+    /// Requests admission of a gateway's device, by the same device list and pairing window as for other clients. The
     /// control thread calls `answer`, which must not block.
     pub fn admit(
         &self,

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::{fs, io};
 
-/// The layer's manifest. Its library path is relative to the folder of the manifest, and is replaced.
+/// The layer's manifest. Its library path is relative to the folder of the manifest; [`register`] replaces the path.
 const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
 
 /// The default data folders (XDG base directory specification).

@@ -348,7 +348,7 @@ impl Process {
             match frame::from_bytes(bytes) {
                 Ok(LaunchReport::InputDisplay(display)) => self.injects = Some(display),
                 Ok(report) => reports.push(report),
-                // A truncated report, or a report of a process that was tampered with.
+                // The report is truncated, or the process that sent it was tampered with.
                 Err(why) => tracing::debug!("invalid report of the application's host: {why}"),
             }
         }

@@ -143,7 +143,8 @@ fn the_stand_in_ends_when_the_application_shows_a_picture() {
         [LaunchReport::Notice(Notice::SourceShown(true))]
     );
 
-    // A process of the application connects. It receives the current settings only once the stand-in has ended.
+    // A process of the application connects. It receives the current settings only after the stand-in has
+    // ended.
     let script = "import os, socket, sys
 end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 end.connect(sys.argv[1])

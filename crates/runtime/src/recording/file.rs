@@ -11,8 +11,8 @@ use crate::scheduling_latency::Sample;
 
 const HEADER: u32 = 4096;
 const RECORD: u32 = 24;
-/// The format's number for the pattern `flood`, in which the sender is not paced. The other patterns promise a fixed
-/// rate or an answer.
+/// The format's number for the pattern `flood`, in which the sender is not paced. In the other patterns, the sender has
+/// a fixed rate or waits for answers.
 const FLOOD: u32 = 1;
 /// Header offsets of the capacity in records, the end time, the name, and the first pair's count.
 const CAPACITY: u64 = 24;

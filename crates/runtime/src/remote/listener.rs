@@ -147,7 +147,7 @@ impl Shared {
                 PollFd::new(&self.waker.0, PollFlags::IN),
                 PollFd::new(listener, PollFlags::IN),
             ];
-            // After a signal, check again.
+            // Ignore an error: after a signal, the loop checks again.
             let _ = poll(&mut fds, None);
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
@@ -197,7 +197,7 @@ impl Shared {
                 Ok(admitted) => HostMessage::Admitted(admitted),
                 Err(why) => HostMessage::NotAdmitted(why),
             };
-            // `offer`, because the control thread must not block.
+            // This uses `offer`, because the control thread must not block.
             let _ = its.offer(&reply, &[]);
         });
         drop(host);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use openuvr_proto::time::Instant;
 
-/// Capacity in samples: 96 KiB.
+/// Capacity in samples, which take 96 KiB.
 pub(super) const CAPACITY: usize = 4096;
 
 /// Times at which a wake-up was intended, sent and received: ns of `CLOCK_MONOTONIC`.

@@ -187,8 +187,8 @@ fn a_browser_takes_over_types_and_loses_the_role() {
     assert_eq!(typed(), InputEvent::ReleaseAll);
     let refused = host.input(id, press(31), PeerInstant(0));
     assert_eq!(refused, Err(InputRefused::NotPlayer));
-    // When the second browser leaves, the role returns to the first browser. When that leaves as well, the role returns
-    // to the client.
+    // When the second browser leaves, the role returns to the first browser. When the first browser leaves as well, the
+    // role returns to the client.
     host.unsubscribe(other);
     assert_eq!(arrives(&arrived, "the role", role), (Role::Player, None));
     host.unsubscribe(id);

@@ -325,7 +325,7 @@ fn a_malformed_message_ends_only_its_connection() {
         b"\x01\0\0\0\0\0\0\0\xff",
         b"\x01\0\0\0\x01\0\0\0\x02\x00",
     ] {
-        // Sends the message both without and after a greeting.
+        // Sends the message twice: without a greeting, and after a greeting.
         for greets in [false, true] {
             let socket = stranger(&it.path());
             if greets {

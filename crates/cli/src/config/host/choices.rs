@@ -180,10 +180,10 @@ impl Choice for InputKind {
 /// How game pads are emulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PadsKind {
-    /// In a game's process, where one pad is present from the start. For other applications, through uinput if
+    /// For a game, in its process, with one pad present from the start. For other applications, through uinput if
     /// available.
     Auto,
-    /// In a game's process, where this number of pads is present from the start.
+    /// In a game's process, with this number of pads present from the start.
     Seats(u8),
     /// Through the kernel's uinput.
     Uinput,

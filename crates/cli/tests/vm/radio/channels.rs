@@ -2,7 +2,7 @@
 
 use super::{COUNTRY, Radios};
 
-/// The hostapd configuration of a foreign network.
+/// The hostapd configuration of a neighbour's network.
 fn network(radio: usize, number: u32, wide: bool) -> String {
     let mode = if number > 14 { "a" } else { "g" };
     let mut lines = vec![
@@ -29,7 +29,7 @@ fn network(radio: usize, number: u32, wide: bool) -> String {
 }
 
 impl Radios {
-    /// Starts foreign networks, the first of them on radio 1.
+    /// Starts networks of neighbours, the first of them on radio 1.
     fn occupy(&mut self, numbers: &[(u32, bool)]) {
         self.at(0, &format!("iw reg set {COUNTRY}"));
         self.rig

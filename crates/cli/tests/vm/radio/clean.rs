@@ -76,7 +76,7 @@ fn bad_input_gets_one_line_and_changes_nothing() {
     for (options, remedy) in [
         ("--interface wlan7", "wlan7 is not a wireless interface"),
         ("--country ZZ", "does not accept the country ZZ"),
-        // No country permits an access point in 5 GHz everywhere.
+        // Without a country, the kernel's rules for the whole world apply, which permit no access point at 5 GHz.
         ("--band 5", "--country"),
         (
             "--band 2.4 --channel 14",

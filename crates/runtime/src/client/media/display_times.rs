@@ -86,8 +86,8 @@ fn stamp(report: &mut Report, at: Option<Instant>) {
     let (Some(at), Some(first)) = (at, report.first_received) else {
         return;
     };
-    // A report is written for the host, so the type of `first_received` is a time on the peer's clock. For the host,
-    // the peer is this client, so this time is on the local clock.
+    // The report is for the host, whose peer is this client. So `first_received` has the type of a time on the peer's
+    // clock, but is a time on the local clock.
     let presented = at.since(Instant(first.0));
     let later = report.submitted.map_or_else(Default::default, |submitted| {
         presented.saturating_sub(submitted)

@@ -68,7 +68,7 @@ impl Control {
         }
     }
 
-    /// The highest role that a device with a session can get. A ticket may only allow observing.
+    /// The highest role that a device with a session can get. Some tickets permit only observing.
     pub(super) fn max_role(&mut self, key: &PublicKey) -> Role {
         let listed = self.trust.statuses()(&ClientId::of(key)) != DeviceStatus::Unknown;
         let by_ticket = self.handshake.admitted(key).filter(|_| !listed);

@@ -120,7 +120,7 @@ impl Control {
         }
     }
 
-    /// Sets whether the player's held keys may repeat. They may not repeat while the player is silent. Applications
+    /// Sets whether the player's held keys may repeat. They must not repeat while the player is silent. Applications
     /// that take input themselves and readers of mapped devices never repeat keys.
     pub(super) fn allow_key_repeat(&mut self, may: bool) {
         if let Input::Sink(sink) = &mut self.input

@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn the_backlog_is_bounded_by_age_and_bytes_not_by_frames() {
         let sixtieth = SECOND / 60;
-        // 10 Mb/s at 60 frames/s.
+        // The size in bytes of a frame at 10 Mb/s and 60 frames/s.
         let frame = 20_833;
         // A browser gets only new frames, and a video player those of the last half second.
         assert_eq!(taken(Intake::Newest, frame, sixtieth), 4);
@@ -418,7 +418,7 @@ mod tests {
         backlog.oldest.store(at(400).0, Ordering::Release);
         assert!(backlog.take(at(501)));
         assert!(!backlog.take(at(901)));
-        // Without a frame in progress, the old age does not count.
+        // Without a frame in progress, the age of the earlier frame does not count.
         backlog.frames.store(0, Ordering::Release);
         assert!(backlog.take(at(60_000)));
         // The whole machine stalled, with one frame in progress.
