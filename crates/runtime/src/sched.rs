@@ -2,9 +2,9 @@
 //! scheduling.
 //!
 //! On a busy machine, real-time scheduling reduces the tail of the latency by a factor of 10 to 100, far more than any
-//! choice of socket or queue: the p99 latency of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without (measured).
-//! Real-time scheduling requires a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without the
-//! privilege, all functions work, and one warning is printed.
+//! choice of socket or queue: the p99 latency of a 1 kHz timer is 42 µs with SCHED_FIFO and 4 500 µs without
+//! (measured). Real-time scheduling requires a privilege: CAP_SYS_NICE, or a limit in `/etc/security/limits.d`. Without
+//! the privilege, all functions work, and one warning is printed.
 //!
 //! For 50 ms in each second, the kernel throttles real-time threads that never block (sched(7)). OpenUVR's threads
 //! block in a socket, a device or the encoder between two frames, and none of them spins.

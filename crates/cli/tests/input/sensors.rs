@@ -18,7 +18,7 @@ struct Moved {
     sensor: Sensor,
     client: Program,
     xtest: XTest,
-    /// The application's motion before the sensor moves it.
+    /// The motion of the application's mouse before the sensor moves the mouse.
     start: (i64, i64),
 }
 

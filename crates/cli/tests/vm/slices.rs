@@ -29,8 +29,8 @@ impl Expected {
         Expected { pattern, frame: 0 }
     }
 
-    /// The pixels of a frame below its bar code. The bar code is omitted, because it contains a time. Frame numbers must
-    /// not decrease from call to call.
+    /// The pixels of a frame below its bar code. The bar code is omitted, because it contains a time. Frame numbers
+    /// must not decrease from call to call.
     fn below_code(&mut self, frame: u32, rows: u32) -> Vec<[u8; 3]> {
         while self.frame < frame {
             self.frame += u32::from(self.pattern.next(None).unwrap() == CaptureEvent::Frame);

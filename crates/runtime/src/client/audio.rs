@@ -35,7 +35,7 @@ pub(super) fn start(
     SoundPlayer::start(scheduler, site, sink, Box::new(listener), panic_reporter)
 }
 
-/// Reports playback to the host and as notices.
+/// Reports playback to the host, and to the application as notices.
 struct HostReporter {
     shared: Arc<Shared>,
     latencies: Latencies,

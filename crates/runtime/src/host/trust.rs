@@ -42,8 +42,8 @@ enum TrustEvent {
     WindowOpened(String),
 }
 
-/// Devices that were paired in this run and are not in the file yet. If the file cannot be written, they are never in
-/// it. A PIN authenticated each of these devices.
+/// Devices that were paired in this run and are not in the file yet. They stay here if the file cannot be
+/// written. A PIN authenticated each of these devices.
 type Unstored = Arc<Mutex<Vec<PublicKey>>>;
 
 /// The control thread's access to trust. The writer thread ends after this value has been dropped and all entries have

@@ -213,7 +213,7 @@ impl Channel {
         loop {
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(ready) => return ready > 0,
-                // Other threads handle signals, so the wait is repeated.
+                // A signal interrupted the wait. Other threads handle signals, so wait again.
                 Err(Errno::INTR) => {}
                 Err(_) => return false,
             }
