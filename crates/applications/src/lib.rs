@@ -9,7 +9,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -60,7 +60,7 @@ pub enum ListError {
     /// The file cannot be read.
     #[error("can't read the applications in {0}: {1}")]
     Read(PathBuf, std::io::Error),
-    /// The file does not contain such a list.
+    /// The file does not contain a list of applications.
     #[error("{0}: {1}")]
     Form(PathBuf, String),
 }

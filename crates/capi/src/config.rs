@@ -69,9 +69,9 @@ pub struct openuvr_config {
     pub user: *mut c_void,
     /// The callback for log lines; NULL: none.
     pub log: openuvr_log_callback,
-    /// The callback for the player's input, one event per call, on a dedicated thread of the library;
-    /// `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the callback
-    /// returns. The callback must not close this context.
+    /// The callback for the player's input, one event per call, on a dedicated thread of the library. With a callback,
+    /// `openuvr_next_input` is unavailable. NULL: no callback; use `openuvr_next_input`. The event is valid until the
+    /// callback returns. The callback must not close this context.
     pub on_input: Option<unsafe extern "C" fn(user: *mut c_void, input: *const openuvr_input)>,
     /// A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
     /// --csv`; NULL: none.
@@ -191,8 +191,9 @@ pub struct openuvr_mud_config {
     /// The callback for log lines; NULL: none.
     pub log: openuvr_log_callback,
     /// The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. It runs on the
-    /// decoder's thread, and blocks it; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
-    /// picture is valid until the callback returns. The callback must not close this context.
+    /// decoder's thread, so the decoder waits for it. With a callback, `openuvr_next_frame` is unavailable. NULL: no
+    /// callback; use `openuvr_next_frame`. The picture is valid until the callback returns. The callback must not close
+    /// this context.
     pub on_frame: Option<unsafe extern "C" fn(user: *mut c_void, picture: *const openuvr_picture)>,
     /// The target of the host's sound, an `OPENUVR_SOUND`; none by default.
     pub sound: u32,

@@ -44,7 +44,7 @@ unsafe impl Send for Reader {}
 pub(crate) enum Source {
     /// A pixel buffer: the address of its name, and its layout.
     Buffer(BufferName, Layout),
-    /// The back buffer of the window; `None`: the whole window.
+    /// The back buffer of the window, and the window's size; `None`: the size is queried.
     Window(Option<Size>),
 }
 
@@ -64,7 +64,7 @@ impl Reader {
         let context = Context::current()?;
         let (libraries, name, sharing) = match context.egl {
             true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
-            // The application may not have called XInitThreads.
+            // Some applications do not call XInitThreads.
             false => (
                 &GLX[..],
                 c"glXGetProcAddressARB",

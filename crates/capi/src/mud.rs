@@ -349,8 +349,8 @@ pub unsafe extern "C" fn openuvr_close_mud(context: *mut *mut openuvr_mud_contex
 
 // --- Start ----------------------------------------------------------------------------------------
 
-/// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows for pairing (NULL if not needed). Before the threads
-/// are started. From any thread.
+/// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows for pairing (NULL if not needed). Call it
+/// before the threads are started. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the strings are NULL or NUL-terminated.

@@ -20,7 +20,7 @@ pub enum OPENUVR_SOUND {
     OPENUVR_SOUND_APPLICATION = 2,
 }
 
-/// The settings of a host for the `sound` of its configuration.
+/// The sound settings of a host, from the field `sound` of its configuration.
 pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     let given = match sound {
         0 => None,
@@ -37,7 +37,7 @@ pub(crate) fn host(sound: u32) -> Outcome<HostConfig> {
     })
 }
 
-/// The settings of a MUD of `host` for the `sound` of its configuration.
+/// The settings of a MUD that connects to `host`, with the sound from the field `sound` of its configuration.
 pub(crate) fn mud(sound: u32, host: Target) -> Outcome<MudConfig> {
     use OPENUVR_SOUND::{OPENUVR_SOUND_APPLICATION, OPENUVR_SOUND_DEVICE, OPENUVR_SOUND_NOWHERE};
     let known = [

@@ -22,11 +22,12 @@ pub struct openuvr_statistics {
     pub unused: u32,
     /// Frames that were captured for a player and have a known result.
     pub captured: u64,
-    /// Number of these that were displayed complete.
+    /// Number of the `captured` frames that were displayed completely.
     pub complete: u64,
-    /// Number of these that were displayed after error concealment, or predicted from a concealed picture.
+    /// Number of the `captured` frames that were displayed after error concealment, or predicted from a concealed
+    /// picture.
     pub damaged: u64,
-    /// Number of these that were not displayed.
+    /// Number of the `captured` frames that were not displayed.
     pub dropped: u64,
     /// Bytes sent for the captured frames, without transport headers.
     pub bytes: u64,
@@ -103,11 +104,11 @@ pub struct openuvr_mud_statistics {
     pub height: u32,
     /// Frames with a known result.
     pub frames: u64,
-    /// Number of these that were displayed complete.
+    /// Number of the `frames` that were displayed completely.
     pub complete: u64,
-    /// Number of these that were displayed after error concealment, or predicted from a concealed picture.
+    /// Number of the `frames` that were displayed after error concealment, or predicted from a concealed picture.
     pub damaged: u64,
-    /// Number of these that were not displayed.
+    /// Number of the `frames` that were not displayed.
     pub dropped: u64,
 }
 

@@ -39,11 +39,11 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 }
 
 /// Checks whether a picture is needed now, so that an application need not read back or convert pictures that are not
-/// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, at any time. Returns 0 if no MUD
-/// watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and `OPENUVR_ERROR_ENDED` when
-/// the stream has ended. While no MUD watches, one picture per second is needed, so that a MUD that joins sees a picture at
-/// once. The submitting functions make this check themselves. From any thread; on a thread where the application's OpenGL
-/// context is current, not between `glBegin` and `glEnd`.
+/// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, whenever it is submitted.
+/// Returns 0 if no MUD watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and
+/// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed, so that a
+/// MUD that joins sees a picture at once. The submitting functions make this check themselves. From any thread; on a
+/// thread where the application's OpenGL context is current, not between `glBegin` and `glEnd`.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -125,7 +125,7 @@ impl From<Failure> for SubmitError {
 }
 
 impl Started {
-    /// Whether a picture is needed now. A picture also counts as needed once after `openuvr_wants` has returned 1.
+    /// Whether a picture is needed now. After `openuvr_wants` has returned 1, one picture counts as needed in any case.
     fn wanted(&self) -> FrameDemand {
         if self.promised.swap(false, Ordering::Relaxed) && !self.guest.is_over() {
             return FrameDemand::Now;
@@ -177,13 +177,13 @@ impl Started {
     }
 }
 
-/// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL commands
-/// that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at once. A newer
-/// picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was not, because no
-/// MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error` returns which);
-/// `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width, height and format;
-/// `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the pixel buffer is current,
-/// outside of `glBegin` and `glEnd`; does not change its state.
+/// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL
+/// commands that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at
+/// once. A newer picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was
+/// not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error`
+/// returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width,
+/// height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the
+/// pixel buffer is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
@@ -213,13 +213,13 @@ pub unsafe extern "C" fn openuvr_send_frame(context: *mut openuvr_context) -> c_
     }
 }
 
-/// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a pixel buffer and
-/// without a second copy. Call it before each swap. `width` and `height` are those of the window; with 0 and 0 they are
-/// queried, which takes an X server round trip per picture. With `wait` 0, it returns when the read has been queued on the
-/// GPU, like `openuvr_frame_ready`; with `wait` 1, when the picture has been encoded and sent, like `openuvr_send_frame`.
-/// The return values are those of these functions. Call `openuvr_release_buffer` or `openuvr_close` before the OpenGL
-/// context is destroyed, as for a pixel buffer. On the thread where the OpenGL context is current, outside of `glBegin` and
-/// `glEnd`; does not change its state.
+/// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a pixel buffer
+/// and without a second copy. Call it before each swap. `width` and `height` are those of the window; with 0 and 0 they
+/// are queried, which takes an X server round trip per picture. With `wait` 0, it returns when the read has been queued
+/// on the GPU, like `openuvr_frame_ready`; with `wait` 1, when the picture has been encoded and sent, like
+/// `openuvr_send_frame`. The return values are those of `openuvr_frame_ready` and `openuvr_send_frame`, respectively.
+/// Call `openuvr_release_buffer` or `openuvr_close` before the OpenGL context is destroyed, as for a pixel buffer. On
+/// the thread where the OpenGL context is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -251,8 +251,8 @@ pub unsafe extern "C" fn openuvr_capture_gl(
 /// context is destroyed or its display closed, because the stream has pictures in the memory of the context. This
 /// function copies these pictures, and may wait for an encode. When it returns, no thread of the library uses the
 /// context. The stream continues: the next picture may come from another context. Does nothing if no context is in use.
-/// On the thread where the context is current; on another thread, objects allocated in it are freed only with the
-/// context.
+/// Call it on the thread where the context is current: a call on another thread does not free the library's objects in
+/// the context, which are then freed only with the context.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
@@ -302,7 +302,7 @@ impl Handle<Host> {
             }
             return Err(why);
         }
-        // One deadline for the GPU and the host.
+        // The same deadline applies to both waits: for the GPU and for the host.
         let until = until(wait);
         match Reader::read(&mut reader, &started.guest, source, until)? {
             SubmitOutcome::Taken(ticket) => started.given(ticket, until),
@@ -357,7 +357,7 @@ impl Handle<Host> {
     }
 }
 
-/// The failure for a picture that cannot be read until the application corrects it.
+/// The failure for a picture that cannot be read. Most causes last until the application corrects them.
 fn unreadable(why: SkipReason, source: Source) -> Failure {
     let why = match (why, source) {
         (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::libc_symbols;
 
-/// The system's GL and X11 libraries, by their sonames. Functions of the same names in other libraries (a browser's own EGL)
-/// are not hooked, because they call these libraries.
+/// The system's GL and X11 libraries, by their sonames. A function of the same name in another library (such as a
+/// browser's own EGL) is not hooked, because it calls a library of this list in turn.
 const LIBRARIES: [&CStr; 8] = [
     c"libGL.so.1",
     c"libGLX.so.0",
@@ -78,7 +78,8 @@ impl NextFunction {
         (!address.is_null()).then(|| unsafe { transmute_copy(&address) })
     }
 
-    /// Stores the address at which the game found the function. The linker may not find extension functions.
+    /// Stores the address at which the game found the function. This serves extension functions, which the linker does
+    /// not always find.
     pub(crate) fn learn(&self, address: *mut c_void) {
         if self.address().is_null() {
             self.at.store(address, Ordering::Release);

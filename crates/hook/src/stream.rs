@@ -156,7 +156,8 @@ impl Stream {
 }
 
 /// At the end of the process (`exit`, or a return from `main`), sends the clients a goodbye. Does nothing in a forked
-/// child. The destructors of all libraries, including this one, run later. The threads must have ended by then.
+/// child. The destructors of all libraries, including those of this library, run later. The stream's threads must have
+/// ended by then.
 extern "C" fn at_exit() {
     guarded(|| started_stream().map(Stream::end));
 }

@@ -1,7 +1,8 @@
 //! The windows that present frames. The largest one is streamed.
 //!
 //! Windows are detected by their swaps. A window without swaps for a while, such as a closed one, is removed, and
-//! another is streamed. Only the streamed window remains without swaps, as long as it is visible.
+//! another is streamed. There is one exception: as long as the streamed window is visible, it stays, even without
+//! swaps.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -236,7 +237,7 @@ impl SharedWindows {
         }
     }
 
-    /// Classifies windows as menus or other windows, if this can change the streamed window.
+    /// Finds out which windows are menus, if this can change which window is streamed.
     pub(crate) fn classify(&self, is_popup: impl Fn(&XWindow) -> bool) {
         let unclassified = self.lock().unclassified();
         // `is_popup` may be slow, so it is not called under the lock.

@@ -26,8 +26,8 @@ const PER_ADDRESS: usize = 8;
 const DEVICES: usize = 128;
 const PER_DEVICE: usize = 8;
 
-/// Maximum concurrent connections. Strangers count twice, because the same number of evicted connections may not have
-/// ended yet.
+/// Maximum concurrent connections. [`STRANGERS`] counts twice: for the current connections of strangers, and for as
+/// many evicted connections that have not ended yet.
 pub(crate) const CONNECTIONS: usize = ADDRESSES + DEVICES + 2 * STRANGERS;
 
 /// How long an address stays known after a paired client was authenticated there (guess: the DHCP lease of most

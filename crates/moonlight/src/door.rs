@@ -50,7 +50,7 @@ pub(crate) struct Door {
     /// The client that started the running application.
     pub(crate) launched_by: Mutex<Option<PublicKey>>,
     pub(crate) sound: bool,
-    /// Whether the display takes the player's mode.
+    /// Whether the display changes to the player's mode.
     pub(crate) fits: bool,
     pub(crate) identity: Identity,
     pub(crate) addresses: Addresses,
@@ -164,7 +164,8 @@ impl Door {
     }
 
     /// Ends the started application for a client. Returns `false` if the client may not end it. The client that started
-    /// the application may always end it. Another client may end it only while no client but itself has a session.
+    /// the application may always end it. A client that did not start it may end it only while no other device has a
+    /// session.
     pub(crate) fn quit(&self, client: &PairedClient) -> bool {
         let Some(launcher) = self.launcher.as_ref().filter(|it| it.running().is_some()) else {
             return true;

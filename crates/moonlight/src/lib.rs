@@ -81,7 +81,7 @@ pub struct MoonlightSetup {
     pub launcher: Option<Arc<dyn Launcher>>,
     /// Whether the host may have sound.
     pub sound: bool,
-    /// Whether the display takes the player's mode, if it supports that mode.
+    /// Whether the display changes to the player's mode, if it supports that mode.
     pub fits: bool,
     /// Prints a line for the user at the host.
     pub announce: Announce,

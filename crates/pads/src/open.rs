@@ -1,7 +1,8 @@
 //! `open` and its variants.
 //!
 //! The last argument of these functions, the new file's mode, is present only when a file is created. On the supported
-//! machines, it is in a register that exists in any case, so it is always passed on.
+//! machines, it is passed in a register, which can be read even if the caller did not set it, so this library always
+//! passes it on.
 
 use std::ffi::{c_char, c_int, c_uint};
 

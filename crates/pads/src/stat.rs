@@ -18,7 +18,7 @@ fn minor(device: u32) -> c_uint {
     FIRST_MINOR + FIRST_EVENT + device
 }
 
-/// A character device, readable and writable for its user.
+/// A character device, readable and writable for its user and its group.
 const MODE: libc::mode_t = libc::S_IFCHR | 0o660;
 
 // With 64-bit addresses, `struct stat64` has the same layout.

@@ -32,8 +32,8 @@ const LINES_EVERY: Duration = Duration::from_secs(5);
 /// If no frame arrives for this long, the table shows no rates.
 const STILL: Duration = Duration::from_secs(10);
 
-/// The spans of a frame's journey. The span of the link is that of the first datagram. Slices are sent while later
-/// slices are being encoded, so the client may receive the first slice before the last slice is sent.
+/// The spans of a frame's journey. The span of the link is the time that the first datagram takes. Slices are sent
+/// while later slices are being encoded, so the client may receive the first slice before the last slice is sent.
 const SPANS: [(Stage, Stage); 13] = [
     (Stage::Captured, Stage::Converted),
     (Stage::Converted, Stage::FirstSlice),
@@ -53,7 +53,8 @@ const SPANS: [(Stage, Stage); 13] = [
 /// The whole journey.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
-/// The span of a client that does not report Decoded, such as a browser.
+/// The span that replaces the spans to and from `Decoded` for a client that does not report this stage, such as a
+/// browser.
 const WITHOUT_DECODED: (Stage, Stage) = (Stage::Recoverable, Stage::Submitted);
 
 /// The client's part of the journey. It is the total of a table without the host's stages.
@@ -102,10 +103,10 @@ pub(super) enum Drawing {
 /// The spans and counts of one subscriber's frames.
 struct Journey {
     spans: Vec<Spread>,
-    /// Motion-to-photon latency of frames for which the time when the application read the input is known.
+    /// Motion-to-photon latency of frames for which it is known when the application read the input.
     exact: Spread,
-    /// Lower bounds of the motion-to-photon latency, of frames for which only the time of the input's injection into
-    /// the window system is known.
+    /// Lower bounds of the motion-to-photon latency of frames for which it is only known when the input was injected
+    /// into the window system.
     at_least: Spread,
     /// The ages of displayed frames, in the order of [`DisplayLatency::named`].
     ages: [Spread; 3],

@@ -1,5 +1,5 @@
-//! Reports to `openuvr xr` the failures of those calls that every session requires. There is no host yet at that point,
-//! and most applications exit with little explanation.
+//! Reports to `openuvr xr` the failures of those calls that every session requires. When such a call fails, there is no
+//! host yet, and most applications exit with little explanation.
 
 use std::ffi::CStr;
 use std::sync::Mutex;

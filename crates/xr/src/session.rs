@@ -156,7 +156,7 @@ impl Session {
 
     fn audience(&self) -> Audience {
         // A session without a stream never gets a client. It counts as a session with a player, so that the application
-        // does not wait for one.
+        // does not wait for a client.
         self.stream
             .as_ref()
             .map_or(Audience::Player, Stream::audience)

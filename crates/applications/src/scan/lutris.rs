@@ -1,5 +1,5 @@
 //! Games of Lutris. Each has a YAML file named SLUG-TIME.yml. Only two lines at the outer level of these files matter:
-//! `name` and `game_slug`. Lutris writes them as plain scalars. The slug in the file's name is the same.
+//! `name` and `game_slug`. Lutris writes them as plain scalars. The SLUG in the file's name equals `game_slug`.
 
 use super::{Places, files};
 use crate::{Application, read_text};

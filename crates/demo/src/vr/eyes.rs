@@ -72,7 +72,7 @@ impl EyeReader {
         lock(&self.found).area
     }
 
-    /// Number of window changes after which one of the codes was unreadable.
+    /// Number of changes of the window's content after which one of the codes was unreadable.
     pub(super) fn unreadable(&self) -> usize {
         lock(&self.found).unreadable
     }

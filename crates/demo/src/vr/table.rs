@@ -17,7 +17,7 @@ struct Late {
     pose: Option<f64>,
     /// From the picture's predicted display time.
     predicted: f64,
-    /// Degrees between the directions of the picture and of the head at its sighting.
+    /// Degrees between the picture's direction and the head's direction at the time of the sighting.
     angle: f64,
 }
 
@@ -38,12 +38,13 @@ impl Handed {
     }
 }
 
-/// The maximum time by which a reader of the display can see a picture before the client's thread has recorded that it
-/// handed this picture to the display.
+/// The client's thread records that it has handed a picture to the display, but a reader of the display may see the
+/// picture earlier than this record: by at most this time.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
-/// The maximum angle, in degrees, between a picture's direction and the head's true direction if the picture was drawn
-/// for this direction. It is larger than the error of any prediction of 100 ms, and far smaller than the head's turn.
+/// The maximum angle, in degrees, between a picture's direction and the head's true direction at the predicted display
+/// time, for 90 % of the pictures. It is larger than the error of any prediction of 100 ms, and far smaller than the
+/// head's turn.
 const ALIKE: f64 = 12.0;
 
 /// Prints the latency of the pictures in `seen`. Returns whether their codes are right.
@@ -127,7 +128,7 @@ fn expected(seen: &EyeSighting) -> Instant {
     Instant(i64::try_from(us).unwrap_or(0).saturating_mul(1000))
 }
 
-/// The angle, in degrees, between a picture's direction and the head's direction at a time.
+/// The angle, in degrees, between a picture's direction and the head's direction at the time `at`.
 fn beside(seen: &EyeSighting, way: HeadMotion, at: Instant) -> f64 {
     let [yaw, pitch] = way.at(at);
     let code = seen.codes[0];

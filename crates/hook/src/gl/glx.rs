@@ -190,7 +190,7 @@ impl Window for SwapTarget {
     }
 
     fn sharing(&self) -> Sharing {
-        // The game may not have called XInitThreads. From version 1.8 on, libX11 itself calls it.
+        // Some games do not call XInitThreads. From version 1.8 on, libX11 itself calls it.
         Sharing::Glx { threads: false }
     }
 

@@ -1,5 +1,4 @@
-//! The packets of sound, as a value without I/O: RTP, encryption, and blocks of four data packets and two parity
-//! packets.
+//! Builds the packets of sound, without I/O: RTP, encryption, and blocks of four data packets and two parity packets.
 //!
 //! ```text
 //! data    RTP (type 97)  · Opus, encrypted if the client requests it

@@ -58,7 +58,7 @@ impl Message {
             let bytes = contents.get(at..at + 4).ok_or(InvalidMessage)?;
             Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
         };
-        // The status is in network byte order.
+        // The fields of `FEC_STATUS` are big-endian.
         let count = |at: usize| {
             let bytes = contents.get(at..at + 2).ok_or(InvalidMessage)?;
             Ok(u16::from_be_bytes([bytes[0], bytes[1]]))

@@ -12,7 +12,7 @@ pub struct Request {
     pub query: String,
 }
 
-/// The bytes are not a request, or there are too many.
+/// The bytes are not a request, or the request is too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not a GET request")]
 pub struct InvalidRequest;
@@ -21,7 +21,7 @@ impl Request {
     /// Parses a header; `None` if its end is missing.
     ///
     /// # Errors
-    /// [`InvalidRequest`] if the bytes are not a request or there are too many.
+    /// [`InvalidRequest`] if the bytes are not a request, or if the request is too long.
     pub fn parse(bytes: &[u8]) -> Result<Option<Request>, InvalidRequest> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         if end.unwrap_or(bytes.len()) > MAX_HEADER {

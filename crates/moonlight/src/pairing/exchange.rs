@@ -1,4 +1,4 @@
-//! The five steps of pairing, as a value without I/O (`nvpairingmanager.cpp` of moonlight-qt; `pairing.py` of
+//! The host's side of the five steps of pairing, without I/O (`nvpairingmanager.cpp` of moonlight-qt; `pairing.py` of
 //! moonlight-python).
 //!
 //! ```text

@@ -86,7 +86,7 @@ fn is_pin(text: &str) -> bool {
     (4..=8).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// Offers a PIN to the hosts of a folder and waits for the outcome. Returns it as one line.
+/// Offers a PIN to the running hosts that use `folder`, and waits for the outcome. Returns the outcome as one line.
 ///
 /// # Errors
 /// [`OfferError`] if the PIN did not pair a client.

@@ -1,4 +1,4 @@
-//! The requests of a session, as a value without I/O: OPTIONS, DESCRIBE, three SETUPs, ANNOUNCE, PLAY.
+//! Answers the requests of a session, without I/O: OPTIONS, DESCRIBE, three SETUPs, ANNOUNCE, PLAY.
 
 use super::announce::parameters;
 use super::description::description;

@@ -1,5 +1,5 @@
-//! RTSP messages (RFC 2326 sections 4 to 7) in the form that Moonlight clients write and read. Their targets need not
-//! be URLs.
+//! RTSP messages (RFC 2326 sections 4 to 7) in the form that Moonlight clients write and read. The target of a request
+//! need not be a URL.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// The bytes are not a request, or there are too many.
+/// The bytes are not a request, or the request is too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an RTSP request")]
 pub struct InvalidRequest;
@@ -34,7 +34,7 @@ impl Request {
     /// Parses a request; `None` if its end is missing.
     ///
     /// # Errors
-    /// [`InvalidRequest`] if the bytes are not a request or there are too many.
+    /// [`InvalidRequest`] if the bytes are not a request, or if the request is too long.
     pub fn parse(bytes: &[u8]) -> Result<Option<Request>, InvalidRequest> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let Some(end) = end else {

@@ -35,7 +35,7 @@ impl SealedRequest {
     /// Parses a sealed request; `None` if its end is missing.
     ///
     /// # Errors
-    /// [`InvalidRequest`] if the bytes are not a request or there are too many.
+    /// [`InvalidRequest`] if the bytes are not a request, or if the request is too long.
     pub fn parse(bytes: &[u8]) -> Result<Option<SealedRequest>, InvalidRequest> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
             return Ok(None);

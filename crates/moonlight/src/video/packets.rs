@@ -1,4 +1,4 @@
-//! The video packets of a frame, as a value without I/O: RTP and the protocol's own headers, blocks of data and parity, and
+//! Builds the video packets of a frame, without I/O: RTP and the protocol's own headers, blocks of data and parity, and
 //! encryption.
 //!
 //! ```text
@@ -232,7 +232,7 @@ impl Packetizer {
 }
 
 impl Block {
-    /// The number of the block and of the frame's last block.
+    /// The field with the number of the block, and the number of the frame's last block.
     fn place(self) -> u8 {
         u8::try_from(self.index << 4 | self.last << 6).unwrap_or(0)
     }

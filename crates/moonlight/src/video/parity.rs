@@ -6,8 +6,9 @@
 //! packets and two parity packets (`RtpAudioQueue.c` of moonlight-common-c).
 //!
 //! Published crates do not fit. `fec-rs` 0.1 has this matrix, but inverts an n × n matrix to derive the rows of n data
-//! packets. It repeats this for each new pair of packet numbers, and such pairs occur all the time with frames of
-//! varying length. `reed-solomon-erasure` and `reed-solomon-simd` have other matrices.
+//! packets. It repeats this for each new combination of the numbers of data packets and parity packets, and with frames
+//! of varying length, new combinations occur all the time. `reed-solomon-erasure` and `reed-solomon-simd` have other
+//! matrices.
 
 use super::galois::{add_product, inverse};
 

@@ -57,8 +57,8 @@ impl VideoSubscriber {
         }
     }
 
-    /// Whether the subscriber still waits for a picture of the awaited size. The host makes a key frame after each
-    /// frame that was not taken.
+    /// Whether the subscriber still waits for a picture of the awaited size. After each frame that the subscriber
+    /// refuses, the host makes a key frame.
     fn is_early(&mut self, frame: &Frame) -> bool {
         let Some((size, until)) = self.awaited else {
             return false;

@@ -1,4 +1,4 @@
-//! A client with full control of each step.
+//! A client of which a test controls each step.
 #![allow(dead_code, reason = "each test uses part of it")]
 
 use std::io::{Read as _, Write as _};

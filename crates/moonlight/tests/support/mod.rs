@@ -169,7 +169,7 @@ impl Rig {
     }
 }
 
-/// Enters a PIN at the host of this folder, as a user does, with a name for the client.
+/// Enters a PIN at the host that uses `folder`, as a user does, with a name for the client.
 pub(crate) fn enter(folder: &Path, pin: &str, name: &str) -> Result<String, OfferError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     offer(folder, pin, Some(name), now.as_secs())

@@ -4,8 +4,8 @@ use super::*;
 ///
 /// From the document *Trace Event Format* (Google):
 /// 1. "JSON Array Format": an array of event objects; the closing bracket is optional.
-/// 2. "Event Descriptions": each has name, ph, ts (microseconds), pid and tid; `args` is an
-///    object; an event may be of a category `cat`.
+/// 2. "Event Descriptions": each event has name, ph, ts (microseconds), pid and tid; `args` is an object; an event may
+///    be of a category `cat`.
 /// 3. "Complete Events" (X): `dur` in microseconds, not negative.
 /// 4. "Counter Events" (C): the values of `args` are numbers.
 /// 5. "Instant Events" (i): the scope `s` is g, p or t.
@@ -14,7 +14,7 @@ use super::*;
 /// 7. "Metadata Events" (M): process_name and thread_name carry `args.name`.
 ///
 /// From Perfetto's FAQ ("Why are overlapping events in JSON traces not displayed correctly?"):
-/// 8. slices of one track nest; here they don't even touch, and come in the order of time.
+/// 8. slices of one track may only nest; here they do not overlap at all, and come in the order of time.
 ///
 /// From Perfetto's model of threads (trace processor, tables `thread` and `process`):
 /// 9. a tid belongs to one pid; pid and tid are not 0, which is the idle process.

@@ -223,7 +223,7 @@ impl Actions {
         Ok(())
     }
 
-    /// Checks that an action of the set has this subaction path; `XR_NULL_PATH` is always valid.
+    /// Checks that at least one action of the set has this subaction path; `XR_NULL_PATH` is always valid.
     pub(crate) fn check_set_path(&self, set: SetId, user: xr::Path, paths: &Paths) -> Outcome<()> {
         if user == xr::Path::NULL {
             return Ok(());

@@ -134,7 +134,7 @@ fn project([x, y, z]: Vector, fov: xr::Fovf) -> [f32; 4] {
     ]
 }
 
-/// Whether each pixel of a surface is a pixel of this eye, so that the surface can be copied.
+/// Whether each pixel of a surface is exactly one pixel of this eye's picture, so that the surface can be copied.
 pub(crate) fn is_exact<I>(surface: &Surface<I>, eye: &Eye, size: Size) -> bool {
     let Shape::View(view) = surface.shape else {
         return false;

@@ -68,7 +68,7 @@ pub(crate) struct FrameLoop {
 }
 
 impl FrameLoop {
-    /// Starts a wait. After `Until`, the caller owns the frame and has to take it.
+    /// Starts a wait. If the result is [`Wait::Until`], the caller owns the frame and has to take it.
     pub(crate) fn wait(&mut self, now: Instant, timing: FrameTiming) -> Wait {
         if self.waited {
             return Wait::ForBegin;
