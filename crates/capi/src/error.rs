@@ -20,7 +20,7 @@ pub enum OPENUVR_ERROR {
     OPENUVR_ERROR_UNAVAILABLE = -4,
     /// The call is invalid in this state: the context has already been started, or has not been started yet.
     OPENUVR_ERROR_STATE = -5,
-    /// Must be called on the thread where the application's OpenGL context is current.
+    /// The function must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
     /// The operation failed; the message gives the reason.
     OPENUVR_ERROR_FAILED = -7,

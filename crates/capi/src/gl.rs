@@ -155,7 +155,8 @@ impl Reader {
 }
 
 impl Context {
-    /// Finds the current context of this thread. Searches the libraries of the process.
+    /// Finds the current context of this thread. Searches the libraries of the process for the functions that return
+    /// it.
     fn current() -> Outcome<Context> {
         let of = |libraries: &[&CStr], name: &CStr, egl| {
             let function = find(libraries, name);

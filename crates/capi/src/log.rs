@@ -26,10 +26,11 @@ pub enum OPENUVR_LOG_LEVEL {
     OPENUVR_LOG_DEBUG = 4,
 }
 
-/// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads of the
-/// library, and on the caller's thread in a function that fails, but never concurrently for one context. The string is valid
-/// until the callback returns. The callback must not call functions of this library with the same context. An application
-/// that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
+/// A callback for log lines. `text` is one line without a line feed, and `level` is an `OPENUVR_LOG_LEVEL`. It is
+/// called on threads of the library, and on the caller's thread in a function that fails, but never concurrently for
+/// one context. The string is valid until the callback returns. The callback must not call functions of this library
+/// with the same context. An application that writes its log on its own thread uses `openuvr_next_log` and
+/// `openuvr_mud_next_log` instead.
 pub type openuvr_log_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, level: u32, text: *const c_char)>;
 

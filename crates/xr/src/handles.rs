@@ -109,7 +109,7 @@ impl Handles {
         Some(u64::from(slot.generation) << 32 | u64::from(index + 1))
     }
 
-    /// Removes a handle and its descendants. Children come before their parents.
+    /// Removes a handle and its descendants. In `removed`, children come before their parents.
     fn remove(&mut self, handle: u64, removed: &mut Vec<(u64, Arc<dyn AnyObject>)>) {
         let Some(index) = self.slot(handle) else {
             return;

@@ -9,7 +9,7 @@ use openuvr_runtime::store;
 /// Default frame rate, the refresh rate of most headsets.
 pub(crate) const DEFAULT_FPS: f64 = 90.0;
 
-/// Default per-eye resolution. A machine without a GPU can render and encode it at 90 Hz.
+/// Default per-eye resolution. A machine without a GPU can render and encode pictures of this size at 90 Hz.
 const DEFAULT_EYE_SIZE: Size = Size::new(640, 640);
 
 /// The recommended per-eye resolution.

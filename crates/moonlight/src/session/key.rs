@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A session's AES-128 key. It seals RTSP, control stream, video and sound, which have distinct nonces.
+/// A session's AES-128 key. It encrypts RTSP, the control stream, video and sound, each with nonces or initialization
+/// vectors of its own.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey([u8; 16]);
 

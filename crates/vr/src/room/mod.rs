@@ -193,7 +193,7 @@ impl Room {
     }
 }
 
-/// The vertices of the bar code.
+/// The number of vertices of the bar code.
 #[allow(clippy::cast_possible_truncation, reason = "a few hundred")]
 const CODE: u32 = CELLS as u32 * 6;
 
