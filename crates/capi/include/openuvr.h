@@ -183,7 +183,7 @@ enum OPENUVR_ERROR {
     OPENUVR_ERROR_UNAVAILABLE = -4,
     // The call is invalid in this state: the context has already been started, or has not been started yet.
     OPENUVR_ERROR_STATE = -5,
-    // Must be called on the thread where the application's OpenGL context is current.
+    // The function must be called on the thread where the application's OpenGL context is current.
     OPENUVR_ERROR_THREAD = -6,
     // The operation failed; the message gives the reason.
     OPENUVR_ERROR_FAILED = -7,
@@ -377,10 +377,11 @@ struct openuvr_pointer {
     const uint32_t *argb;
 };
 
-// A callback for log lines, without a line feed, with a level of `OPENUVR_LOG_LEVEL`. It is called on threads of the
-// library, and on the caller's thread in a function that fails, but never concurrently for one context. The string is valid
-// until the callback returns. The callback must not call functions of this library with the same context. An application
-// that writes its log on its own thread uses `openuvr_next_log` and `openuvr_mud_next_log` instead.
+// A callback for log lines. `text` is one line without a line feed, and `level` is an `OPENUVR_LOG_LEVEL`. It is
+// called on threads of the library, and on the caller's thread in a function that fails, but never concurrently for
+// one context. The string is valid until the callback returns. The callback must not call functions of this library
+// with the same context. An application that writes its log on its own thread uses `openuvr_next_log` and
+// `openuvr_mud_next_log` instead.
 typedef void (*openuvr_log_callback)(void *user, uint32_t level, const char *text);
 
 // An input event. Set `size` to `sizeof(struct openuvr_input)`.
@@ -467,9 +468,9 @@ struct openuvr_config {
     void *user;
     // The callback for log lines; NULL: none.
     openuvr_log_callback log;
-    // The callback for the player's input, one event per call, on a dedicated thread of the library;
-    // `openuvr_next_input` is unavailable then. NULL: use `openuvr_next_input`. The event is valid until the callback
-    // returns. The callback must not close this context.
+    // The callback for the player's input, one event per call, on a dedicated thread of the library. With a callback,
+    // `openuvr_next_input` is unavailable. NULL: no callback; use `openuvr_next_input`. The event is valid until the
+    // callback returns. The callback must not close this context.
     void (*on_input)(void *user, const struct openuvr_input *input);
     // A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
     // --csv`; NULL: none.
@@ -572,8 +573,9 @@ struct openuvr_mud_config {
     // The callback for log lines; NULL: none.
     openuvr_log_callback log;
     // The callback for pictures, with `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. It runs on the
-    // decoder's thread, and blocks it; `openuvr_next_frame` is unavailable then. NULL: use `openuvr_next_frame`. The
-    // picture is valid until the callback returns. The callback must not close this context.
+    // decoder's thread, so the decoder waits for it. With a callback, `openuvr_next_frame` is unavailable. NULL: no
+    // callback; use `openuvr_next_frame`. The picture is valid until the callback returns. The callback must not close
+    // this context.
     void (*on_frame)(void *user, const struct openuvr_picture *picture);
     // The target of the host's sound, an `OPENUVR_SOUND`; none by default.
     uint32_t sound;
@@ -620,11 +622,12 @@ struct openuvr_statistics {
     uint32_t unused;
     // Frames that were captured for a player and have a known result.
     uint64_t captured;
-    // Number of these that were displayed complete.
+    // Number of the `captured` frames that were displayed completely.
     uint64_t complete;
-    // Number of these that were displayed after error concealment, or predicted from a concealed picture.
+    // Number of the `captured` frames that were displayed after error concealment, or predicted from a concealed
+    // picture.
     uint64_t damaged;
-    // Number of these that were not displayed.
+    // Number of the `captured` frames that were not displayed.
     uint64_t dropped;
     // Bytes sent for the captured frames, without transport headers.
     uint64_t bytes;
@@ -651,11 +654,11 @@ struct openuvr_mud_statistics {
     uint32_t height;
     // Frames with a known result.
     uint64_t frames;
-    // Number of these that were displayed complete.
+    // Number of the `frames` that were displayed completely.
     uint64_t complete;
-    // Number of these that were displayed after error concealment, or predicted from a concealed picture.
+    // Number of the `frames` that were displayed after error concealment, or predicted from a concealed picture.
     uint64_t damaged;
-    // Number of these that were not displayed.
+    // Number of the `frames` that were not displayed.
     uint64_t dropped;
 };
 
@@ -908,11 +911,11 @@ int openuvr_set_feature(struct openuvr_context *context,
 int openuvr_begin_frame(struct openuvr_context *context);
 
 // Checks whether a picture is needed now, so that an application need not read back or convert pictures that are not
-// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, at any time. Returns 0 if no MUD
-// watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and `OPENUVR_ERROR_ENDED` when
-// the stream has ended. While no MUD watches, one picture per second is needed, so that a MUD that joins sees a picture at
-// once. The submitting functions make this check themselves. From any thread; on a thread where the application's OpenGL
-// context is current, not between `glBegin` and `glEnd`.
+// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, whenever it is submitted.
+// Returns 0 if no MUD watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and
+// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed, so that a
+// MUD that joins sees a picture at once. The submitting functions make this check themselves. From any thread; on a
+// thread where the application's OpenGL context is current, not between `glBegin` and `glEnd`.
 int openuvr_wants(struct openuvr_context *context);
 
 // Submits a picture in plain memory or in a dma-buf. With `wait` 0, it returns when the picture has been copied (or lent,
@@ -926,13 +929,13 @@ int openuvr_send_picture(struct openuvr_context *context,
                          const struct openuvr_picture *picture,
                          int wait);
 
-// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL commands
-// that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at once. A newer
-// picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was not, because no
-// MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error` returns which);
-// `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width, height and format;
-// `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the pixel buffer is current,
-// outside of `glBegin` and `glEnd`; does not change its state.
+// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL
+// commands that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at
+// once. A newer picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was
+// not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error`
+// returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width,
+// height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the
+// pixel buffer is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
 int openuvr_frame_ready(struct openuvr_context *context);
 
 // Submits the picture in the pixel buffer and waits, for at most a second, until it has been encoded and sent (synchronous
@@ -940,13 +943,13 @@ int openuvr_frame_ready(struct openuvr_context *context);
 // now. Otherwise like `openuvr_frame_ready`. On the thread where the OpenGL context of the pixel buffer is current.
 int openuvr_send_frame(struct openuvr_context *context);
 
-// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a pixel buffer and
-// without a second copy. Call it before each swap. `width` and `height` are those of the window; with 0 and 0 they are
-// queried, which takes an X server round trip per picture. With `wait` 0, it returns when the read has been queued on the
-// GPU, like `openuvr_frame_ready`; with `wait` 1, when the picture has been encoded and sent, like `openuvr_send_frame`.
-// The return values are those of these functions. Call `openuvr_release_buffer` or `openuvr_close` before the OpenGL
-// context is destroyed, as for a pixel buffer. On the thread where the OpenGL context is current, outside of `glBegin` and
-// `glEnd`; does not change its state.
+// Submits the picture in the back buffer of the current OpenGL context's window (GLX or EGL), without a pixel buffer
+// and without a second copy. Call it before each swap. `width` and `height` are those of the window; with 0 and 0 they
+// are queried, which takes an X server round trip per picture. With `wait` 0, it returns when the read has been queued
+// on the GPU, like `openuvr_frame_ready`; with `wait` 1, when the picture has been encoded and sent, like
+// `openuvr_send_frame`. The return values are those of `openuvr_frame_ready` and `openuvr_send_frame`, respectively.
+// Call `openuvr_release_buffer` or `openuvr_close` before the OpenGL context is destroyed, as for a pixel buffer. On
+// the thread where the OpenGL context is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
 int openuvr_capture_gl(struct openuvr_context *context,
                        uint32_t width,
                        uint32_t height,
@@ -956,8 +959,8 @@ int openuvr_capture_gl(struct openuvr_context *context,
 // context is destroyed or its display closed, because the stream has pictures in the memory of the context. This
 // function copies these pictures, and may wait for an encode. When it returns, no thread of the library uses the
 // context. The stream continues: the next picture may come from another context. Does nothing if no context is in use.
-// On the thread where the context is current; on another thread, objects allocated in it are freed only with the
-// context.
+// Call it on the thread where the context is current: a call on another thread does not free the library's objects in
+// the context, which are then freed only with the context.
 int openuvr_release_buffer(struct openuvr_context *context);
 
 // Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
@@ -981,8 +984,8 @@ int openuvr_open_mud(const struct openuvr_mud_config *config,
 // waits for running callbacks and for the picture that is being decoded, plus at most 100 ms.
 void openuvr_close_mud(struct openuvr_mud_context **context);
 
-// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows for pairing (NULL if not needed). Before the threads
-// are started. From any thread.
+// Sets the host, as in `openuvr_mud_config`, and the PIN that it shows for pairing (NULL if not needed). Call it
+// before the threads are started. From any thread.
 int openuvr_set_host(struct openuvr_mud_context *context,
                      const char *host,
                      const char *pin);
@@ -1046,9 +1049,10 @@ int openuvr_take_sound(struct openuvr_mud_context *context,
                        float *samples,
                        size_t frames);
 
-// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an `OPENUVR_LOG_LEVEL`, into
-// `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Works only without the callback `log`. At most 256
-// lines are kept; if there are more, the oldest are dropped, and a line gives their number. From any thread.
+// Retrieves the oldest pending log line into `text`, truncated to `size` bytes, and its level, an `OPENUVR_LOG_LEVEL`,
+// into `*level` (which may be NULL). Returns 1 if there was one, 0 if not. Works only if the configuration has no
+// callback `log`. At most 256 lines are kept; if there are more, the oldest are dropped, and a line gives their
+// number. From any thread.
 int openuvr_next_log(struct openuvr_context *context,
                      uint32_t *level,
                      char *text,
