@@ -160,7 +160,7 @@ fn preemption() -> Finding {
     }
 }
 
-/// The word in parentheses. sysfs marks the selected value with them.
+/// The word in parentheses, with which the kernel marks the selected value.
 fn in_parentheses(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('(')?;
     rest.split_once(')').map(|(word, _)| word)

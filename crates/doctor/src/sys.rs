@@ -14,7 +14,7 @@ pub(super) enum ClockState {
 
 /// Queries the kernel (adjtimex(2), which changes nothing with `modes` 0).
 pub(super) fn clock_state() -> ClockState {
-    // SAFETY: all-zero is a valid timex: integers only.
+    // SAFETY: a timex contains only integers, so all-zero is a valid value.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: `state` is writable, and outlives the call.
     match unsafe { libc::adjtimex(&raw mut state) } {

@@ -1,4 +1,4 @@
-//! STUN and TURN servers for browsers. A browser behind a network that blocks the host's datagrams connects through a relay.
+//! STUN and TURN servers for browsers. A browser whose network blocks the host's datagrams connects through a relay.
 //!
 //! The gateway itself queries the STUN servers for its reflexive address. It does not use the TURN servers: a browser's
 //! relay sends to an address of the host, and this address must be reachable.

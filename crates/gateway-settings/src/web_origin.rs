@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::uri::{Authority, PathAndQuery, Scheme, Uri};
 
-/// An origin (RFC 6454) at which browsers show the page. It is not `https://` with the host's own name.
+/// An origin (RFC 6454) at which browsers show the page, if it differs from `https://` with the host's own name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebOrigin(String);
 

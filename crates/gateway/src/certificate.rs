@@ -221,8 +221,8 @@ impl Authority {
         Ok(())
     }
 
-    /// Whether a browser that trusts this authority accepts the certificate at `page` for each of these names, now and
-    /// until the renewal period begins.
+    /// Whether a browser that trusts this authority accepts the certificate at `page` for each of these names, both now
+    /// and [`RENEW_BEFORE`] later.
     fn vouches_for(&self, page: &Path, names: &PageNames, now: SystemTime) -> bool {
         let page = read_text(page).ok().flatten().unwrap_or_default();
         let Ok(page) = CertificateDer::from_pem_slice(page.as_bytes()) else {

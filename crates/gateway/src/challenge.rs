@@ -7,8 +7,8 @@
 //!  | u64 BE  | 16 bytes | 32 bytes           |    time: milliseconds since the gateway started
 //! ```
 //!
-//! A challenge can be answered repeatedly while it is valid. A replayed log-in has the same effect as the first one. It
-//! requires the bytes of the first log-in, which only the endpoints of its TLS connection have.
+//! A challenge can be answered repeatedly while it is valid. A replayed log-in has the same effect as the first one. A
+//! replay requires the bytes of the first log-in, which only the endpoints of its TLS connection have.
 
 use std::time::Duration;
 

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use openuvr_gateway_settings::ProxyNetwork;
 
-/// The header as nginx, Caddy, HAProxy and Apache write it: the addresses along the path, with the nearest last.
+/// The header as nginx, Caddy, HAProxy and Apache write it: the addresses along the path, with the one nearest to this
+/// host last.
 pub(crate) const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Maximum number of entries that are read. Each is a proxy on the path (a guess: no deployment has more).

@@ -9,7 +9,7 @@ use openuvr_proto::wire::video::FrameHeader;
 
 use crate::peer::video_ticks;
 
-/// First byte of a message about frames. `proto::wire::control` has no such kind.
+/// First byte of a message about frames. No message of `proto::wire::control` begins with this byte.
 pub(crate) const FRAMES: u8 = 0xf0;
 
 /// Number of messages that contain the same frame, because messages may be lost.

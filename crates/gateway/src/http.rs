@@ -168,7 +168,7 @@ pub(crate) enum NotAdmitted {
     /// The host refused it.
     #[error("{0}")]
     Refused(AdmitRefused),
-    /// No answer, because an application has not shown anything yet or has ended.
+    /// The host does not answer, because its application has not shown anything yet or has ended.
     #[error("the host has not answered yet")]
     NoAnswer,
 }

@@ -11,8 +11,7 @@
 //! ```
 //!
 //! Each browser is one subscriber of the host. The gateway encodes nothing, and each subscriber has its own thread, so
-//! that the native player never waits for a browser. Everything else runs in one more thread, on an async runtime that
-//! only this crate and `portal` have.
+//! that the native player never waits for a browser. Everything else runs in one more thread, on an async runtime.
 //!
 //! A portal session has neither page nor log-in, because the portal carries its browsers' signalling (`portal_requests`).
 //!

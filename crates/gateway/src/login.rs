@@ -29,7 +29,8 @@ use crate::visitor::Visitor;
 
 /// Maximum log-ins of unknown browsers that are processed per second: 6 ms of work.
 const UNKNOWN_PER_SECOND: usize = 64;
-/// Maximum log-ins of unknown browsers from one network (guess: a school class that types a PIN behind one address).
+/// Maximum log-ins per second of unknown browsers from one network (guess: a school class that types a PIN behind one
+/// address).
 const UNKNOWN_PER_NETWORK: usize = 16;
 
 /// Maximum log-ins per second of browsers with a ticket for this session.
@@ -37,7 +38,8 @@ const TICKETS_PER_SECOND: usize = 64;
 /// See [`TICKETS_PER_SECOND`].
 const TICKETS_PER_NETWORK: usize = 16;
 
-/// Maximum log-ins of all known devices, and of one device. Only a device itself can name its key.
+/// Maximum log-ins per second of all known devices, and of one device. Other clients do not know a device's public key,
+/// so they cannot use up its limit.
 const KNOWN_PER_SECOND: usize = 64;
 /// See [`KNOWN_PER_SECOND`].
 const KNOWN_PER_DEVICE: usize = 16;

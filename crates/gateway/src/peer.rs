@@ -44,8 +44,8 @@ const READ: usize = 16 << 10;
 /// them repeatedly.
 const MAX_ADDRESSES: usize = 16;
 
-/// Number of the header extension for the playout delay in the gateway's offers. A browser's offer has its own number
-/// for it.
+/// Number of the header extension for the playout delay, for offers of the gateway. Here, only browsers make offers,
+/// and each offer contains a number.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
 /// The unordered, unreliable data channel, with messages of `proto::wire::control`. The page opens both channels.
@@ -179,7 +179,7 @@ impl Peer {
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         state.settle(now, &sockets);
         let answer = answer.to_sdp_string();
-        // The answer lists the common formats. Tracks are known once media can flow.
+        // The answer lists the formats that both sides support. The tracks are not known before media can flow.
         if !has_h264(&answer) {
             return Err(OfferRefused::NoH264);
         }
@@ -192,8 +192,8 @@ impl Peer {
         Ok((peer, answer))
     }
 
-    /// Answers a later offer on this connection (ICE restart). Media continues. A refused offer may still have changed
-    /// the path.
+    /// Answers a later offer on this connection (ICE restart). Media continues. Even a refused offer may have changed
+    /// the network path.
     pub(crate) fn answer_again(&self, offer: &str) -> Result<String, OfferRefused> {
         let words = |e: &dyn std::fmt::Display| OfferRefused::Sdp(e.to_string());
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;

@@ -31,7 +31,7 @@ impl Tokens {
         let loses = if of(&visitor.device) >= PER_DEVICE {
             Some(visitor.device)
         } else if self.0.len() >= ALL {
-            // On a tie `max_by_key` returns the last one: the oldest.
+            // On a tie, `max_by_key` returns the last one: the oldest.
             let devices = self.0.iter().rev().map(|(_, other)| other.device);
             devices.max_by_key(of)
         } else {

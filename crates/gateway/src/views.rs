@@ -8,7 +8,7 @@ use openuvr_proto::time::Instant;
 
 use crate::peer::video_ticks;
 
-/// First byte of the message. `proto::wire::control` has no such kind.
+/// First byte of the message. No message of `proto::wire::control` begins with this byte.
 pub(crate) const VIEWS: u8 = 0xf2;
 
 /// Number of messages that contain each frame, because messages may be lost. The second message, sent with the next

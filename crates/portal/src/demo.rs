@@ -129,8 +129,8 @@ fn applications(openuvr: &Path) -> String {
     text
 }
 
-/// The path of a program in the same folder as this program. `./dev install` and cargo install the portal and `openuvr`
-/// into one folder.
+/// The path of a program in the same folder as this program. `./dev install` and cargo put the portal and `openuvr`
+/// into the same folder.
 fn beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     Some(own.parent()?.join(name)).filter(|file| file.is_file())

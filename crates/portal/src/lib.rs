@@ -1,8 +1,8 @@
 //! The program `openuvr-portal`, except for its `main`. Users log in, select an application and get a session of it, on
 //! this machine or on an engine's servers.
 //!
-//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). The crate is a library
-//! for one test suite of all launchers, and for the fuzz targets.
+//! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). The crate is also a
+//! library, which the test suite of the launchers and the fuzz targets use.
 #![forbid(unsafe_code)]
 
 // This crate's `print!`, `println!` and `eprintln!` replace those of the standard library.

@@ -22,8 +22,8 @@ const MAX_SIZE: Size = Size::new(3840, 2160);
 /// larger size. The server allocates 67 MB.
 const MAX_MODE: Size = Size::new(4096, 4096);
 
-/// The maximum size that a virtual display of `size` needs when it is started. `modes` is whether its players select
-/// modes.
+/// The maximum size with which a virtual display of `size` must be started, so that it can grow later. `modes` states
+/// whether players can select modes.
 pub fn max_size(size: Size, modes: bool) -> Size {
     let most = if modes { MAX_MODE } else { MAX_SIZE };
     Size::new(size.width.max(most.width), size.height.max(most.height))

@@ -1,5 +1,5 @@
-//! A pseudo-terminal for a started game or other application. It keeps the output of the game from interrupting this
-//! program's lines and table.
+//! A pseudo-terminal for a game or another application that this program starts. It keeps the output of the game from
+//! interrupting this program's lines and table.
 //!
 //! Only output is redirected, and only output to our terminal; the game reads its input directly. If this program is killed,
 //! the game's output fails (EIO), and the game continues.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::close_inherited_on_exec;
 
-/// The variable with the session's folder.
+/// The environment variable with the path of the session's folder.
 pub const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
 
 /// The X authority file of the session's display, in that folder.

@@ -52,7 +52,8 @@ const WINDOW_DELAY: Duration = Duration::from_secs(3);
 /// The maximum delay until the process detects that it must end, or that the window has moved.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The delay before a picture that came too early is submitted again (guess: a quarter of a frame at 60 frames per second).
+/// The delay before the next attempt to submit a picture that came too early (guess: a quarter of a frame at 60 frames
+/// per second).
 const RETRY_INTERVAL: Duration = Duration::from_millis(4);
 
 /// The maximum wait for the capture of the window, which has just been visible, and for the end of the stand-in's
@@ -284,7 +285,7 @@ fn serve(
 ) -> Result<(), String> {
     let pool = Pool::default();
     let mut placed: Option<((i32, i32, Size), Option<u32>)> = None;
-    // Whether a picture has not been submitted yet.
+    // Whether the newest picture has not been submitted yet.
     let mut pending = false;
     while !is_over(launcher) && !guest.is_over() {
         let place = (viewport.now(), viewport.window());

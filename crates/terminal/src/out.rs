@@ -31,7 +31,7 @@ const SIGPIPE_EXIT_CODE: u8 = 128 + 13;
 /// A write error on standard output; unwinds to [`guarded`].
 struct OutputError(io::Error);
 
-/// Prints to standard output, after all queued messages. Waits for the messages at most two seconds. If standard output
+/// Prints to standard output, after all queued messages. Waits at most two seconds for the messages. If standard output
 /// cannot be written to, unwinds to [`guarded`] instead of returning. Call it on the main thread.
 pub fn print(args: Arguments<'_>) {
     WRITER.flush();

@@ -40,7 +40,7 @@ pub(super) struct Track {
 }
 
 impl Track {
-    /// The track `mid` in the best common format; `None` if there is none.
+    /// The track `mid` in the best format that both sides support; `None` if there is none.
     pub(super) fn of(rtc: &Rtc, mid: Mid) -> Option<Track> {
         let media = rtc.media(mid)?;
         let theirs = media.remote_pts();

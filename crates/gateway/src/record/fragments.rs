@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn frames_have_slots_near_to_where_they_were_captured() {
         let jitter = [0, 2, -2, 1, -1, 2, 0, -2, 1];
-        // The frames are in phase with the first frame, between two slots, or halfway between them.
+        // The frames are in phase with the first frame, or later by 4, 8 (about half a slot) or 12 ms.
         for phase in [0, 4, 8, 12] {
             let mut captured = vec![0];
             captured.extend((1..600_i64).map(|number| {

@@ -10,8 +10,8 @@
 //! first sets are also in the sample entry, which is `avc1` (ISO/IEC 14496-15). The entry for streams with changing sets
 //! would be `avc3`, but VLC 3 shows no picture with it. All tested players accept changed sets in `avc1`.
 //!
-//! No thread waits for the disk. The queue to the writer is bounded in memory. When it is full, frames are dropped
-//! until the next key frame, which is requested when there is room.
+//! Only the writer waits for the disk. The queue to the writer is bounded in memory. When it is full, frames are
+//! dropped until the next key frame, which is requested when there is room.
 
 pub mod fragments;
 mod mp4;

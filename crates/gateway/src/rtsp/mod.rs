@@ -9,8 +9,9 @@
 //!  RTCP    ─── either ►  reports ───────────────────────────── feedback ►  key frames, by the observers' budget
 //! ```
 //!
-//! There is no async runtime. Each connection has two threads, because few players watch one host. The [`Token`] grants
-//! access. It is a part of the URL, which every player supports. The streams are not encrypted (`docs/clients.md`).
+//! There is no async runtime: few players watch one host, so two threads for each connection suffice. The [`Token`]
+//! grants access. It is a part of the URL, which every player supports. The streams are not encrypted
+//! (`docs/clients.md`).
 
 mod connection;
 mod connection_limits;

@@ -11,7 +11,7 @@ const NTP_EPOCH: u64 = 2_208_988_800;
 const READINGS: usize = 8;
 
 /// Maps the host's clock to the wall clock by a single pair of readings. A new pair for each report would add the
-/// scheduling latency between its readings, and the wall clock may have been set.
+/// scheduling latency between its readings, and would follow changes of the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wall {
     ours: Instant,

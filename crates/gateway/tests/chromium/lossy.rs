@@ -1,4 +1,5 @@
-//! A browser over a link that loses datagrams in both directions. Pictures, keys and the record stay correct.
+//! A browser over a link that loses datagrams in both directions. Pictures, keys and the host's reports about frames
+//! stay correct.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::PoisonError;

@@ -327,7 +327,7 @@ fn tabs_of_one_device_share_it_up_to_a_limit() {
 /// Half-open sessions.
 const HALF_OPEN: usize = 10_000;
 
-/// Number of sessions that the test holds at a time, because a process may have 1024 descriptors.
+/// Number of sessions that the test holds at a time: a process may have only 1024 descriptors.
 const HELD: usize = 500;
 
 #[test]

@@ -70,7 +70,7 @@ fn ffmpeg_copies_both_tracks_without_a_warning() {
                 transport,
             ])
             .args(["-i", &players.url(), "-t", "4", "-c", "copy"])
-            // Sets the time of the first packet, which ffmpeg's parser loses for each RTSP stream.
+            // ffmpeg's parser loses the time of the first packet of each RTSP stream. This filter sets it.
             .args(["-bsf:v", "setts=pts=DTS"])
             .arg(&file)
             .output()

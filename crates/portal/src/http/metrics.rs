@@ -140,8 +140,8 @@ async fn text(app: &App) -> String {
     out
 }
 
-/// Writes a metric family: its name, type and help, and its samples. Each sample is a pair of labels (in braces) and
-/// value.
+/// Writes a metric family: its name, type and help, and its samples. Each sample consists of its labels (in braces) and
+/// its value.
 fn write_family(
     out: &mut String,
     (name, kind, help): (&str, &str, &str),

@@ -1,7 +1,7 @@
 //! Playing in the browser, on the portal's origin. `/play/SESSION/` is the page, and `/play/SESSION/signalling` is its
 //! WebSocket, which the portal forwards to the session byte for byte. Media flows directly between browser and session.
 //!
-//! A session is not trusted, because the owner of its application may control its output. Therefore, the page is the
+//! A session is not trusted, because the user who started it may control its output. Therefore, the page is the
 //! portal's own copy, and data from the session reaches the browser only as messages of this WebSocket. The portal does
 //! not parse the messages. Sessions that are being played continue if the portal ends.
 

@@ -25,7 +25,7 @@ use crate::launch::{Endpoint, EndpointKind, SessionId};
 /// Timeout for connecting and for the response; a guess.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum length of a response's head in bytes. A session's response head has 200.
+/// Maximum length of a response's head in bytes. A session's response head has about 200 bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
 /// Name of a session's socket in its folder (`crates/session/src/agent/folder.rs`).

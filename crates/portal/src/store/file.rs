@@ -87,8 +87,8 @@ impl DatabaseFile {
 /// Removes the permissions `others` of a file or folder.
 ///
 /// # Errors
-/// Returns an error if the path belongs to another user and has one of these permissions. For a folder, only write
-/// permission for all users is an error.
+/// Returns an error if a file of another user has one of these permissions, or if all users may write to a folder of
+/// another user.
 fn tighten(path: &Path, others: u32) -> io::Result<()> {
     let of = fs::metadata(path)?;
     let mode = of.mode() & 0o7777;

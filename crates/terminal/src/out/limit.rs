@@ -1,9 +1,8 @@
 //! The rate limit of messages: repeated lines are merged and floods are suppressed. A message that a peer can trigger ten
 //! thousand times a second must not fill a log or a screen.
 //!
-//! Three limits apply at once: to identical texts, to texts that differ only in numbers, and to all
-//! messages. Suppressed lines are counted and reported within [`REPORT_INTERVAL`]. Sans-I/O: the
-//! caller passes the time.
+//! Three limits apply at the same time: to identical texts, to texts that differ only in numbers, and to all messages.
+//! Suppressed lines are counted and reported within [`REPORT_INTERVAL`]. Sans-I/O: the caller passes the time.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,7 +22,7 @@ const IDENTICAL: Rate = Rate {
 };
 
 /// The limit for texts that differ only in numbers. At the maximum number of clients, each client may cause one such
-/// text at once.
+/// text at the same time.
 const SIMILAR: Rate = Rate {
     burst: 66,
     each: Duration::from_secs(1),
@@ -113,7 +112,7 @@ impl Limiter {
     }
 }
 
-/// The text with each number replaced by `#`. The result is equal for messages of the same origin.
+/// The text with each number replaced by `#`. Messages that differ only in numbers have the same result.
 fn pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for c in text.chars() {

@@ -25,7 +25,7 @@ use crate::launch::SessionId;
 /// Maximum number of entries in the history.
 const HISTORY: u32 = 100;
 
-/// Maximum length of a key's text in characters. The text of a 32-byte key has 43.
+/// Maximum length of a key's text in characters. The text of a 32-byte key has 43 characters.
 const MAX_KEY: usize = 64;
 
 #[derive(Deserialize, ToSchema)]
@@ -42,7 +42,7 @@ pub(crate) struct ShareRequest {
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct TicketRequest {
-    /// Whether the client only observes. Clients of users other than the owner always only observe.
+    /// Whether the client only observes. Clients of other users than the owner can only observe.
     #[serde(default)]
     watch: bool,
     /// Public key of the client in base64url. The ticket is then valid for this client only. A ticket without a key is

@@ -13,7 +13,7 @@ use x11rb::rust_connection::RustConnection;
 use super::Atoms;
 use super::rectangle::Limits;
 
-/// The maximum number of values read from a property. The longest one, WM_NORMAL_HINTS, has 18.
+/// The maximum number of values read from a property. The longest property, WM_NORMAL_HINTS, has 18 values.
 const MAX_VALUES: u32 = 32;
 
 /// The kind of a window.
@@ -73,7 +73,7 @@ impl WindowHints {
         };
         let numbers =
             |is: &GetPropertyReply| -> Vec<u32> { is.value32().into_iter().flatten().collect() };
-        // All requests are sent at once, so that they take one round trip to the server.
+        // All requests are sent together, so that they take one round trip to the server.
         let attributes = conn.get_window_attributes(window)?;
         let geometry = conn.get_geometry(window)?;
         let types = requested(atoms._NET_WM_WINDOW_TYPE, AtomEnum::ATOM)?;
@@ -116,8 +116,8 @@ impl WindowHints {
     }
 }
 
-/// The kind of a window. `types` are its types, in its application's order of preference. `accompanies` is whether it
-/// has a parent window.
+/// The kind of a window. `types` are its types, in its application's order of preference. `accompanies` states whether
+/// the window has a parent window.
 fn kind_of(atoms: &Atoms, types: &[Atom], accompanies: bool) -> Kind {
     let dialogs = [
         atoms._NET_WM_WINDOW_TYPE_DIALOG,
