@@ -1,5 +1,5 @@
-//! The portals of a desktop. If the compositor has no capture protocol, a host captures the desktop through these
-//! portals.
+//! The portals of a desktop (xdg-desktop-portal). If the compositor has no capture protocol, a host captures the
+//! desktop through these portals.
 
 /// The features that the portals offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,7 +26,7 @@ pub struct IceServer {
     credential: Option<String>,
 }
 
-/// The text is not a server.
+/// The text does not describe a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT]")]
 pub struct InvalidIceServer;

@@ -1,7 +1,7 @@
 //! The lease of a portal session. The session continues while a player or observer is connected or the portal renews the
 //! lease, and ends at the portal's stop request.
 //!
-//! The lease itself ends nothing. The host polls [`Lease::ended`].
+//! The lease itself does not end the session: the host polls [`Lease::ended`].
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

@@ -131,8 +131,8 @@ impl Setup {
     }
 }
 
-/// How the portal that carries the browsers' signalling connects to the gateway. Only the portal is answered. There is
-/// neither page nor log-in.
+/// How the portal that carries the browsers' signalling connects to the gateway. The gateway then answers only the
+/// portal, and has neither page nor log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PortalListener {
     /// Over HTTPS at the configured address.

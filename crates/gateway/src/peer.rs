@@ -1,7 +1,7 @@
 //! One browser's WebRTC connection: the state of `str0m`, used by two threads under one mutex. The subscriber's thread
 //! packetizes and sends slices, so that a slice is sent without a thread switch. The gateway's thread handles received
-//! packets and sends sound. Neither waits for the network. Packets that a full socket rejects are lost, and retransmitted on
-//! request. No thread that serves native clients takes the mutex.
+//! packets and sends sound. Neither thread waits for the network. Packets that a full socket rejects are lost, and
+//! retransmitted on request. No thread that serves native clients takes the mutex.
 
 mod track;
 
@@ -45,7 +45,7 @@ const READ: usize = 16 << 10;
 const MAX_ADDRESSES: usize = 16;
 
 /// Number of the header extension for the playout delay, for offers of the gateway. Here, only browsers make offers,
-/// and each offer contains a number.
+/// which contain their own numbers.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
 /// The unordered, unreliable data channel, with messages of `proto::wire::control`. The page opens both channels.

@@ -1,5 +1,5 @@
-//! Requests of the portal that carries the browsers of a session: control of the session, and the WebSocket of a
-//! browser that has logged in at the portal. A session of a portal has no page, no log-in and no cookie.
+//! Requests of the portal that carries the signalling of a session's browsers: control of the session, and the
+//! WebSocket of a browser that has logged in at the portal. A session of a portal has no page, no log-in and no cookie.
 //!
 //! ```text
 //! browser                        portal                                      gateway
@@ -40,7 +40,7 @@ const DEVICE: &str = "x-openuvr-device";
 const NAME: &str = "x-openuvr-name";
 const FROM: &str = "x-forwarded-for";
 
-/// Answers a request that arrived through the socket, or over HTTPS if only the portal is answered.
+/// Answers a request that arrived through the socket, or over HTTPS if the gateway answers only the portal.
 pub(crate) async fn answer(
     shared: &Arc<Shared>,
     endpoints: Endpoints,

@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     pub(crate) ice_servers: Vec<IceServer>,
     /// The portal's lease, if this host runs a portal session.
     pub(crate) lease: Option<Arc<Lease>>,
-    /// Whether only the portal is answered. The portal then carries the browsers' signalling.
+    /// Whether the gateway answers only the portal, which then carries the browsers' signalling.
     pub(crate) portal_alone: bool,
     /// Origins of the page in addition to its own.
     pub(crate) origins: Vec<WebOrigin>,

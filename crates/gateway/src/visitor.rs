@@ -10,7 +10,7 @@ pub(crate) struct Visitor {
     pub(crate) device: PublicKey,
     /// The name that the device uses for itself.
     pub(crate) name: DeviceName,
-    /// The host's name for it.
+    /// The name that the host uses for the device.
     pub(crate) title: String,
     /// The highest role that it may have.
     pub(crate) most: Role,

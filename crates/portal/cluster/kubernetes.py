@@ -234,7 +234,7 @@ state = "{state}/state"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = "{PAUSE_IMAGE}"
 [plugins.'io.containerd.cri.v1.runtime']
-  # A confined machine does not permit lower OOM scores.
+  # A machine that is itself a container does not permit lower OOM scores.
   restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["{CNI}"]

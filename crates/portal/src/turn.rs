@@ -1,7 +1,7 @@
 //! The table `[turn]` of the configuration: STUN and TURN servers for browsers, with credentials for a day.
 //!
-//! The secret never leaves the portal. A browser gets a user name that contains the expiry. The password is the MAC of
-//! this user name, as with coturn's `use-auth-secret` (draft-uberti-behave-turn-rest-00).
+//! Browsers never get the secret. A browser gets a user name that contains the expiry. The password is the MAC of this
+//! user name, as with coturn's `use-auth-secret` (draft-uberti-behave-turn-rest-00).
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -20,7 +20,7 @@ pub enum IceFileError {
         /// The system's error.
         why: io::Error,
     },
-    /// A line is not a server. The message omits the line, because it may contain a secret.
+    /// A line does not describe a server. The message omits the line, because it may contain a secret.
     #[error(
         "{}:{line}: not a server; expected stun:HOST[:PORT] or turn:USER:SECRET@HOST[:PORT] on a line of its own",
         path.display()
@@ -37,7 +37,7 @@ impl IceServer {
     /// Reads the servers of a file, one per line. Ignores empty lines and lines that begin with `#`.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or a line is not a server.
+    /// Returns an error if the file cannot be read or a line does not describe a server.
     pub fn read_file(path: &Path) -> Result<Vec<IceServer>, IceFileError> {
         let failed = |why| IceFileError::Read {
             path: path.to_owned(),

@@ -418,7 +418,7 @@ struct SessionStreams<'a> {
     writer: &'a Writer,
     here: SocketAddr,
     from: SocketAddr,
-    /// Frames captured earlier are not sent.
+    /// Frames that were captured before this time are not sent.
     plays_from: time::Instant,
 }
 

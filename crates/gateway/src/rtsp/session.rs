@@ -72,7 +72,7 @@ pub struct PlaybackStart {
     pub time: u32,
 }
 
-/// The connection's part of a session.
+/// The operations of a connection that its session calls.
 pub trait Streams {
     /// Parameter sets of the stream; `None` if they are not available now.
     fn parameters(&mut self) -> Option<ParameterSets>;
@@ -295,8 +295,8 @@ fn shares_channel(one: Transport, other: Transport) -> bool {
     };
     match (channels(one), channels(other)) {
         (Some(one), Some(other)) => one.iter().any(|channel| other.contains(channel)),
-        // Both over UDP is allowed. UDP with interleaving is not, because packet loss would affect only one of the
-        // tracks.
+        // Both tracks may use UDP. One over UDP and the other interleaved is not allowed, because packet loss would
+        // affect only one of them.
         (None, None) => false,
         _ => true,
     }

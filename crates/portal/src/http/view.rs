@@ -103,11 +103,11 @@ pub(crate) struct SubscribersView {
     role: &'static str,
     /// Number of subscribers.
     count: usize,
-    /// Complete frames displayed per second, minimum of the group; null if not reported.
+    /// Complete frames displayed per second: the lowest value in the group; null if not reported.
     frames_per_second: Option<f64>,
-    /// Median latency in seconds from capture to the last stage that a client reports. The maximum of the group.
+    /// Median latency in seconds from capture to the last stage that a client reports: the highest value in the group.
     latency_p50: Option<f64>,
-    /// 99th percentile of the same latency. The maximum of the group.
+    /// 99th percentile of the same latency: the highest value in the group.
     latency_p99: Option<f64>,
     /// Maximum error of the latency in seconds. The error exists because the latency compares two clocks.
     latency_bound: Option<f64>,

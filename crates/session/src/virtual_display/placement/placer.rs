@@ -167,7 +167,7 @@ impl WindowPlacer {
                 }
             }
             Event::ButtonPress(e) => self.on_click(e)?,
-            // Other events are ignored. X errors concern destroyed windows.
+            // Other events are ignored. So are X errors, which concern windows that have been destroyed meanwhile.
             _ => {}
         }
         Ok(())
