@@ -5,7 +5,7 @@ use openuvr_proto::send::update::CursorShape;
 use openuvr_proto::units::Size;
 
 /// Maximum number of pixels of a shape. With four bytes for each pixel, a message stays below the 256 KiB limit of the
-/// data channel. The remaining rows of pointers larger than 240 pixels are cut off.
+/// data channel. The lowest rows of a pointer with more pixels (more than 244 x 244) are cut off.
 const MAX_PIXELS: u32 = 60_000;
 
 /// The same message as for the native client.

@@ -12,7 +12,7 @@ use crate::peer::video_ticks;
 /// First byte of a message about frames. No message of `proto::wire::control` begins with this byte.
 pub(crate) const FRAMES: u8 = 0xf0;
 
-/// Number of messages that contain the same frame, because messages may be lost.
+/// Each frame is listed in this number of consecutive messages, because messages may be lost.
 const REPETITIONS: usize = 4;
 
 /// The newest sent frames, oldest first.
@@ -29,10 +29,11 @@ pub(crate) struct Encoding {
 }
 
 impl Frames {
-    /// The message that follows a frame. Numbers are little endian. The message contains the frame number, the RTP
-    /// timestamp, and the capture time (64 bits, nanoseconds of the host's clock). Next come the times of the first
-    /// slice, the last slice, the first datagram, and the last datagram, in microseconds after the capture. At the end
-    /// are the frame's bytes and the newest input that the frame may show.
+    /// The message that follows a frame. Numbers are little endian. For each of the newest frames, the message contains
+    /// the frame number, the RTP timestamp, and the capture time (64 bits, nanoseconds of the host's clock). Next come
+    /// the times of the first slice, the last slice, the first datagram, and the last datagram, in microseconds after
+    /// the capture. At the end are the frame's size in bytes, and the number of the newest input that the frame may
+    /// show.
     pub(crate) fn left(
         &mut self,
         header: &FrameHeader,

@@ -11,8 +11,8 @@ use crate::peer::video_ticks;
 /// First byte of the message. No message of `proto::wire::control` begins with this byte.
 pub(crate) const VIEWS: u8 = 0xf2;
 
-/// Number of messages that contain each frame, because messages may be lost. The second message, sent with the next
-/// frame, is useful only if it arrives before the browser has shown the picture.
+/// Each frame is listed in this number of consecutive messages, because messages may be lost. The second message, sent
+/// with the next frame, is useful only if it arrives before the browser has shown the picture.
 const REPETITIONS: usize = 2;
 
 /// The newest frames with views, oldest first.
