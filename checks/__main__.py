@@ -27,6 +27,7 @@ CHECKS = [
     "demo_options",
     "test_names",
     "reporter",
+    "book",
     "formatting",
     "lints",
     "documentation",
