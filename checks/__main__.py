@@ -28,6 +28,7 @@ CHECKS = [
     "test_names",
     "reporter",
     "book",
+    "releasing",
     "formatting",
     "lints",
     "documentation",
