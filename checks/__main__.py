@@ -23,6 +23,7 @@ CHECKS = [
     "named_paths",
     "stage_words",
     "words",
+    "quoted_messages",
     "page",
     "demo_options",
     "test_names",
