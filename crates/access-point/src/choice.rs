@@ -9,8 +9,8 @@
 //! ```
 //! - *measured*: the use of the block's busiest channel, according to the card's survey or to an access point's report.
 //! - *share*: the share of the time that a network may use in the future, which a measurement of some 100 ms does not
-//!   show. A network for which stations here must wait counts fully. A weaker network counts less, in proportion to its
-//!   signal in dB above the noise.
+//!   show. If the signal of a network is so strong that stations here must wait for it, its share counts fully. A
+//!   weaker network counts less, in proportion to its signal in dB above the noise.
 //!
 //! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A block is used
 //! only as a whole: one busy channel makes all 80 MHz wait, or narrows the block.
@@ -70,7 +70,7 @@ pub struct Candidate {
 /// The interference of a block.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Interference {
-    /// The share of the time in which it is expected to be busy, 0 to 1.
+    /// The share of the time in which the block is expected to be busy, 0 to 1.
     pub busy: f64,
     /// The measured use of its busiest channel, 0 to 1; `None` if there is no measurement.
     pub measured: Option<f64>,
@@ -115,7 +115,7 @@ pub enum NoChannel {
          (--band)"
     )]
     Forbidden(String),
-    /// Only channels used by radar are permitted.
+    /// All permitted channels are shared with radar, and the user has not permitted such channels.
     #[error(
         "all permitted channels at {0} GHz are DFS channels (radar): permit them with --radar (the start then takes a \
          minute or more), or choose other bands with --band"

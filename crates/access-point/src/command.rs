@@ -117,7 +117,7 @@ fn name(text: &str) -> Result<Ssid, String> {
     ssid.ok_or_else(|| "expected 1 to 32 bytes of printable text".to_owned())
 }
 
-/// Defaults that the program provides.
+/// Defaults that the calling program provides.
 #[derive(Debug)]
 pub struct Defaults {
     /// The configuration folder.
@@ -139,7 +139,7 @@ impl Args {
         }
     }
 
-    /// The first option that access points of NetworkManager do not have.
+    /// The first used option that is not available with NetworkManager's access points.
     fn option_of_hostapd(&self) -> Option<&'static str> {
         let options = [
             (self.channel == ChannelChoice::Survey, "--channel survey"),

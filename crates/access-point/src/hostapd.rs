@@ -20,13 +20,13 @@ pub enum Tuning {
 }
 
 impl Tuning {
-    /// hostapd's own choice among the ranked blocks.
+    /// Lets hostapd choose among the ranked blocks.
     #[must_use]
     pub fn survey(ranked: &[Candidate]) -> Tuning {
         Tuning::Survey(ranked.iter().map(|one| one.block).collect())
     }
 
-    /// Any block of the channel: all have the same band and width.
+    /// One block of the possible ones, which all have the same band and width.
     fn any(&self) -> Option<&Block> {
         match self {
             Tuning::Block(block) => Some(block),

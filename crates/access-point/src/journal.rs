@@ -46,7 +46,7 @@ pub(crate) struct Changes {
     pub(crate) profile: Option<String>,
     /// The identifier of the previous connection.
     pub(crate) connection: Option<String>,
-    /// Files that were written outside the folder.
+    /// Files that were written outside the journal's folder.
     #[serde(default)]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -286,13 +286,13 @@ fn reverse(changes: &Changes) -> Vec<String> {
     if let (Some(card), Some(ip)) = (Card::of(&changes.interface), Program::find("ip")) {
         let interface = card.interface.as_str();
         for address in &changes.addresses {
-            // An error is ignored: the address has disappeared if the interface was down in between.
+            // An error is ignored: if the interface was down in the meantime, the address is already gone.
             let _ = ip.run(&["address", "del", address, "dev", interface], STEP);
         }
         if let (Some(mode), Some(iw)) = (&changes.mode, &iw)
             && mode_of(iw, interface).as_ref() != Some(mode)
         {
-            // Modes change while an interface is down.
+            // The mode can be changed only while the interface is down.
             must(&ip, &["link", "set", interface, "down"]);
             must(iw, &["dev", interface, "set", "type", mode]);
         }

@@ -93,7 +93,7 @@ impl Profile {
     /// An access point. NetworkManager selects the width, and starts its own DHCP server.
     ///
     /// # Errors
-    /// [`ProfileError`] if NetworkManager does not support it.
+    /// [`ProfileError`] if NetworkManager does not support such a network.
     pub fn of_access_point(
         interface: &str,
         credentials: &Credentials,
@@ -118,7 +118,7 @@ impl Profile {
     /// A client, which keeps its default route and its name servers.
     ///
     /// # Errors
-    /// [`ProfileError`] if NetworkManager does not support it.
+    /// [`ProfileError`] if NetworkManager does not support such a network.
     pub fn of_client(interface: &str, credentials: &Credentials) -> Result<Profile, ProfileError> {
         let mut profile = Profile::new("openuvr-via-ap", interface, credentials)?;
         profile.add(&[

@@ -199,7 +199,7 @@ fn all_of(output: Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Sends lines until the end. The rest of a long line is sent as a separate line.
+/// Sends the lines of the program's output until it ends. The rest of a long line is sent as a separate line.
 fn forward(output: impl Read, lines: &SyncSender<String>) {
     let mut output = BufReader::new(output);
     loop {

@@ -1,4 +1,4 @@
-//! A system call between `fork` and `exec`, which ends a child with the thread that starts it.
+//! A system call between `fork` and `exec`. It makes a child end together with the thread that has started it.
 #![allow(unsafe_code)]
 
 use std::io;

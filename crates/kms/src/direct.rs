@@ -19,7 +19,7 @@ use crate::output::{Output, Placed};
 /// The decoded pictures of a display.
 pub(crate) struct DirectPictures {
     imports: Imports,
-    /// By the number of the buffer whose place they take.
+    /// The picture in the place of each buffer, by the number of the buffer.
     places: [Option<DirectPicture>; BUFFERS],
     /// The plane for the last kind of picture, or `None` if it can't be displayed.
     plane: Option<(Kind, Option<usize>)>,

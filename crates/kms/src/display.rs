@@ -63,13 +63,13 @@ impl Shared {
 /// How pictures are put on the display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Update {
-    /// With flips to complete pictures.
+    /// A picture is written into another buffer, and the display flips to it when the picture is complete.
     Flip {
         /// Whether a flip happens at once, if the driver supports that, and not at the next refresh.
         at_once: bool,
     },
-    /// Directly in the displayed buffer, including incomplete pictures. The time at which they become visible is not
-    /// reported.
+    /// Rows are written directly into the displayed buffer, so incomplete pictures are visible, too. The time at which
+    /// they become visible is not reported.
     Front,
 }
 
@@ -273,8 +273,8 @@ impl Display {
         };
         self.scene.set_direct(picture.size());
         if output.is_overlay(&prepared.placed()) {
-            // The rows below an overlay are black. They are written only after a composed picture or a picture of
-            // another size.
+            // On the plane under an overlay, all rows are black. They are written only if the previous picture was
+            // composed or had another size.
             buffers.changed(self.scene.take_dirty());
             let scene = &self.scene;
             buffers.update(place, |row, to| scene.compose(row, to));

@@ -210,7 +210,8 @@ impl Canvas for KmsPresenter {
         }
         let mut display = self.shared.display();
         let shown = display.scene.size();
-        // The first picture of a size is displayed when it is complete, because there is nothing below its first rows.
+        // The first picture of a size is displayed when it is complete, because below its first rows, the display does
+        // not show a picture of this size yet.
         let ready = self
             .painting
             .take_if(|(_, size, painted)| Some(*size) == shown && painted.start < painted.end);

@@ -167,9 +167,9 @@ impl Scene {
         }
     }
 
-    /// The pointer to display. A player's own pointer moves without the host. For an observer, and while motion is
-    /// relative, the pointer is at the host's position. Its shape always comes from the host. `None` while the host
-    /// hides it.
+    /// The pointer to display. For a player, it is at the position of the local pointer, which moves without waiting
+    /// for the host. For an observer, and while motion is relative, it is at the host's position. Its shape always
+    /// comes from the host. `None` while the host hides it.
     pub(crate) fn cursor(&self) -> Option<PlacedCursor> {
         let cursor = self.cursor.as_ref()?;
         let hosts = self.placement().pixel(cursor.at?);

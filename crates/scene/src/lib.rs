@@ -3,9 +3,10 @@
 //! It is an ordinary OpenGL program, independent of streaming. Its ordinary window is captured like any other. Its only
 //! special feature is the bar code in the corner.
 //!
-//! Its cost for a codec at 1280x720 and 60 frames/s (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC, mean of 40
-//! frames with one key frame): 20.5 kB per frame at 39.2 dB of luma (QP 26), 16.4 kB at 37.9 dB (QP 28). No game was
-//! available for comparison. Motion dominates the cost, because these settings search only whole pixels.
+//! At 1280x720 and 60 frames/s, a codec (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC) needs 20.5 kB per
+//! frame of the scene for a luma PSNR of 39.2 dB (QP 26), and 16.4 kB for 37.9 dB (QP 28). These are means of 40 frames
+//! with one key frame. No game was available for comparison. Motion dominates the cost, because these settings search
+//! only whole pixels.
 
 #![deny(unsafe_code)]
 #![allow(
@@ -215,7 +216,7 @@ struct FrameTimes {
 /// The maximum number of frames with stored times, which is enough for hours.
 const MAX_FRAMES: usize = 1_000_000;
 
-/// Draws and shows frames until the output ends.
+/// Draws and shows frames until the scene ends.
 fn play(
     window: &mut Window,
     renderer: &Renderer,

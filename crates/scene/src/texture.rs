@@ -33,8 +33,8 @@ type Paint = fn(f32, f32) -> Rgb;
 
 /// All textures, in the order of [`Material`].
 pub(super) fn all() -> Vec<Texture> {
-    // Each texture has its number of smoothing passes. Floor, ceiling and rug need more, because they are seen at flat
-    // angles, where textures without mipmaps would flicker.
+    // The numbers are smoothing passes. Floor, ceiling and rug need more of them, because they are seen at flat angles,
+    // where textures without mipmaps would flicker.
     let paint: [(Paint, u8); 10] = [
         (planks, 4),
         (bricks, 3),

@@ -1,5 +1,5 @@
-//! Unsafe functions of the standard library: a system call between `fork` and `exec` that ends a child with this
-//! process, changes of this process's environment, and raw file descriptors.
+//! Unsafe functions of the standard library: a system call between `fork` and `exec` that makes a child end together
+//! with this process, changes of this process's environment, and raw file descriptors.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::CommandExt as _;

@@ -80,8 +80,8 @@ pub const STEPS: [(&str, &str); 13] = [
     ("Submitted", "visible"),
 ];
 
-/// The steps of a frame to a browser's window. A page that draws the pictures with its own script does not report
-/// Recoverable.
+/// The steps of a frame to a browser's window. A page that draws the pictures with its own script does not report the
+/// stage Recoverable.
 pub const WINDOW_STEPS: [(&str, &str); 6] = [
     ("drawn", "Captured"),
     ("Captured", "LastSent"),
@@ -144,14 +144,14 @@ pub struct Step {
 }
 
 impl Step {
-    /// The bound as a suffix to a figure.
+    /// The error bound as text that follows a printed duration; empty if there is no bound.
     pub fn bound(&self) -> String {
         self.bound_ms
             .map_or_else(String::new, |bound| format!(" ±{bound:.2} ms"))
     }
 }
 
-/// The side whose clock stamps `place`, the first or the second point of a step. For a stage, this is the stage's side.
+/// The side whose clock stamps `place`, which is the first or the second point of a step. A stage belongs to a side.
 /// `drawn` and `visible` are stamped by this machine, which is also the host's machine.
 fn side_of(place: &str) -> Side {
     let stage = Stage::ALL.iter().find(|stage| stage.name() == place);

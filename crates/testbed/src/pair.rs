@@ -29,7 +29,7 @@ use crate::programs::{openuvr, own};
 pub enum Serve<'a> {
     /// A host that captures the display, or generates the pictures itself.
     Host,
-    /// A host in this program, with replaceable parts; see `baseline`.
+    /// This program's own command `host`: a host whose parts can be replaced (module `baseline` of `studies/bench`).
     OwnHost,
     /// A host that captures the Wayland compositor with this socket path.
     Session(&'a str),
@@ -67,8 +67,8 @@ pub struct Options<'a> {
     pub dir: &'a Path,
     /// The file into which the host writes its record of each frame.
     pub csv: Option<&'a Path>,
-    /// The sound server of host and client, in the syntax of `$PULSE_SERVER`; `None` means no sound. On this machine's
-    /// own server, the host would record the client's playback.
+    /// The sound server of host and client, in the syntax of `$PULSE_SERVER`; `None` means no sound. On the user's own
+    /// server, the host would record the client's playback.
     pub sound: Option<&'a str>,
     /// A folder of pads that the client sees in addition to this machine's pads. The client sees them in the same way
     /// as a game under `openuvr run`.

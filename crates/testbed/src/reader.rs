@@ -1,8 +1,8 @@
 //! Reads the bar codes that appear on a display: the instrument of every measurement.
 //!
-//! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. This
-//! time is never early. It is late by the duration of the reading (a fraction of a millisecond, the same for the floor
-//! as for the stream).
+//! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. The
+//! recorded time is never too early. It is too late by the duration of the reading, which is a fraction of a
+//! millisecond, both in a measurement of the stream and in one of the floor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -515,7 +515,7 @@ fn keys_have_positions_and_text_and_shortcuts_stay_here() {
 fn is_full_screen(sway: &Sway) -> bool {
     let tree = sway.msg(&["-t", "get_tree"]);
     let tree: String = tree.split_whitespace().collect();
-    // The mode of the window is the last one before the name of its application.
+    // The window's mode is the last mode in the text before the name of the window's application.
     let window = tree.find("\"app_id\":\"openuvr\"").expect("a window");
     let mode = tree[..window]
         .rfind("\"fullscreen_mode\":")

@@ -85,7 +85,7 @@ const fn extension(name: &'static CStr, version: u32) -> Extension {
     }
 }
 
-/// The announced protocols. The suite skips the tests of others.
+/// The announced protocols. The suite skips the tests of all other protocols.
 static EXTENSIONS: [Extension; 12] = [
     extension(c"wl_compositor", 6),
     extension(c"wl_subcompositor", 1),

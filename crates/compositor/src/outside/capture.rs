@@ -34,8 +34,8 @@ impl DisplayCapture {
         }
     }
 
-    /// Makes the compositor read changed settings. If its queue is full, it reads them with a later command of this
-    /// kind.
+    /// Makes the compositor read changed settings. If the command queue is full, the compositor reads them when a later
+    /// change sends this command again.
     fn settings_changed(&self) {
         let _ = self.commands.try_send(Command::Settings);
     }

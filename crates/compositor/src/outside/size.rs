@@ -32,7 +32,7 @@ impl DisplayResizer {
         let side = |side: u32| side.clamp(1, MAX_SIDE);
         let size = Size::new(side(wanted.width), side(wanted.height));
         self.exchange.request_size(size);
-        // If the queue is full, the compositor reads the settings with a later command of this kind.
+        // If the command queue is full, the compositor reads the size when a later change sends this command again.
         let _ = self.commands.try_send(Command::Settings);
         size
     }

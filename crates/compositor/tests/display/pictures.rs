@@ -95,7 +95,7 @@ fn callbacks_come_at_most_at_the_frame_rate() {
         client.show(&window.surface, &picture);
         client.until("callback", |events| events.frames_done == number);
     }
-    // This is the minimum duration of ten intervals. The maximum depends on the machine.
+    // Ten intervals cannot be shorter than this. How much longer they are depends on the machine.
     assert!(began.elapsed() >= Duration::from_millis(480));
 }
 

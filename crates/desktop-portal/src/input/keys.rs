@@ -1,4 +1,4 @@
-//! Chooses the keys of the session to press for the keys and characters of the user. This module opens no device.
+//! Chooses which keys of the session to press for the user's keys and characters. This module opens no device.
 //!
 //! As in the other sinks, a key is pressed as the physical key, unless it carries a character that the map has on
 //! another key. A character that the map lacks is passed on as its X symbol. The desktop types the character if it
@@ -103,7 +103,7 @@ impl Keys {
     pub(super) fn release_all(&mut self) -> Vec<Step> {
         let lifted = std::mem::take(&mut self.lifted);
         let pressed = std::mem::take(&mut self.pressed).into_iter().map(Down::Key);
-        // Lifted modifiers are already up.
+        // Modifiers that were lifted for a character are already up.
         let held = std::mem::take(&mut self.held).into_values();
         let held = held.filter(|down| !matches!(down, Down::Key(key) if lifted.contains(key)));
         let all: BTreeSet<Down> = held.chain(pressed).collect();

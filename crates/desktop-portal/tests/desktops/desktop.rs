@@ -98,7 +98,7 @@ impl Desktop {
                 ],
             ),
             Kind::Kde => {
-                // The copy lacks the file capabilities of the original, which a container refuses.
+                // A container refuses to run the original, because of its file capabilities. The copy has none.
                 let copy = desktop.folder.path().join("kwin_wayland");
                 std::fs::copy(find("kwin_wayland"), &copy).unwrap();
                 desktop.launch(

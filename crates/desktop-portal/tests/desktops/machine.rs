@@ -14,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// The release's programs, this test's program and the machine's image take 1 GB of the memory.
 const MEMORY_MIB: u32 = 3072;
 
-/// Mounts what the test needs below the release's file system `$T`, which is read-only, and runs a test there. Without
-/// `CI=true`, that test would succeed although a program is missing.
+/// Mounts what the test needs below the release's file system `$T`, which is read-only, and runs a test there.
+/// `CI=true` makes this test fail if a program is missing.
 const RUN: &str = "
 for folder in tmp run root; do mount -t tmpfs tmpfs $T/$folder || exit; done
 mount -t proc proc $T/proc && mount -t sysfs sysfs $T/sys && mount -o bind /dev $T/dev && mount -o bind /host $T/mnt || exit

@@ -35,7 +35,8 @@ const ENTER: KeyCode = KeyCode(28);
 /// Characters that other layouts have on other keys than the American layout.
 const TEXT: &str = "zyZY?/\"@";
 
-/// The portals of a desktop. On a busy machine, they take longer to start than a probe allows.
+/// The portals of a desktop. The query is repeated, because on a busy machine, the portals start more slowly than a
+/// single query allows.
 fn portals(desktop: &Desktop) -> Portals {
     let until = Instant::now() + PATIENCE;
     loop {

@@ -19,8 +19,8 @@ use openuvr_wayland::present::{WaylandPresenter, WindowConfig, open};
 use crate::desktop::Desktop;
 use crate::{PATIENCE, SCREEN};
 
-/// How long a window must have the focus before it counts as lasting. A focus that a short-lived keyboard brings ends
-/// earlier (guess: after tens of milliseconds on a busy machine).
+/// How long a window must have the focus before it counts as lasting. If the window gets the focus through a
+/// short-lived keyboard, it loses the focus earlier (guess: after tens of milliseconds on a busy machine).
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The window. A separate thread reads its events.

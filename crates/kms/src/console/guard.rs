@@ -20,11 +20,11 @@ use super::sys;
 /// The command of the program that runs [`run`].
 pub const COMMAND: &str = "console-guard";
 
-/// The last line of an orderly end.
+/// The line that the client sends before an orderly end.
 const DONE: &str = "done";
 
 /// How long a killed client may take to end after its pipe is closed. In that time, the kernel closes the client's card
-/// and restores the console's picture (a guess; milliseconds usually).
+/// and restores the console's picture (a guess; it usually takes milliseconds).
 const END: Duration = Duration::from_secs(2);
 
 /// A console's state, to be restored.

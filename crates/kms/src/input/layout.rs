@@ -17,7 +17,7 @@ const VARIABLES: [&str; 5] = [
     "XKB_DEFAULT_OPTIONS",
 ];
 
-/// Debian's file (keyboard(5)) and systemd's (vconsole.conf(5)). Both use the variable names of `IN_FILES`.
+/// Debian's file (keyboard(5)) and systemd's (vconsole.conf(5)). Both files use the variable names in `IN_FILES`.
 const FILES: [&str; 2] = ["/etc/default/keyboard", "/etc/vconsole.conf"];
 const IN_FILES: [&str; 4] = ["XKBMODEL", "XKBLAYOUT", "XKBVARIANT", "XKBOPTIONS"];
 

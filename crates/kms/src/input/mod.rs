@@ -1,8 +1,9 @@
 //! The input thread: reads keyboards and pointing devices from the kernel while the console is in the foreground.
 //!
-//! Keys are translated as for a window, with the console's layout. Ctrl+Alt+F1 to F12 switch consoles, and the shortcuts of
-//! [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. When the console goes to the background,
-//! all keys and buttons are released at the host. Until it returns, nothing is sent.
+//! Keys are translated as for a window, with the console's layout. Ctrl+Alt+F1 to F12 switch consoles, and the
+//! shortcuts of [`SHORTCUTS`](openuvr_media::input_source::SHORTCUTS) are executed here. When the console goes to the
+//! background, all keys and buttons are released at the host. Until the console is in the foreground again, nothing is
+//! sent.
 //!
 //! Spec: Linux, `input/event-codes.rst`; `docs/adr/0027-client-without-window-system.md`.
 

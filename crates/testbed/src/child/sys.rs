@@ -1,4 +1,4 @@
-//! The system call between `fork` and `exec` that ends a child with its parent.
+//! The system call between `fork` and `exec` that makes a child end together with its parent.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -99,7 +99,7 @@ pub struct Statistics {
     pub decode_ms: f64,
     /// Mean delay in the jitter buffer, ms.
     pub jitter_buffer_ms: f64,
-    /// Concealed audio samples, without silent concealment.
+    /// Concealed audio samples, except those that were concealed by silence.
     pub concealed: u64,
     /// Concealment events.
     pub concealments: u64,

@@ -4,7 +4,7 @@
 use std::io;
 
 /// Sets the policy of the thread `id` (0: the caller) to SCHED_FIFO with `priority`, or to SCHED_OTHER if `priority` is
-/// 0. Its children have ordinary scheduling (sched(7), reset on fork).
+/// 0. Threads and processes that this thread starts have ordinary scheduling (sched(7), reset on fork).
 pub(super) fn schedule(id: u32, priority: u8) -> io::Result<()> {
     let id = libc::pid_t::try_from(id).map_err(io::Error::other)?;
     let policy = if priority == 0 {

@@ -24,7 +24,7 @@ pub(super) trait Copier: Send {
     /// Captures this subject from now on. No copy may be in progress.
     fn aim(&mut self, subject: &Subject);
 
-    /// Requests a copy. The compositor announces the form of its buffer.
+    /// Requests a copy. The compositor then announces the form of the buffer into which it can copy.
     ///
     /// With `at_once`, this copy does not wait for damage. `wlr-screencopy` ignores this argument, and uses that of
     /// [`Copier::copy`].

@@ -36,7 +36,7 @@ pub struct WaylandClipboard {
     most: usize,
     reading: Option<Incoming>,
     outgoing: Outgoing,
-    /// Whether the first report of the selection has been handled. It describes the state at the start.
+    /// Whether the first report of the selection has been handled. That report describes the state at the start.
     started: bool,
 }
 

@@ -263,7 +263,7 @@ impl WaylandInput {
     }
 
     fn release_keys(&mut self) -> Result<(), InputError> {
-        // Lifted modifiers are already up.
+        // Modifiers that were lifted for a character are already up.
         let borrowed = std::mem::take(&mut self.borrowed);
         let held = std::mem::take(&mut self.held).into_values();
         let up = &borrowed.lifted;

@@ -211,7 +211,7 @@ impl State {
 
     /// Releases all keys.
     pub(crate) fn release_keys(&mut self) {
-        // Lifted modifiers are already up.
+        // Modifiers that were lifted for a character are already up.
         self.typist.lifted.clear();
         let pressed = std::mem::take(&mut self.typist.pressed);
         let held = std::mem::take(&mut self.typist.held).into_values();

@@ -123,8 +123,8 @@ impl State {
         self.dirty = true;
     }
 
-    /// Assigns surfaces to X11 windows, where both are known. It must not be called while a request is handled: an
-    /// object that the request creates can already be found before it is complete.
+    /// Assigns surfaces to X11 windows, if both are known. Do not call it while a request is being handled: a new
+    /// object of this request can already be found, but is not complete yet.
     pub(crate) fn pair_surfaces(&mut self) {
         let Some(x11) = self.x11.as_mut().filter(|x11| !x11.unpaired.is_empty()) else {
             return;

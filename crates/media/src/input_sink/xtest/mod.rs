@@ -340,7 +340,7 @@ impl Xtest {
     }
 
     fn release_keys(&mut self) -> Result<(), InputError> {
-        // Modifiers that were lifted are already up.
+        // Modifiers that were lifted for a character are already up.
         let borrowed = std::mem::take(&mut self.borrowed);
         let keys: BTreeSet<u8> = std::mem::take(&mut self.held)
             .into_values()
