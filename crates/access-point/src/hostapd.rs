@@ -48,7 +48,7 @@ pub struct AccessPoint<'a> {
     pub tuning: Tuning,
     /// The abilities of the card in this band.
     pub abilities: Abilities,
-    /// Whether it protects management frames. Without this protection, it has only WPA2.
+    /// Whether it protects management frames. Without this protection, the access point offers only WPA2.
     pub protects_management: bool,
 }
 
@@ -181,8 +181,8 @@ impl AccessPoint<'_> {
             "rsn_pairwise=CCMP".to_owned(),
             format!("ieee80211w={protection}"),
             "sae_require_mfp=1".to_owned(),
-            // There are two methods for the derivation of the password element of SAE. 2 permits both, and 1 permits
-            // only hash-to-element, which 6 GHz requires.
+            // There are two methods for the derivation of the password element of SAE. The value 2 permits both, and
+            // the value 1 permits only hash-to-element, which 6 GHz requires.
             format!("sae_pwe={}", if band == Band::Ghz6 { 1 } else { 2 }),
             format!("wpa_passphrase={}", self.credentials.key.text()),
         ]

@@ -173,8 +173,8 @@ impl Profile {
         self.settings.extend(words.map(|word| (*word).to_owned()));
     }
 
-    /// The arguments that add the profile, only in memory. Arguments are visible to other users of this machine, so
-    /// they do not include the key.
+    /// The arguments that add the profile. NetworkManager keeps it only in memory. Arguments are visible to other users
+    /// of this machine, so they do not include the key.
     #[must_use]
     pub fn add_arguments(&self) -> Vec<&str> {
         let mut words = vec!["connection", "add", "save", "no"];

@@ -204,7 +204,7 @@ impl WaylandDisplay {
         ))
     }
 
-    /// The watch of the pointer. A display supports only one watch.
+    /// The watcher of the pointer. A display supports only one `DisplayCursor`.
     ///
     /// # Errors
     /// [`DisplayError`] if no descriptor is left.
@@ -217,7 +217,8 @@ impl WaylandDisplay {
         DisplayInput::new(self.commands.clone())
     }
 
-    /// The clipboard. A display supports only one. It reads copied text as `watch` specifies, up to `most` bytes.
+    /// The clipboard. A display supports only one `DisplayClipboard`. It reads copied text as `watch` specifies, up to
+    /// `most` bytes.
     ///
     /// # Errors
     /// [`DisplayError`] if no descriptor is left.
@@ -305,7 +306,7 @@ impl Compositor {
         let handle = events.handle();
         let clients = display.backend().poll_fd().try_clone_to_owned();
         let clients = clients.map_err(|why| started(&why))?;
-        // The clients' requests are read after each wait: see `run`.
+        // This source only ends the wait: `run` reads the clients' requests after each wait.
         let clients = Generic::new(clients, Interest::READ, Mode::Level);
         handle
             .insert_source(clients, |_, _, _| Ok(PostAction::Continue))

@@ -1,9 +1,9 @@
 //! A Wayland display without a screen, for one streamed application. It is a compositor in its own thread.
 //!
 //! The compositor is informed of each finished frame, and holds the application's buffer. A capture therefore needs
-//! neither polling nor a second process. If one window fills the display, only its changed parts are copied, once.
-//! Anything else is composed in memory. The compositor draws nothing itself: no cursor (the client draws it), no
-//! frames, no background.
+//! neither polling nor a second process. If one window fills the display, its changed parts are copied once, and
+//! nothing else is drawn. Otherwise, the picture is composed in memory. The compositor draws nothing itself: no cursor
+//! (the client draws it), no frames, no background.
 //!
 //! ```text
 //! application ═ socket ═► protocols ─► content ─► scene ─► paint ─► pictures ─► DisplayCapture ─► media thread

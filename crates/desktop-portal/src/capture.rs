@@ -25,7 +25,7 @@ pub struct PortalCapture {
     waker: Waker,
     /// The size of the newest picture, or of the next picture once its size has been announced.
     size: Size,
-    /// The number of frames that the rate limit has counted.
+    /// The number of received frames that the rate limit has already counted.
     counted: u64,
     shown: Option<Frame>,
     changed: Option<Block>,

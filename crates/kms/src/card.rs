@@ -26,7 +26,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Reads `CARD/CONNECTOR`; both may be missing. `CARD` may begin with `/dev/dri/`; any other path is invalid.
+    /// Reads `CARD/CONNECTOR`; each of the two may be missing. `CARD` may begin with `/dev/dri/`; any other path is
+    /// invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Choice> {
         let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -21,7 +21,7 @@ pub(crate) struct DirectPictures {
     imports: Imports,
     /// The picture in the place of each buffer, by the number of the buffer.
     places: [Option<DirectPicture>; BUFFERS],
-    /// The plane for the last kind of picture, or `None` if it can't be displayed.
+    /// The last kind of picture and its plane; no plane if pictures of this kind can't be displayed.
     plane: Option<(Kind, Option<usize>)>,
     /// Number of pictures.
     count: u64,

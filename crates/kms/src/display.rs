@@ -1,7 +1,8 @@
 //! The display with its state, shared by the media thread, the event thread and the input thread behind one lock.
 //!
-//! The lock is held while rows are composed, and during requests. Of the requests under the lock, only mode sets wait.
-//! They happen at the start, when the console becomes ours again, and when a display has been plugged in.
+//! The lock is held while rows are composed, and during requests. Of the requests under the lock, only mode sets wait
+//! for the display. They happen at the start, when the console becomes ours again, and when a display has been plugged
+//! in.
 
 use std::io;
 use std::ops::Range;

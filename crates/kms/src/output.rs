@@ -112,7 +112,7 @@ impl Output {
         let name = info.to_string();
         let crtc = crtc_for(card, info).map_err(failed)?;
         let crtc = crtc.ok_or_else(|| KmsError::NoCrtc { name: name.clone() })?;
-        // The second request fails if the driver is not atomic.
+        // The request for `Atomic` fails if the driver supports no atomic commits.
         let planes = card.set_client_capability(ClientCapability::UniversalPlanes, true);
         let atomic =
             planes.and_then(|()| card.set_client_capability(ClientCapability::Atomic, true));

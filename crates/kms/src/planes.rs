@@ -59,8 +59,8 @@ impl Formats {
     }
 }
 
-/// The positions of the planes that take pictures of this format, in the order in which they are tried. The primary plane
-/// comes first, because nothing has to be displayed below it.
+/// The positions of the planes that take pictures of this format, in the order in which they are tried. The primary
+/// plane comes first, because it needs no picture on another plane under it.
 pub(crate) fn order<'a>(
     planes: impl Iterator<Item = (Role, &'a Formats)>,
     layout: &Layout,

@@ -304,7 +304,7 @@ impl Port {
             ))));
         }
         if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-            // A smaller buffer loses frames only in bursts.
+            // With a smaller buffer, frames are lost only when many arrive at once.
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
         }
         // Without the privilege to switch GRO off, frames arrive merged and are segmented again here.

@@ -52,12 +52,14 @@ impl Cable {
         Ok(cable)
     }
 
-    /// A command that runs in the host's namespace. Of `command`, it takes only the program and the arguments.
+    /// The program of `command`, with its arguments but no other settings, as a command that runs in the host's
+    /// namespace.
     pub fn at_host(&self, command: &Command) -> Command {
         at(&self.host, command)
     }
 
-    /// A command that runs in the client's namespace. Of `command`, it takes only the program and the arguments.
+    /// The program of `command`, with its arguments but no other settings, as a command that runs in the client's
+    /// namespace.
     pub fn at_client(&self, command: &Command) -> Command {
         at(&self.client, command)
     }

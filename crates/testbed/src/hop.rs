@@ -179,7 +179,7 @@ pub const MAX_FLOWS: usize = 64;
 /// Silence after which a client may be replaced.
 pub const IDLE: Duration = Duration::from_secs(30);
 
-/// The seeds of the models of client number `flow`, counted from 0: up and down.
+/// The seeds of the two link models, up and down, of the client with the number `flow`, counted from 0.
 #[must_use]
 pub fn seeds(seed: u64, flow: u64) -> (u64, u64) {
     let up = seed.wrapping_add(flow.wrapping_mul(2));

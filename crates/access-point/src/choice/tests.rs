@@ -110,7 +110,7 @@ fn the_block_with_the_least_interference_is_used() {
         bands: vec![Band::Ghz2_4],
         ..selection()
     };
-    // One strong network on 1, two on 6, a weak one on 11.
+    // One strong network on channel 1, two networks on channel 6, a weak network on channel 11.
     let networks = [
         network(2412, -40),
         network(2437, -60),
@@ -121,7 +121,7 @@ fn the_block_with_the_least_interference_is_used() {
     // A network between two channels disturbs both.
     let between = [network(2422, -50)];
     assert_eq!(ranked(&low, &between, &[])[0], 11);
-    // If several are equally busy, the one with weaker signals is used.
+    // If several blocks are equally busy, the block with the weakest signals is used.
     let equal = [network(2412, -40), network(2437, -60), network(2462, -50)];
     assert_eq!(ranked(&low, &equal, &[]), [6, 11, 1]);
 }

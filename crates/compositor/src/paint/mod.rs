@@ -1,7 +1,7 @@
 //! Composition in memory: elements are drawn into a picture, restricted to a block of it.
 //!
 //! An opaque element in the display's scale is copied row by row. Anything else is sampled (nearest pixel) and blended
-//! per pixel. If a single window fills the display, only its damage is copied, once.
+//! per pixel. If a single window fills the display, its damage is copied once, and nothing else is drawn.
 
 pub(crate) mod element;
 pub(crate) mod sys;

@@ -168,7 +168,7 @@ fn restore(tty: &File, found: &State) {
     if sys::active_terminal(tty).is_ok_and(|active| active == found.number) {
         let _ = sys::activate(tty, back);
     }
-    // The kernel does not free the terminal while this process still has it open, which is harmless.
+    // While this process still has the terminal open, the kernel refuses to free it. This is harmless.
     let _ = sys::deallocate(tty, found.number);
 }
 

@@ -94,7 +94,7 @@ impl WaylandInputSource {
             ready: VecDeque::new(),
         };
         let mut source = WaylandInputSource { queue, state };
-        // The first layout needs the pending events of the seat and the outputs.
+        // The first arrangement of the window needs the pending events of the seat and the outputs.
         source.queue.flush().map_err(|cause| stage.gone(&cause))?;
         let end = Instant::now() + CONFIGURE;
         while !source.state.window.is_configured() {

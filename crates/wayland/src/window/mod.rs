@@ -91,7 +91,7 @@ pub(crate) struct Scene {
     pub(crate) logical: Size,
     /// Pixels per logical pixel, in 120ths.
     pub(crate) scale: u32,
-    /// The window's size in pixels while the compositor lets the program choose it.
+    /// The size in pixels that the window gets whenever the compositor lets the program choose the size.
     pub(crate) wanted: Size,
     /// The window's maximum size in logical pixels, if it is known.
     pub(crate) room: Option<Size>,

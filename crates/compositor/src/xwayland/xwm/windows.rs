@@ -275,8 +275,8 @@ impl Windows {
             about.size.h = e.height.into();
         }
         let size = about.size;
-        // Toolkits that draw their own frames request a new position while a button is pressed. Without a pressed
-        // button, the application is choosing its position itself, which is not granted.
+        // Toolkits that draw their own frames request a new position while a button is pressed. If no button is
+        // pressed, the application is choosing the position itself, which is not granted.
         let dragged = asks(ConfigWindow::X | ConfigWindow::Y)
             && self
                 .conn
@@ -301,7 +301,7 @@ impl Windows {
             return Ok(());
         };
         let about = About {
-            // These change only on request.
+            // These values are kept, because only the window's own requests change them.
             size: before.size,
             full_screen: before.full_screen,
             maximized: before.maximized,

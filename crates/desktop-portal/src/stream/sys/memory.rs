@@ -60,7 +60,7 @@ impl Mapping {
     }
 
     /// The bytes of the buffer. The compositor writes to them only while it owns the buffer. A faulty compositor may
-    /// change pixels that are being read, which has no other effect.
+    /// change pixels that are being read. The only effect is a wrong picture.
     pub(in crate::stream) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `length` bytes until drop.
         let all = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) };
