@@ -153,7 +153,7 @@ impl Drop for Journal {
     }
 }
 
-/// Reverses the changes of all interrupted processes, and returns the interfaces.
+/// Reverses the changes of all interrupted processes, and returns the names of the changed interfaces.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be read.
@@ -337,7 +337,7 @@ mod tests {
         let why = Journal::open(folder.path(), "wlan99").unwrap_err();
         assert!(why.to_string().contains("already used"), "{why}");
         assert!(reverse_interrupted(folder.path()).unwrap().is_empty());
-        // Restores the state after a kill: the changes are not reversed, and the lock is free.
+        // Creates the state that a killed process leaves: its changes have not been reversed, and the lock is free.
         let left = fs::read(folder.path().join("wlan99.toml")).unwrap();
         drop(journal);
         assert!(!file.exists() && !folder.path().join("wlan99.toml").exists());

@@ -32,7 +32,7 @@ impl Subnet {
         candidates.into_iter().find(|candidate| {
             let overlaps = |(destination, mask): &(u32, u32)| {
                 let common = mask & MASK;
-                // The default route covers all addresses.
+                // The default route covers all addresses, so it does not count.
                 *mask != 0 && destination & common == candidate.0 & common
             };
             !used.iter().any(overlaps)

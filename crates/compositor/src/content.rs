@@ -56,7 +56,7 @@ pub(crate) struct Content {
     pub(crate) logical: Size<i32, Logical>,
     /// The position of a subsurface relative to its parent.
     pub(crate) offset: Point<i32, Logical>,
-    /// The position that the parent has committed, until the parent's commit is applied.
+    /// The new position, from the parent's commit until the position takes effect.
     next_offset: Option<Point<i32, Logical>>,
     /// The changes since the surface was drawn.
     pub(crate) damage: Vec<Edges>,

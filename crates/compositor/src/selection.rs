@@ -28,7 +28,7 @@ impl State {
         self.tell_x11_of_copied();
     }
 
-    /// Informs the X11 window manager about the types of data that anything other than an X11 application has copied.
+    /// Informs the X11 window manager about the types of copied data that does not come from an X11 application.
     pub(crate) fn tell_x11_of_copied(&self) {
         if let Some(x11) = &self.x11 {
             let types = self.copied_elsewhere.clone();

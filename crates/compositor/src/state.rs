@@ -67,7 +67,7 @@ pub(crate) struct State {
     pub(crate) pointed: Option<(WlSurface, Point<f64, Logical>)>,
     /// The types of the data that an application has just copied.
     pub(crate) copied_types: Option<Vec<String>>,
-    /// The types of data that anything other than an X11 application has copied.
+    /// The types of copied data that does not come from an X11 application.
     pub(crate) copied_elsewhere: Vec<String>,
     pub(crate) output: Output,
     pub(crate) scale: f64,

@@ -49,7 +49,8 @@ impl Weston {
     /// Starts Weston in a window that covers an X display.
     fn start(display: &str) -> Weston {
         let version = Command::new("weston").arg("--version").output().unwrap();
-        // Of the versions in Debian releases, Weston 10 is the last one that expects the file name of the module.
+        // Of the versions in Debian releases, Weston 10 is the last one that expects the file name of the backend
+        // module.
         let backend = match version.stdout.starts_with(b"weston 10.") {
             true => ["--backend=x11-backend.so", "--use-pixman"],
             false => ["--backend=x11", "--renderer=pixman"],

@@ -39,7 +39,7 @@ impl CursorBoard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies `change` to the state, and informs the watch if the state has become different.
+    /// Applies `change` to the state, and wakes the [`DisplayCursor`] if the state has become different.
     pub(crate) fn change(&self, change: impl FnOnce(&mut CursorNow)) {
         let mut state = self.state();
         let before = state.clone();

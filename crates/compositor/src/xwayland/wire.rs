@@ -108,7 +108,7 @@ pub(crate) struct Requests {
     /// The X11 window with the keyboard focus. `None` if the focus has not changed; `Some(None)` if no X11 window has
     /// the focus.
     pub(crate) focus: Option<Option<WindowId>>,
-    /// The types of data that anything other than an X11 application has copied. `None` if they have not changed.
+    /// The types of copied data that does not come from an X11 application. `None` if they have not changed.
     pub(crate) copied: Option<Vec<String>>,
     /// Requests for data that an X11 application has copied: its type, and the descriptor to which it must be written.
     pub(crate) fetches: VecDeque<(String, OwnedFd)>,
