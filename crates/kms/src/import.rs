@@ -13,8 +13,8 @@ use rustix::fs::fstat;
 
 use crate::card::Card;
 
-/// A buffer that was not displayed for this many pictures is no longer used. Decoders have fewer buffers: 20 in
-/// `h264_v4l2m2m`.
+/// If this many successive pictures were not in a buffer, the decoder no longer uses the buffer. Decoders have fewer
+/// buffers: 20 in `h264_v4l2m2m`.
 const UNUSED: u64 = 64;
 
 /// A framebuffer in the memory of a decoder.

@@ -122,7 +122,7 @@ impl Child {
         text
     }
 
-    /// The last eight lines of the child's log, each preceded by a line break.
+    /// The last eight lines of the child's log, each preceded by a line break and the child's name.
     pub fn last_words(&self) -> String {
         let text = self.log_so_far();
         let lines: Vec<&str> = text.lines().collect();

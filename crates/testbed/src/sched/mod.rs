@@ -29,9 +29,9 @@ pub enum Participant {
 }
 
 impl Participant {
-    /// The SCHED_FIFO priority. It is above the priority of encoder and decoder (20), so that a finished picture is
-    /// seen while the next one is in progress. It is below the priorities of receiving and sending threads (44, 45). A
-    /// display takes precedence over the clients that wait for it.
+    /// The SCHED_FIFO priority. It is above the priorities of encoding, decoding and composing threads (20 to 24), so
+    /// that a finished picture is seen while the next one is in progress. It is below the priorities of audio, input,
+    /// receiving and sending threads (43 to 45). A display takes precedence over the clients that wait for it.
     const fn priority(self) -> u8 {
         match self {
             Participant::Display => 42,
