@@ -188,7 +188,7 @@ fn the_reason_of_no_channel_names_the_remedy() {
     let permitted = [Channel {
         frequency: Frequency(5975),
         radar_check: None,
-        ..german()[0].clone()
+        ..german()[0]
     }];
     assert_eq!(
         rank(&permitted, &without_he, &only(&[Band::Ghz6]), air),
