@@ -169,7 +169,7 @@ pub(crate) enum NotAdmitted {
     #[error("{0}")]
     Refused(AdmitRefused),
     /// The host does not answer, because its application has not shown anything yet or has ended.
-    #[error("the host has not answered yet")]
+    #[error("the host does not answer: its application has shown no picture yet, or has ended")]
     NoAnswer,
 }
 

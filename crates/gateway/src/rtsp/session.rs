@@ -80,7 +80,7 @@ pub trait Streams {
     /// Prepares a track; `None` if that fails. It is called again if the player sets up the track again.
     fn open(&mut self, track: Track, transport: Transport) -> Option<MediaPorts>;
 
-    /// The start of a prepared track if playback began now.
+    /// The sequence number and timestamp with which a track would start now; `None` if it is not prepared.
     fn playback_start(&mut self, track: Track) -> Option<PlaybackStart>;
 }
 

@@ -238,8 +238,8 @@ impl HeadsetSession {
                 Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Poses are sampled for the current time, not for the display time, because only the host knows
-                    // when its picture will be displayed.
+                    // Poses are sampled for the current time, because only the host knows when its picture will be
+                    // displayed. Without a clock of the runtime, the display time of this frame stands in.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);
                     self.upload_pending(shared)?;

@@ -336,23 +336,26 @@ fn from_table(file: impl std::io::Read) -> Result<Recording, String> {
     };
     let mut numbering = Numbering::default();
     let mut stations = HashSet::new();
-    for (number, line) in (2..).zip(reader.deserialize::<Line>()) {
-        let line = line.map_err(|error| format!("line {number}: {error}"))?;
+    // The reader skips empty lines, so records are counted.
+    for (number, line) in (1..).zip(reader.deserialize::<Line>()) {
+        let line = line.map_err(|error| format!("record {number}: {error}"))?;
         let direction = match line.way.as_deref() {
             None | Some("" | "down") => Direction::Down,
             Some("up") => Direction::Up,
-            Some(other) => return Err(format!("line {number}: `{other}` is neither down nor up")),
+            Some(other) => {
+                return Err(format!("record {number}: `{other}` is neither down nor up"));
+            }
         };
         if !(1..=65_535).contains(&line.bytes) {
             return Err(format!(
-                "line {number}: invalid packet length of {} bytes",
+                "record {number}: invalid packet length of {} bytes",
                 line.bytes
             ));
         }
         let station = line.station.unwrap_or(0);
         if station >= super::setup::MAX_STATIONS {
             return Err(format!(
-                "line {number}: station {station} is not between 0 and 127"
+                "record {number}: station {station} is not between 0 and 127"
             ));
         }
         stations.insert(station);

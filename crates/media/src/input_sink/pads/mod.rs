@@ -38,7 +38,7 @@ pub trait RumbleSource: Send {
     /// `None` on timeout and when woken.
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)>;
 
-    /// Makes a call of [`RumbleSource::next`] return.
+    /// The waker that makes a waiting [`RumbleSource::next`] return.
     fn waker(&self) -> Waker;
 }
 

@@ -253,7 +253,7 @@ impl PadServer {
         pending.pop_front()
     }
 
-    /// Makes a call of [`PadServer::next_event`] return.
+    /// The waker that makes a waiting [`PadServer::next_event`] return.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()

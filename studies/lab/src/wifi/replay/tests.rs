@@ -142,9 +142,12 @@ fn errors_are_named_with_their_position() {
     let text = message("text", b"not a table\n1\n");
     assert!(text.contains("time_ns and bytes"), "{text}");
     let line = message("line.csv", b"time_ns,bytes\n0,100\n5,many\n");
-    assert!(line.contains("line 3"), "{line}");
+    assert!(
+        line.contains("record 2") && line.contains("line: 3"),
+        "{line}"
+    );
     let direction = message("way.csv", b"time_ns,bytes,way\n0,100,left\n");
-    assert!(direction.contains("line 2: `left`"), "{direction}");
+    assert!(direction.contains("record 1: `left`"), "{direction}");
     let empty = message("empty.csv", b"time_ns,bytes\n");
     assert!(empty.contains("no UDP packet"), "{empty}");
     let gone = Recording::read(std::path::Path::new("/nowhere/at/all")).unwrap_err();
