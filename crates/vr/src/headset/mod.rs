@@ -238,8 +238,8 @@ impl HeadsetSession {
                 Step::Ended => return Ok(()),
                 Step::Wait => {}
                 Step::Frame(frame) => {
-                    // Poses are sampled for the current time, because only the host knows when its picture will be
-                    // displayed. Without a clock of the runtime, the display time of this frame stands in.
+                    // Poses are sampled for the current time. The host predicts them for the display time of the picture
+                    // that it draws with them. Without a clock of the runtime, the display time of this frame is used.
                     let now = self.session.now(frame)?;
                     let _ = samples.try_send(self.sample(frame, now)?);
                     self.upload_pending(shared)?;
