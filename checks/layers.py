@@ -51,13 +51,15 @@ ALLOWED = {
     # Reads the files of game launchers. It contains no streaming code.
     "applications": {"terminal"},
     "portal-client": {"pinning", "proto", "clock", "runtime", "terminal"},
+    # Changes the system as root. It contains no streaming code: only the values that `net` and `runtime` request.
+    "setup": {"net", "runtime", "terminal"},
     "doctor": {"proto", "clock", "desktop-portal", "net", "media", "runtime", "terminal", "wayland"},
     "demo": {"proto", "clock", "net", "media", "runtime", "sim", "terminal", "testbed", "vr"},
     # The command line: parsing, settings, wiring and messages.
     "cli": {
         "pinning", "proto", "clock", "compositor", "desktop-portal", "kms", "net", "media", "runtime", "terminal", "gateway",
         "gateway-settings", "moonlight", "vr", "wayland",
-        "access-point", "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "demo",
+        "access-point", "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "setup", "demo",
     },
     # `cli` is a program, which `bench` measures as a process. The only exception is `openuvr-bench host`, the host
     # of `cli` with some parts replaced: another process cannot replace them (docs/adr/0010).

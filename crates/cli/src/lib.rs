@@ -86,6 +86,9 @@ fn program() -> ExitCode {
         Some(("doctor", m)) => doctor::Args::from_arg_matches(m)
             .map_err(anyhow::Error::from)
             .and_then(|args| doctor::run(&args)),
+        Some(("setup", m)) => openuvr_setup::Args::from_arg_matches(m)
+            .map_err(anyhow::Error::from)
+            .and_then(|args| openuvr_setup::run(&args)),
         Some((name, m)) if sibling_programs::is_command(name) => sibling_programs::run(name, m),
         Some((name, m)) if let Some(ended) = client::kms::run(name, m) => {
             ended.map(|()| ExitCode::SUCCESS)
@@ -151,6 +154,7 @@ fn command() -> Command {
         )))
         .subcommand(discovery::Args::augment_args(Command::new("hosts")))
         .subcommand(doctor::Args::augment_args(Command::new("doctor")))
+        .subcommand(openuvr_setup::Args::augment_args(Command::new("setup")))
         .subcommand(agent::Args::augment_args(Command::new("session")))
         .subcommand(link_handler::Args::augment_args(Command::new("link")))
         .subcommand(stand_in::Args::augment_args(Command::new(stand_in::COMMAND)))

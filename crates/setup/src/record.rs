@@ -1,0 +1,284 @@
+//! The record of the changes, by which `openuvr setup --undo` reverses them.
+//!
+//! A change is recorded before it is made, and removed from the record after its reversal. So the record contains at
+//! least the changes that were made, whatever interrupts the program. The file is readable for all users, because it
+//! contains no secrets, and replaced atomically. A lock on its folder excludes a second process.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::changes::Change;
+use crate::system::System;
+
+/// Debian's packages of the portal use the same folder.
+const FOLDER: &str = "/var/lib/openuvr";
+pub(crate) const FILE: &str = "/var/lib/openuvr/setup.json";
+
+/// The format of the file.
+const VERSION: u32 = 1;
+
+/// The changes of all steps.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    version: u32,
+    steps: Vec<Entry>,
+}
+
+/// The changes of a step, in their order.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) step: String,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// The record in memory. It can be changed only while the folder is locked.
+#[derive(Debug)]
+pub(crate) struct Record {
+    contents: Contents,
+    lock: Option<File>,
+}
+
+impl Record {
+    /// Reads the record. Without a file, it is empty.
+    ///
+    /// # Errors
+    /// Returns an error if the file is damaged, or was written by a later version.
+    pub(crate) fn read(system: &System<'_>) -> Result<Record> {
+        let contents = match system.read(FILE)? {
+            None => Contents {
+                version: VERSION,
+                steps: Vec::new(),
+            },
+            Some(text) => parse(&text)?,
+        };
+        Ok(Record {
+            contents,
+            lock: None,
+        })
+    }
+
+    /// Creates and locks the folder, and reads the record.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); also if another process holds the lock, or if the folder cannot be created.
+    pub(crate) fn open(system: &System<'_>) -> Result<Record> {
+        let folder = system.path(FOLDER);
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o755);
+        let made = builder.create(&folder).and_then(|()| File::open(&folder));
+        let lock = made.with_context(|| {
+            format!("can't create {FOLDER}; check that its file system is writable and has space")
+        })?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                bail!("another openuvr setup is running: wait until it has ended")
+            }
+            Err(TryLockError::Error(why)) => {
+                return Err(why).with_context(|| format!("can't lock {FOLDER}"));
+            }
+        }
+        Ok(Record {
+            lock: Some(lock),
+            ..Record::read(system)?
+        })
+    }
+
+    /// The steps with changes, in the order in which they were made.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.contents.steps
+    }
+
+    /// The texts that setup has written into a file.
+    pub(crate) fn texts(&self, path: &Path) -> &[String] {
+        let mut all = self.contents.steps.iter().flat_map(|entry| &entry.changes);
+        let texts = all.find_map(|change| match change {
+            Change::File(file) if file.path == path => Some(&*file.texts),
+            _ => None,
+        });
+        texts.unwrap_or_default()
+    }
+
+    /// Adds a change that is about to be made. Returns the change as recorded, with the earlier texts of a file, and
+    /// whether it is new.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written. In this case, the change must not be made.
+    pub(crate) fn add(
+        &mut self,
+        system: &System<'_>,
+        step: &str,
+        change: &Change,
+    ) -> Result<(Change, bool)> {
+        let mut contents = self.contents.clone();
+        let position = contents.steps.iter().position(|entry| entry.step == step);
+        let position = position.unwrap_or_else(|| {
+            contents.steps.push(Entry {
+                step: step.to_owned(),
+                changes: Vec::new(),
+            });
+            contents.steps.len() - 1
+        });
+        let changes = &mut contents.steps[position].changes;
+        let known = changes.iter_mut().find(|known| is_same(known, change));
+        let (recorded, is_new) = match known {
+            Some(Change::File(known)) => {
+                if let Change::File(file) = change
+                    && known.text() != file.text()
+                {
+                    known.texts.extend(file.texts.iter().cloned());
+                }
+                (Change::File(known.clone()), false)
+            }
+            Some(known) => (known.clone(), false),
+            None => {
+                changes.push(change.clone());
+                (change.clone(), true)
+            }
+        };
+        self.replace(system, contents)?;
+        Ok((recorded, is_new))
+    }
+
+    /// Removes a change after its reversal.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written. The reversal can be repeated.
+    pub(crate) fn remove(
+        &mut self,
+        system: &System<'_>,
+        step: &str,
+        change: &Change,
+    ) -> Result<()> {
+        let mut contents = self.contents.clone();
+        for entry in &mut contents.steps {
+            if entry.step == step {
+                entry.changes.retain(|known| known != change);
+            }
+        }
+        contents.steps.retain(|entry| !entry.changes.is_empty());
+        self.replace(system, contents)
+    }
+
+    fn replace(&mut self, system: &System<'_>, contents: Contents) -> Result<()> {
+        assert!(self.lock.is_some(), "the record is changed under its lock");
+        if contents.steps.is_empty() {
+            system.remove(FILE)?;
+        } else if contents != self.contents {
+            let mut text = serde_json::to_string_pretty(&contents)?;
+            text.push('\n');
+            system.write(FILE, &text)?;
+        }
+        self.contents = contents;
+        Ok(())
+    }
+
+    /// Removes the folder if it is empty. Call it last.
+    pub(crate) fn close(self, system: &System<'_>) {
+        // The portal's data may be in the folder.
+        let _ = fs::remove_dir(system.path(FOLDER));
+    }
+}
+
+/// Whether both are the same change of the same object. The values before are those of the first one.
+fn is_same(known: &Change, change: &Change) -> bool {
+    match (known, change) {
+        (Change::File(known), Change::File(file)) => known.path == file.path,
+        (Change::Node(known), Change::Node(node)) => known.path == node.path,
+        (known, change) => known == change,
+    }
+}
+
+fn parse(text: &str) -> Result<Contents> {
+    /// The field that all versions have.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    if let Ok(Version { version }) = serde_json::from_str(text)
+        && version > VERSION
+    {
+        bail!("{FILE} is of a later version of openuvr: use that version");
+    }
+    serde_json::from_str(text).with_context(|| {
+        format!("{FILE} is damaged: reverse the changes that it lists yourself, and remove it")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::files::TextFile;
+    use crate::system::Installed;
+
+    fn file(text: &str) -> Change {
+        Change::File(TextFile::new("/etc/a.conf", text))
+    }
+
+    #[test]
+    fn changes_are_recorded_once_and_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let system = System::new(root.path(), &Installed, true);
+        let mut record = Record::open(&system).unwrap();
+        let reload = Change::Reload(vec!["true".to_owned()]);
+        assert_eq!(
+            record.add(&system, "one", &file("a")).unwrap(),
+            (file("a"), true)
+        );
+        assert!(record.add(&system, "one", &reload).unwrap().1);
+        assert!(!record.add(&system, "one", &reload).unwrap().1);
+        // The second text of a file is added to the first one.
+        let (both, is_new) = record.add(&system, "one", &file("b")).unwrap();
+        assert!(!is_new);
+        assert_eq!(record.texts(Path::new("/etc/a.conf")), ["a", "b"]);
+        let read = Record::read(&system).unwrap();
+        assert_eq!(read.contents, record.contents);
+        assert_eq!(read.entries()[0].changes, [both.clone(), reload.clone()]);
+
+        record.remove(&system, "one", &both).unwrap();
+        record.remove(&system, "one", &reload).unwrap();
+        assert!(record.entries().is_empty());
+        record.close(&system);
+        assert!(!system.path(FOLDER).exists());
+    }
+
+    #[test]
+    fn a_second_process_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let system = System::new(root.path(), &Installed, true);
+        let record = Record::open(&system).unwrap();
+        let why = Record::open(&system).unwrap_err().to_string();
+        assert!(why.contains("another openuvr setup is running"), "{why}");
+        assert!(Record::read(&system).unwrap().entries().is_empty());
+        drop(record);
+        Record::open(&system).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_or_later_record_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let system = System::new(root.path(), &Installed, true);
+        fs::create_dir_all(system.path(FOLDER)).unwrap();
+        let cases = [
+            ("", "is damaged"),
+            ("{\"version\": 1}", "is damaged"),
+            (
+                "{\"version\": 1, \"steps\": [{\"step\": \"a\", \"changes\": [{\"x\": 1}]}]}",
+                "is damaged",
+            ),
+            ("{\"version\": 2, \"plans\": []}", "later version"),
+        ];
+        for (text, words) in cases {
+            fs::write(system.path(FILE), text).unwrap();
+            let why = format!("{:#}", Record::open(&system).unwrap_err());
+            assert!(why.contains(words), "{text}: {why}");
+            assert_eq!(system.read(FILE).unwrap().unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The steps, one file each. A step compares the system with its goal, and plans the changes that are missing.
+
+mod buffers;
+mod firewall;
+mod group;
+mod raw_ethernet;
+mod scheduling;
+mod uinput;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::changes::Change;
+use crate::changes::files::{Folder, TextFile};
+use crate::record::Record;
+use crate::system::System;
+use crate::target::Target;
+
+/// All steps. A step comes after those that it requires.
+pub(crate) static STEPS: [&dyn Step; 6] = [
+    &group::Group,
+    &scheduling::Scheduling,
+    &uinput::Uinput,
+    &buffers::Buffers,
+    &firewall::Firewall,
+    &raw_ethernet::RawEthernet,
+];
+
+/// A part of the set-up that can be made and reversed by itself.
+pub(crate) trait Step: Sync {
+    /// Its name for `--only`, the record and the messages of `openuvr doctor`.
+    fn name(&self) -> &'static str;
+
+    /// Its effect, in a few words.
+    fn about(&self) -> &'static str;
+
+    /// The disadvantage without it, and the rights that it grants: one sentence each.
+    fn reasons(&self) -> [&'static str; 2];
+
+    /// When the step is made.
+    fn choice(&self) -> Choice {
+        Choice::Default
+    }
+
+    /// Steps that must be made before.
+    fn requires(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether an upgrade of the program reverses the step.
+    fn is_lost_at_upgrade(&self) -> bool {
+        false
+    }
+
+    /// Compares the system with the goal. Changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the system cannot be examined.
+    fn examine(&self, context: &Context<'_>) -> Result<State>;
+}
+
+/// When a step is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// With a step that requires it.
+    Implied,
+    /// If `--only` does not exclude it.
+    Default,
+    /// If `--only` names it.
+    OnRequest,
+}
+
+/// What a step sees.
+pub(crate) struct Context<'a> {
+    pub(crate) system: &'a System<'a>,
+    pub(crate) record: &'a Record,
+    pub(crate) target: &'a Target,
+}
+
+/// The result of an examination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// The goal is reached, for this reason.
+    Present(String),
+    /// These changes are missing.
+    Needed(Plan),
+    /// The step cannot be made on this machine, for this reason.
+    Unavailable(String),
+}
+
+/// The missing changes of a step.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) changes: Vec<Change>,
+    /// A remark for the user.
+    pub(crate) note: Option<String>,
+}
+
+/// The step with this name.
+pub(crate) fn named(name: &str) -> Option<&'static dyn Step> {
+    STEPS.iter().find(|step| step.name() == name).copied()
+}
+
+/// The names for `--only`.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let chosen = STEPS.iter().filter(|step| step.choice() != Choice::Implied);
+    chosen.map(|step| step.name())
+}
+
+impl Context<'_> {
+    /// Plans a file. Returns false if it is already there.
+    ///
+    /// # Errors
+    /// Returns the reason if a file with another text is there, which setup did not write.
+    fn plan_file(
+        &self,
+        plan: &mut Plan,
+        path: &str,
+        text: String,
+    ) -> Result<std::result::Result<bool, String>> {
+        let current = self.system.read(path)?;
+        if current.as_ref() == Some(&text) {
+            return Ok(Ok(false));
+        }
+        if let Some(current) = current
+            && !self.record.texts(Path::new(path)).contains(&current)
+        {
+            return Ok(Err(format!(
+                "{path} exists with another text: move it away, or keep it and do this step yourself"
+            )));
+        }
+        if let Some(folder) = Path::new(path).parent()
+            && !self.system.path(folder).exists()
+        {
+            plan.changes.push(Change::Folder(Folder {
+                path: folder.to_owned(),
+            }));
+        }
+        plan.changes.push(Change::File(TextFile::new(path, text)));
+        Ok(Ok(true))
+    }
+
+    /// The account of openuvr, as the reason why a step that grants it rights has nothing to do.
+    fn user(&self) -> std::result::Result<&str, State> {
+        match self.target.user.as_deref() {
+            None => Err(State::Unavailable(
+                "name the account that runs openuvr: --user NAME".to_owned(),
+            )),
+            Some("root") => Err(State::Present("root has all privileges".to_owned())),
+            Some(user) => Ok(user),
+        }
+    }
+
+    /// The words of a command that the account of openuvr runs, in a session with its present groups and limits.
+    fn as_user<'a>(&self, user: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+        match self.system.is_root {
+            true => [&["runuser", "-u", user, "--"][..], words].concat(),
+            false => words.to_vec(),
+        }
+    }
+}

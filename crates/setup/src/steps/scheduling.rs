@@ -1,0 +1,104 @@
+//! Real-time threads and locked memory, by the limits of new sessions (pam_limits(8)).
+//!
+//! The capabilities CAP_SYS_NICE and CAP_IPC_LOCK of the program file would have the same effect. But a desktop's
+//! portal refuses programs with capabilities (`docs/adr/0030-setup.md`).
+
+use anyhow::Result;
+use openuvr_runtime::sched::ThreadRole;
+
+use super::group::{self, NAME};
+use super::{Context, Plan, State, Step};
+
+const FILE: &str = "/etc/security/limits.d/60-openuvr.conf";
+
+/// The highest priority below threaded interrupts (50), which must precede all programs.
+const PRIORITY: u64 = 49;
+
+pub(super) struct Scheduling;
+
+impl Step for Scheduling {
+    fn name(&self) -> &'static str {
+        "scheduling"
+    }
+
+    fn about(&self) -> &'static str {
+        "real-time threads and locked memory"
+    }
+
+    fn reasons(&self) -> [&'static str; 2] {
+        [
+            "Without it, a busy machine causes latency peaks of 4 ms and more.",
+            "Members of the group can take the CPU time of other programs, and lock all memory.",
+        ]
+    }
+
+    fn requires(&self) -> &'static [&'static str] {
+        &["group"]
+    }
+
+    fn examine(&self, context: &Context<'_>) -> Result<State> {
+        let user = match context.user() {
+            Ok(user) => user,
+            Err(state) => return Ok(state),
+        };
+        let words = ["prlimit", "--rtprio", "--memlock", "--noheadings", "--raw"];
+        let words = [&words[..], &["--output=RESOURCE,SOFT"]].concat();
+        let limits = context.system.run(&context.as_user(user, &words))?;
+        if suffice(&limits) {
+            return Ok(State::Present(format!("{user} has these limits")));
+        }
+        let mut plan = Plan::default();
+        let text = format!(
+            "# By `openuvr setup`: real-time threads below those of interrupts, and locked memory.\n\
+             @{NAME} - rtprio {PRIORITY}\n@{NAME} - memlock unlimited\n"
+        );
+        match context.plan_file(&mut plan, FILE, text)? {
+            Err(why) => Ok(State::Unavailable(why)),
+            // Only a new session gets the limits.
+            Ok(false) => Ok(State::Present(format!(
+                "set up; {user} has these limits after the next log-in"
+            ))),
+            Ok(true) => {
+                plan.note = group::note(user);
+                Ok(State::Needed(plan))
+            }
+        }
+    }
+}
+
+/// Whether the limits, as `prlimit` prints them, suffice for host and client.
+fn suffice(limits: &str) -> bool {
+    let value = |name: &str| {
+        let mut lines = limits.lines();
+        let value = lines.find_map(|line| line.trim().strip_prefix(name));
+        value.map(|value| match value.trim() {
+            "unlimited" => u64::MAX,
+            number => number.parse().unwrap_or(0),
+        })
+    };
+    let required = ThreadRole::Dispatch.priority().map_or(0, u64::from);
+    value("RTPRIO").is_some_and(|priority| priority >= required)
+        && value("MEMLOCK") == Some(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_suffice_for_the_highest_role_only() {
+        assert!(suffice("RTPRIO 49\nMEMLOCK unlimited\n"));
+        assert!(suffice("RTPRIO         unlimited\nMEMLOCK  unlimited\n"));
+        assert!(suffice("RTPRIO 45\nMEMLOCK unlimited\n"));
+        assert!(!suffice("RTPRIO 44\nMEMLOCK unlimited\n"));
+        assert!(!suffice("RTPRIO 49\nMEMLOCK 8388608\n"));
+        assert!(!suffice(""));
+        for role in [
+            ThreadRole::Dispatch,
+            ThreadRole::Compose,
+            ThreadRole::Encode,
+        ] {
+            assert!(role.priority().map_or(0, u64::from) <= PRIORITY, "{role:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The user, the program and the role for which the machine is set up.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::Role;
+use crate::system::System;
+
+/// The subject of the steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The account that runs openuvr; `None` if root has not named one.
+    pub(crate) user: Option<String>,
+    pub(crate) program: PathBuf,
+    pub(crate) role: Role,
+}
+
+/// Determines the account that runs openuvr: `named`, or the one that has become root through sudo, doas or pkexec, or
+/// the one of this process.
+///
+/// # Errors
+/// Returns an error if there is no such account.
+pub(crate) fn account(
+    system: &System<'_>,
+    named: Option<&str>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<String>> {
+    let caller = || {
+        let names = ["SUDO_USER", "DOAS_USER", "PKEXEC_UID"];
+        names.into_iter().find_map(&variable)
+    };
+    let name = match named {
+        Some(name) => Some(name.to_owned()),
+        None if system.is_root => caller(),
+        None => Some(system.run(&["id", "-un"])?.trim().to_owned()),
+    };
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    // pkexec passes a number. A name that starts with a dash would be an option of `id` and of the programs of the
+    // steps.
+    if name.starts_with('-') || !system.succeeds(&["id", "-u", &name])? {
+        bail!("there is no account {name}: name the one that runs openuvr with --user NAME");
+    }
+    let name = system.run(&["id", "-un", &name])?.trim().to_owned();
+    // Root has all privileges, so a caller that is root says nothing about the user of openuvr.
+    Ok((named.is_some() || name != "root" || !system.is_root).then_some(name))
+}
