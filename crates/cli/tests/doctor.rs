@@ -128,12 +128,26 @@ fn missing_privileges_are_optional_and_have_a_remedy() {
         .args(FREE);
     let (report, can_run) = run_doctor(&mut command);
     assert!(can_run, "{report}");
-    for name in ["real-time threads", "locked memory", "CAP_NET_RAW"] {
+    // Each remedy is a step of `openuvr setup`.
+    for (name, step) in [
+        ("real-time threads", "scheduling"),
+        ("locked memory", "scheduling"),
+        ("CAP_NET_RAW", "raw-ethernet"),
+    ] {
         assert_eq!(level(&report, name), "could be better", "{report}");
         let remedy = finding(&report, name)["do"].as_str().expect("text");
+        let words = format!(" setup --only {step}");
         assert!(
-            remedy.contains("sudo setcap cap_sys_nice,cap_net_raw"),
+            remedy.starts_with("sudo ") && remedy.contains(&words),
             "{remedy}"
+        );
+        let command = openuvr(&["setup", "--dry-run", "--user", "root", "--only", step]).output();
+        let out = command.expect("it runs");
+        assert_ne!(
+            out.status.code(),
+            Some(2),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
         );
     }
     let memory = finding(&report, "locked memory")["what"]

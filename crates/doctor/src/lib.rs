@@ -18,6 +18,7 @@ extern crate openuvr_terminal;
 mod codecs;
 mod displays;
 mod finding;
+mod firewall;
 mod hook;
 mod kernel;
 mod machine;
@@ -106,13 +107,14 @@ fn examine(args: &Args) -> Report {
     let wayland = named(&args.wayland_display, "WAYLAND_DISPLAY");
     let mut areas: Vec<(&'static str, Vec<Finding>)> = vec![
         ("Kernel", kernel::findings()),
-        ("Privileges", privileges::findings()),
+        ("Privileges", privileges::findings(role)),
         ("Processor", machine::processor()),
         ("Clock", machine::clock()),
         ("Network", network::findings(role, args.port)),
         ("Wi-Fi", wifi::findings()),
     ];
     if role.hosts() {
+        areas.push(("Firewall", firewall::findings(args.port)));
         areas.push(("Encoders", codecs::encoders()));
         areas.push(("Games", hook::findings()));
     }
@@ -137,11 +139,13 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// The command that grants this program its capabilities. It sets all of them, because each setcap(8) replaces the previous
-/// set.
-fn setcap() -> String {
+/// The command that makes a step of `openuvr setup`.
+fn setup(step: &str) -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());
-    let program = openuvr_terminal::shell::word(program);
-    let names = "cap_sys_nice,cap_net_raw,cap_ipc_lock";
-    format!("sudo setcap {names}+ep {program}")
+    // sudo searches for programs in these folders.
+    let program = match program.parent().and_then(std::path::Path::to_str) {
+        Some("/usr/bin" | "/usr/local/bin") => "openuvr".into(),
+        _ => openuvr_terminal::shell::word(program),
+    };
+    format!("sudo {program} setup --only {step}")
 }

@@ -7,7 +7,7 @@ use openuvr_net::udp::Options;
 use rustix::net::sockopt;
 
 use super::finding::Finding;
-use super::{Role, first_line};
+use super::{Role, first_line, setup};
 
 pub(super) fn findings(role: Role, port: u16) -> Vec<Finding> {
     let mut findings = vec![receive_buffer(), send_buffer()];
@@ -90,11 +90,7 @@ fn judge(
         false => Finding::better(
             name,
             format!("{summary}: datagrams of key frames may be lost"),
-            format!(
-                "echo {key}={wanted} | sudo tee /etc/sysctl.d/50-openuvr-{}.conf && sudo sysctl \
-                 --system",
-                key.rsplit('.').next().unwrap_or(key)
-            ),
+            setup("buffers"),
         ),
     }
 }
@@ -190,10 +186,7 @@ mod tests {
         );
         assert_eq!(small.level, Level::Better);
         let remedy = small.remedy.unwrap();
-        assert!(
-            remedy.starts_with("echo net.core.rmem_max=4194304 |"),
-            "{remedy}"
-        );
+        assert!(remedy.ends_with(" setup --only buffers"), "{remedy}");
         assert_eq!(judge("b", Ok(4 << 20), 4 << 20, None, "k").level, Level::Ok);
     }
 

@@ -1,15 +1,20 @@
-//! This user's privileges: real-time threads, locked memory, raw frames.
+//! This user's privileges: real-time threads, locked memory, raw frames, emulated game pads.
 
+use openuvr_media::input_sink::pads::uinput;
 use openuvr_runtime::sched::{Policy, Scheduler, ThreadRole, locked_memory_limit};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::finding::Finding;
-use super::setcap;
+use super::{Role, setup};
 
-pub(super) fn findings() -> Vec<Finding> {
+pub(super) fn findings(role: Role) -> Vec<Finding> {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-    vec![real_time(held), memory(), raw_frames(held)]
+    let mut findings = vec![real_time(held), memory(), raw_frames(held)];
+    if role.hosts() {
+        findings.push(game_pads());
+    }
+    findings
 }
 
 /// Starts a thread as host and client do, and checks its scheduling policy.
@@ -33,11 +38,7 @@ fn real_time(held: CapabilitySet) -> Finding {
             format!("the limit rtprio of {limit}")
         }
     };
-    let remedy = format!(
-        "{}, or add `@audio - rtprio 50` to /etc/security/limits.d/openuvr.conf, join the group \
-         audio, and log in again",
-        setcap()
-    );
+    let remedy = scheduling();
     match report.threads.first().map(|thread| thread.policy) {
         Some(Policy::Fifo(got)) if got >= wanted => {
             Finding::ok(name, format!("a thread got SCHED_FIFO {got}, through {by}"))
@@ -55,6 +56,11 @@ fn real_time(held: CapabilitySet) -> Finding {
     }
 }
 
+/// The remedy for both limits.
+fn scheduling() -> String {
+    format!("{}, and log in again", setup("scheduling"))
+}
+
 fn memory() -> Finding {
     let name = "locked memory";
     match locked_memory_limit() {
@@ -65,11 +71,7 @@ fn memory() -> Finding {
                 "limited to {} KiB: host and client lock no memory",
                 bytes >> 10
             ),
-            format!(
-                "{}, or add `@audio - memlock unlimited` to /etc/security/limits.d/openuvr.conf \
-                 and log in again",
-                setcap()
-            ),
+            scheduling(),
         ),
     }
 }
@@ -81,7 +83,23 @@ fn raw_frames(held: CapabilitySet) -> Finding {
         false => Finding::better(
             name,
             "not held: raw Ethernet is unavailable; UDP needs no privilege",
-            setcap(),
+            format!(
+                "{}; a host with the capability cannot capture through a desktop's portal",
+                setup("raw-ethernet")
+            ),
+        ),
+    }
+}
+
+/// Opens uinput as `openuvr host --pads auto` does.
+fn game_pads() -> Finding {
+    let name = "game pads";
+    match uinput::open() {
+        Ok(_) => Finding::ok(name, "`openuvr host` can emulate game pads (uinput)"),
+        Err(_) => Finding::better(
+            name,
+            "no access to /dev/uinput: programs do not see game pads, except those of `openuvr run`",
+            format!("{}, and log in again", setup("uinput")),
         ),
     }
 }
