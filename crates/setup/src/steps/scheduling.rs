@@ -1,7 +1,7 @@
 //! Real-time threads and locked memory, by the limits of new sessions (pam_limits(8)).
 //!
 //! The capabilities CAP_SYS_NICE and CAP_IPC_LOCK of the program file would have the same effect. But a desktop's
-//! portal refuses programs with capabilities (`docs/adr/0030-setup.md`).
+//! portal refuses programs with capabilities (`docs/adr/0032-setup.md`).
 
 use anyhow::Result;
 use openuvr_runtime::sched::ThreadRole;
