@@ -131,7 +131,7 @@ fn shared_memory_mib() -> u64 {
     SHARED_MEMORY >> 20
 }
 
-/// The group of the account in `crates/portal/deploy/Containerfile`.
+/// The group of the account in the images of `./dev image`.
 fn saves_group() -> i64 {
     1000
 }
