@@ -24,6 +24,7 @@ CHECKS = [
     "stage_words",
     "words",
     "quoted_messages",
+    "chart",
     "page",
     "demo_options",
     "test_names",

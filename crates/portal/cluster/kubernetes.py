@@ -2,8 +2,8 @@
 real node (kubelet, containerd, runc) next to a simulated node that accepts no Pods, or the given number of nodes
 simulated by KWOK.
 
-It has two users: `admin` may do everything, `portal` has the permissions of `deploy/kubernetes.yaml`. Their
-configurations are `admin.kubeconfig` and `portal.kubeconfig`.
+It has two users: `admin` may do everything, `portal` has the permissions of
+`packaging/manifests/access.yaml`. Their configurations are `admin.kubeconfig` and `portal.kubeconfig`.
 """
 
 import hashlib
@@ -20,6 +20,8 @@ from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 
 NEEDED = ["go", "runc", "ip"]
 HERE = Path(__file__).resolve().parent
+# The manifests of users.
+MANIFESTS = HERE.parents[2] / "packaging" / "manifests"
 ETCD, PEERS, API, NODE = 12379, 12380, 16443, 17250
 # The node's address, from the documentation block (RFC 5737). It is on the loopback interface. A kubelet would reject
 # 127.0.0.1.
@@ -40,6 +42,8 @@ def up(folder, session, bridge="", subnet=""):
     """
     control_plane(folder)
     check_portal(folder)
+    if not bridge:
+        permit_host_network(folder)
     # The simulated node always responds. If no node responded, Kubernetes would assume that its own connection is
     # broken, and would not report a lost node.
     simulated_nodes(folder, 1, [{"key": "openuvr.test/other", "effect": "NoSchedule"}])
@@ -50,6 +54,7 @@ def up(folder, session, bridge="", subnet=""):
 def simulate(folder, nodes):
     """Starts a cluster with this many simulated nodes; returns when they are ready."""
     control_plane(folder)
+    permit_host_network(folder)
     simulated_nodes(folder, int(nodes))
     say(f"Kubernetes is up, {nodes} simulated nodes: KUBECONFIG={folder / 'portal.kubeconfig'}")
 
@@ -157,7 +162,7 @@ def control_plane(folder):
 
 def allow_portal(folder):
     """Sets the portal's permissions as in a user's cluster."""
-    manifest = HERE.parent / "deploy" / "kubernetes.yaml"
+    manifest = MANIFESTS / "access.yaml"
     kubectl(folder, "apply", "-f", str(manifest))
     # In a user's cluster, the portal has a service account. In this cluster, it is a user with a token.
     kubectl(
@@ -171,12 +176,18 @@ def allow_portal(folder):
     )
 
 
+def permit_host_network(folder):
+    """Permits Pods in the network of their node, which the manifest's Pod Security level refuses."""
+    level = "pod-security.kubernetes.io/enforce=privileged"
+    kubectl(folder, "label", "--overwrite", "namespace", "openuvr", level)
+
+
 def check_portal(folder):
     """Lets the API server validate the manifest of a portal in the cluster, without creating the portal.
 
     An error or an unknown field in the manifest ends this program. By default, the server would drop unknown fields.
     """
-    manifest = HERE.parent / "deploy" / "portal.yaml"
+    manifest = MANIFESTS / "portal.yaml"
     kubectl(folder, "apply", "--dry-run=server", "--validate=strict", "-f", str(manifest))
 
 

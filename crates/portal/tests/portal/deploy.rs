@@ -1,12 +1,12 @@
-//! Tests `deploy/portal.yaml`, which runs a portal in a cluster: the portal must accept the configuration in this file.
-//! `./dev test-cluster kubernetes` validates the rest with an API server.
+//! Tests `packaging/manifests/portal.yaml`, which runs a portal in a cluster: the portal must accept the configuration in
+//! this file. `./dev test-cluster kubernetes` validates the rest with an API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use super::support::Installation;
 
-const MANIFEST: &str = include_str!("../../deploy/portal.yaml");
+const MANIFEST: &str = include_str!("../../../../packaging/manifests/portal.yaml");
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()

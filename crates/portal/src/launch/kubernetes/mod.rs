@@ -5,7 +5,7 @@
 //! session. The program prints the endpoint as one line to the log. The portal reads this line once and stores it in an
 //! annotation. Therefore, the list of Pods contains everything that a restarted portal needs.
 //!
-//! The portal's permissions are in `crates/portal/deploy/kubernetes.yaml`.
+//! The portal's permissions are in `packaging/chart/templates/rbac.yaml`.
 
 #[cfg(feature = "kubernetes")]
 pub(crate) mod endpoints;
