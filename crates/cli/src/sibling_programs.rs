@@ -15,12 +15,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 /// Benchmarks and tests.
 const BENCH: Program = Program {
     file: "openuvr-bench",
+    package: "openuvr-studies",
     option: "--bench",
 };
 
 /// The portal.
 const PORTAL: Program = Program {
     file: "openuvr-portal",
+    package: "openuvr-portal",
     option: "--portal",
 };
 
@@ -28,6 +30,8 @@ const PORTAL: Program = Program {
 struct Program {
     /// The name of its executable.
     file: &'static str,
+    /// Its Debian package.
+    package: &'static str,
     /// The option of `./dev install` that installs it.
     option: &'static str,
 }
@@ -82,12 +86,16 @@ pub(crate) fn is_command(name: &str) -> bool {
 /// Returns an error if the program is not installed or cannot be started.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> Result<ExitCode> {
     let of = COMMANDS.iter().find(|(command, ..)| *command == name);
-    let Program { file, option } = of.map_or(&BENCH, |(.., program)| program);
+    let Program {
+        file,
+        package,
+        option,
+    } = of.map_or(&BENCH, |(.., program)| program);
     let program = find(file).ok_or_else(|| {
         anyhow!(
             "`openuvr {name}` requires the program {file}, which is neither next to this program nor on \
-             $PATH; install it with \
-             `./dev install {option}`"
+             $PATH; \
+             install the package {package}, or run `./dev install {option}`"
         )
     })?;
     let words = matches.get_many::<OsString>(WORDS).unwrap_or_default();

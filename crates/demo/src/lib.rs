@@ -91,8 +91,8 @@ pub struct Args {
     /// With --web: use your own browser instead of Chromium
     #[arg(long, requires = "web")]
     own_browser: bool,
-    /// Stream an OpenXR application (a room) with openuvr xr to a client with a turning head. Report the latency from a
-    /// head movement to the pictures that show it, measured with the bar codes in both eyes' pictures
+    /// Stream an OpenXR application, a room, with openuvr xr to a client that simulates a turning head. Report the
+    /// latency from a head movement to the pictures that show it, measured with the bar codes in both eyes' pictures
     #[arg(long, conflicts_with_all = ["app", "host_display", "sound", "web", "client_arg"])]
     vr: bool,
     /// Additional argument for the host; may be repeated
@@ -206,7 +206,7 @@ fn host_display(args: &Args) -> Result<(Option<VirtualDisplay>, String)> {
     Ok((Some(display), name))
 }
 
-/// The client's display of this size, and its server if the demo has started it.
+/// The client's display: `$DISPLAY`, or a virtual display of this size and its server.
 fn client_display(args: &Args, size: Size) -> Result<(Option<VirtualDisplay>, String)> {
     let own = std::env::var("DISPLAY").ok();
     if let Some(own) = own.filter(|name| !name.is_empty() && !args.headless) {

@@ -39,7 +39,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Minimum number of pictures for a verdict.
 const FEWEST: usize = 10;
 
-/// Runs the VR demo. Succeeds only if both eyes' pictures have the codes of the head's poses.
+/// Runs the VR demo. Succeeds only if the bar codes in both eyes' pictures match the head's motion.
 pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
     // Dropped in reverse order: the display last.
     let (client_virtual, display) = client_display(args, WINDOW)?;

@@ -346,8 +346,8 @@ one applies. -h prints short help, --help the full help.";
         }
         "Moonlight" {
             /// Serve Moonlight clients: phones, televisions, consoles, desktops.
-            /// Moonlight clients can play. They receive the same H.264 stream as other clients, and the sound, both
-            /// encrypted. `--moonlight` without a value uses [::]:47989; the other ports of the protocol have fixed
+            /// Moonlight clients can play. They receive the same H.264 stream as other clients, and the sound, each
+            /// encrypted if the client supports that. `--moonlight` without a value uses [::]:47989; the other ports of the protocol have fixed
             /// offsets from this port. During pairing, the client shows a PIN; enter it at the host: openuvr devices
             /// pair --moonlight PIN. See docs/moonlight.md.
             moonlight: Option<SocketAddr> = "moonlight", optional(address_or("[::]:47989")),

@@ -35,10 +35,10 @@ fn text(bytes: &[u8]) -> &str {
 fn a_missing_program_is_one_line_with_a_remedy() {
     let folder = Folder::new();
     let alone = alone(&folder);
-    for (name, file, option) in [
-        ("bench", "openuvr-bench", "--bench"),
-        ("lab", "openuvr-bench", "--bench"),
-        ("portal", "openuvr-portal", "--portal"),
+    for (name, file, package, option) in [
+        ("bench", "openuvr-bench", "openuvr-studies", "--bench"),
+        ("lab", "openuvr-bench", "openuvr-studies", "--bench"),
+        ("portal", "openuvr-portal", "openuvr-portal", "--portal"),
     ] {
         let out = run(&alone, Path::new("/nonexistent"), &[name, "--help"]);
         assert_eq!(
@@ -46,7 +46,7 @@ fn a_missing_program_is_one_line_with_a_remedy() {
             format!(
                 "openuvr: `openuvr {name}` requires the program {file}, which is neither next to this program nor on \
                  $PATH; \
-                 install it with `./dev install {option}`\n"
+                 install the package {package}, or run `./dev install {option}`\n"
             )
         );
         assert_eq!((out.status.code(), out.stdout.len()), (Some(1), 0));

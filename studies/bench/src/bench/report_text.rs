@@ -19,7 +19,7 @@ pub(super) fn print(report: &Report) {
         print_links(&Vec::from_iter(&stream.link));
     }
     println!(
-        "scene    {} frames/s, so that all phases relative to {} Hz occur; host's bitrate {}, {} s per case",
+        "scene    {} frames/s; host: {} frames/s, {}; {} s per case",
         is.scene_fps, is.fps, is.bitrate, is.seconds
     );
     if report.is_loud() {
