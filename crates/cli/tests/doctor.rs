@@ -96,7 +96,7 @@ fn the_hook_library_is_checked() {
         "{report}"
     );
     let remedy = &finding(&report, "hook library")["do"];
-    assert!(remedy.to_string().contains("./dev install"), "{report}");
+    assert!(remedy.to_string().contains("openuvr-guest"), "{report}");
 }
 
 #[test]
