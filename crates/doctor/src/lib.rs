@@ -141,11 +141,6 @@ fn first_line(path: &str) -> Option<String> {
 
 /// The command that makes a step of `openuvr setup`.
 fn setup(step: &str) -> String {
-    let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());
-    // sudo searches for programs in these folders.
-    let program = match program.parent().and_then(std::path::Path::to_str) {
-        Some("/usr/bin" | "/usr/local/bin") => "openuvr".into(),
-        _ => openuvr_terminal::shell::word(program),
-    };
+    let program = openuvr_terminal::shell::for_sudo();
     format!("sudo {program} setup --only {step}")
 }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValuesParser;
-use openuvr_terminal::{out, signals};
+use openuvr_terminal::{out, shell, signals};
 
 use self::plan::Examined;
 use self::record::Record;
@@ -179,16 +179,10 @@ fn require_root(system: &System<'_>, args: &Args) -> Result<()> {
     if system.is_root {
         return Ok(());
     }
-    let words = std::env::args().skip(2);
-    let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());
-    // The folders of programs in which sudo searches.
-    let program = match program.parent().and_then(Path::to_str) {
-        Some("/usr/bin" | "/usr/local/bin") => "openuvr".to_owned(),
-        _ => program.display().to_string(),
-    };
-    let words: String = words.map(|word| format!(" {word}")).collect();
+    let program = shell::for_sudo();
+    let words = shell::command(std::env::args_os().skip(1));
     let verb = if args.undo { "taken back" } else { "changed" };
-    bail!("nothing was {verb}, because that needs root: run `sudo {program} setup{words}`")
+    bail!("nothing was {verb}, because that needs root: run `sudo {program} {words}`")
 }
 
 /// Asks which of the steps to make. A required step is made with the first step that requires it.

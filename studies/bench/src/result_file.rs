@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
+use openuvr_terminal::shell;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
@@ -92,19 +93,7 @@ fn date() -> Option<String> {
 
 /// The command line, quoted for a shell. The program's name has no path.
 pub(crate) fn command() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    format!("openuvr {}", quoted(&words))
-}
-
-fn quoted(words: &[String]) -> String {
-    let quote = |word: &String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,/%:+".contains(c);
-        match word.chars().all(plain) && !word.is_empty() {
-            true => word.clone(),
-            false => format!("'{}'", word.replace('\'', r"'\''")),
-        }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+    format!("openuvr {}", shell::command(std::env::args_os().skip(1)))
 }
 
 #[cfg(test)]
@@ -112,12 +101,6 @@ mod tests {
     use openuvr_testbed::pair::TemporaryDir;
 
     use super::*;
-
-    #[test]
-    fn a_command_can_be_typed_again() {
-        let words = ["lab", "wifi", "signal=40|30,4", "it's"].map(String::from);
-        assert_eq!(quoted(&words), r"lab wifi 'signal=40|30,4' 'it'\''s'");
-    }
 
     #[test]
     fn a_result_file_has_the_header() {

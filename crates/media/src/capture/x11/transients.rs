@@ -200,14 +200,15 @@ impl Transients {
             return Ok(Vec::new());
         }
         // The setup has the screen's size at the time of the connection; RandR may have changed it.
-        let root = display.conn.get_geometry(display.root())?.reply()?;
-        let screen = Size::new(root.width.into(), root.height.into());
-        let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
+        let root = display.conn.get_geometry(display.root())?;
         let mut requested = Vec::new();
         for &window in &front {
             let attributes = display.conn.get_window_attributes(window)?;
             requested.push((window, attributes, display.conn.get_geometry(window)?));
         }
+        let root = root.reply()?;
+        let screen = Size::new(root.width.into(), root.height.into());
+        let seen = at(Area::whole(screen), (-place.0, -place.1)).within(Area::whole(size));
         let mut parts = Vec::new();
         for (window, attributes, geometry) in requested {
             let (Ok(attributes), Ok(geometry)) = (attributes.reply(), geometry.reply()) else {

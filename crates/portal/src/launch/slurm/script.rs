@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use openuvr_terminal::shell;
+
 use crate::launch::{LaunchSpec, MAX_LINE};
 
 /// Grace period in seconds after the time limit; a guess, enough for an application to save.
@@ -27,10 +29,10 @@ pub(super) fn text(program: &[String], spec: &LaunchSpec, log: Option<&Path>) ->
         command.extend(["timeout", "-k", &GRACE.to_string(), &seconds].map(str::to_owned));
     }
     command.extend(program.iter().chain(&spec.words).cloned());
-    let (command, environment) = (line(&command), line(&environment));
-    let name = quoted(program.first().map_or("", String::as_str));
+    let (command, environment) = (shell::command(&command), shell::command(&environment));
+    let name = shell::word(program.first().map_or("", String::as_str));
     let limit = spec.max_duration.map_or(0, |limit| limit.as_secs());
-    let log = quoted(&log.unwrap_or(Path::new("/dev/null")).to_string_lossy());
+    let log = shell::word(log.unwrap_or(Path::new("/dev/null")));
     format!(
         r#"#!/bin/bash
 # In a job without an environment, only bash itself knows the default PATH.
@@ -70,16 +72,6 @@ fi
 exit "$code"
 "#
     )
-}
-
-fn line(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    quoted.join(" ")
-}
-
-/// The word, quoted for bash.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
