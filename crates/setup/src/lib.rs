@@ -36,9 +36,9 @@ use self::target::{Target, account};
 
 /// Give OpenUVR the rights and settings on this machine that `openuvr doctor` finds missing
 ///
-/// Prints the commands and files of all steps that this machine lacks, asks, makes the changes as root, and records
-/// them. With --undo, takes back the recorded changes, except those that the administrator has altered since. Without
-/// root, only prints.
+/// Prints the commands and files of all steps that this machine lacks, asks, makes the changes as
+/// root, and records them. With --undo, takes back the recorded changes, except those that the
+/// administrator has altered since. Without root, only prints.
 ///
 /// Steps:
 ///   scheduling    real-time threads and locked memory
@@ -47,6 +47,7 @@ use self::target::{Target, account};
 ///   firewall      the host's port in firewalld or ufw
 ///   raw-ethernet  raw Ethernet (`--link raw`) without root; only with --only raw-ethernet
 #[derive(clap::Args, Debug)]
+// clap does not wrap this text, so its lines have the width of the help.
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Do only these steps
