@@ -110,9 +110,10 @@ fn synchronised(state: sys::ClockState) -> Finding {
              nevertheless",
             "sudo timedatectl set-ntp true",
         ),
-        sys::ClockState::Hidden => {
-            Finding::ok(name, "not readable here; not needed for latency figures")
-        }
+        sys::ClockState::Hidden => Finding::ok(
+            name,
+            "the kernel does not report here whether it is synchronised; latency figures do not need that",
+        ),
     }
 }
 

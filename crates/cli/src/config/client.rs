@@ -299,8 +299,8 @@ one applies. -h prints short help, --help the full help.";
             /// Use head poses as input for an unmodified game.
             /// `mouse`: head rotation moves the mouse, for games that turn the view with the mouse. `pad`: the angle
             /// from the centre deflects the right stick of the first game pad, if the host accepts pads; without a pad
-            /// here, the client adds one. `off`: the client sends head poses, for OpenXR applications. `mouse` and
-            /// `pad` require `--head-pose` with a sensor, and work only while the window has the focus.
+            /// at the client, the host gets a virtual one. `off`: the client sends head poses, for OpenXR applications.
+            /// `mouse` and `pad` require `--head-pose` with a sensor, and work only while the window has the focus.
             /// Ctrl+Alt+Shift+C recentres: it moves the mouse back by all motion that came from the head, and returns
             /// the stick to its centre.
             motion: MotionKind = "motion", choice(), Default::Is("off");

@@ -107,11 +107,11 @@ one applies. -h prints short help, --help the full help.";
             /// While a player is connected, the display has the size of the player's window. On an X display, a mode of
             /// this size is set with RandR; if the display has no monitor (Xvfb, the dummy driver), a new mode is added
             /// within the server's limits. A virtual X display grows up to 3840x2160, or to its initial size if that is
-            /// larger; a virtual Wayland display itself changes its size, up to 4096x4096. Applications see a monitor
-            /// change. The original size is restored when the player leaves and when the host ends. If the display
-            /// cannot be resized, the picture is scaled, as without this option. A Moonlight client requests a mode: an X
-            /// display gets its size and rate (a virtual one grows up to 4096x4096), and a virtual Wayland display gets
-            /// its size.
+            /// larger; a virtual Wayland display changes its size without RandR, up to 4096x4096. Applications see a
+            /// monitor change. The original size is restored when the player leaves and when the host ends. If the
+            /// display cannot be resized, the picture is scaled, as without this option. A Moonlight client requests a
+            /// mode: an X display gets its size and rate (a virtual one grows up to 4096x4096), and a virtual Wayland
+            /// display gets its size.
             fit: Option<bool> = "fit", optional(flag()),
                 Default::Unset("true if --virtual and --moonlight are combined, otherwise false");
             /// Capture one window instead of the whole display.
