@@ -9,7 +9,7 @@ use openuvr_gateway_settings::ProxyNetwork;
 /// host last.
 pub(crate) const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Maximum number of entries that are read. Each is a proxy on the path (a guess: no deployment has more).
+/// Maximum number of entries that are read. Each proxy on the path adds one (a guess: no deployment has more proxies).
 const ENTRIES: usize = 16;
 
 /// Whether the address belongs to a configured proxy.

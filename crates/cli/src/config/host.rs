@@ -191,8 +191,10 @@ one applies. -h prints short help, --help the full help.";
             /// (x264, raw); on a CPU, the slower encoding costs more time than the omitted conversion saves.
             pixels: Option<Chroma> = "chroma", optional(choice()),
                 Default::Unset("420; rgb with --encoder raw");
-            /// Slices per frame, each sent as soon as it is encoded.
-            /// More slices let the client decode earlier, at some cost in quality.
+            /// Slices per frame.
+            /// More slices let the client decode earlier, at some cost in quality. x264 and jpeg send a slice once it
+            /// and those above it are encoded. openh264 sends the slices of a frame together. libavcodec's encoders
+            /// make one slice.
             slices: u8 = "slices", count(1..=64, "slices"), Default::Is("8");
             /// Encoder threads.
             /// Each thread encodes a band of the picture; the slices of the bands are sent in order.
@@ -275,7 +277,7 @@ one applies. -h prints short help, --help the full help.";
             /// Admit clients with a ticket of the portal that has this key.
             /// These clients need no PIN and are not listed by `openuvr devices`. A ticket is valid for the session of
             /// --ticket-session, in the role that the ticket states, while this host runs. With this option, pairing
-            /// with a PIN is open only with --pair or --pin.
+            /// with a PIN is closed at the start, unless --pair or --pin is given.
             ticket_key: Option<TicketKey> = "ticket-key", optional(ticket_key()),
                 Default::Unset("no tickets");
             /// UUID of this session at the portal.

@@ -9,7 +9,7 @@ use super::identity::PublicKey;
 use super::pairing::Pin;
 use super::ticket::SignedTicket;
 
-/// The credentials for one host. They are kept while the client runs.
+/// The credentials for one host, for all sessions of a client.
 #[derive(Debug)]
 pub struct HostCredentials {
     known: Option<PublicKey>,
