@@ -76,7 +76,7 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_FORMAT = 5,
     /// The port, 0 to 65535; default 4710; 0: an ephemeral port.
     OPENUVR_FEATURE_PORT = 6,
-    /// Slices per picture, each sent as soon as it is encoded, 1 to 64; default 8.
+    /// Slices per picture, 1 to 64, sent early if the encoder permits it; default 8.
     OPENUVR_FEATURE_SLICES = 7,
     /// Encoder threads, 1 to 64; the default depends on the machine.
     OPENUVR_FEATURE_ENCODER_THREADS = 8,
