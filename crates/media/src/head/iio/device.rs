@@ -184,7 +184,10 @@ impl Conversion {
     }
 
     /// The vector of these raw values.
-    #[allow(clippy::cast_precision_loss, reason = "a sensor has far fewer than 53 bits; larger values are rounded")]
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a sensor has far fewer than 53 bits; larger values are rounded"
+    )]
     pub(super) fn apply(&self, digits: [i64; 3]) -> [f64; 3] {
         let sensor = [0, 1, 2].map(|i| (digits[i] as f64 + self.offset[i]) * self.scale[i]);
         let row = |row: [f64; 3]| row[0] * sensor[0] + row[1] * sensor[1] + row[2] * sensor[2];
