@@ -21,6 +21,7 @@ mod cursor;
 mod encodings;
 mod figures;
 mod gateway_host;
+mod heartbeat;
 mod inputs;
 mod media;
 mod microphone;
@@ -211,6 +212,7 @@ struct Shared {
     to_control: WakeupSite,
     control_timer: WakeupSite,
     to_media: WakeupSite,
+    heartbeat: heartbeat::Heartbeat,
     notices: Board,
     /// Statistics of the subscribers. The control thread writes them; the media thread does not lock them.
     figures: Mutex<Figures>,
@@ -239,6 +241,7 @@ impl Shared {
             to_control: scheduler.site("host-to-control"),
             control_timer: scheduler.site("host-control-timer"),
             to_media: scheduler.site("host-to-media"),
+            heartbeat: heartbeat::Heartbeat::default(),
             notices: Board::default(),
             figures: Mutex::default(),
             detached: subscribe::DetachedSubscribers::default(),
@@ -547,6 +550,16 @@ impl HostRuntime {
     #[must_use]
     pub fn notices(&self) -> Notices {
         self.shared.notices.reader()
+    }
+
+    /// Asks the control and the media thread for a sign of life. Returns the name of a thread that has not answered the
+    /// previous call. A thread answers in its next turn, so there must be time between two calls.
+    #[must_use]
+    pub fn hanging_thread(&self) -> Option<&'static str> {
+        let hangs = self.shared.heartbeat.ask();
+        self.shared.wake_control();
+        self.shared.wake_media(&self.media);
+        hangs
     }
 
     /// Records that the application has exited. When the host stops, clients are sent this reason and do not reconnect.

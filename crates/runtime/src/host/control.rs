@@ -128,6 +128,7 @@ impl Control {
             }
             let now = clock::now();
             last_turn = now;
+            shared.heartbeat.control_answers();
             while let Ok(command) = self.commands.try_recv() {
                 self.command(now, command);
             }

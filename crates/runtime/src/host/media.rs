@@ -111,6 +111,7 @@ impl Media {
         let until = self.next_deadline();
         let event = (self.capture).next(until.map(|at| at.since(clock::now())));
         self.shared.to_media.received();
+        self.shared.heartbeat.media_answers();
         if let (Ok(CaptureEvent::TimedOut), Some(until)) = (&event, until) {
             self.timer.woke(until);
         }

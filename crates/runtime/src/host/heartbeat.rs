@@ -1,0 +1,57 @@
+//! Detects a thread of the host that hangs, for example in a call to a frozen display server. The owner of the host asks
+//! the control and the media thread for a sign of life. Each of them answers in its next turn, which costs two atomic
+//! operations.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The newest question, and the newest question that each thread has answered.
+#[derive(Default)]
+pub(super) struct Heartbeat {
+    asked: AtomicU64,
+    control: AtomicU64,
+    media: AtomicU64,
+}
+
+impl Heartbeat {
+    /// Asks both threads. Returns the name of a thread that has not answered the previous question.
+    pub(super) fn ask(&self) -> Option<&'static str> {
+        let previous = self.asked.fetch_add(1, Ordering::Relaxed);
+        let threads = [("control", &self.control), ("media", &self.media)];
+        let mut threads = threads.into_iter();
+        let hangs = threads.find(|(_, answered)| answered.load(Ordering::Relaxed) < previous);
+        hangs.map(|(name, _)| name)
+    }
+
+    /// Called by the control thread in each turn.
+    pub(super) fn control_answers(&self) {
+        self.answer(&self.control);
+    }
+
+    /// Called by the media thread in each turn.
+    pub(super) fn media_answers(&self) {
+        self.answer(&self.media);
+    }
+
+    fn answer(&self, thread: &AtomicU64) {
+        thread.store(self.asked.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_answer_is_named() {
+        let heartbeat = Heartbeat::default();
+        assert_eq!(heartbeat.ask(), None);
+        assert_eq!(heartbeat.ask(), Some("control"));
+        heartbeat.control_answers();
+        assert_eq!(heartbeat.ask(), Some("media"));
+        heartbeat.control_answers();
+        heartbeat.media_answers();
+        assert_eq!(heartbeat.ask(), None);
+        // Answers to older questions do not count.
+        assert_eq!(heartbeat.ask(), Some("control"));
+    }
+}
