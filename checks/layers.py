@@ -92,6 +92,7 @@ ONLY = {
     "rusty_enet": {"moonlight"},
     "ureq": {"portal-client"},
     "qrcode": {"access-point"},
+    "sd-notify": {"cli"},
 }
 # Packages that a program must not link, not even through other crates: a log-in server has no streaming code and no
 # display.

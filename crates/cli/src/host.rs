@@ -3,6 +3,7 @@
 
 mod endpoints;
 mod parts;
+mod service;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -48,6 +49,7 @@ use crate::run;
 
 use endpoints::DisplayEndpoints;
 pub use parts::{DefaultParts, HostParts, SourceKind};
+use service::ServiceManager;
 
 /// The interval at which the main thread checks for signals and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -110,6 +112,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         Err(_) if stop.load(Ordering::Relaxed) => return Ok(ExitCode::SUCCESS),
         started => started?,
     };
+    let mut service = ServiceManager::ready(clock::now());
     if let Some(warning) = scheduler.report().warning() {
         eprintln!("openuvr host: {warning}");
     }
@@ -130,8 +133,10 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         &commands,
         receivers,
         &mut app_display,
+        &mut service,
         &stop,
     );
+    service.stopping();
     // The ending host must no longer be discoverable.
     drop(announcer);
     // Clients must not wait for the host to come back: an application that has ended does not return, nor does a
@@ -413,6 +418,7 @@ fn serve(
     commands: &Receiver<HostCommand>,
     receivers: NoticeReceivers<'_>,
     app_display: &mut AppDisplay,
+    service: &mut ServiceManager,
     stop: &AtomicBool,
 ) -> Result<()> {
     let NoticeReceivers {
@@ -446,6 +452,7 @@ fn serve(
             tick_at = now + TICK;
         }
         app_display.turn(now);
+        service.turn(now, || host.hanging_thread());
         match commands.try_recv() {
             Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;

@@ -25,6 +25,7 @@ mod privileges;
 mod record;
 mod refusals;
 mod resilience;
+mod service;
 mod session;
 mod siblings;
 mod slices;
