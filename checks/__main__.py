@@ -25,6 +25,7 @@ CHECKS = [
     "words",
     "quoted_messages",
     "chart",
+    "units",
     "page",
     "demo_options",
     "test_names",
