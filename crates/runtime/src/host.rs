@@ -556,7 +556,7 @@ impl HostRuntime {
     /// previous call. A thread answers in its next turn, so there must be time between two calls.
     #[must_use]
     pub fn hanging_thread(&self) -> Option<&'static str> {
-        let hangs = self.shared.heartbeat.ask();
+        let hangs = self.shared.heartbeat.probe();
         self.shared.wake_control();
         self.shared.wake_media(&self.media);
         hangs

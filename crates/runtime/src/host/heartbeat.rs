@@ -14,7 +14,7 @@ pub(super) struct Heartbeat {
 
 impl Heartbeat {
     /// Asks both threads. Returns the name of a thread that has not answered the previous question.
-    pub(super) fn ask(&self) -> Option<&'static str> {
+    pub(super) fn probe(&self) -> Option<&'static str> {
         let previous = self.asked.fetch_add(1, Ordering::Relaxed);
         let threads = [("control", &self.control), ("media", &self.media)];
         let mut threads = threads.into_iter();
@@ -44,14 +44,14 @@ mod tests {
     #[test]
     fn a_thread_that_does_not_answer_is_named() {
         let heartbeat = Heartbeat::default();
-        assert_eq!(heartbeat.ask(), None);
-        assert_eq!(heartbeat.ask(), Some("control"));
+        assert_eq!(heartbeat.probe(), None);
+        assert_eq!(heartbeat.probe(), Some("control"));
         heartbeat.control_answers();
-        assert_eq!(heartbeat.ask(), Some("media"));
+        assert_eq!(heartbeat.probe(), Some("media"));
         heartbeat.control_answers();
         heartbeat.media_answers();
-        assert_eq!(heartbeat.ask(), None);
+        assert_eq!(heartbeat.probe(), None);
         // Answers to older questions do not count.
-        assert_eq!(heartbeat.ask(), Some("control"));
+        assert_eq!(heartbeat.probe(), Some("control"));
     }
 }
