@@ -1,10 +1,12 @@
 //! A minimal session program for the launchers' tests. It prints its endpoint, displays nothing, and ends on SIGTERM.
 //!
 //! On each TCP connection, it sends a line that contains its session's id, then executes the line that it receives:
-//! `exit CODE`, `log TEXT` (writes a line to standard error), or an empty line (does nothing).
+//! `exit CODE`, `log TEXT` (writes a line to standard error), `create PATH` (creates a file, and writes its path and the
+//! result to standard error), or an empty line (does nothing).
 
 #![expect(clippy::disallowed_methods, reason = "it is a separate program")]
 
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
@@ -42,6 +44,13 @@ fn main() -> io::Result<()> {
         }
         if let Some(text) = line.trim().strip_prefix("log ") {
             writeln!(io::stderr(), "{text}")?;
+        }
+        if let Some(path) = line.trim().strip_prefix("create ") {
+            let result = match File::create_new(path) {
+                Ok(_) => "created".to_owned(),
+                Err(why) => why.to_string(),
+            };
+            writeln!(io::stderr(), "{path}: {result}")?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use crate::acme::AcmeSection;
-use crate::launch::kubernetes::{Network, SHARED_MEMORY};
+use crate::launch::kubernetes::{HostPorts, Network, SCRATCH, SHARED_MEMORY};
 use crate::oidc::OidcSection;
 use crate::turn::TurnSection;
 
@@ -125,10 +125,20 @@ pub(crate) struct KubernetesSection {
     /// Size of `/dev/shm`.
     #[serde(default = "shared_memory_mib")]
     pub(crate) shared_memory_mib: u64,
+    /// Size of `/tmp` and of the home folder, each.
+    #[serde(default = "scratch_mib")]
+    pub(crate) scratch_mib: u64,
+    /// UDP ports of nodes that lead to sessions in the Pod network.
+    #[serde(default)]
+    pub(crate) host_ports: Option<HostPorts>,
 }
 
 fn shared_memory_mib() -> u64 {
     SHARED_MEMORY >> 20
+}
+
+fn scratch_mib() -> u64 {
+    SCRATCH >> 20
 }
 
 /// The group of the account in the images of `./dev image`.
@@ -348,6 +358,13 @@ impl Config {
                  other accounts create in the folder of logs; remove one of them"
             );
         }
+        let cluster = self.kubernetes.as_ref();
+        if cluster.is_some_and(|of| of.network == Network::Host && of.host_ports.is_some()) {
+            bail!(
+                "kubernetes.host_ports requires network = \"pod\": in the network of a node, sessions use its ports \
+                 anyway; remove host_ports"
+            );
+        }
         if self.local.program.is_empty() {
             bail!(
                 "local.program is empty: set the session program, such as [\"openuvr\", \"session\"]"
@@ -389,6 +406,19 @@ mod tests {
         check("slurm.as_user = true").unwrap();
         check("slurm.logs = '/logs'").unwrap();
         check("slurm = { as_user = true, logs = '/logs' }").unwrap_err();
+    }
+
+    #[test]
+    fn ports_of_nodes_are_a_range_for_the_pod_network() {
+        let read = |settings: &str| {
+            toml::from_str::<Config>(&format!("[kubernetes]\nimage = 'i'\n{settings}"))
+        };
+        let range = "host_ports = '20000-20999'";
+        read(range).unwrap().check().unwrap();
+        let host = read(&format!("{range}\nnetwork = 'host'"));
+        host.unwrap().check().unwrap_err();
+        let wrong = read("host_ports = '20000'").unwrap_err().to_string();
+        assert!(wrong.contains("FIRST-LAST"), "{wrong}");
     }
 
     #[test]

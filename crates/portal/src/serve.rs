@@ -191,6 +191,8 @@ fn launcher(config: &Config) -> Result<Arc<dyn Launcher>> {
                 pull_secrets: section.pull_secrets.clone(),
                 runtime_class: section.runtime_class.clone(),
                 shared_memory: section.shared_memory_mib.saturating_mul(1 << 20),
+                scratch: section.scratch_mib.saturating_mul(1 << 20),
+                host_ports: section.host_ports,
                 ..KubernetesConfig::new(section.image.clone())
             })))
         }

@@ -72,6 +72,8 @@ pub(crate) struct Application {
     pub(crate) application_user: Option<String>,
     /// Whether sessions of the application serve Moonlight clients.
     pub(crate) moonlight: bool,
+    /// Whether the root of its container is writable.
+    pub(crate) writable_root: bool,
 }
 
 /// An entry of the applications file.
@@ -108,6 +110,8 @@ struct RawApplication {
     application_user: Option<String>,
     #[serde(default)]
     moonlight: bool,
+    #[serde(default)]
+    writable_root: bool,
 }
 
 impl Application {
@@ -176,6 +180,7 @@ impl Application {
             readable: written.readable,
             application_user: written.application_user,
             moonlight: written.moonlight,
+            writable_root: written.writable_root,
         })
     }
 

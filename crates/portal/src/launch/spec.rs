@@ -122,6 +122,10 @@ pub struct LaunchSpec {
     pub zone: Option<String>,
     /// Time limit of the session. The engine enforces it.
     pub max_duration: Option<Duration>,
+    /// Whether the application may write to all files of its image that its account may change. Engines without images
+    /// ignore this.
+    #[serde(default)]
+    pub writable_root: bool,
 }
 
 #[cfg(test)]

@@ -195,6 +195,7 @@ impl Sessions {
             memory: application.memory,
             zone: application.zone.clone(),
             max_duration: application.max_duration,
+            writable_root: application.writable_root,
         }
     }
 

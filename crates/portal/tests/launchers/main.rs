@@ -11,6 +11,12 @@ mod suite;
 #[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
+#[test]
+#[ignore = "needs a cluster of Kubernetes: ./dev test-cluster kubernetes"]
+fn a_pod_of_kubernetes_writes_only_to_its_volumes() {
+    suite::writes_only_to_its_volumes(&mut clusters::Kubernetes::start());
+}
+
 /// Creates a test for each engine and each case of the suite. Cases that need daemons are `#[ignore]`d; a test tier
 /// runs them.
 macro_rules! engines {

@@ -194,6 +194,7 @@ pub(crate) fn spec(words: &[&str]) -> LaunchSpec {
         memory: 64 << 20,
         zone: None,
         max_duration: None,
+        writable_root: false,
     }
 }
 
@@ -366,6 +367,44 @@ pub(crate) fn keeps_its_log(engine: &mut dyn Engine) {
     });
     portal.stop(spec.session);
     wait("removal of its log", || log().unwrap().is_none());
+    portal.end();
+}
+
+/// Only for engines whose sessions have a root of their own.
+pub(crate) fn writes_only_to_its_volumes(engine: &mut dyn Engine) {
+    let portal = Portal::start(engine);
+    let mut spec = spec(&[]);
+    let outcome = |spec: &LaunchSpec, path: &str| {
+        let running = portal.until_running(spec.session);
+        running.request(&format!("create {path}"));
+        let mut found = None;
+        wait(&format!("the outcome of {path}"), || {
+            let log = portal.launcher.log(spec.session);
+            let log = portal.runtime.block_on(log).unwrap().unwrap_or_default();
+            let mut lines = log.lines();
+            found = lines.find_map(|line| Some(line.strip_prefix(path)?.to_owned()));
+            found.is_some()
+        });
+        found.unwrap()
+    };
+    portal.launch(&spec).unwrap();
+    for path in ["/tmp/file", "/home/openuvr/file", "/dev/shm/file"] {
+        assert_eq!(outcome(&spec, path), ": created", "{path}");
+    }
+    for path in ["/file", "/home/file", "/usr/file"] {
+        let refused = outcome(&spec, path);
+        assert!(refused.contains("Read-only file system"), "{path}{refused}");
+    }
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
+    // Of a writable root, the session's account may not change the folders of root.
+    spec.session = SessionId::random();
+    spec.writable_root = true;
+    portal.launch(&spec).unwrap();
+    let refused = outcome(&spec, "/file");
+    assert!(refused.contains("Permission denied"), "{refused}");
+    portal.stop(spec.session);
+    portal.until_ended(spec.session);
     portal.end();
 }
 

@@ -15,7 +15,7 @@ use kube::{Client, Config};
 use tokio::sync::OnceCell;
 
 use super::endpoints::Endpoints;
-use super::{KubernetesConfig, NAME, phase, pod};
+use super::{KubernetesConfig, NAME, phase, pod, ports};
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId, log};
 
 /// Number of Pods per page of a list: the default of Kubernetes' Go client.
@@ -74,7 +74,12 @@ impl Launcher for Kubernetes {
     }
 
     async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError> {
-        let wanted = pod::of(&self.config, spec);
+        let mut wanted = pod::of(&self.config, spec);
+        if let Some(range) = self.config.host_ports {
+            let taken = ports::taken(&self.all().await?);
+            let first = ports::choose(range, spec.session, &taken);
+            ports::publish(&mut wanted, first, &self.config.program);
+        }
         match self
             .pods()
             .await?

@@ -15,11 +15,17 @@ mod launcher;
 pub(crate) mod phase;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod pod;
+#[cfg(feature = "kubernetes")]
+mod ports;
 mod settings;
+#[cfg(feature = "kubernetes")]
+mod volumes;
 
 #[cfg(feature = "kubernetes")]
 pub use self::launcher::Kubernetes;
-pub use self::settings::{KubernetesConfig, Network, SHARED_MEMORY, SavesVolume};
+pub use self::settings::{
+    HostPorts, HostPortsError, KubernetesConfig, Network, SCRATCH, SHARED_MEMORY, SavesVolume,
+};
 
 /// Name in the configuration.
 pub const NAME: &str = "kubernetes";

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use k8s_openapi::api::core::v1::{ContainerState, Pod, PodCondition};
 use kube::ResourceExt as _;
 
-use super::pod;
+use super::{pod, ports};
 use crate::launch::{Endpoint, Observed, Phase};
 
 /// The session that a Pod runs; `None` if it is not a Pod of the portal.
@@ -48,7 +48,9 @@ pub(super) fn of(pod: &Pod) -> Phase {
             .get(pod::ENDPOINT)
             .map(|line| Endpoint::read(line.as_bytes()))
         {
-            Some(Ok(Some(endpoint))) => Phase::Running { endpoint },
+            Some(Ok(Some(endpoint))) => Phase::Running {
+                endpoint: ports::reached(pod, endpoint),
+            },
             _ => Phase::Starting,
         },
         "Succeeded" | "Failed" => ended(pod, state),

@@ -1,18 +1,17 @@
 //! The Pod of a session.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, LocalObjectReference,
-    ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec,
-    ResourceRequirements, SeccompProfile, SecurityContext, Toleration, Volume, VolumeMount,
+    Capabilities, Container, EnvVar, EnvVarSource, LocalObjectReference, ObjectFieldSelector, Pod,
+    PodSecurityContext, PodSpec, ResourceRequirements, SeccompProfile, SecurityContext, Toleration,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 
-use super::{KubernetesConfig, Network, SavesVolume};
+use super::{KubernetesConfig, Network, SavesVolume, volumes};
 use crate::launch::{LaunchSpec, SessionId};
 
 /// Name prefix of the portal's Pods.
@@ -56,9 +55,8 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
     let limit = spec
         .max_duration
         .map(|limit| i64::try_from(limit.as_secs().max(1)).unwrap_or(i64::MAX));
-    let saves = saves(config, spec).map(|(volume, _)| volume);
-    let mut volumes = vec![shared_memory(config)];
-    volumes.extend(saves.map(volume));
+    let saves = volumes::saves(config, spec).map(|(volume, _)| volume);
+    let (volumes, mounts) = volumes::of(config, spec);
     Pod {
         metadata: ObjectMeta {
             name: Some(name(spec.session)),
@@ -67,7 +65,7 @@ pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> Pod {
             ..ObjectMeta::default()
         },
         spec: Some(PodSpec {
-            containers: vec![container(config, spec)],
+            containers: vec![container(config, spec, mounts)],
             restart_policy: Some("Never".to_owned()),
             host_network: Some(config.network == Network::Host),
             runtime_class_name: config.runtime_class.clone(),
@@ -112,9 +110,10 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
     }
 }
 
-/// The settings that the standard "restricted" requires of a container.
-fn container_security() -> SecurityContext {
+/// The settings that the standard "restricted" requires of a container, and a read-only root.
+fn container_security(spec: &LaunchSpec) -> SecurityContext {
     SecurityContext {
+        read_only_root_filesystem: Some(!spec.writable_root),
         allow_privilege_escalation: Some(false),
         privileged: Some(false),
         capabilities: Some(Capabilities {
@@ -133,35 +132,19 @@ fn pull_secrets(config: &KubernetesConfig) -> Option<Vec<LocalObjectReference>> 
     Some(secrets.collect()).filter(|all: &Vec<_>| !all.is_empty())
 }
 
-fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
-    let mut environment: Vec<EnvVar> = spec
-        .environment
-        .iter()
-        .map(|(name, value)| variable(name, value))
-        .collect();
+fn container(config: &KubernetesConfig, spec: &LaunchSpec, mounts: Vec<VolumeMount>) -> Container {
+    let own = spec.environment.iter();
+    let mut environment: Vec<EnvVar> = own.map(|(name, value)| variable(name, value)).collect();
+    if !spec.environment.contains_key("HOME") {
+        environment.push(variable("HOME", volumes::HOME));
+    }
     environment.push(variable("OPENUVR_SESSION", &spec.session.to_string()));
-    environment.push(EnvVar {
-        name: "OPENUVR_ADDRESS".to_owned(),
-        value: None,
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector {
-                api_version: None,
-                // The address at which the portal and the media relay reach the session.
-                field_path: match config.network {
-                    Network::Pod => "status.podIP",
-                    Network::Host => "status.hostIP",
-                }
-                .to_owned(),
-            }),
-            ..EnvVarSource::default()
-        }),
-    });
-    let mut mounts = vec![VolumeMount {
-        name: SHM.to_owned(),
-        mount_path: "/dev/shm".to_owned(),
-        ..VolumeMount::default()
-    }];
-    mounts.extend(saves(config, spec).map(|(_, mount)| mount));
+    // The address at which the portal and the media relay reach the session.
+    let field = match config.network {
+        Network::Pod => "status.podIP",
+        Network::Host => "status.hostIP",
+    };
+    environment.push(address_variable("OPENUVR_ADDRESS", field));
     Container {
         name: "session".to_owned(),
         image: Some(config.image.clone()),
@@ -171,54 +154,8 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec) -> Container {
         env: Some(environment),
         resources: Some(resources(config, spec)),
         volume_mounts: Some(mounts),
-        security_context: Some(container_security()),
+        security_context: Some(container_security(spec)),
         ..Container::default()
-    }
-}
-
-/// Name of the `/dev/shm` volume in a Pod.
-const SHM: &str = "shm";
-
-fn shared_memory(config: &KubernetesConfig) -> Volume {
-    Volume {
-        name: SHM.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource {
-            medium: Some("Memory".to_owned()),
-            size_limit: Some(Quantity(config.shared_memory.to_string())),
-        }),
-        ..Volume::default()
-    }
-}
-
-/// Name of the saves volume in a Pod.
-const SAVES: &str = "saves";
-
-/// The saves volume, and the mount of the single folder that the session's arguments name (`--save=FOLDER`).
-fn saves<'a>(
-    config: &'a KubernetesConfig,
-    spec: &LaunchSpec,
-) -> Option<(&'a SavesVolume, VolumeMount)> {
-    let volume = config.saves.as_ref()?;
-    let own = spec.words.iter().take_while(|word| *word != "--");
-    let folder = own.filter_map(|word| word.strip_prefix("--save=")).next()?;
-    let inside = Path::new(folder).strip_prefix(&volume.root).ok()?;
-    let mount = VolumeMount {
-        name: SAVES.to_owned(),
-        mount_path: folder.to_owned(),
-        sub_path: Some(inside.to_str()?.to_owned()),
-        ..VolumeMount::default()
-    };
-    Some((volume, mount))
-}
-
-fn volume(saves: &SavesVolume) -> Volume {
-    Volume {
-        name: SAVES.to_owned(),
-        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-            claim_name: saves.claim.clone(),
-            read_only: None,
-        }),
-        ..Volume::default()
     }
 }
 
@@ -227,6 +164,21 @@ fn variable(name: &str, value: &str) -> EnvVar {
         name: name.to_owned(),
         value: Some(literal(value)),
         value_from: None,
+    }
+}
+
+/// A variable with an address that is known when the Pod runs.
+pub(super) fn address_variable(name: &str, field: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: None,
+                field_path: field.to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
     }
 }
 
@@ -288,10 +240,10 @@ fn tolerate(taint: &str, config: &KubernetesConfig) -> Toleration {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn spec(words: &[&str]) -> LaunchSpec {
+    pub(crate) fn spec(words: &[&str]) -> LaunchSpec {
         LaunchSpec {
             session: SessionId::random(),
             user: "ada".to_owned(),
@@ -303,6 +255,7 @@ mod tests {
             memory: 0,
             zone: None,
             max_duration: None,
+            writable_root: false,
         }
     }
 
@@ -322,40 +275,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_mounts_only_its_users_saves() {
-        let mut config = KubernetesConfig::new("image");
-        let words = [
-            "--save=/data/saves/ada/game",
-            "--",
-            "game",
-            "--save=/data/saves/eve/game",
-        ];
-        let volumes = |config: &KubernetesConfig, words: &[&str]| {
-            let volumes = of(config, &spec(words)).spec.unwrap().volumes.unwrap();
-            volumes.into_iter().map(|of| of.name).collect::<Vec<_>>()
-        };
-        assert_eq!(volumes(&config, &words), [SHM]);
-        config.saves = Some(SavesVolume {
-            claim: "openuvr-saves".to_owned(),
-            root: "/data/saves".into(),
-            group: 1000,
-        });
-        let pod = of(&config, &spec(&words)).spec.unwrap();
-        let volume = &pod.volumes.unwrap()[1];
-        let claim = volume.persistent_volume_claim.as_ref().unwrap();
-        assert_eq!(claim.claim_name, "openuvr-saves");
-        assert_eq!(pod.security_context.unwrap().fs_group, Some(1000));
-        let mounts = pod.containers[0].volume_mounts.as_ref().unwrap();
-        assert_eq!(mounts.len(), 2);
-        assert_eq!(mounts[1].name, volume.name);
-        assert_eq!(mounts[1].mount_path, "/data/saves/ada/game");
-        assert_eq!(mounts[1].sub_path.as_deref(), Some("ada/game"));
-        // This application has no saves. The `--save` after `--` is an argument of the application itself.
-        let without = ["--", "game", "--save=/data/saves/eve/game"];
-        assert_eq!(volumes(&config, &without), [SHM]);
-    }
-
-    #[test]
     fn a_pod_in_its_own_network_meets_the_restricted_standard() {
         let config = KubernetesConfig::new("image");
         let pod = of(&config, &spec(&[])).spec.unwrap();
@@ -366,6 +285,7 @@ mod tests {
         assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
         let container = pod.containers[0].security_context.clone().unwrap();
         assert_eq!(container.allow_privilege_escalation, Some(false));
+        assert_eq!(container.read_only_root_filesystem, Some(true));
         let dropped = container.capabilities.unwrap();
         assert_eq!(
             (dropped.add, dropped.drop),
@@ -374,6 +294,19 @@ mod tests {
         // This standard does not allow volumes from a path of the node.
         let volumes = pod.volumes.unwrap();
         assert!(volumes.iter().all(|of| of.host_path.is_none()));
+    }
+
+    #[test]
+    fn only_an_application_that_needs_it_has_a_writable_root() {
+        let config = KubernetesConfig::new("image");
+        let writable = LaunchSpec {
+            writable_root: true,
+            ..spec(&[])
+        };
+        let pod = of(&config, &writable).spec.unwrap();
+        let container = pod.containers[0].security_context.clone().unwrap();
+        assert_eq!(container.read_only_root_filesystem, Some(false));
+        assert_eq!(container.allow_privilege_escalation, Some(false));
     }
 
     #[test]
@@ -437,23 +370,5 @@ mod tests {
             "is limited to nvidia.com/gpu 2",
         ];
         assert_eq!(asks(&much), needed);
-    }
-
-    #[test]
-    fn shared_memory_has_the_configured_size() {
-        let mut config = KubernetesConfig::new("image");
-        let size = |config: &KubernetesConfig| {
-            let pod = of(config, &spec(&[])).spec.unwrap();
-            let mut mounts = pod.containers[0].volume_mounts.clone().unwrap().into_iter();
-            let mount = mounts.find(|of| of.mount_path == "/dev/shm").unwrap();
-            let mut volumes = pod.volumes.unwrap().into_iter();
-            let volume = volumes.find(|of| of.name == mount.name).unwrap();
-            let folder = volume.empty_dir.unwrap();
-            assert_eq!(folder.medium.as_deref(), Some("Memory"));
-            folder.size_limit.unwrap().0
-        };
-        assert_eq!(size(&config), "268435456");
-        config.shared_memory = 1 << 30;
-        assert_eq!(size(&config), "1073741824");
     }
 }

@@ -2,6 +2,7 @@
 //! the launcher is missing.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -9,6 +10,9 @@ use serde::Deserialize;
 /// Size of `/dev/shm` in bytes. Browsers and games store images there, and the default of 64 MiB for a container is too
 /// small. A guess: a few buffers of 3840x2160 pixels.
 pub const SHARED_MEMORY: u64 = 256 << 20;
+
+/// Size of `/tmp` and of the home folder in bytes, each. A guess: enough for the caches of a game.
+pub const SCRATCH: u64 = 4 << 30;
 
 /// Configuration of the Kubernetes launcher.
 #[derive(Clone, Debug)]
@@ -42,6 +46,10 @@ pub struct KubernetesConfig {
     pub runtime_class: Option<String>,
     /// Size of `/dev/shm` in bytes. Its content counts as memory of the Pod.
     pub shared_memory: u64,
+    /// Size of `/tmp` and of the home folder in bytes, each. A Pod that exceeds it is evicted.
+    pub scratch: u64,
+    /// UDP ports of nodes that lead to sessions in the Pod network; `None` if players use a relay.
+    pub host_ports: Option<HostPorts>,
 }
 
 /// Network of a session's Pod.
@@ -55,6 +63,55 @@ pub enum Network {
     /// The node's network (`hostNetwork`). Media flows directly to browsers and native clients. The namespace must be exempt
     /// from the Pod Security Standards "baseline" and "restricted".
     Host,
+}
+
+/// A range of ports of nodes, such as `20000-20999`. Each session uses two consecutive ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct HostPorts {
+    first: u16,
+    last: u16,
+}
+
+/// The text is not a range of ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected FIRST-LAST, at least two ports from 1024, such as 20000-20999")]
+pub struct HostPortsError;
+
+impl FromStr for HostPorts {
+    type Err = HostPortsError;
+
+    fn from_str(text: &str) -> Result<HostPorts, HostPortsError> {
+        let (first, last) = text.split_once('-').ok_or(HostPortsError)?;
+        let [first, last] = [first, last].map(|port| port.trim().parse::<u16>());
+        match (first, last) {
+            (Ok(first), Ok(last)) if first >= 1024 && first < last => Ok(HostPorts { first, last }),
+            _ => Err(HostPortsError),
+        }
+    }
+}
+
+impl TryFrom<String> for HostPorts {
+    type Error = HostPortsError;
+
+    fn try_from(text: String) -> Result<HostPorts, HostPortsError> {
+        text.parse()
+    }
+}
+
+impl HostPorts {
+    /// Number of pairs of ports, at least 1.
+    #[must_use]
+    pub fn pairs(self) -> u32 {
+        (u32::from(self.last) - u32::from(self.first)).div_ceil(2)
+    }
+
+    /// The first port of a pair, counted from 0.
+    #[must_use]
+    pub fn pair(self, index: u32) -> u16 {
+        let offset = u16::try_from(index.saturating_mul(2)).unwrap_or(u16::MAX);
+        self.first.saturating_add(offset)
+    }
 }
 
 /// A volume with the saves of all users. All nodes share it.
@@ -87,6 +144,32 @@ impl KubernetesConfig {
             pull_secrets: Vec::new(),
             runtime_class: None,
             shared_memory: SHARED_MEMORY,
+            scratch: SCRATCH,
+            host_ports: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_ports_has_whole_pairs() {
+        let range: HostPorts = "20000-20004".parse().unwrap();
+        assert_eq!(range.pairs(), 2);
+        assert_eq!([0, 1].map(|index| range.pair(index)), [20000, 20002]);
+        let whole: HostPorts = "1024-65535".parse().unwrap();
+        assert_eq!(whole.pair(whole.pairs() - 1), 65534);
+        for wrong in [
+            "",
+            "20000",
+            "20000-20000",
+            "20001-20000",
+            "80-90",
+            "1024-65536",
+        ] {
+            assert_eq!(wrong.parse::<HostPorts>(), Err(HostPortsError), "{wrong}");
         }
     }
 }

@@ -315,6 +315,7 @@ mod tests {
             memory: 0,
             zone: None,
             max_duration: None,
+            writable_root: false,
         }
     }
 

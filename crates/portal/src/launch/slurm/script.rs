@@ -105,6 +105,7 @@ mod tests {
             memory: 0,
             zone: None,
             max_duration: None,
+            writable_root: false,
         };
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("output");

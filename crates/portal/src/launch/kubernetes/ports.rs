@@ -1,0 +1,143 @@
+//! UDP ports of nodes that lead to sessions in the Pod network (`hostPort`).
+//!
+//! A session uses two consecutive UDP ports: the first one for native clients, the second one for browsers. The ports of
+//! the node are those in the Pod, because a session announces its own ports. The scheduler assigns Pods with equal ports
+//! to different nodes. Control and signalling use the Pod network, so no TCP port of the node is open.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use k8s_openapi::api::core::v1::{ContainerPort, Pod};
+
+use super::pod;
+use super::settings::HostPorts;
+use crate::launch::{Endpoint, SessionId};
+
+/// Environment variable with the address of the Pod's node.
+const NODE: &str = "OPENUVR_NODE_ADDRESS";
+
+/// The first port of the pair for a session: the first free pair after a random one, because several portals may choose
+/// at the same time. If all pairs are in use, the Pod waits for a node on which its pair is free.
+pub(super) fn choose(range: HostPorts, session: SessionId, taken: &BTreeSet<u16>) -> u16 {
+    let [a, b, c, d, ..] = session.bytes();
+    let pairs = range.pairs();
+    let begin = u32::from_le_bytes([a, b, c, d]) % pairs;
+    let all = (0..pairs).map(|index| range.pair((begin + index) % pairs));
+    let mut free = all.filter(|port| !taken.contains(port));
+    free.next().unwrap_or_else(|| range.pair(begin))
+}
+
+/// The ports of nodes that these Pods use.
+pub(super) fn taken(pods: &[Pod]) -> BTreeSet<u16> {
+    let ports = pods.iter().flat_map(of).filter_map(|of| of.host_port);
+    ports.filter_map(|port| u16::try_from(port).ok()).collect()
+}
+
+/// Adds a pair of ports to a session's Pod. `program` is the session's program and its first arguments.
+pub(super) fn publish(session: &mut Pod, first: u16, program: &[String]) {
+    let containers = session.spec.iter_mut().flat_map(|of| &mut of.containers);
+    for container in containers {
+        let udp = |port: u16| ContainerPort {
+            container_port: i32::from(port),
+            host_port: Some(i32::from(port)),
+            protocol: Some("UDP".to_owned()),
+            ..ContainerPort::default()
+        };
+        container.ports = Some(vec![udp(first), udp(first.saturating_add(1))]);
+        let environment = container.env.get_or_insert_default();
+        environment.push(pod::address_variable(NODE, "status.hostIP"));
+        // The last `--listen` counts. Kubernetes expands the variable.
+        let own = [
+            format!(
+                "--listen={}",
+                SocketAddr::new(listen_address(program), first)
+            ),
+            format!("--set=public-address=$({NODE})"),
+        ];
+        let words = container.args.take().unwrap_or_default();
+        container.args = Some(own.into_iter().chain(words).collect());
+    }
+}
+
+/// The address of the option `--listen` in the program's arguments; otherwise all addresses.
+fn listen_address(program: &[String]) -> IpAddr {
+    let mut last = program.iter().rev();
+    let address = last.find_map(|word| word.strip_prefix("--listen=")?.parse().ok());
+    address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
+
+/// The endpoint as clients reach it: native clients connect to the node.
+pub(super) fn reached(session: &Pod, endpoint: Endpoint) -> Endpoint {
+    let status = session.status.as_ref();
+    let node: Option<IpAddr> = status.and_then(|of| of.host_ip.as_ref()?.parse().ok());
+    let published = of(session).any(|of| of.host_port.is_some());
+    let native = endpoint.native.map(|mut native| {
+        if let Some(node) = node.filter(|_| published) {
+            native.set_ip(node);
+        }
+        native
+    });
+    Endpoint { native, ..endpoint }
+}
+
+fn of(session: &Pod) -> impl Iterator<Item = &ContainerPort> {
+    let containers = session.spec.iter().flat_map(|of| &of.containers);
+    containers.flat_map(|of| of.ports.iter().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::KubernetesConfig;
+    use super::*;
+
+    #[test]
+    fn sessions_get_different_pairs_until_none_is_free() {
+        let range: HostPorts = "20000-20007".parse().unwrap();
+        let mut pods = Vec::new();
+        for _ in 0..4 {
+            let spec = pod::tests::spec(&[]);
+            let first = choose(range, spec.session, &taken(&pods));
+            let mut session = pod::of(&KubernetesConfig::new("image"), &spec);
+            publish(&mut session, first, &[]);
+            pods.push(session);
+        }
+        let all: BTreeSet<u16> = (20000..=20007).collect();
+        assert_eq!(taken(&pods), all);
+        let more = choose(range, SessionId::random(), &all);
+        assert!([20000, 20002, 20004, 20006].contains(&more), "{more}");
+    }
+
+    #[test]
+    fn a_published_session_announces_its_node() {
+        let spec = pod::tests::spec(&["--id=a", "--", "game"]);
+        let mut session = pod::of(&KubernetesConfig::new("image"), &spec);
+        let endpoint = Endpoint {
+            web: "https://10.0.0.7:20001".to_owned(),
+            fingerprint: String::new(),
+            native: Some("10.0.0.7:20000".parse().unwrap()),
+            key: None,
+        };
+        session.status.get_or_insert_default().host_ip = Some("192.0.2.3".to_owned());
+        assert_eq!(reached(&session, endpoint.clone()), endpoint);
+        let program = ["openuvr", "session", "--listen=10.0.0.1"].map(str::to_owned);
+        publish(&mut session, 20000, &program);
+        let native = Some("192.0.2.3:20000".parse().unwrap());
+        let wanted = Endpoint {
+            native,
+            ..endpoint.clone()
+        };
+        assert_eq!(reached(&session, endpoint), wanted);
+        let spec = session.spec.unwrap();
+        let container = &spec.containers[0];
+        let words = [
+            "--listen=10.0.0.1:20000",
+            "--set=public-address=$(OPENUVR_NODE_ADDRESS)",
+            "--id=a",
+            "--",
+            "game",
+        ];
+        assert_eq!(container.args.clone().unwrap(), words);
+        let named = |of: &k8s_openapi::api::core::v1::EnvVar| of.name == NODE;
+        assert!(container.env.iter().flatten().any(named));
+    }
+}
