@@ -16,6 +16,7 @@ FILES = {
     "access.yaml": ["Namespace", "ServiceAccount", "Role", "RoleBinding"],
     "portal.yaml": [
         "ConfigMap",
+        "LimitRange",
         "PersistentVolumeClaim",
         "Deployment",
         "Service",

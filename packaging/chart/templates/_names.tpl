@@ -4,9 +4,9 @@ app.kubernetes.io/name: {{ .name }}
 app.kubernetes.io/part-of: openuvr
 {{- end }}
 
-{{/* Pod Security level of the namespace: Pods in the network of their node are only permitted at "privileged". */}}
+{{/* Pod Security level of the namespace: Pods with ports of their node are only permitted at "privileged". */}}
 {{- define "openuvr.level" -}}
-{{- $host := eq .Values.sessions.network "host" }}
+{{- $host := or (eq .Values.sessions.network "host") .Values.sessions.hostPorts }}
 {{- $port := and .Values.turn.deploy (eq .Values.turn.expose "HostPort") }}
 {{- if or $host $port }}privileged{{ else }}restricted{{ end }}
 {{- end }}
@@ -45,6 +45,9 @@ capabilities:
 {{- end }}
 {{- if and (include "openuvr.sqlite" .) (not .Values.portal.storage.size) }}
 {{- fail "portal.storage.size is empty: set the size of the database's volume, or portal.database.secret" }}
+{{- end }}
+{{- if and .Values.sessions.hostPorts (eq .Values.sessions.network "host") }}
+{{- fail "sessions.hostPorts: sessions in the network of their node use its ports anyway; set sessions.network=pod" }}
 {{- end }}
 {{- if and .Values.turn.servers (not .Values.turn.secret) }}
 {{- fail "turn.secret is empty: set the name of the Secret that portal and TURN server share" }}
