@@ -1,8 +1,7 @@
 """systemd accepts all units without a warning, and the portal's unit has an exposure of at most 3.0.
 
-The units are those in packaging/systemd and in documents. Without systemd-analyze, only the
-settings of the host are checked. The programs and manual pages
-that a unit names need not be installed.
+The units are those in packaging/systemd and in documents. Without systemd-analyze, only the settings of the host are
+checked. The programs and manual pages that a unit names need not be installed.
 """
 
 import os
