@@ -2,8 +2,10 @@
 real node (kubelet, containerd, runc) next to a simulated node that accepts no Pods, or the given number of nodes
 simulated by KWOK.
 
-It has two users: `admin` may do everything, `portal` has the permissions of
-`packaging/manifests/access.yaml`. Their configurations are `admin.kubeconfig` and `portal.kubeconfig`.
+It has two users: `admin` may do everything, `portal` has the permissions of the chart's manifests. Their configurations
+are `admin.kubeconfig` and `portal.kubeconfig`. The namespace has the objects of these manifests: the Pod Security level,
+the limits and the policies apply to sessions. No plugin enforces network policies, and the portal's own Pod is admitted
+but not scheduled, because no storage exists for its volume.
 """
 
 import hashlib
@@ -11,7 +13,9 @@ import io
 import json
 import os
 import secrets
+import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -19,9 +23,13 @@ import build_kubernetes
 from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 
 NEEDED = ["go", "runc", "ip"]
-HERE = Path(__file__).resolve().parent
-# The manifests of users.
-MANIFESTS = HERE.parents[2] / "packaging" / "manifests"
+ROOT = Path(__file__).resolve().parents[3]
+sys.dont_write_bytecode = True
+sys.path.append(str(ROOT / "checks"))
+
+import chart  # noqa: E402
+import repository  # noqa: E402
+
 ETCD, PEERS, API, NODE = 12379, 12380, 16443, 17250
 # The node's address, from the documentation block (RFC 5737). It is on the loopback interface. A kubelet would reject
 # 127.0.0.1.
@@ -41,7 +49,7 @@ def up(folder, session, bridge="", subnet=""):
     and the encoder's libraries.
     """
     control_plane(folder)
-    check_portal(folder)
+    install_portal(folder)
     if not bridge:
         permit_host_network(folder)
     # The simulated node always responds. If no node responded, Kubernetes would assume that its own connection is
@@ -160,10 +168,23 @@ def control_plane(folder):
     allow_portal(folder)
 
 
+def manifests(folder):
+    """The folder with the manifests of users: rendered from the chart if helm is installed, otherwise the checked-in ones,
+    which `./dev check chart` compares with the chart.
+    """
+    helm = shutil.which("helm") or shutil.which("helm", path=str(repository.TARGET / "helm"))
+    if not helm:
+        return chart.MANIFESTS
+    made = folder / "manifests"
+    made.mkdir(exist_ok=True)
+    for name, text in chart.rendered(run(*chart.template(helm), "--set", "namespace.create=true")).items():
+        (made / name).write_text(text)
+    return made
+
+
 def allow_portal(folder):
-    """Sets the portal's permissions as in a user's cluster."""
-    manifest = MANIFESTS / "access.yaml"
-    kubectl(folder, "apply", "-f", str(manifest))
+    """Creates the namespace and the portal's permissions as in a user's cluster."""
+    kubectl(folder, "apply", "--validate=strict", "-f", str(manifests(folder) / "access.yaml"))
     # In a user's cluster, the portal has a service account. In this cluster, it is a user with a token.
     kubectl(
         folder,
@@ -182,13 +203,15 @@ def permit_host_network(folder):
     kubectl(folder, "label", "--overwrite", "namespace", "openuvr", level)
 
 
-def check_portal(folder):
-    """Lets the API server validate the manifest of a portal in the cluster, without creating the portal.
+def install_portal(folder):
+    """Creates all other objects of the manifests, and waits until the cluster has admitted the portal's Pod.
 
     An error or an unknown field in the manifest ends this program. By default, the server would drop unknown fields.
     """
-    manifest = MANIFESTS / "portal.yaml"
-    kubectl(folder, "apply", "--dry-run=server", "--validate=strict", "-f", str(manifest))
+    kubectl(folder, "apply", "--validate=strict", "-f", str(manifests(folder) / "portal.yaml"))
+    listing = ["get", "pods", "--namespace=openuvr", "--selector=app.kubernetes.io/name=openuvr-portal", "-o", "name"]
+    # Pod Security refuses Pods, not Deployments.
+    until("admission of the portal's Pod", lambda: kubectl(folder, *listing).strip())
 
 
 def real_node(folder, session, bridge, subnet):
