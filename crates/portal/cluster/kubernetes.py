@@ -3,9 +3,9 @@ real node (kubelet, containerd, runc) next to a simulated node that accepts no P
 simulated by KWOK.
 
 It has two users: `admin` may do everything, `portal` has the permissions of the chart's manifests. Their configurations
-are `admin.kubeconfig` and `portal.kubeconfig`. The namespace has the objects of these manifests: the Pod Security level,
-the limits and the policies apply to sessions. No plugin enforces network policies, and the portal's own Pod is admitted
-but not scheduled, because no storage exists for its volume.
+are `admin.kubeconfig` and `portal.kubeconfig`. The namespace has the objects of these manifests: the Pod Security level
+and the limits apply to sessions. No plugin enforces network policies, and the portal's own Pod is admitted but not
+scheduled, because no storage exists for its volume.
 """
 
 import hashlib
@@ -169,8 +169,8 @@ def control_plane(folder):
 
 
 def manifests(folder):
-    """The folder with the manifests of users: rendered from the chart if helm is installed, otherwise the checked-in ones,
-    which `./dev check chart` compares with the chart.
+    """The folder with the manifests of users: rendered from the chart if helm is installed, otherwise the checked-in
+    ones, which `./dev check chart` compares with the chart.
     """
     helm = shutil.which("helm") or shutil.which("helm", path=str(repository.TARGET / "helm"))
     if not helm:
