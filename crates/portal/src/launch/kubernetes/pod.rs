@@ -139,12 +139,22 @@ fn container(config: &KubernetesConfig, spec: &LaunchSpec, mounts: Vec<VolumeMou
         environment.push(variable("HOME", volumes::HOME));
     }
     environment.push(variable("OPENUVR_SESSION", &spec.session.to_string()));
-    // The address at which the portal and the media relay reach the session.
-    let field = match config.network {
-        Network::Pod => "status.podIP",
-        Network::Host => "status.hostIP",
-    };
-    environment.push(address_variable("OPENUVR_ADDRESS", field));
+    environment.push(EnvVar {
+        name: "OPENUVR_ADDRESS".to_owned(),
+        value: None,
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                api_version: None,
+                // The address at which players or the media relay reach the session.
+                field_path: match (config.network, config.host_ports) {
+                    (Network::Pod, None) => "status.podIP",
+                    (Network::Pod, Some(_)) | (Network::Host, _) => "status.hostIP",
+                }
+                .to_owned(),
+            }),
+            ..EnvVarSource::default()
+        }),
+    });
     Container {
         name: "session".to_owned(),
         image: Some(config.image.clone()),
@@ -164,21 +174,6 @@ fn variable(name: &str, value: &str) -> EnvVar {
         name: name.to_owned(),
         value: Some(literal(value)),
         value_from: None,
-    }
-}
-
-/// A variable with an address that is known when the Pod runs.
-pub(super) fn address_variable(name: &str, field: &str) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value: None,
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector {
-                api_version: None,
-                field_path: field.to_owned(),
-            }),
-            ..EnvVarSource::default()
-        }),
     }
 }
 
@@ -270,6 +265,9 @@ pub(super) mod tests {
             (pod.host_network, field)
         };
         assert_eq!(reached(&config), (Some(false), "status.podIP".to_owned()));
+        config.host_ports = Some("20000-20999".parse().unwrap());
+        assert_eq!(reached(&config), (Some(false), "status.hostIP".to_owned()));
+        config.host_ports = None;
         config.network = Network::Host;
         assert_eq!(reached(&config), (Some(true), "status.hostIP".to_owned()));
     }

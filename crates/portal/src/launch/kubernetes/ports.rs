@@ -1,20 +1,17 @@
 //! UDP ports of nodes that lead to sessions in the Pod network (`hostPort`).
 //!
 //! A session uses two consecutive UDP ports: the first one for native clients, the second one for browsers. The ports of
-//! the node are those in the Pod, because a session announces its own ports. The scheduler assigns Pods with equal ports
-//! to different nodes. Control and signalling use the Pod network, so no TCP port of the node is open.
+//! the node are those in the Pod, because a session announces its own ports, at the address of its node. The scheduler
+//! assigns Pods with equal ports to different nodes. Control and signalling use the Pod network, so no TCP port of the
+//! node is open.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 
-use super::pod;
 use super::settings::HostPorts;
 use crate::launch::{Endpoint, SessionId};
-
-/// Environment variable with the address of the Pod's node.
-const NODE: &str = "OPENUVR_NODE_ADDRESS";
 
 /// The first port of the pair for a session: the first free pair after a random one, because several portals may choose
 /// at the same time. If all pairs are in use, the Pod waits for a node on which its pair is free.
@@ -44,18 +41,10 @@ pub(super) fn publish(session: &mut Pod, first: u16, program: &[String]) {
             ..ContainerPort::default()
         };
         container.ports = Some(vec![udp(first), udp(first.saturating_add(1))]);
-        let environment = container.env.get_or_insert_default();
-        environment.push(pod::address_variable(NODE, "status.hostIP"));
-        // The last `--listen` counts. Kubernetes expands the variable.
-        let own = [
-            format!(
-                "--listen={}",
-                SocketAddr::new(listen_address(program), first)
-            ),
-            format!("--set=public-address=$({NODE})"),
-        ];
-        let words = container.args.take().unwrap_or_default();
-        container.args = Some(own.into_iter().chain(words).collect());
+        // The last `--listen` counts.
+        let listen = SocketAddr::new(listen_address(program), first);
+        let words = container.args.get_or_insert_default();
+        words.insert(0, format!("--listen={listen}"));
     }
 }
 
@@ -66,18 +55,21 @@ fn listen_address(program: &[String]) -> IpAddr {
     address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-/// The endpoint as clients reach it: native clients connect to the node.
+/// The endpoint of a session, at which the portal connects to the Pod: a session with ports of its node announces only
+/// the node.
 pub(super) fn reached(session: &Pod, endpoint: Endpoint) -> Endpoint {
-    let status = session.status.as_ref();
-    let node: Option<IpAddr> = status.and_then(|of| of.host_ip.as_ref()?.parse().ok());
-    let published = of(session).any(|of| of.host_port.is_some());
-    let native = endpoint.native.map(|mut native| {
-        if let Some(node) = node.filter(|_| published) {
-            native.set_ip(node);
-        }
-        native
-    });
-    Endpoint { native, ..endpoint }
+    match inside(session, &endpoint.web) {
+        Some(web) => Endpoint { web, ..endpoint },
+        None => endpoint,
+    }
+}
+
+/// The gateway's address in the Pod network, if the session has ports of its node.
+fn inside(session: &Pod, web: &str) -> Option<String> {
+    of(session).find(|of| of.host_port.is_some())?;
+    let pod: IpAddr = session.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
+    let node: SocketAddr = web.strip_prefix("https://")?.parse().ok()?;
+    Some(format!("https://{}", SocketAddr::new(pod, node.port())))
 }
 
 fn of(session: &Pod) -> impl Iterator<Item = &ContainerPort> {
@@ -87,7 +79,7 @@ fn of(session: &Pod) -> impl Iterator<Item = &ContainerPort> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::KubernetesConfig;
+    use super::super::{KubernetesConfig, pod};
     use super::*;
 
     #[test]
@@ -108,36 +100,27 @@ mod tests {
     }
 
     #[test]
-    fn a_published_session_announces_its_node() {
+    fn the_portal_reaches_a_published_session_at_its_pod() {
         let spec = pod::tests::spec(&["--id=a", "--", "game"]);
         let mut session = pod::of(&KubernetesConfig::new("image"), &spec);
         let endpoint = Endpoint {
-            web: "https://10.0.0.7:20001".to_owned(),
+            web: "https://192.0.2.3:20001".to_owned(),
             fingerprint: String::new(),
-            native: Some("10.0.0.7:20000".parse().unwrap()),
+            native: Some("192.0.2.3:20000".parse().unwrap()),
             key: None,
         };
-        session.status.get_or_insert_default().host_ip = Some("192.0.2.3".to_owned());
+        session.status.get_or_insert_default().pod_ip = Some("10.0.0.7".to_owned());
         assert_eq!(reached(&session, endpoint.clone()), endpoint);
         let program = ["openuvr", "session", "--listen=10.0.0.1"].map(str::to_owned);
         publish(&mut session, 20000, &program);
-        let native = Some("192.0.2.3:20000".parse().unwrap());
         let wanted = Endpoint {
-            native,
+            web: "https://10.0.0.7:20001".to_owned(),
             ..endpoint.clone()
         };
         assert_eq!(reached(&session, endpoint), wanted);
         let spec = session.spec.unwrap();
         let container = &spec.containers[0];
-        let words = [
-            "--listen=10.0.0.1:20000",
-            "--set=public-address=$(OPENUVR_NODE_ADDRESS)",
-            "--id=a",
-            "--",
-            "game",
-        ];
+        let words = ["--listen=10.0.0.1:20000", "--id=a", "--", "game"];
         assert_eq!(container.args.clone().unwrap(), words);
-        let named = |of: &k8s_openapi::api::core::v1::EnvVar| of.name == NODE;
-        assert!(container.env.iter().flatten().any(named));
     }
 }
