@@ -8,7 +8,7 @@ use std::path::Path;
 use std::{fs, io};
 
 /// The layer's manifest. Its library path is relative to the folder of the manifest; [`register`] replaces the path.
-const MANIFEST: &str = include_str!("../../../hook/VkLayer_openuvr_capture.json");
+const MANIFEST: &str = include_str!("VkLayer_openuvr_capture.json");
 
 /// The default data folders (XDG base directory specification).
 const DATA: &str = "/usr/local/share:/usr/share";
