@@ -31,6 +31,7 @@ CHECKS = [
     "test_names",
     "reporter",
     "book",
+    "published",
     "releasing",
     "formatting",
     "lints",

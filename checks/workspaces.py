@@ -5,6 +5,8 @@ import re
 import repository
 
 PRODUCT, STUDIES = repository.WORKSPACES
+# For crates that are published: the studies are not.
+PRODUCT_ONLY = {"include", "repository"}
 
 
 def check():
@@ -21,6 +23,7 @@ def check():
         if name != "workspace.dependencies":
             # Cargo warns if a profile names a package that the workspace does not have.
             absent = set(locks[0]) - set(locks[1]) if name.endswith(".package") else set()
+            absent |= PRODUCT_ONLY if name == "workspace.package" else set()
             missing = (line for line in there if line not in lines and key(line) not in absent)
             yield from (f"{STUDIES}: [{name}] lacks {line}" for line in missing)
     for name in sorted(set(product) - set(studies)):
