@@ -4,5 +4,8 @@ import repository
 
 
 def check():
+    # The tests run cargo offline.
+    for manifest in (*repository.WORKSPACES, "fuzz/Cargo.toml"):
+        yield from repository.passes("cargo", "fetch", "--locked", "--quiet", "--manifest-path", manifest)
     tests = str(repository.ROOT / "packaging/test")
     yield from repository.passes("python3", "-B", "-m", "unittest", "discover", "-s", tests)

@@ -19,7 +19,8 @@ CHANGES = "- A change with a `#`.\n\n### Protocol\n\n- Version 2."
 # Stands for ./dev package.
 BUILD = (
     'v=$(sed -n \'s/^version = "\\(.*\\)"/\\1/p\' Cargo.toml | head -n 1) && mkdir -p "$CARGO_TARGET_DIR/packages" && '
-    'cd "$CARGO_TARGET_DIR/packages" && echo a >openuvr_$v-1_amd64.deb && echo b >openuvr-guest_$v-1_amd64.deb'
+    'cd "$CARGO_TARGET_DIR/packages" && echo a >openuvr_$v-1_amd64.deb && echo b >openuvr-guest_$v-1_amd64.deb && '
+    "echo c >openuvr-$v-py3-none-manylinux_2_35_x86_64.whl"
 )
 
 
@@ -28,8 +29,12 @@ def git(folder, *words):
     return done.stdout.strip()
 
 
-# The files of the clone: those that a release changes, and those that cargo needs to read the manifests.
-FILES = re.compile(r"(^|/)(Cargo\.(toml|lock)|(lib|main|build)\.rs)$|^crates/capi/include/|^README.md$|^\.gitignore$")
+# The files of the clone: those that a release changes, those that cargo needs to read the manifests, and those of the
+# published crates.
+FILES = re.compile(
+    r"(^|/)(Cargo\.(toml|lock)|(lib|main|build)\.rs)$|^crates/capi/include/|^README.md$|^\.gitignore$|^LICENSE-"
+    r"|^crates/(clock|ipc|media|net|proto|runtime)/"
+)
 
 
 @functools.cache
@@ -79,7 +84,10 @@ class ReleaseTest(unittest.TestCase):
 
     def command(self, *options):
         environment = {key: value for key, value in os.environ.items() if key != "OPENUVR_RELEASE_KEY"}
-        words = ["python3", "-B", str(self.clone / "packaging/release"), str(self.target), *options]
+        # The check has fetched the dependencies.
+        environment["CARGO_NET_OFFLINE"] = "true"
+        # To compile the crates takes minutes.
+        words = ["python3", "-B", str(self.clone / "packaging/release"), str(self.target), "--no-verify", *options]
         return {"args": words, "env": environment, "text": True, "stdin": subprocess.DEVNULL}
 
     def release(self, *options):
@@ -102,7 +110,8 @@ class ReleaseTest(unittest.TestCase):
     def state(self):
         """References, changes of the working tree, and the result files."""
         files = sorted(str(path) for path in self.target.rglob("*") if path.is_file())
-        made = [path for path in files if "/packages/" not in path and not path.endswith("releasing.lock")]
+        kept = re.compile(r"/packages/|/package/|/(releasing\.lock|CACHEDIR\.TAG|\.rustc_info\.json)$")
+        made = [path for path in files if not kept.search(path)]
         return git(self.clone, "for-each-ref"), git(self.clone, "status", "--porcelain"), made
 
     def key(self, name="key"):
@@ -149,6 +158,15 @@ class Releases(ReleaseTest):
         numbers = "#define OPENUVR_VERSION_MAJOR 97\n#define OPENUVR_VERSION_MINOR 1\n#define OPENUVR_VERSION_PATCH 0\n"
         self.assertIn(numbers, (self.clone / header).read_text())
 
+        # The archives of the published crates, each of which requires exactly this version of the others.
+        crates = self.target / "package"
+        made = {file.name for file in crates.glob("*.crate")}
+        names = ("clock", "ipc", "media", "net", "proto", "runtime")
+        self.assertEqual(made, {f"openuvr-{name}-{VERSION}.crate" for name in names})
+        with tarfile.open(crates / f"openuvr-clock-{VERSION}.crate") as tar:
+            manifest = tar.extractfile(f"openuvr-clock-{VERSION}/Cargo.toml").read().decode()
+        self.assertIn(f'[dependencies.openuvr-proto]\nversion = "={VERSION}"', manifest)
+
         headings = [line for line in (self.clone / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
         self.assertRegex("\n".join(headings), rf"^## Unreleased\n## {VERSION} \(20\d\d-\d\d-\d\d\)\n## 0.0.1 \(2020")
         contents = git(self.clone, "tag", "--list", "--format=%(contents)", f"v{VERSION}")
@@ -159,6 +177,7 @@ class Releases(ReleaseTest):
         self.publish(public)
         files = self.released(VERSION, "--key", str(secret), "--build", BUILD)
         packages = [f"openuvr-guest_{VERSION}-1_amd64.deb", f"openuvr_{VERSION}-1_amd64.deb"]
+        packages.append(f"openuvr-{VERSION}-py3-none-manylinux_2_35_x86_64.whl")
         archive = f"openuvr-{VERSION}.tar.gz"
         self.assertEqual(files, sorted(["SHA256SUMS", "SHA256SUMS.minisig", archive, *packages]))
         lines = (self.published / "SHA256SUMS").read_text().splitlines()
@@ -192,7 +211,7 @@ class Releases(ReleaseTest):
         before = self.state()
         done = self.release(VERSION, "--unsigned", "--dry-run")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([line.split(".")[0] for line in done.stdout.splitlines()], [str(n) for n in range(1, 10)])
+        self.assertEqual([line.split(".")[0] for line in done.stdout.splitlines()], [str(n) for n in range(1, 11)])
         self.assertIn("3. versions: ", done.stdout)
         self.assertEqual(self.state(), before)
         self.assertFalse(self.target.exists())
@@ -243,7 +262,11 @@ class Refusals(ReleaseTest):
 class Failures(ReleaseTest):
     def test_of_the_build(self):
         self.refused("the packages are not built", VERSION, "--unsigned", "--build", "exit 3")
-        self.refused("contains none", VERSION, "--unsigned", "--build", "true")
+        self.refused("contains no .deb", VERSION, "--unsigned", "--build", "true")
+        without = BUILD.rpartition(" && ")[0]
+        self.refused("contains no .whl", VERSION, "--unsigned", "--build", without)
+        older = BUILD.replace("openuvr-$v", "openuvr-0.1.0")
+        self.refused(f"is not of version {VERSION}", VERSION, "--unsigned", "--build", older)
         other = BUILD.replace("$v-1", "0.1.0~git1-1")
         self.refused(f"is not of version {VERSION}", VERSION, "--unsigned", "--build", other)
 
