@@ -155,7 +155,10 @@ mod tests {
     #[test]
     fn the_bytes_are_the_published_ones() {
         // Read at run time, since the published crate does not contain the file.
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/ether_frame/padded");
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../vectors/ether_frame/padded"
+        );
         let published = std::fs::read(file).unwrap();
         let framed = ParsedFrame {
             to: 4710,
