@@ -1,7 +1,7 @@
 """Adds libopenuvr and its header to the wheel, which is therefore specific to the platform.
 
-`make -C crates/capi wheel` builds the library and calls this with OPENUVR_LIBRARY, the library's
-path, and OPENUVR_VERSION. The metadata of the package is in pyproject.toml.
+`packaging/wheel` calls this with OPENUVR_LIBRARY, the library's path, OPENUVR_VERSION, and
+OPENUVR_PLATFORM, the platform tag. The metadata of the package is in pyproject.toml.
 """
 
 import os
@@ -38,7 +38,7 @@ class PlatformWheel(bdist_wheel):
 
     def get_tag(self):
         # Any Python version: the library is loaded at run time and does not use Python.
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", setting("OPENUVR_PLATFORM")
 
 
 class BinaryDistribution(Distribution):
