@@ -89,44 +89,135 @@ fn host_and_client_work_in_python() {
 }
 
 #[test]
-fn the_wheel_contains_its_library() {
-    if !has("cffi, setuptools, wheel, pip") {
+fn the_lines_of_the_guide_stream_from_a_wheel() {
+    let Some(display) = Display::start("640x480") else {
+        return;
+    };
+    if !has("cffi, numpy, setuptools, wheel, pip, venv") {
         return;
     }
     let folder = Folder::new();
-    // The sources are copied into the folder, because setuptools builds inside them.
-    let sources = folder.path().join("capi");
-    for part in ["python", "include"] {
-        copy(&crates().join("capi").join(part), &sources.join(part));
-    }
-    let pip = |args: &[&str]| {
-        let mut pip = command(Path::new(PYTHON), &folder);
-        pip.args(["-m", "pip", "--disable-pip-version-check"])
-            .args(args)
-            .current_dir(folder.path())
-            .env("OPENUVR_VERSION", env!("CARGO_PKG_VERSION"))
-            .env("OPENUVR_LIBRARY", library().folder.join("libopenuvr.so"));
-        run(pip)
-    };
-    let wheels = ["--no-build-isolation", "--no-deps", "--no-index", "-w", "."];
-    pip(&[&["wheel"], &wheels[..], &["./capi/python"]].concat());
-    let wheel = only_wheel(folder.path());
-    let name = wheel.file_name().unwrap().to_str().unwrap();
-    assert!(name.contains("-py3-none-linux_"), "{name}");
-    let target = ["--no-deps", "--no-index", "--target", "installed"];
-    pip(&[&["install"], &target[..], &[wheel.to_str().unwrap()]].concat());
+    let python = installed(&wheel(&folder.path().join("made")), &folder);
+    let lines = example("docs/guides/engine.md");
+    assert_eq!(lines, example("crates/capi/python/README.md"));
+    // The only change: a free port.
+    let address = "\"[::]:4710\"";
+    assert_eq!(lines.matches(address).count(), 1, "{lines}");
+    let script = folder.path().join("draw.py");
+    std::fs::write(&script, lines.replace(address, "\"127.0.0.1:0\"")).unwrap();
+    let mut command = command(&python, &folder);
+    command
+        .arg("-u")
+        .arg(&script)
+        .current_dir(folder.path())
+        .env_remove("OPENUVR_LIBRARY")
+        // Prints the log, which contains the port.
+        .env("OPENUVR_LOG", "3");
+    let host = Program::start("draw.py", command);
+    let port = port_of(&host.line("MUDs reach this host by"));
+    let address = format!("127.0.0.1:{port}");
+    let input = folder.path().join("input");
+    std::fs::write(&input, "wait 300ms\nmove 1 1\nwait 100s\n").unwrap();
+    let input = ["--input-script", input.to_str().unwrap()];
+    let pin = ["--pin", "123456"];
+    let args = [&pin[..], &["--display", &display.name], &input].concat();
+    let client = client(&folder, "guest", &address, &args);
+    client.line("showing 640x480");
+    let capture = ScreenCapture::open(&display);
+    eventually("the pointer draws in the lower right corner", || {
+        let colours = capture.region(Size::new(640, 480)).colours();
+        let bright = |x: usize, y: usize| colours[y * 640 + x].iter().all(|&part| part > 200);
+        (bright(636, 476) && !bright(300, 200)).then_some(())
+    });
+}
 
-    // Only the library in the wheel is available, not the source tree or another library.
-    let mut import = command(Path::new(PYTHON), &folder);
+#[test]
+fn a_wheel_has_equal_bytes_each_time_and_its_own_library() {
+    if !has("cffi, setuptools, wheel, pip, venv") {
+        return;
+    }
+    let folder = Folder::new();
+    let made = wheel(&folder.path().join("made"));
+    let again = wheel(&folder.path().join("again"));
+    let name = made.file_name().unwrap().to_str().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let tag = format!("openuvr-{version}-py3-none-manylinux_2_");
+    assert!(name.starts_with(&tag), "{name}");
+    assert_eq!(made.file_name(), again.file_name());
+    let [made_bytes, again_bytes] = [&made, &again].map(|path| std::fs::read(path).unwrap());
+    assert!(made_bytes == again_bytes, "two wheels differ");
+
+    let python = installed(&made, &folder);
+    let system = library().folder.join("libopenuvr.so");
+    let own = folder.path().canonicalize().unwrap().join("environment");
+    // LD_LIBRARY_PATH, which `command` sets, contains another library. Only the variable selects it.
+    let loaded = loaded_by(&python, &folder, None);
+    assert!(loaded.starts_with(&own), "{}", loaded.display());
+    let loaded = loaded_by(&python, &folder, Some(&system));
+    assert_eq!(loaded, system.canonicalize().unwrap());
+    // A wrong path is an error.
+    let mut import = command(&python, &folder);
     import
-        .args(["-c", "import openuvr; print(openuvr.version(), openuvr)"])
-        .env_remove("LD_LIBRARY_PATH")
-        .env("PYTHONPATH", folder.path().join("installed"));
-    let printed = run(import);
+        .args(["-c", "import openuvr"])
+        .env("OPENUVR_LIBRARY", "/nonexistent.so");
+    let out = import.output().expect("Python is installed");
+    let text = String::from_utf8_lossy(&out.stderr);
     assert!(
-        printed.contains("(0, 1, 0)") && printed.contains("/installed/"),
-        "{printed}"
+        !out.status.success() && text.contains("/nonexistent.so"),
+        "{text}"
     );
+}
+
+/// The text of the only Python program in a document.
+fn example(document: &str) -> String {
+    let path = crates().join("..").join(document);
+    let text = std::fs::read_to_string(path).expect("a document");
+    let mut parts = text.split("```python\n").skip(1);
+    let program = parts.next().expect("a program");
+    assert_eq!(parts.next(), None, "{document} has several programs");
+    program.split("```").next().unwrap_or_default().to_owned()
+}
+
+/// Makes the wheel with this build's library, in the folder `out`.
+fn wheel(out: &Path) -> PathBuf {
+    let mut make = Command::new(crates().join("../packaging/wheel"));
+    make.arg(library().folder.join("libopenuvr.so"))
+        .arg(out)
+        .env_remove("PACKAGE_VERSION")
+        .env("PYTHON", PYTHON)
+        .env("SOURCE_DATE_EPOCH", "1700000000");
+    run(make);
+    only_wheel(out)
+}
+
+/// Installs the wheel into a new environment, with the distribution's cffi and numpy. Returns the environment's Python.
+fn installed(wheel: &Path, folder: &Folder) -> PathBuf {
+    let environment = folder.path().join("environment");
+    let mut make = command(Path::new(PYTHON), folder);
+    make.args(["-m", "venv", "--system-site-packages", "--without-pip"])
+        .arg(&environment);
+    run(make);
+    let python = environment.join("bin/python");
+    let mut pip = command(&python, folder);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install"])
+        .args(["--quiet", "--no-index", "--no-deps"])
+        .arg(wheel);
+    run(pip);
+    python
+}
+
+/// The library that the package loads, with OPENUVR_LIBRARY set to `named`.
+fn loaded_by(python: &Path, folder: &Folder, named: Option<&Path>) -> PathBuf {
+    let script = "import openuvr\n\
+                  maps = open('/proc/self/maps')\n\
+                  print({line.split()[-1] for line in maps if 'libopenuvr' in line}.pop())";
+    let mut import = command(python, folder);
+    import
+        .args(["-c", script])
+        .current_dir(folder.path())
+        .env_remove("OPENUVR_LIBRARY")
+        .envs(named.map(|path| ("OPENUVR_LIBRARY", path)));
+    PathBuf::from(run(import).trim_end())
 }
 
 fn only_wheel(folder: &Path) -> PathBuf {
@@ -137,17 +228,4 @@ fn only_wheel(folder: &Path) -> PathBuf {
     let wheel = wheels.next().expect("a wheel");
     assert_eq!(wheels.next(), None);
     wheel
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a new folder");
-    for entry in std::fs::read_dir(from).expect("a folder") {
-        let entry = entry.expect("an entry");
-        let to = to.join(entry.file_name());
-        if entry.file_type().expect("its kind").is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            std::fs::copy(entry.path(), to).expect("a copy");
-        }
-    }
 }
