@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A host that streams numpy pictures: a plasma, and a square that follows the client's pointer.
 
-    pip install openuvr-*.whl numpy        # the wheel: make -C crates/capi wheel
+    pip install openuvr-*.whl numpy        # the wheel: ./dev package, or make -C crates/capi wheel
     python3 picture.py                     # shows a PIN
     openuvr client localhost               # in another terminal
 
