@@ -24,6 +24,7 @@ CHECKS = [
     "stage_words",
     "words",
     "quoted_messages",
+    "symbols",
     "chart",
     "units",
     "page",
