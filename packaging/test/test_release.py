@@ -18,9 +18,9 @@ VERSION = "97.1.0"
 CHANGES = "- A change with a `#`.\n\n### Protocol\n\n- Version 2."
 # Stands for ./dev package.
 BUILD = (
-    'v=$(sed -n \'s/^version = "\\(.*\\)"/\\1/p\' Cargo.toml | head -n 1) && mkdir -p "$CARGO_TARGET_DIR/packages" && '
+    'v=$(sed -n \'s/^version = "\\(.*\\)"/\\1/p\' Cargo.toml | head -n 1) && mkdir -p "$CARGO_TARGET_DIR/packages/debug" && '
     'cd "$CARGO_TARGET_DIR/packages" && echo a >openuvr_$v-1_amd64.deb && echo b >openuvr-guest_$v-1_amd64.deb && '
-    "echo c >openuvr-$v-py3-none-manylinux_2_35_x86_64.whl"
+    "echo c >openuvr-$v-py3-none-manylinux_2_35_x86_64.whl && echo d >debug/openuvr-dbgsym_$v-1_amd64.deb"
 )
 
 
@@ -176,7 +176,7 @@ class Releases(ReleaseTest):
         secret, public = self.key()
         self.publish(public)
         files = self.released(VERSION, "--key", str(secret), "--build", BUILD)
-        packages = [f"openuvr-guest_{VERSION}-1_amd64.deb", f"openuvr_{VERSION}-1_amd64.deb"]
+        packages = [f"openuvr{part}_{VERSION}-1_amd64.deb" for part in ("-dbgsym", "-guest", "")]
         packages.append(f"openuvr-{VERSION}-py3-none-manylinux_2_35_x86_64.whl")
         archive = f"openuvr-{VERSION}.tar.gz"
         self.assertEqual(files, sorted(["SHA256SUMS", "SHA256SUMS.minisig", archive, *packages]))
