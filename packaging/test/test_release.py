@@ -20,7 +20,8 @@ CHANGES = "- A change with a `#`.\n\n### Protocol\n\n- Version 2."
 BUILD = (
     'v=$(sed -n \'s/^version = "\\(.*\\)"/\\1/p\' Cargo.toml | head -n 1) && mkdir -p "$CARGO_TARGET_DIR/packages/debug" && '
     'cd "$CARGO_TARGET_DIR/packages" && echo a >openuvr_$v-1_amd64.deb && echo b >openuvr-guest_$v-1_amd64.deb && '
-    "echo c >openuvr-$v-py3-none-manylinux_2_35_x86_64.whl && echo d >debug/openuvr-dbgsym_$v-1_amd64.deb"
+    "echo c >openuvr-$v-py3-none-manylinux_2_35_x86_64.whl && echo d >debug/openuvr-dbgsym_$v-1_amd64.deb && "
+    "echo e >openuvr_$v-1_amd64.cdx.json"
 )
 
 
@@ -177,7 +178,8 @@ class Releases(ReleaseTest):
         self.publish(public)
         files = self.released(VERSION, "--key", str(secret), "--build", BUILD)
         packages = [f"openuvr{part}_{VERSION}-1_amd64.deb" for part in ("-dbgsym", "-guest", "")]
-        packages.append(f"openuvr-{VERSION}-py3-none-manylinux_2_35_x86_64.whl")
+        packages = [f"openuvr{part}_{VERSION}-1_amd64.deb" for part in ("-dbgsym", "-guest", "")]
+        packages += [f"openuvr-{VERSION}-py3-none-manylinux_2_35_x86_64.whl", f"openuvr_{VERSION}-1_amd64.cdx.json"]
         archive = f"openuvr-{VERSION}.tar.gz"
         self.assertEqual(files, sorted(["SHA256SUMS", "SHA256SUMS.minisig", archive, *packages]))
         lines = (self.published / "SHA256SUMS").read_text().splitlines()
@@ -262,9 +264,9 @@ class Refusals(ReleaseTest):
 class Failures(ReleaseTest):
     def test_of_the_build(self):
         self.refused("the packages are not built", VERSION, "--unsigned", "--build", "exit 3")
-        self.refused("contains no .deb", VERSION, "--unsigned", "--build", "true")
+        self.refused("contains no *.deb", VERSION, "--unsigned", "--build", "true")
         without = BUILD.rpartition(" && ")[0]
-        self.refused("contains no .whl", VERSION, "--unsigned", "--build", without)
+        self.refused("contains no *.whl", VERSION, "--unsigned", "--build", without)
         older = BUILD.replace("openuvr-$v", "openuvr-0.1.0")
         self.refused(f"is not of version {VERSION}", VERSION, "--unsigned", "--build", older)
         other = BUILD.replace("$v-1", "0.1.0~git1-1")
