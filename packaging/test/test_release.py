@@ -178,7 +178,6 @@ class Releases(ReleaseTest):
         self.publish(public)
         files = self.released(VERSION, "--key", str(secret), "--build", BUILD)
         packages = [f"openuvr{part}_{VERSION}-1_amd64.deb" for part in ("-dbgsym", "-guest", "")]
-        packages = [f"openuvr{part}_{VERSION}-1_amd64.deb" for part in ("-dbgsym", "-guest", "")]
         packages += [f"openuvr-{VERSION}-py3-none-manylinux_2_35_x86_64.whl", f"openuvr_{VERSION}-1_amd64.cdx.json"]
         archive = f"openuvr-{VERSION}.tar.gz"
         self.assertEqual(files, sorted(["SHA256SUMS", "SHA256SUMS.minisig", archive, *packages]))
@@ -266,7 +265,7 @@ class Failures(ReleaseTest):
         self.refused("the packages are not built", VERSION, "--unsigned", "--build", "exit 3")
         self.refused("contains no *.deb", VERSION, "--unsigned", "--build", "true")
         without = BUILD.rpartition(" && ")[0]
-        self.refused("contains no *.whl", VERSION, "--unsigned", "--build", without)
+        self.refused("contains no *.cdx.json", VERSION, "--unsigned", "--build", without)
         older = BUILD.replace("openuvr-$v", "openuvr-0.1.0")
         self.refused(f"is not of version {VERSION}", VERSION, "--unsigned", "--build", older)
         other = BUILD.replace("$v-1", "0.1.0~git1-1")
