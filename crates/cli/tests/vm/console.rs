@@ -2,12 +2,12 @@
 
 use openuvr_proto::units::Size;
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 #[test]
 fn a_killed_client_gives_the_console_back() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     let text = rig.machine.picture().unwrap();
@@ -26,7 +26,7 @@ fn a_killed_client_gives_the_console_back() {
 
 #[test]
 fn a_console_in_use_is_taken_and_given_back_as_found() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     // The client is started as if by a login on the second console.
@@ -44,7 +44,7 @@ fn a_console_in_use_is_taken_and_given_back_as_found() {
 
 #[test]
 fn a_user_switches_to_another_console_and_back() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     let text = rig.machine.picture().unwrap();
@@ -68,7 +68,7 @@ fn a_user_switches_to_another_console_and_back() {
 
 #[test]
 fn an_unplugged_display_returns_without_a_new_session() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.stream_pattern(VGA);
@@ -92,7 +92,7 @@ fn an_unplugged_display_returns_without_a_new_session() {
 
 #[test]
 fn other_cards_and_used_ones_are_refused_in_one_line() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     let mut refused = |present: &str, config: &str| {
@@ -127,7 +127,7 @@ fn other_cards_and_used_ones_are_refused_in_one_line() {
 
 #[test]
 fn the_console_of_a_second_client_hides_the_first() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.stream_pattern(VGA);

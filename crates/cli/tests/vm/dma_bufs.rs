@@ -12,7 +12,7 @@ use super::{DISPLAY, VGA};
 const BUFFERS: u64 = 4;
 
 fn start(arguments: &str) -> Option<Rig> {
-    let mut rig = Rig::start(DISPLAY)?;
+    let mut rig = Rig::start()?;
     let copied = "cp /host/examples/dma_bufs /usr/bin/dma_bufs";
     if rig.machine.run(copied).unwrap().status != 0 {
         skip("the example dma_bufs is missing: ./dev test-vm builds it");

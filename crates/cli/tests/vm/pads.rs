@@ -1,7 +1,7 @@
 //! Game pads through the kernel of the host: `--pads uinput`.
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// Prints the event device of the host's pad. Its physical location starts with `openuvr`.
 const FIND: &str = "awk '/^P: Phys=openuvr/ { own = 1 } own && /^H: Handlers=/ { match($0, /event[0-9]+/); \
@@ -9,7 +9,7 @@ const FIND: &str = "awk '/^P: Phys=openuvr/ { own = 1 } own && /^H: Handlers=/ {
 
 #[test]
 fn a_pad_of_the_client_is_a_device_of_the_host() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.host_options = "--pads uinput";

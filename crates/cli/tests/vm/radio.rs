@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use openuvr_access_point::{Credentials, Passphrase, Security, Ssid, hostapd};
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// The country of the tests. Its rules have two blocks of 80 MHz that radars do not use.
 pub(crate) const COUNTRY: &str = "US";
@@ -26,7 +26,7 @@ pub(crate) struct Radios {
 impl Radios {
     /// `None` if the test is skipped.
     pub(crate) fn start(count: usize) -> Option<Radios> {
-        let mut rig = Rig::start(DISPLAY)?;
+        let mut rig = Rig::start()?;
         let commands = [
             "for module in ccm cmac ctr gcm; do modprobe $module || exit 1; done".to_owned(),
             format!("modprobe mac80211_hwsim radios={count}"),
@@ -228,7 +228,7 @@ fn clients_with_wpa3_alone_and_wpa2_join() {
 /// Checks all configurations with hostapd's own parser.
 #[test]
 fn each_configuration_is_accepted_by_hostapd() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     let credentials = Credentials {

@@ -1,13 +1,16 @@
 //! A machine with host and client in it.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use openuvr_media::barcode;
 use openuvr_media::picture::Picture as View;
 use openuvr_proto::units::Size;
+use openuvr_testbed::machine::saved::Saved;
 use openuvr_testbed::machine::{self, Hardware, Machine, Picture};
 
+use super::DISPLAY;
 use super::skip::{has_program, skip};
 
 /// Limit of each wait; an emulated processor is fifty times slower.
@@ -16,6 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The fraction of the pixels that may differ between two pictures of a text console. The blinking cursor and a line
 /// may differ.
 const DIFFERENT: f64 = 0.02;
+
+/// The state of a machine that has booted. All tests start with this state if the processor is emulated.
+static BOOTED: OnceLock<Saved> = OnceLock::new();
 
 pub(crate) struct Rig {
     pub(crate) machine: Machine,
@@ -27,7 +33,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     /// `None` if the test is skipped.
-    pub(crate) fn start(display: Size) -> Option<Rig> {
+    pub(crate) fn start() -> Option<Rig> {
         if !has_program("qemu-system-x86_64", "qemu-system-x86") {
             return None;
         }
@@ -36,20 +42,18 @@ impl Rig {
             return None;
         };
         let program = Path::new(env!("CARGO_BIN_EXE_openuvr"));
-        let mut machine = Machine::start(&Hardware {
+        let hardware = Hardware {
             image: &image,
-            display,
+            display: DISPLAY,
             shared: program.parent()?,
             memory: 1024,
-        })
-        .unwrap();
-        // A copy runs faster than the file in the shared folder.
-        machine
-            .succeed("cp /host/openuvr /usr/bin/openuvr")
-            .unwrap();
-        machine
-            .wait_for("test -c /dev/dri/card0 && test -c /dev/input/event0")
-            .unwrap();
+        };
+        let machine = if machine::virtualises() {
+            boot(&hardware)
+        } else {
+            let booted = BOOTED.get_or_init(|| boot(&hardware).save(&image).unwrap());
+            Machine::resume(&hardware, booted).unwrap()
+        };
         Some(Rig {
             machine,
             host_options: "",
@@ -229,4 +233,17 @@ impl Rig {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
+}
+
+/// Boots a machine that has the program.
+fn boot(hardware: &Hardware<'_>) -> Machine {
+    let mut machine = Machine::start(hardware).unwrap();
+    // A copy runs faster than the file in the shared folder.
+    machine
+        .succeed("cp /host/openuvr /usr/bin/openuvr")
+        .unwrap();
+    machine
+        .wait_for("test -c /dev/dri/card0 && test -c /dev/input/event0")
+        .unwrap();
+    machine
 }

@@ -8,8 +8,8 @@ use openuvr_media::capture::{Capture as _, CaptureEvent};
 use openuvr_media::picture::Picture as View;
 use openuvr_proto::units::Size;
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// Frames to compare.
 const FRAMES: usize = 4;
@@ -50,7 +50,7 @@ fn colours(bgrx: &[u8], size: Size, first_row: u32) -> Vec<[u8; 3]> {
 
 #[test]
 fn pictures_are_whole_at_the_end_of_each_frame() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     // Each complete frame stays on the display long enough to be captured.

@@ -3,9 +3,10 @@
 //!
 //! An agent on a serial line runs commands. QEMU's machine protocol ([`qmp`]) reads the display and types keys. A
 //! folder of this machine is `/host` in the virtual machine, read-only. The virtual machine has no network except its
-//! own loopback.
+//! own loopback. A machine starts by booting, or with the state of another machine ([`saved`]).
 
 pub mod qmp;
+pub mod saved;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -29,6 +30,9 @@ const START: Duration = Duration::from_secs(900);
 
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(120);
+
+/// Mounts the shared folder.
+const MOUNT: &str = "busybox mount -t 9p -o trans=virtio,version=9p2000.L,ro host /host";
 
 /// The hardware of a virtual machine.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +83,14 @@ impl Machine {
     /// Returns an error if QEMU is missing, or if the machine does not start in time. The message contains the end of its
     /// console.
     pub fn start(hardware: &Hardware<'_>) -> Result<Machine> {
+        let mut machine = Machine::launch(hardware, &[])?;
+        machine.answer("READY")?;
+        machine.succeed(MOUNT)?;
+        Ok(machine)
+    }
+
+    /// Starts QEMU with these additional arguments, and connects to it.
+    fn launch(hardware: &Hardware<'_>, arguments: &[String]) -> Result<Machine> {
         let Hardware {
             image,
             display,
@@ -125,7 +137,8 @@ impl Machine {
                 path("agent").display()
             ))
             .arg("-qmp")
-            .arg(format!("unix:{},server=on,wait=off", path("qmp").display()));
+            .arg(format!("unix:{},server=on,wait=off", path("qmp").display()))
+            .args(arguments);
         let log = path("log");
         let mut process = Child::start("virtual machine", command, Some(&log))?;
         let end = Instant::now() + START;
@@ -140,15 +153,13 @@ impl Machine {
         let agent = connect("agent")?;
         let qmp = Qmp::new(connect("qmp")?)?;
         agent.set_read_timeout(Some(START))?;
-        let mut machine = Machine {
+        Ok(Machine {
             qmp,
             agent: BufReader::new(agent),
             number: 0,
             folder,
             _process: process,
-        };
-        machine.answer("READY")?;
-        Ok(machine)
+        })
     }
 
     /// Runs a shell command to its end, for at most two minutes.
@@ -273,10 +284,19 @@ impl Machine {
     }
 }
 
-/// QEMU's arguments for hardware virtualisation if this machine supports it, otherwise for emulation. The processor's
-/// flags are checked, too, because the device `/dev/kvm` may exist on a machine whose processor is itself virtual and
-/// cannot virtualise.
+/// QEMU's arguments for hardware virtualisation if this machine supports it, otherwise for emulation.
 fn accelerator() -> [&'static str; 6] {
+    match virtualises() {
+        true => ["-accel", "kvm", "-cpu", "host", "-smp", "2"],
+        // There is only one processor, because emulated processors wait for each other.
+        false => ["-accel", "tcg", "-cpu", "max", "-smp", "1"],
+    }
+}
+
+/// Whether this machine supports hardware virtualisation. The processor's flags are checked, too, because the device
+/// `/dev/kvm` may exist on a machine whose processor is itself virtual and cannot virtualise.
+#[must_use]
+pub fn virtualises() -> bool {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = processor
         .lines()
@@ -290,11 +310,7 @@ fn accelerator() -> [&'static str; 6] {
         .write(true)
         .open("/dev/kvm")
         .is_ok();
-    match has && opens {
-        true => ["-accel", "kvm", "-cpu", "host", "-smp", "2"],
-        // There is only one processor, because emulated processors wait for each other.
-        false => ["-accel", "tcg", "-cpu", "max", "-smp", "1"],
-    }
+    has && opens
 }
 
 /// The folder of the image that `./dev test-vm` has built, from the environment variable `OPENUVR_VM`.

@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
@@ -56,6 +56,26 @@ impl Qmp {
             if let Some(result) = answer.get_mut("return") {
                 return Ok(result.take());
             }
+        }
+    }
+
+    /// Repeats a query until its result has this status.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute). Also returns an error if the status is `failed`, or is another one for this
+    /// time.
+    pub fn wait_for_status(&mut self, query: &str, status: &str, limit: Duration) -> Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let result = self.execute(query, &json!({}))?;
+            let found = result.get("status").and_then(Value::as_str);
+            if found == Some(status) {
+                return Ok(());
+            }
+            if found == Some("failed") || Instant::now() >= end {
+                bail!("QEMU answers {query} with {result}, not with the status {status}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 
@@ -127,6 +147,9 @@ mod tests {
                 "{\"return\": {}}\n",
                 "{\"event\": \"RESET\"}\n{\"return\": 7}\n",
                 "{\"error\": {\"desc\": \"no such key\"}}\n",
+                "{\"return\": {\"status\": \"active\"}}\n",
+                "{\"return\": {\"status\": \"completed\"}}\n",
+                "{\"return\": {\"status\": \"failed\", \"error-desc\": \"disk\"}}\n",
             ];
             let mut commands = Vec::new();
             for answer in answers {
@@ -141,6 +164,14 @@ mod tests {
         assert_eq!(qmp.execute("query-status", &json!({})).unwrap(), json!(7));
         let why = qmp.key("nonsense", true).unwrap_err().to_string();
         assert!(why.contains("no such key"), "{why}");
+        let limit = Duration::from_secs(60);
+        qmp.wait_for_status("query-migrate", "completed", limit)
+            .unwrap();
+        let why = qmp
+            .wait_for_status("query-migrate", "completed", limit)
+            .unwrap_err()
+            .to_string();
+        assert!(why.contains("disk"), "{why}");
         let commands = qemu.join().unwrap();
         assert!(commands[2].contains("\"qcode\""), "{}", commands[2]);
     }
