@@ -12,6 +12,7 @@ mod skip;
 mod console;
 mod dma_bufs;
 mod game;
+mod links;
 mod pads;
 mod radio;
 mod rig;
