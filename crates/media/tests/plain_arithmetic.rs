@@ -1,10 +1,10 @@
-//! Conversions between RGB and YUV, and scaling, equal plain integer arithmetic bit for bit, whatever vector instructions
-//! compute them.
+//! Conversions between RGB and YUV, and scaling, equal plain integer arithmetic bit for bit, independently of the vector
+//! instructions in use.
 //!
-//! To RGB, the instructions of x86-64 (AVX2) and of 64-bit ARM (with and without RDM) round the same way, so the same
-//! stream gives the same picture on each client. To YUV, `yuv` rounds in three ways, each of which is modelled here; hosts
-//! with different processors may encode samples that differ by up to 2. `./dev test-arm` runs these tests on emulated
-//! processors with and without RDM. On x86-64, they need AVX2: with SSE4.1, `yuv` rounds the end of each row differently.
+//! To RGB, the instructions of x86-64 (AVX2) and of 64-bit ARM (with and without RDM) round in the same way, so one
+//! stream gives the same picture on all clients. To YUV, `yuv` rounds in three ways, which are modelled here. Samples of
+//! hosts with different processors may differ by up to 2. `./dev test-arm` runs these tests on emulated processors with
+//! and without RDM. On x86-64, they need AVX2: with SSE4.1, `yuv` rounds the end of each row in another way.
 #![cfg(all(feature = "host", feature = "client"))]
 #![allow(
     clippy::cast_possible_truncation,
@@ -20,8 +20,7 @@ use openuvr_media::picture::{Picture, PixelFormat, Plane, RowOrder};
 use openuvr_media::present::to_bgrx;
 use openuvr_proto::units::Size;
 
-/// Sides with all remainders of blocks of 8, 16 and 32 pixels that the vector instructions treat differently, among them
-/// odd ones.
+/// Widths with and without a rest after blocks of 8, 16 and 32 pixels, and odd heights.
 const SIZES: [(u32, u32); 9] = [
     (1, 1),
     (2, 1),
@@ -42,7 +41,7 @@ const LUMA: [i32; 3] = [1496, 5032, 508];
 const CB: [i32; 3] = [-824, -2774, 3598];
 const CR: [i32; 3] = [3598, -3268, -330];
 
-/// How instructions round on the way to YUV.
+/// The rounding of a conversion to YUV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rounding {
     /// Samples are widened to 12 bits by repeating their upper bits; each product is rounded (AVX2).

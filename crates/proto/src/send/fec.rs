@@ -257,7 +257,10 @@ fn coder(
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
+    use reed_solomon_simd::engine::NoSimd;
+    use reed_solomon_simd::rate::{DefaultRateEncoder, RateEncoder as _};
 
     use super::*;
 
@@ -336,6 +339,37 @@ mod tests {
         ) {
             let plan = |rate| FecPlan::of(Loss { rate, run: 1.0 }, FecLevel::Standard);
             prop_assert!(plan(rate).parity(data) <= plan(rate * more).parity(data));
+        }
+
+        /// The parity does not depend on the vector instructions of the processor. The second block reuses the storage
+        /// of the first.
+        #[test]
+        fn parity_is_that_of_plain_arithmetic(
+            blocks in vec(
+                (vec(vec(any::<u8>(), 0..=MAX_SHARD - SHARD_LENGTH), 1..20), 1..=10_usize), 2,
+            ),
+        ) {
+            let mut block = BlockCoder::default();
+            for (bodies, parity) in blocks {
+                bodies.iter().for_each(|body| block.push(body));
+                let mut coded = Vec::new();
+                block.finish(parity, |index, shard| coded.push((index, shard.to_vec())));
+
+                let longest = bodies.iter().map(Vec::len).max().unwrap_or(0);
+                let bytes = (SHARD_LENGTH + longest).next_multiple_of(2);
+                let engine = NoSimd::new();
+                let mut plain =
+                    DefaultRateEncoder::new(bodies.len(), parity, bytes, engine, None).unwrap();
+                for body in &bodies {
+                    let mut shard = u16::try_from(body.len()).unwrap().to_le_bytes().to_vec();
+                    shard.extend_from_slice(body);
+                    shard.resize(bytes, 0);
+                    plain.add_original_shard(&shard).unwrap();
+                }
+                let plain = plain.encode().unwrap();
+                let plain: Vec<_> = plain.recovery_iter().map(<[u8]>::to_vec).enumerate().collect();
+                prop_assert!(coded == plain);
+            }
         }
     }
 
