@@ -9,9 +9,9 @@ use std::process::{Command, Output};
 use crate::support::Folder;
 
 /// Tools that the script itself uses.
-const TOOLS: [&str; 13] = [
-    "awk", "basename", "bash", "cat", "cut", "dirname", "getent", "head", "id", "readlink",
-    "realpath", "sed", "sh",
+const TOOLS: [&str; 15] = [
+    "awk", "basename", "bash", "cat", "cut", "dirname", "env", "getent", "head", "id", "readlink",
+    "realpath", "sed", "sh", "sort",
 ];
 
 /// A machine with only these tools and the test's programs.
@@ -39,6 +39,33 @@ impl Machine {
         std::fs::write(&path, text).expect("a temporary folder");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
             .expect("a temporary folder");
+    }
+
+    /// Creates a distribution with all dependencies, rustup, and Rust of this version, but without access to rustup's
+    /// server. The distribution's cargo logs its start as `packaged-cargo`, and replaces only `cargo` and `rustc`.
+    fn without_rustups_server(&self, version: &str) {
+        self.program("dpkg-query", "echo installed");
+        self.program("curl", "echo 'curl: (6) no such host' >&2\nexit 6");
+        self.program("sudo", "exec \"$@\"");
+        self.program("packaged-cargo", &format!("echo cargo {version}"));
+        let known = format!("echo 'Filename: rust.deb'\necho 'Version: {version}'");
+        self.program(
+            "apt-cache",
+            &format!("case \"$*\" in\n*cargo-web | *rustup) {known} ;;\n*) exit 100 ;;\nesac"),
+        );
+        let cargo = self.0.join("bin/cargo");
+        let simulated = format!("[ ! -e {cargo} ] || printf 'Remv cargo [1]\\nRemv rustc [1]\\n'");
+        let install = format!(
+            "case \"$*\" in\n*--remove\\ *) ;;\n*) [ ! -e {cargo} ] || exit 100 ;;\nesac\n\
+             /bin/ln -sf packaged-cargo {cargo}"
+        );
+        self.program(
+            "apt-get",
+            &format!(
+                "case \"$*\" in\n\"-s \"*) {simulated} ;;\n*cargo-web) {install} ;;\n\
+                 *update*) ;;\n*) exit 100 ;;\nesac"
+            ),
+        );
     }
 
     /// The log of started programs, one per line.
@@ -144,6 +171,78 @@ fn a_failed_rustup_download_has_a_hint() {
         assert!(last.contains(part), "{part:?} is not in: {error}");
     }
     assert!(machine.invocations().contains("curl\n"));
+}
+
+#[test]
+fn a_packaged_rust_serves_without_rustups_server() {
+    let machine = Machine::new();
+    machine.without_rustups_server("9.0.0+dfsg1-1");
+    let (code, _, error) = output_of(machine.dev(&["build"]));
+    assert_eq!(code, Some(0), "{error}");
+    let line = "dev: installing Rust 9.0.0+dfsg1-1 from the distribution\n";
+    assert!(error.contains(line), "{error}");
+    let invocations = machine.invocations();
+    assert!(invocations.ends_with("packaged-cargo\n"), "{invocations}");
+}
+
+#[test]
+fn a_packaged_rust_that_is_too_old_is_refused() {
+    let machine = Machine::new();
+    machine.without_rustups_server("1.63.0+dfsg1-1");
+    let (code, _, error) = output_of(machine.dev(&["build"]));
+    assert_eq!(code, Some(1), "{error}");
+    let last = error.lines().last().expect("it says why");
+    for part in [
+        "rustup could not be fetched",
+        "or install Rust ",
+        "cargo-web is too old: 1.63.0+dfsg1-1",
+    ] {
+        assert!(last.contains(part), "{part:?} is not in: {error}");
+    }
+    let invocations = machine.invocations();
+    assert!(!invocations.contains("packaged-cargo"), "{invocations}");
+}
+
+#[test]
+fn a_packaged_rust_replaces_an_old_cargo() {
+    let machine = Machine::new();
+    machine.without_rustups_server("9.0.0+dfsg1-1");
+    machine.program("cargo", "echo cargo 1.63.0");
+    let (code, _, error) = output_of(machine.dev(&["build"]));
+    assert_eq!(code, Some(0), "{error}");
+    let invocations = machine.invocations();
+    assert!(invocations.ends_with("packaged-cargo\n"), "{invocations}");
+
+    // If the archive has no newer cargo, a message names both versions.
+    let machine = Machine::new();
+    machine.without_rustups_server("1.64.0+dfsg1-1");
+    machine.program("cargo", "echo cargo 1.63.0");
+    let (code, _, error) = output_of(machine.dev(&["build"]));
+    assert_eq!(code, Some(1), "{error}");
+    let last = error.lines().last().expect("it says why");
+    assert!(
+        last.contains("cargo is 1.63.0, but OpenUVR needs Rust "),
+        "{error}"
+    );
+}
+
+#[test]
+fn rustup_without_its_server_has_a_hint() {
+    let machine = Machine::new();
+    machine.without_rustups_server("9.0.0+dfsg1-1");
+    machine.program("cargo", "");
+    // The list of toolchains is empty, and no toolchain can be installed.
+    machine.program("rustup", "[ \"$2\" = list ]");
+    let (code, _, error) = output_of(machine.dev(&["build"]));
+    assert_eq!(code, Some(1), "{error}");
+    let last = error.lines().last().expect("it says why");
+    for part in [
+        "rustup could not install Rust ",
+        "check the network",
+        "remove rustup, so that ./dev installs the distribution's Rust 9.0.0+dfsg1-1",
+    ] {
+        assert!(last.contains(part), "{part:?} is not in: {error}");
+    }
 }
 
 #[test]
