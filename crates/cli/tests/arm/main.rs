@@ -178,43 +178,6 @@ fn a_host_for_arm_streams_its_screen() {
     });
 }
 
-/// The client's resident memory at 720p must stay below this, because boards with 512 MB are clients, too.
-const RESIDENT_KIB: u64 = 60 << 10;
-
-/// The resident memory of a process, in KiB (proc_pid_status(5)).
-fn resident(id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let words = line.expect("Linux has it").split_whitespace();
-    words
-        .skip(1)
-        .find_map(|word| word.parse().ok())
-        .expect("a number")
-}
-
-#[test]
-#[ignore = "tier arm: needs the program for ARM"]
-fn the_client_is_small() {
-    if !has_program() {
-        return;
-    }
-    let (here, there) = ("1280x720", "1280x720");
-    let (Some(here), Some(there)) = (Display::start(here), Display::start(there)) else {
-        return;
-    };
-    let _scene = scene(&here, "1280x720", RATE);
-    let host = Host::paired_with(&["native"], &["--display", &here.name]);
-    let native = host.client("native", &there, &[]);
-    native.line("showing");
-    let before = ScreenCapture::open(&there).shot();
-    eventually("another picture", || {
-        (ScreenCapture::open(&there).shot().pixels != before.pixels).then_some(())
-    });
-    let kib = resident(native.id());
-    println!("the client at 720p is {kib} KiB in memory");
-    assert!(kib <= RESIDENT_KIB, "{kib}");
-}
-
 /// The newest picture in a folder.
 fn newest(output: &str) -> Option<Shot> {
     let entries = std::fs::read_dir(output).ok()?.flatten();

@@ -231,11 +231,21 @@ impl Program {
         self.child.try_wait().expect("a child process").is_some()
     }
 
-    /// Resident memory in kB (proc(5), `VmRSS`).
+    /// Resident memory in kB.
     pub(crate) fn memory_kb(&self) -> u64 {
+        self.status_kb("VmRSS:")
+    }
+
+    /// Resident memory in kB that is not mapped from files, such as the program and its libraries.
+    pub(crate) fn allocated_kb(&self) -> u64 {
+        self.status_kb("RssAnon:") + self.status_kb("RssShmem:")
+    }
+
+    /// A size from the kernel's status of the process (proc_pid_status(5)).
+    fn status_kb(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(path).expect("it runs");
-        let line = text.lines().find(|line| line.starts_with("VmRSS"));
+        let line = text.lines().find(|line| line.starts_with(field));
         line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
             .expect("a line of the kernel")
     }

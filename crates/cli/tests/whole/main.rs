@@ -12,6 +12,7 @@ mod fit;
 mod hostile;
 mod links;
 mod loss;
+mod memory;
 mod messages;
 mod microphone;
 #[cfg(feature = "moonlight")]
