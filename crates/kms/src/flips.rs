@@ -347,4 +347,102 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (1..=sent).collect::<Vec<_>>());
     }
+
+    /// Frames of one rate on a display with another refresh rate, on a virtual clock. Times are in nanoseconds.
+    struct Simulation {
+        flips: Flips,
+        seed: u64,
+        period: i64,
+        refresh: i64,
+        /// When each frame so far was complete.
+        arrivals: Vec<i64>,
+        next_arrival: i64,
+        /// The displayed frame, and the number of frames that were never displayed.
+        visible: u32,
+        never_visible: u32,
+    }
+
+    impl Simulation {
+        fn new(frame_rate: i64, refresh_rate: i64) -> Simulation {
+            Simulation {
+                flips: Flips::default(),
+                seed: 1,
+                period: 1_000_000_000 / frame_rate,
+                refresh: 1_000_000_000 / refresh_rate,
+                arrivals: Vec::new(),
+                next_arrival: 1_000_000,
+                visible: 0,
+                never_visible: 0,
+            }
+        }
+
+        /// A pseudo-random number below `limit`.
+        fn below(&mut self, limit: i64) -> i64 {
+            let seed = self.seed.wrapping_mul(6_364_136_223_846_793_005);
+            self.seed = seed.wrapping_add(1);
+            i64::try_from(self.seed >> 33).unwrap() % limit
+        }
+
+        /// Frames are late by up to a quarter of their period.
+        fn frames_until(&mut self, now: i64) {
+            while self.next_arrival <= now {
+                self.arrivals.push(self.next_arrival);
+                let number = u32::try_from(self.arrivals.len()).unwrap();
+                picture(&mut self.flips, number, Instant(self.next_arrival));
+                let late = self.below(self.period / 4);
+                self.next_arrival = (i64::from(number) + 1) * self.period + late;
+            }
+        }
+
+        /// The display refreshes at `now`. The event thread handles the flip up to half a refresh later.
+        fn refresh(&mut self, now: i64) {
+            self.frames_until(now);
+            let flips = self.flips.pending.is_some();
+            let handled = now + self.below(self.refresh / 2);
+            self.frames_until(handled);
+            if flips {
+                self.flips.flipped(Some(Instant(now)));
+                if self.flips.due().is_some() {
+                    self.flips.committed(Instant(handled));
+                }
+            }
+            for (frame, at) in reports(&mut self.flips) {
+                if let Some(at) = at {
+                    assert_eq!(at, Instant(now));
+                    assert!(frame.0 > self.visible, "an older frame returns");
+                    self.visible = frame.0;
+                } else {
+                    self.never_visible += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_display_is_never_more_than_one_refresh_behind() {
+        for frame_rate in [24, 25, 30, 50, 60, 72, 90, 120, 144, 165, 240, 360] {
+            for refresh_rate in [24, 30, 50, 60, 75, 120, 144, 165, 240] {
+                let mut simulation = Simulation::new(frame_rate, refresh_rate);
+                for number in 1..400 {
+                    let now = number * simulation.refresh;
+                    simulation.refresh(now);
+                    let before = now - simulation.refresh;
+                    let complete = simulation.arrivals.partition_point(|at| *at <= before);
+                    assert!(
+                        simulation.visible as usize >= complete,
+                        "{frame_rate} frames/s at {refresh_rate} Hz: frame {} is displayed, but {complete} frames \
+                         were complete a refresh ago",
+                        simulation.visible
+                    );
+                }
+                // A frame is lost only if the next one follows within a refresh.
+                if simulation.period * 3 / 4 > simulation.refresh {
+                    assert_eq!(
+                        simulation.never_visible, 0,
+                        "{frame_rate} at {refresh_rate}"
+                    );
+                }
+            }
+        }
+    }
 }
