@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use openuvr_media::present::{self, Presenter, x11::WindowConfig};
 use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::units::Size;
+use openuvr_proto::wire::video::Configuration;
 use openuvr_runtime::client::OpenSurface;
 
 use crate::app_presenter::{AppPresenter, OnFrame, Pictures};
@@ -20,26 +20,28 @@ pub(crate) fn window(config: &WindowConfig) -> Outcome<OpenSurface> {
     };
     openuvr_media::display::connect(&display).map_err(Failure::failed)?;
     let config = config.clone();
-    Ok(Box::new(move |picture: Size, title: &str, role: Role| {
-        let size = match config.size.is_valid() {
-            true => config.size,
-            false => picture,
-        };
-        let window = WindowConfig {
-            display: Some(display.clone()),
-            title: title.to_owned(),
-            size,
-            observer: role == Role::Observer,
-            ..config.clone()
-        };
-        present::open("x11", &window)
-    }))
+    Ok(Box::new(
+        move |stream: Configuration, title: &str, role: Role| {
+            let size = match config.size.is_valid() {
+                true => config.size,
+                false => stream.size,
+            };
+            let window = WindowConfig {
+                display: Some(display.clone()),
+                title: title.to_owned(),
+                size,
+                observer: role == Role::Observer,
+                ..config.clone()
+            };
+            present::open("x11", &window)
+        },
+    ))
 }
 
 /// The application as the target, through its callback if one is set.
 pub(crate) fn application(pictures: Arc<Pictures>, on_frame: Option<OnFrame>) -> OpenSurface {
     let mut presenter = Some(AppPresenter { pictures, on_frame });
-    Box::new(move |_: Size, _: &str, _: Role| {
+    Box::new(move |_: Configuration, _: &str, _: Role| {
         let presenter = presenter.take();
         let presenter =
             presenter.ok_or_else(|| present::PresentError("opened twice".to_owned()))?;

@@ -30,8 +30,8 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::display::Display;
 use openuvr_proto::id::SessionId;
 use openuvr_proto::ledger::of_report;
-use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::video::Configuration;
 use openuvr_report::{IdleText, Options, Recorder};
 use openuvr_runtime::client::config::Opened;
 use openuvr_runtime::client::{
@@ -418,11 +418,11 @@ fn open_window(
     spec: WindowSpec,
     open: impl Fn(&WindowConfig) -> Result<present::Surface, PresentError> + Send + 'static,
 ) -> OpenSurface {
-    Box::new(move |picture: Size, title: &str, role: Role| {
+    Box::new(move |stream: Configuration, title: &str, role: Role| {
         let window = WindowConfig {
             display: display.clone(),
             title: title.to_owned(),
-            size: spec.size.unwrap_or(picture),
+            size: spec.size.unwrap_or(stream.size),
             follow: spec.size.is_none(),
             full_screen: spec.full_screen,
             observer: role == Role::Observer,
@@ -430,6 +430,7 @@ fn open_window(
             keys: spec.keys,
             tearing: spec.tearing,
             slices: spec.slices,
+            frame_rate: NonZeroU16::new(stream.fps),
         };
         open(&window)
     })

@@ -26,7 +26,7 @@ use crate::card::{Card, Choice, describe, is_connected, name_of};
 use crate::direct::DirectPictures;
 use crate::flips::{BUFFERS, Flips};
 use crate::front::{Flush, UnflushedRows};
-use crate::mode::{Rate, order};
+use crate::mode::{Rate, first_accepted, order};
 use crate::output::Output;
 use crate::scene::{PlacedCursor, Scene};
 
@@ -164,33 +164,36 @@ impl Display {
     /// Sets the best mode that the display accepts.
     fn light(&mut self, info: &connector::Info, picture: Size) -> Result<(), KmsError> {
         let modes: Vec<_> = info.modes().iter().map(describe).collect();
-        let mut refused = None;
-        for at in order(&modes, picture, self.rate) {
-            let (mode, name) = (info.modes()[at], name_of(&modes[at]));
-            match self.light_at(info, mode) {
-                Ok(()) => {
-                    tracing::info!("{info} displays {name}");
-                    self.warned = false;
-                    return Ok(());
-                }
-                Err(KmsError::Modes { cause, .. }) => {
-                    tracing::warn!("{info} refuses {name}: {cause}; trying another mode");
-                    refused = Some(KmsError::Modes {
-                        name: info.to_string(),
-                        mode: name,
-                        cause,
-                    });
-                }
-                Err(other) => return Err(other),
+        let mut last = None;
+        let accepted = first_accepted(
+            order(&modes, picture, self.rate),
+            |at| self.light_at(info, info.modes()[at]),
+            |at, cause| {
+                let name = name_of(&modes[at]);
+                tracing::warn!("{info} refuses {name}: {cause}; trying another mode");
+                last = Some((name, cause));
+            },
+        )?;
+        match (accepted, last) {
+            (Some(at), _) => {
+                tracing::info!("{info} displays {}", name_of(&modes[at]));
+                self.warned = false;
+                Ok(())
             }
+            (None, Some((mode, cause))) => Err(KmsError::Modes {
+                name: info.to_string(),
+                mode,
+                cause,
+            }),
+            (None, None) => Err(KmsError::Unplugged {
+                path: self.card.path.clone(),
+                name: Some(info.to_string()),
+            }),
         }
-        Err(refused.unwrap_or_else(|| KmsError::Unplugged {
-            path: self.card.path.clone(),
-            name: Some(info.to_string()),
-        }))
     }
 
-    fn light_at(&mut self, info: &connector::Info, mode: Mode) -> Result<(), KmsError> {
+    /// Sets a mode. The inner error is the display's refusal.
+    fn light_at(&mut self, info: &connector::Info, mode: Mode) -> Result<io::Result<()>, KmsError> {
         let size = describe(&mode).size;
         let failed = |cause| KmsError::Device {
             path: self.card.path.clone(),
@@ -205,12 +208,9 @@ impl Display {
         let first = buffers.framebuffer(0).ok_or_else(|| KmsError::Resources {
             cause: io::Error::from(io::ErrorKind::OutOfMemory),
         })?;
-        let set = output.set_mode(first);
-        set.map_err(|cause| KmsError::Modes {
-            name: info.to_string(),
-            mode: String::new(),
-            cause,
-        })?;
+        if let Err(cause) = output.set_mode(first) {
+            return Ok(Err(cause));
+        }
         tracing::debug!(atomic = output.is_atomic(), "mode set on {info}");
         self.flips.interrupt();
         self.flips.displayed(0);
@@ -222,7 +222,7 @@ impl Display {
         });
         self.scene.set_display(size);
         (self.cursor, self.cursor_dirty) = (None, true);
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Displays the picture, whose rows were painted into `bytes`, as soon as possible.

@@ -49,7 +49,7 @@ use card::Card;
 pub struct KmsConfig {
     /// The card and the connector.
     pub choice: Choice,
-    /// The requested refresh rate in hertz. `None` means the highest.
+    /// The requested refresh rate in hertz. `None` means the highest, preferably a multiple of the stream's frame rate.
     pub refresh: Option<f64>,
 }
 

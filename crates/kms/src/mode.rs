@@ -1,5 +1,7 @@
 //! The choice of a display mode.
 
+use std::num::NonZeroU16;
+
 use openuvr_proto::units::Size;
 
 /// A mode of a display.
@@ -14,11 +16,18 @@ pub(crate) struct ModeDescription {
     pub(crate) interlaced: bool,
 }
 
+/// Maximum relative difference between a refresh rate and a multiple of the frame rate: 1 in this number. It includes
+/// the rates of television, such as 59.94 Hz for 60 frames/s, which differ by 1 in 1001.
+const SAME: u64 = 500;
+
 /// The requested refresh rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Rate {
     /// The highest rate, at which a picture waits the shortest time for a refresh.
     Highest,
+    /// The highest rate that is a multiple of this frame rate, so that all frames are displayed for the same number of
+    /// refreshes. Without such a rate, the highest.
+    MultipleOf(NonZeroU16),
     /// The rate nearest to this one, in hertz.
     Near(f64),
 }
@@ -50,17 +59,45 @@ pub(crate) fn order(modes: &[ModeDescription], picture: Size, rate: Rate) -> Vec
 }
 
 /// The sort key of a rate: smaller for a better rate.
-fn by_rate(millihertz: u32, rate: Rate) -> u64 {
+fn by_rate(millihertz: u32, rate: Rate) -> (bool, u64) {
+    let highest = u64::from(u32::MAX - millihertz);
     match rate {
-        Rate::Highest => u64::from(u32::MAX - millihertz),
+        Rate::Highest => (false, highest),
+        Rate::MultipleOf(frame_rate) => (!is_multiple(millihertz, frame_rate), highest),
         Rate::Near(hertz) => {
             let distance = (f64::from(millihertz) - hertz * 1000.0).abs();
             // The value is in range because it was clamped.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let distance = distance.clamp(0.0, 1e12) as u64;
-            distance
+            (false, distance)
         }
     }
+}
+
+/// Whether a refresh rate is a multiple of a frame rate.
+fn is_multiple(millihertz: u32, frame_rate: NonZeroU16) -> bool {
+    let (rate, once) = (u64::from(millihertz), u64::from(frame_rate.get()) * 1000);
+    let nearest = (rate + once / 2) / once * once;
+    nearest > 0 && rate.abs_diff(nearest) * SAME <= nearest
+}
+
+/// Tries the modes of an [`order`], until `accept` accepts one. `refused` is called for each mode that the display
+/// refuses. Returns the accepted mode; `None` if all were refused.
+///
+/// # Errors
+/// The first error other than a refusal: `accept` returns a refusal as the inner error.
+pub(crate) fn first_accepted<C, E>(
+    order: impl IntoIterator<Item = usize>,
+    mut accept: impl FnMut(usize) -> Result<Result<(), C>, E>,
+    mut refused: impl FnMut(usize, C),
+) -> Result<Option<usize>, E> {
+    for mode in order {
+        match accept(mode)? {
+            Ok(()) => return Ok(Some(mode)),
+            Err(cause) => refused(mode, cause),
+        }
+    }
+    Ok(None)
 }
 
 /// The refresh rate of a mode in thousandths of a hertz. `clock` is the pixel clock in kilohertz. `total` is the number
@@ -117,6 +154,75 @@ mod tests {
         assert_eq!(first(HD, Rate::Near(50.0)), 2);
         assert_eq!(first(FULL_HD, Rate::Highest), 1);
         assert_eq!(first(FULL_HD, Rate::Near(59.94)), 0);
+    }
+
+    #[test]
+    fn a_multiple_of_the_frame_rate_precedes_a_higher_rate() {
+        let modes = [60, 144, 120, 75].map(|hertz| mode(HD, hertz, false));
+        let rates = |modes: &[ModeDescription], frames| {
+            let rate = Rate::MultipleOf(NonZeroU16::new(frames).unwrap());
+            let order = order(modes, HD, rate);
+            order
+                .into_iter()
+                .map(|at| modes[at].millihertz)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(rates(&modes, 60), [120_000, 60_000, 144_000, 75_000]);
+        assert_eq!(rates(&modes, 72)[0], 144_000);
+        assert_eq!(rates(&modes, 30)[0], 120_000);
+        // There is no multiple, so the highest rate comes first.
+        assert_eq!(rates(&modes, 90)[0], 144_000);
+        assert_eq!(rates(&modes, 240)[0], 144_000);
+        // The rates of television.
+        let television = [50_000, 59_940, 23_976].map(|millihertz| ModeDescription {
+            millihertz,
+            ..mode(HD, 0, false)
+        });
+        assert_eq!(rates(&television, 60)[0], 59_940);
+        assert_eq!(rates(&television, 24)[0], 23_976);
+        assert_eq!(rates(&television, 25)[0], 50_000);
+        // The frame rate has no influence on the size.
+        let rate = Rate::MultipleOf(NonZeroU16::new(30).unwrap());
+        assert_eq!(order(&monitor(), FULL_HD, rate)[0], 0);
+        assert_eq!(order(&monitor(), Size::new(800, 600), rate)[0], 0);
+    }
+
+    #[test]
+    fn a_refused_mode_is_followed_by_the_next() {
+        let order = order(&monitor(), HD, Rate::Highest);
+        let try_modes = |accepted: &[usize]| {
+            let mut refusals = Vec::new();
+            let accept = |mode: usize| match accepted.contains(&mode) {
+                true => Ok::<_, ()>(Ok(())),
+                false => Ok(Err("refused")),
+            };
+            let found = first_accepted(order.clone(), accept, |mode, why| {
+                refusals.push((mode, why));
+            });
+            (found, refusals)
+        };
+        assert_eq!(order, [3, 2, 0, 4, 1, 5]);
+        assert_eq!(try_modes(&[2, 3]), (Ok(Some(3)), vec![]));
+        let refused = |modes: &[usize]| -> Vec<(usize, &str)> {
+            modes.iter().map(|at| (*at, "refused")).collect()
+        };
+        assert_eq!(try_modes(&[0]), (Ok(Some(0)), refused(&[3, 2])));
+        assert_eq!(try_modes(&[]), (Ok(None), refused(&order)));
+    }
+
+    #[test]
+    fn another_error_ends_the_trials() {
+        let mut tried = Vec::new();
+        let accept = |mode: usize| {
+            tried.push(mode);
+            match mode {
+                4 => Ok(Err("refused")),
+                _ => Err("the card is gone"),
+            }
+        };
+        let found = first_accepted([4, 7, 9], accept, |_, _| ());
+        assert_eq!(found, Err("the card is gone"));
+        assert_eq!(tried, [4, 7]);
     }
 
     #[test]

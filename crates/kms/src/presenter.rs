@@ -41,7 +41,11 @@ pub(crate) fn open(
     let card = Card::open(&config.choice)?;
     card.display(&config.choice)?;
     let console = Console::take(guard)?;
-    let rate = config.refresh.map_or(Rate::Highest, Rate::Near);
+    let rate = match (config.refresh, window.frame_rate) {
+        (Some(refresh), _) => Rate::Near(refresh),
+        (None, Some(frame_rate)) => Rate::MultipleOf(frame_rate),
+        (None, None) => Rate::Highest,
+    };
     let update = match window.slices {
         true => Update::Front,
         false => Update::Flip {

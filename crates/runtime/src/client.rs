@@ -64,6 +64,7 @@ use openuvr_proto::pose::Pose;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::{AudioReport, GoodbyeReason, Report};
+use openuvr_proto::wire::video::Configuration;
 
 use crate::lock::lock;
 use crate::sched::{self, Scheduler};
@@ -88,9 +89,10 @@ pub fn title(host: &str, reason: Option<ObserverReason>) -> String {
     }
 }
 
-/// Opens the surface for pictures of this size, with this title and for a client with this role. Called once, for the
-/// first picture.
-pub type OpenSurface = Box<dyn FnMut(Size, &str, Role) -> Result<Surface, PresentError> + Send>;
+/// Opens the surface for pictures of this configuration, with this title and for a client with this role. Called once,
+/// for the first picture.
+pub type OpenSurface =
+    Box<dyn FnMut(Configuration, &str, Role) -> Result<Surface, PresentError> + Send>;
 
 /// Everything a client needs.
 pub struct ClientSetup {

@@ -11,6 +11,7 @@ use openuvr_proto::id::PoseId;
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{Fidelity, Outcome};
 use openuvr_proto::wire::control::Report;
+use openuvr_proto::wire::video::Configuration;
 use openuvr_runtime::client::{
     self, ClientRuntime, ClientSetup, Notice, Reproject, StereoSettings, Target,
 };
@@ -52,13 +53,13 @@ pub(super) fn start(host: &Host, display: &str, dir: &Path) -> Result<Arc<Client
     };
     let opened = config.open().map_err(|e| anyhow!(e))?;
     let display = display.to_owned();
-    let surface = Box::new(move |size, title: &str, _| {
+    let surface = Box::new(move |stream: Configuration, title: &str, _| {
         present::open(
             "x11",
             &WindowConfig {
                 display: Some(display.clone()),
                 title: title.to_owned(),
-                size,
+                size: stream.size,
                 ..WindowConfig::default()
             },
         )

@@ -12,6 +12,7 @@ pub mod placement;
 pub(crate) mod scene;
 pub(crate) mod toplevel;
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use openuvr_proto::input::keys::Keys;
@@ -48,6 +49,9 @@ pub struct WindowConfig {
     /// Whether the rows of a picture are displayed as they are decoded, instead of all at once. This is supported on
     /// X11 and on a display without a window system.
     pub slices: bool,
+    /// The stream's maximum frame rate in frames per second; `None` if it is unknown. A display whose mode the client
+    /// sets gets a suitable refresh rate.
+    pub frame_rate: Option<NonZeroU16>,
 }
 
 impl Default for WindowConfig {
@@ -63,6 +67,7 @@ impl Default for WindowConfig {
             keys: None,
             tearing: false,
             slices: false,
+            frame_rate: None,
         }
     }
 }

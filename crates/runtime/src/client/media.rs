@@ -17,6 +17,7 @@ use openuvr_proto::control::handshake::Established;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::control::GoodbyeReason;
+use openuvr_proto::wire::video::Configuration;
 
 use self::display_times::DisplayTimes;
 use self::session::{ActiveSession, GrantedRole};
@@ -267,9 +268,13 @@ impl Media {
     }
 
     /// Opens the surface for the client's first picture, and starts the input threads.
-    fn open_surface(&mut self, size: Size, granted: &GrantedRole) -> Result<(), String> {
-        let (presenter, window_input) =
-            (self.setup.surface)(size, &granted.title, granted.role).map_err(|e| e.to_string())?;
+    fn open_surface(
+        &mut self,
+        configuration: Configuration,
+        granted: &GrantedRole,
+    ) -> Result<(), String> {
+        let opened = (self.setup.surface)(configuration, &granted.title, granted.role);
+        let (presenter, window_input) = opened.map_err(|e| e.to_string())?;
         let shared = self.shared.clone();
         let options = StereoOptions {
             mailbox: Arc::clone(&shared.eyes),
@@ -285,7 +290,7 @@ impl Media {
         };
         self.screen.presenter = Some(Box::new(StereoPresenter::new(presenter, options)));
         self.screen.pointer_for_new_surface();
-        self.unshown_surface = Some(size);
+        self.unshown_surface = Some(configuration.size);
         let other = self.setup.input.take();
         let send = self.setup.send_input;
         // The window's input would duplicate the input of the other source.

@@ -39,8 +39,8 @@ pub(super) struct Screen {
 pub(super) enum ShowOutcome {
     /// Nothing to report.
     Ok,
-    /// There is no surface yet. The first picture has this size.
-    NeedsSurface(Size),
+    /// There is no surface yet. The first picture has this configuration.
+    NeedsSurface(Configuration),
     /// The decoder failed on this frame.
     DecodeFailed(String),
     /// The surface was lost.
@@ -119,7 +119,7 @@ impl Screen {
             VideoOutput::End(_) | VideoOutput::Dropped { .. } => return ShowOutcome::Ok,
         };
         if self.presenter.is_none() {
-            return ShowOutcome::NeedsSurface(configuration.size);
+            return ShowOutcome::NeedsSurface(*configuration);
         }
         if self.presentation.failure.is_some() {
             // Skip the rest of a frame that has already failed.

@@ -278,8 +278,8 @@ impl ActiveSession {
                         media.screen.start_frame();
                     }
                     let mut shown = media.screen.show(&step, outdated);
-                    if let ShowOutcome::NeedsSurface(size) = shown {
-                        shown = match media.open_surface(size, granted) {
+                    if let ShowOutcome::NeedsSurface(configuration) = shown {
+                        shown = match media.open_surface(configuration, granted) {
                             Ok(()) => media.screen.show(&step, outdated),
                             Err(e) => ShowOutcome::SurfaceLost(e),
                         };
