@@ -10,6 +10,7 @@ mod inertial;
 mod skip;
 
 mod console;
+mod console_in_use;
 mod display_times;
 mod dma_bufs;
 mod game;
