@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_testbed::machine::Picture;
 
 use super::radio::{COUNTRY, Radios};
-use super::{VGA, inertial};
+use super::{VGA, inertial, pictures};
 
 /// The folder of the sensor in the machine.
 const SENSOR: &str = "/tmp/sensor/iio:device0";
@@ -123,8 +123,10 @@ fn a_sensor_turns_a_game_that_a_radio_link_carries() {
         }
         assert!(Instant::now() < end, "{}", radios.log("game"));
     }
+    pictures::keep(&ahead, "game-ahead");
     let stamp = radios.turn_left(90.0, stamp);
     radios.wait_for_view(&ahead, |different| different > OTHER);
+    pictures::keep(&radios.rig.machine.picture().unwrap(), "game-turned");
     radios.turn_left(-90.0, stamp);
     radios.wait_for_view(&ahead, |different| different < SAME);
     radios.end("client", "TERM");

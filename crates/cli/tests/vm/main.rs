@@ -3,6 +3,7 @@
 //! Host and client run in the machine, and connect through its loopback interface. Pictures are read from the machine's
 //! display, and keys are pressed on its keyboard.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "measurements for the user of the tier")]
 
 #[path = "../support/inertial.rs"]
 mod inertial;
@@ -16,6 +17,7 @@ mod dma_bufs;
 mod game;
 mod links;
 mod pads;
+mod pictures;
 mod radio;
 mod rig;
 mod slices;
