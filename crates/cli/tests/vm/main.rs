@@ -18,6 +18,7 @@ mod game;
 mod links;
 mod pads;
 mod pictures;
+mod pointers;
 mod radio;
 mod rig;
 mod slices;

@@ -1,4 +1,4 @@
-# A game pad: presses its first button once the file /tmp/press exists. Each event is reported, and so is a rumble.
+# A game pad that the kernel creates (uinput). It presses its first button once the file /tmp/press exists.
 open my $device, '+<', '/dev/uinput' or die "uinput: $!";
 sub request { ioctl($device, $_[0], $_[1] + 0) or die "request $_[0]: $!" }
 # UI_SET_EVBIT, UI_SET_KEYBIT, UI_SET_ABSBIT
