@@ -1,5 +1,8 @@
 //! Decoder, surface and pointer of one client.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use openuvr_clock as clock;
