@@ -22,6 +22,7 @@ mod pointers;
 mod radio;
 mod rig;
 mod slices;
+mod tearing;
 
 use openuvr_proto::units::Size;
 
