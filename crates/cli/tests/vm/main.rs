@@ -12,6 +12,7 @@ mod skip;
 
 mod console;
 mod console_in_use;
+mod cursor_plane;
 mod display_times;
 mod dma_bufs;
 mod game;
