@@ -67,21 +67,32 @@ impl Buffers {
     }
 
     /// Updates a buffer. `row` fills a row of packed BGRX.
-    pub(crate) fn update(&mut self, number: usize, mut row: impl FnMut(u32, &mut [u8])) {
+    pub(crate) fn update(&mut self, number: usize, row: impl FnMut(u32, &mut [u8])) {
         let rows = self.outdated.updated(number);
         let Some(Buffer { buffer, memory, .. }) = self.all.get_mut(number) else {
             return;
         };
-        let (pitch, bytes) = (buffer.pitch() as usize, self.size.width as usize * 4);
-        let Some(memory) = memory else { return };
-        let all = memory.chunks_mut(pitch).enumerate();
-        let count = rows.len();
-        let mut line = vec![0; bytes];
-        for (number, to) in all.skip(rows.start as usize).take(count) {
-            row(u32::try_from(number).unwrap_or(u32::MAX), &mut line);
-            if let Some(to) = to.get_mut(..bytes) {
-                to.copy_from_slice(&line);
-            }
+        if let Some(memory) = memory {
+            write_rows(memory, buffer.pitch() as usize, self.size.width, &rows, row);
+        }
+    }
+}
+
+/// Writes rows of a buffer whose rows start `pitch` bytes apart. `row` fills a row of packed BGRX.
+pub(crate) fn write_rows(
+    memory: &mut [u8],
+    pitch: usize,
+    width: u32,
+    rows: &Range<u32>,
+    mut row: impl FnMut(u32, &mut [u8]),
+) {
+    let bytes = width as usize * 4;
+    let mut line = vec![0; bytes];
+    let all = memory.chunks_mut(pitch).enumerate();
+    for (number, to) in all.skip(rows.start as usize).take(rows.len()) {
+        row(u32::try_from(number).unwrap_or(u32::MAX), &mut line);
+        if let Some(to) = to.get_mut(..bytes) {
+            to.copy_from_slice(&line);
         }
     }
 }

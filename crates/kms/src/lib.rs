@@ -23,6 +23,7 @@ mod flips;
 mod front;
 mod import;
 mod input;
+mod memory_display;
 mod mode;
 mod output;
 mod planes;
@@ -40,6 +41,7 @@ use openuvr_media::window::WindowConfig;
 pub use card::Choice;
 pub use console::guard;
 pub use input::ConsoleInput;
+pub use memory_display::MemoryDisplay;
 pub use presenter::KmsPresenter;
 
 use card::Card;
