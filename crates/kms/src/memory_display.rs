@@ -45,8 +45,8 @@ impl MemoryDisplay {
         converted
     }
 
-    /// Composes the changed rows into the buffer, as the presenter does when it submits a picture. Returns the number of
-    /// these rows.
+    /// Composes the changed rows into the buffer, as the presenter does when it submits a picture. Returns the number
+    /// of these rows.
     pub fn compose(&mut self) -> usize {
         let rows = self.scene.take_dirty();
         let scene = &self.scene;

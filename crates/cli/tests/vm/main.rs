@@ -10,6 +10,7 @@ mod inertial;
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
 
+mod client_cost;
 mod console;
 mod console_in_use;
 mod cursor_plane;
