@@ -1,8 +1,8 @@
 //! The processor time of a client without a window system, compared with that of a client with an X11 window. On an
 //! emulated processor, only the ratio has a meaning.
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// Frames before the measurement, in which the client starts up.
 const BEFORE: u64 = 15;
@@ -36,7 +36,7 @@ impl Rig {
 
 #[test]
 fn the_cost_of_a_display_and_of_a_window_is_printed() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.client_options = "--csv /tmp/kms.csv";

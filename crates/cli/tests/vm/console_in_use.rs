@@ -1,7 +1,7 @@
 //! A console that another program uses for graphics: the client leaves it alone.
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 impl Rig {
     /// Makes a process use a console: `request` is a perl request to the console `F`.
@@ -21,7 +21,7 @@ impl Rig {
 
 #[test]
 fn a_console_that_shows_graphics_is_left_alone() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     // KDSETMODE with KD_GRAPHICS; VT_SETMODE with VT_PROCESS, for which `struct vt_mode` names the signals.

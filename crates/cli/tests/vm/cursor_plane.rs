@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// The kernel's list of planes.
 const STATE: &str = "/sys/kernel/debug/dri/0/state";
@@ -61,7 +61,7 @@ fn the_pointer_moves_on_the_cursor_plane() {
     let negative =
         "plane[31]: a\n\tfb=5\nplane[34]: b\n\t\tformat=AR24 x\n\tcrtc-pos=64x64-3+113\n";
     assert_eq!(cursor(negative), Some((-3, 113)));
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     let mounted = format!("busybox mount -t debugfs debugfs /sys/kernel/debug && test -e {STATE}");

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// Flips whose time may be missing in the CSV. At the end, the client may not have read the reports of the newest flips
 /// yet.
@@ -14,7 +14,7 @@ const FRAMES: usize = 8;
 
 #[test]
 fn each_flip_stamps_the_frame_that_it_displays() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.client_options = "--csv /tmp/frames.csv";

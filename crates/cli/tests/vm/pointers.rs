@@ -1,7 +1,7 @@
 //! Pointing devices of the kernel (uinput): a touch screen and a mouse, with and without a grab.
 
+use super::VGA;
 use super::rig::Rig;
-use super::{DISPLAY, VGA};
 
 /// An event as a device reports it: type, code, value (the kernel's `input-event-codes.h`).
 type Event = (u16, u16, i32);
@@ -76,7 +76,7 @@ impl Rig {
 
 #[test]
 fn a_finger_on_the_display_presses_where_it_touches() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.plug_in("touch");
@@ -95,7 +95,7 @@ fn a_finger_on_the_display_presses_where_it_touches() {
 
 #[test]
 fn a_mouse_moves_the_clients_pointer() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.plug_in("mouse");
@@ -118,7 +118,7 @@ fn a_mouse_moves_the_clients_pointer() {
 
 #[test]
 fn a_grabbed_mouse_moves_the_hosts_pointer_by_steps() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.client_options = "--grab";
