@@ -1,14 +1,15 @@
 //! The SQLite database file. It contains the signing key and password hashes, so only its owner can access it. The
-//! portal also checks whether the file has been replaced while it is open.
+//! portal also checks whether the file has been replaced while it is open, and copies it before an upgrade of its tables.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
-use tracing::warn;
+use sqlx::AnyPool;
+use tracing::{info, warn};
 
 use super::StoreError;
 
@@ -82,6 +83,68 @@ impl DatabaseFile {
             _ => Err(StoreError::Gone(self.path.clone())),
         }
     }
+
+    /// Copies the database, whose tables have this version. The copy replaces an earlier one of the same version, and is
+    /// complete even after a power loss.
+    ///
+    /// # Errors
+    /// Returns an error if the copy cannot be made. An earlier copy is then unchanged.
+    pub(super) async fn copy(&self, pool: &AnyPool, version: i64) -> Result<(), StoreError> {
+        let copy = self.copy_of(version);
+        let part = copy.with_extension("part");
+        let made = make_copy(pool, &part, &copy).await;
+        made.map_err(|why| {
+            // An error of the removal does not matter: the next copy begins with another attempt.
+            let _ = fs::remove_file(&part);
+            StoreError::NotCopied {
+                path: copy.clone(),
+                why,
+            }
+        })?;
+        info!(
+            "upgrading the database; {} is a copy for the previous version",
+            copy.display()
+        );
+        Ok(())
+    }
+
+    /// The copy of the database with tables of this version, if it exists.
+    pub(super) fn existing_copy(&self, version: i64) -> Option<PathBuf> {
+        Some(self.copy_of(version)).filter(|copy| copy.is_file())
+    }
+
+    fn copy_of(&self, version: i64) -> PathBuf {
+        self.path
+            .with_file_name(format!("portal-version-{version}.sqlite"))
+    }
+}
+
+/// Copies the open database to `part`, and then renames the copy to `copy`. An error is a part of a line.
+async fn make_copy(pool: &AnyPool, part: &Path, copy: &Path) -> Result<(), String> {
+    let text = |why: io::Error| why.to_string();
+    match fs::remove_file(part) {
+        Err(why) if why.kind() != ErrorKind::NotFound => return Err(why.to_string()),
+        _ => {}
+    }
+    // SQLite accepts an empty file, and keeps its mode.
+    let mut private = OpenOptions::new();
+    private.write(true).create_new(true).mode(0o600);
+    private.open(part).map_err(text)?;
+    let name = part.to_str().ok_or("its path is not UTF-8")?;
+    let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(pool).await;
+    copied.map_err(|why| match why {
+        sqlx::Error::Database(why) => why.message().to_owned(),
+        why => why.to_string(),
+    })?;
+    // SQLite does not wait until the copy is on the disk ("VACUUM", section 2.1).
+    File::open(part)
+        .and_then(|file| file.sync_all())
+        .map_err(text)?;
+    fs::rename(part, copy).map_err(text)?;
+    let folder = copy.parent().unwrap_or(Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(text)
 }
 
 /// Removes the permissions `others` of a file or folder.

@@ -60,8 +60,15 @@ pub(crate) enum StoreError {
     )]
     Gone(PathBuf),
     /// A newer version of the program created the database.
-    #[error("the database has version {0}, but this program supports {known}: install the newer program", known = schema::VERSION)]
-    Newer(i64),
+    #[error("the database has version {have}, but this program supports {known}: {remedy}", known = schema::VERSION)]
+    Newer { have: i64, remedy: String },
+    /// The database could not be copied before an upgrade of its tables.
+    #[error(
+        "cannot copy the database to {} before its upgrade: {why}; the database is unchanged. Check that the disk \
+         has space, then start the portal again",
+        path.display()
+    )]
+    NotCopied { path: PathBuf, why: String },
     /// The account exists.
     #[error("the account {0:?} already exists")]
     Exists(String),
@@ -113,7 +120,7 @@ pub(crate) enum DatabaseLocation<'a> {
 }
 
 impl Store {
-    /// Opens the database, and upgrades its tables to this program's version.
+    /// Opens the database, and upgrades its tables to this program's version. Before that, a file is copied.
     pub(crate) async fn open(place: DatabaseLocation<'_>) -> Result<Store, StoreError> {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
@@ -171,7 +178,7 @@ impl Store {
             .connect_with(options)
             .await
             .map_err(failed)?;
-        let migrated = schema::migrate(&pool, sqlite).await;
+        let migrated = schema::migrate(&pool, file.as_ref()).await;
         migrated.map_err(|why| match why {
             StoreError::Failed(why) => failed(why),
             why => why,

@@ -3,6 +3,7 @@
 use sqlx::AnyPool;
 
 use super::StoreError;
+use super::file::DatabaseFile;
 
 /// The statements that upgrade the tables to each version. The statements of released versions never change; later
 /// versions are appended.
@@ -56,13 +57,14 @@ pub(super) const VERSION: i64 = STEPS.len() as i64;
 const LOCK: i64 = 0x6f75_7672;
 
 /// Upgrades the tables to [`VERSION`] atomically. If several portals start at the same time, the first one upgrades,
-/// and the others wait.
-pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreError> {
-    let mut transaction = match sqlite {
+/// and the others wait. Of a database in a file, a copy is made first, which the previous version of the program can
+/// use.
+pub(super) async fn migrate(pool: &AnyPool, file: Option<&DatabaseFile>) -> Result<(), StoreError> {
+    let mut transaction = match file {
         // A transaction that starts with a read cannot become a writer while another writer is active (SQLite,
         // "Transactions", 2.2).
-        true => pool.begin_with("BEGIN IMMEDIATE").await?,
-        false => {
+        Some(_) => pool.begin_with("BEGIN IMMEDIATE").await?,
+        None => {
             let mut transaction = pool.begin().await?;
             sqlx::query("SELECT pg_advisory_xact_lock($1)")
                 .bind(LOCK)
@@ -78,7 +80,16 @@ pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreErr
         .fetch_one(&mut *transaction)
         .await?;
     if have > VERSION {
-        return Err(StoreError::Newer(have));
+        return Err(StoreError::Newer {
+            have,
+            remedy: remedy(file),
+        });
+    }
+    if let Some(file) = file
+        && (1..VERSION).contains(&have)
+    {
+        // The transaction has written nothing yet, and keeps other writers out.
+        file.copy(pool, have).await?;
     }
     for (step, number) in STEPS.iter().zip(1..).filter(|(_, number)| *number > have) {
         for statement in step.iter().copied() {
@@ -91,4 +102,118 @@ pub(super) async fn migrate(pool: &AnyPool, sqlite: bool) -> Result<(), StoreErr
     }
     transaction.commit().await?;
     Ok(())
+}
+
+/// What to do about a database of a newer version.
+fn remedy(file: Option<&DatabaseFile>) -> String {
+    let mut older = (1..=VERSION).rev();
+    let copy = file.and_then(|file| older.find_map(|version| file.existing_copy(version)));
+    match copy {
+        Some(copy) => format!(
+            "install the newer program, or move portal.sqlite* away and rename the older copy {} to portal.sqlite",
+            copy.display()
+        ),
+        None => "install the newer program".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+    use std::path::Path;
+
+    use super::*;
+    use crate::store::{DatabaseLocation, Store};
+
+    /// Takes the last step back.
+    const DOWN: [&str; 2] = [
+        "ALTER TABLE users DROP COLUMN disabled",
+        "DELETE FROM schema_version WHERE version = 4",
+    ];
+
+    async fn open(file: &Path) -> Result<Store, StoreError> {
+        Store::open(DatabaseLocation::File(file)).await
+    }
+
+    async fn version(store: &Store) -> i64 {
+        let version = sqlx::query_scalar("SELECT max(version) FROM schema_version");
+        version.fetch_one(&store.pool).await.unwrap()
+    }
+
+    /// Makes a database of the previous version with one secret, and returns the secret.
+    async fn previous(file: &Path) -> String {
+        let store = open(file).await.unwrap();
+        let secret = store.key("secret", "of the older portal").await.unwrap();
+        for statement in DOWN {
+            sqlx::query(statement).execute(&store.pool).await.unwrap();
+        }
+        store.pool.close().await;
+        secret
+    }
+
+    #[tokio::test]
+    async fn an_upgrade_keeps_a_private_copy_of_the_older_tables() {
+        assert_eq!(VERSION, 4, "DOWN takes back the step to version 4");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portal.sqlite");
+        let copy = folder.path().join("portal-version-3.sqlite");
+        let secret = previous(&file).await;
+        assert!(!copy.exists());
+        let store = open(&file).await.unwrap();
+        assert_eq!(version(&store).await, 4);
+        assert_eq!(store.key("secret", "new").await.unwrap(), secret);
+        store.pool.close().await;
+        assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o600);
+        // A portal with the copy is at the older version, and upgrades again.
+        fs::rename(&copy, &file).unwrap();
+        let store = open(&file).await.unwrap();
+        assert!(copy.exists());
+        assert_eq!(store.key("secret", "new").await.unwrap(), secret);
+        // An upgrade leaves nothing else.
+        store.pool.close().await;
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[tokio::test]
+    async fn without_a_copy_nothing_is_upgraded() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portal.sqlite");
+        let secret = previous(&file).await;
+        // The copy cannot replace this folder.
+        let copy = folder.path().join("portal-version-3.sqlite");
+        fs::create_dir(&copy).unwrap();
+        fs::write(copy.join("file"), "").unwrap();
+        let before = fs::read(&file).unwrap();
+        let why = open(&file).await.err().unwrap().to_string();
+        assert!(why.contains("the database is unchanged"), "{why}");
+        assert_eq!(why.lines().count(), 1, "{why}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+        fs::remove_dir_all(&copy).unwrap();
+        let store = open(&file).await.unwrap();
+        assert_eq!(store.key("secret", "new").await.unwrap(), secret);
+    }
+
+    #[tokio::test]
+    async fn a_newer_database_is_refused_and_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portal.sqlite");
+        let store = open(&file).await.unwrap();
+        let newer = "INSERT INTO schema_version (version) VALUES ($1)";
+        let newer = sqlx::query(newer).bind(VERSION + 1);
+        newer.execute(&store.pool).await.unwrap();
+        store.pool.close().await;
+        let before = fs::read(&file).unwrap();
+        let refusal = open(&file).await.err().unwrap().to_string();
+        let line =
+            "the database has version 5, but this program supports 4: install the newer program";
+        assert_eq!(refusal, line);
+        let copy = folder.path().join("portal-version-4.sqlite");
+        fs::write(&copy, "a copy").unwrap();
+        let refusal = open(&file).await.err().unwrap().to_string();
+        assert!(refusal.starts_with(line), "{refusal}");
+        assert!(refusal.contains(&copy.display().to_string()), "{refusal}");
+        assert_eq!(refusal.lines().count(), 1, "{refusal}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+    }
 }
