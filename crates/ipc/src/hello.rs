@@ -4,17 +4,26 @@ use crate::frame::{PREFIX, prefix};
 
 const NAME: &str = "openuvr ";
 
-/// The version of this build.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The version of this build: that of its package, because packages of different commits may have the same program
+/// version. Builds without packages have only the program version.
+pub const VERSION: &str = match option_env!("PACKAGE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 /// Maximum length of a greeting in bytes.
 pub const MAX_LEN: usize = PREFIX + 64;
+
+const _: () = assert!(
+    PREFIX + NAME.len() + VERSION.len() <= MAX_LEN,
+    "PACKAGE_VERSION is too long for a greeting"
+);
 
 /// The peer's build has another version.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "openuvr and its library in the application have different versions ({VERSION} here, {peer} there): \
-         install both from one build"
+         install both from one build, then start both again"
 )]
 pub struct OtherVersion {
     /// The peer's version, printable; `unknown` if it sent something other than a greeting.
@@ -60,7 +69,7 @@ mod tests {
             line,
             format!(
                 "openuvr and its library in the application have different versions ({VERSION} here, 0.0.9 \
-                 there): install both from one build"
+                 there): install both from one build, then start both again"
             )
         );
         for bytes in [
