@@ -34,6 +34,9 @@ pub(crate) enum StoreError {
     /// The database cannot be opened.
     #[error("cannot open the database {at}: {why}")]
     Open { at: String, why: sqlx::Error },
+    /// SQLite cannot write to the disk.
+    #[error("cannot open the database {at}: {why}: check that its disk has space")]
+    Full { at: String, why: String },
     /// The database is PostgreSQL, but this program was built without support for PostgreSQL.
     #[error(
         "cannot open the database {at}: this portal was built without PostgreSQL; build it with `--features postgres`"
@@ -139,15 +142,15 @@ impl Store {
         if cfg!(not(feature = "postgres")) && matches!(place, DatabaseLocation::Url(_)) {
             return Err(StoreError::WithoutPostgres { at });
         }
-        let failed = |why: sqlx::Error| match is_damage(&why) {
-            Some(why) => StoreError::Damaged {
-                at: at.clone(),
-                why,
-            },
-            None => StoreError::Open {
-                at: at.clone(),
-                why,
-            },
+        let failed = |error: sqlx::Error| {
+            let at = at.clone();
+            match sqlite_error(&error) {
+                Some((code, why)) if DAMAGED.contains(&(code & 0xff)) => {
+                    StoreError::Damaged { at, why }
+                }
+                Some((code, why)) if FULL.contains(&code) => StoreError::Full { at, why },
+                _ => StoreError::Open { at, why: error },
+            }
         };
         let options: AnyConnectOptions = url.parse().map_err(failed)?;
         let file = match place {
@@ -206,14 +209,20 @@ impl Store {
 const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
                        PRAGMA foreign_keys = ON";
 
-/// The message of SQLite's errors for an unreadable file: SQLITE_CORRUPT (11) with its extended codes, and
-/// SQLITE_NOTADB (26). `None` for other errors.
-fn is_damage(why: &sqlx::Error) -> Option<String> {
-    let sqlx::Error::Database(database) = why else {
+/// SQLite's errors for an unreadable file, without the upper bits of extended codes: SQLITE_CORRUPT and SQLITE_NOTADB.
+const DAMAGED: [u32; 2] = [11, 26];
+
+/// SQLite's errors on a full disk: SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMOPEN and SQLITE_IOERR_SHMSIZE. The
+/// last two are those of a program that opens a database.
+const FULL: [u32; 4] = [13, 10 | 3 << 8, 10 | 18 << 8, 10 | 19 << 8];
+
+/// The extended result code and the message of an error of SQLite; `None` for other errors.
+fn sqlite_error(error: &sqlx::Error) -> Option<(u32, String)> {
+    let sqlx::Error::Database(database) = error else {
         return None;
     };
-    let code: u32 = database.code()?.parse().ok()?;
-    matches!(code & 0xff, 11 | 26).then(|| database.message().to_owned())
+    let code = database.code()?.parse().ok()?;
+    Some((code, database.message().to_owned()))
 }
 
 /// Seconds since 1970 by the system clock.

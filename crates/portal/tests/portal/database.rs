@@ -108,6 +108,20 @@ fn a_read_only_folder_is_reported_in_one_line() {
     assert!(said.contains(&data.display().to_string()), "{said}");
 }
 
+#[test]
+fn a_full_disk_is_reported_in_one_line() {
+    let mut place = in_a_file();
+    place.add_user("ada", &[]);
+    // No file can grow, as on a full disk.
+    place.before = vec!["sh", "-c", r#"trap "" XFSZ; ulimit -f 0; exec "$@""#, "sh"];
+    let said = complaint(&place);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("check that its disk has space"), "{said}");
+    place.before.clear();
+    let portal = place.start();
+    portal.log_in("ada");
+}
+
 /// Holds the database's write lock until its standard input ends.
 fn hold(file: &Path) -> Child {
     let hold = "import sqlite3, sys\n\
