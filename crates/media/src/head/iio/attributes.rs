@@ -84,7 +84,8 @@ impl Drop for Changes {
     }
 }
 
-fn write(path: &Path, value: &str) -> io::Result<()> {
+/// Writes an attribute that is not restored.
+pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     // The value is written in one call, because the kernel parses the bytes of each call separately.
     let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
     file.write_all(format!("{value}\n").as_bytes())

@@ -16,8 +16,8 @@ use super::attributes::{self, Changes};
 use super::device::{AXES, Kind, MAX_ENTRIES};
 use super::scan::{Channel, Layout, SampleType, Scan};
 
-/// Number of scans in the kernel's buffer: a third of a second at 200 Hz, in case the thread is
-/// late. If the buffer is full, the kernel drops newer scans.
+/// Number of scans in the kernel's buffer: a third of a second at 200 Hz, and 64 ms at the highest rate, in case the
+/// thread is late. If the buffer is full, the kernel drops newer scans.
 const LENGTH: &str = "64";
 
 /// Bytes read in one call: 170 scans of six words and a timestamp.
@@ -30,6 +30,8 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 /// The scans of a device.
 pub(super) struct Stream {
     file: File,
+    /// The attribute that enables the buffer.
+    switch: PathBuf,
     layout: Layout,
     /// Bytes of an incomplete scan.
     pending: Vec<u8>,
@@ -88,12 +90,13 @@ impl Stream {
         set(device.join("buffer/length"), LENGTH)?;
         // Devices without a hardware queue do not have this attribute.
         let _ = set(device.join("buffer/watermark"), "1");
-        set(enable, "1")?;
+        set(enable.clone(), "1")?;
         let path = node(device);
         let (file, regular) =
             open_node(&path).map_err(|cause| format!("can't open {}: {cause}", path.display()))?;
         Ok(Stream {
             file,
+            switch: enable,
             layout,
             pending: Vec::with_capacity(READ),
             period,
@@ -101,6 +104,27 @@ impl Stream {
             arrival: None,
             due: regular.then_some(Instant(i64::MIN)),
         })
+    }
+
+    /// Whether the scans come from a regular file.
+    pub(super) fn is_recording(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// Enables or disables the buffer. The end of the client's use disables it in any case.
+    ///
+    /// # Errors
+    /// Returns the reason, for a message.
+    pub(super) fn enable(&self, on: bool) -> Result<(), String> {
+        let value = if on { "1" } else { "0" };
+        let path = self.switch.display();
+        attributes::write(&self.switch, value)
+            .map_err(|cause| format!("can't write {value} to {path}: {cause}"))
+    }
+
+    /// Sets the number of seconds between samples, if known.
+    pub(super) fn set_period(&mut self, period: Option<f64>) {
+        self.period = period;
     }
 
     /// The descriptor to wait for, or the time until which to wait.

@@ -245,15 +245,7 @@ impl FromStr for MountMatrix {
 /// Sets the rate of a sensor to the lowest available one that is at least `wanted` per second.
 /// Returns the sensor's rate, if known. Without permission to change the rate, it stays as it is.
 pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> Option<f64> {
-    let prefix = sensor.kind.prefix();
-    let own = format!("{prefix}_sampling_frequency");
-    let names = [own.as_str(), "sampling_frequency"];
-    let name = names
-        .into_iter()
-        .find(|name| sensor.device.join(name).exists())?;
-    let path = sensor.device.join(name);
-    let available = attributes::read(&sensor.device.join(format!("{name}_available")));
-    let rate = available.ok().and_then(|text| choose_rate(&text, wanted));
+    let (path, rate) = find_rate(sensor, wanted)?;
     if let Some(rate) = rate
         && let Err(cause) = changes.set(path.clone(), &rate)
     {
@@ -263,6 +255,28 @@ pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> O
     let rate = attributes::read(&path).ok()?.trim().parse::<f64>().ok()?;
     // A rate outside of this range is an error of the driver.
     (0.1..=1e5).contains(&rate).then_some(rate)
+}
+
+/// Whether [`set_rate`] would change the rate of a sensor.
+pub(super) fn changes_rate(sensor: &Sensor, wanted: f64) -> bool {
+    let Some((path, Some(rate))) = find_rate(sensor, wanted) else {
+        return false;
+    };
+    attributes::read(&path).is_ok_and(|now| now.trim() != rate)
+}
+
+/// The attribute with the rate of a sensor, and the text of the rate for `wanted` samples per second, if there is a
+/// choice.
+fn find_rate(sensor: &Sensor, wanted: f64) -> Option<(PathBuf, Option<String>)> {
+    let prefix = sensor.kind.prefix();
+    let own = format!("{prefix}_sampling_frequency");
+    let names = [own.as_str(), "sampling_frequency"];
+    let name = names
+        .into_iter()
+        .find(|name| sensor.device.join(name).exists())?;
+    let available = attributes::read(&sensor.device.join(format!("{name}_available")));
+    let rate = available.ok().and_then(|text| choose_rate(&text, wanted));
+    Some((sensor.device.join(name), rate))
 }
 
 /// The text of the lowest available rate that is at least `wanted`, otherwise of the highest rate.

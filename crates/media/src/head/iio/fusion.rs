@@ -54,6 +54,24 @@ impl Fusion {
         }
     }
 
+    /// Continues with other sampling intervals in seconds. Orientation, offset and heading are kept.
+    pub(super) fn set_periods(&mut self, gyroscope: f64, accelerometer: f64) {
+        let mut filter = VQF::new(gyroscope, Some(accelerometer), None, None);
+        let now = *filter.coeffs();
+        let state = filter.state_mut();
+        *state = *self.filter.state();
+        settle(&mut state.acc_lp_state, now.acc_lp_b, now.acc_lp_a);
+        let motion = &mut state.motion_bias_est_rlp_state;
+        settle(motion, now.acc_lp_b, now.acc_lp_a);
+        let motion = &mut state.motion_bias_est_bias_lp_state;
+        settle(motion, now.acc_lp_b, now.acc_lp_a);
+        let rest = &mut state.rest_gyr_lp_state;
+        settle(rest, now.rest_gyr_lp_b, now.rest_gyr_lp_a);
+        let rest = &mut state.rest_acc_lp_state;
+        settle(rest, now.rest_acc_lp_b, now.rest_acc_lp_a);
+        self.filter = filter;
+    }
+
     /// Processes an acceleration in m/s². Values that are not finite are ignored.
     pub(super) fn accelerate(&mut self, acceleration: [f64; 3]) {
         if is_usable(acceleration) && acceleration != [0.0; 3] {
@@ -123,6 +141,19 @@ impl Fusion {
     }
 }
 
+/// Sets the states of low-pass filters of second order (transposed direct form II) for new coefficients, so that each
+/// filter rests at its last output. The last output is close to the first state, because the first coefficient is small.
+/// A filter without a first state is still taking its first mean.
+fn settle(states: &mut [[f64; 2]], b: [f64; 3], a: [f64; 2]) {
+    if states.first().is_none_or(|first| first[0].is_nan()) {
+        return;
+    }
+    for state in states {
+        let output = state[0];
+        *state = [output * (1.0 - b[0]), output * (b[2] - a[1])];
+    }
+}
+
 /// Whether a vector is finite, and small enough to be squared.
 fn is_usable(vector: [f64; 3]) -> bool {
     vector.iter().all(|v| v.abs() < 1e6)
@@ -184,6 +215,41 @@ mod tests {
                     assert!(error <= MOST, "{rate} Hz, {motion:?}, {seed}: {error}°");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn other_sampling_intervals_do_not_turn_the_head() {
+        for seed in 0..4 {
+            let mut sensor = Sensor::mpu6050(400.0, Motion::LookAround, seed);
+            let mut fusion = Fusion::new(1.0 / 200.0, 1.0 / 200.0);
+            // 200 samples per second for half a minute, as means of two, then 400.
+            let mut pose = None;
+            while sensor.time() < 30.0 {
+                let (first, second) = (sensor.sample(), sensor.sample());
+                let mean = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|i| f64::midpoint(a[i], b[i]));
+                let rate = mean(first.0, second.0);
+                fusion.turn(rate, 1.0 / 200.0);
+                fusion.accelerate(mean(first.1, second.1));
+                pose = fusion.pose(rate);
+            }
+            let apart = |pose: &Option<Pose>, other: Rotation| {
+                let found = Rotation::of(&pose.expect("a pose"));
+                let off = found.after(other.inverse()).vector();
+                off.iter().map(|v| v * v).sum::<f32>().sqrt().to_degrees()
+            };
+            let before = Rotation::of(&pose.expect("a pose"));
+            fusion.set_periods(1.0 / 400.0, 1.0 / 400.0);
+            let jump = apart(&fusion.pose([0.0; 3]), before);
+            assert!(jump < 1e-3, "{seed}: {jump}°");
+            while sensor.time() < 60.0 {
+                let (rate, acceleration) = sensor.sample();
+                fusion.turn(rate, 1.0 / 400.0);
+                fusion.accelerate(acceleration);
+                pose = fusion.pose(rate);
+            }
+            let error = apart(&pose, sensor.orientation());
+            assert!(error <= MOST, "{seed}: {error}°");
         }
     }
 

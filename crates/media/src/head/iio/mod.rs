@@ -6,8 +6,8 @@
 //!                      scan_elements, buffer       the buffer's set-up
 //!                      samples                     a recording in place of /dev/iio:device0
 //! ```
-//! Samples come from the buffers if this user may set them up, otherwise from `*_raw`, read at the times requested by the
-//! host. Each sample becomes a pose when it is read. Attributes that were changed are restored at the end. There is no
+//! Samples come from the buffers if this user may set them up, at a rate that follows the host's requests (`rate.rs`);
+//! otherwise from `*_raw`, read at the times requested by the host. Each sample becomes a pose when it is read. Attributes that were changed are restored at the end. There is no
 //! magnetometer, so yaw drifts by up to a degree per minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
@@ -18,6 +18,7 @@ mod device;
 mod fusion;
 mod health;
 mod polled;
+mod rate;
 mod rest;
 pub mod scan;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use self::device::{Kind, Sensor};
 use self::fusion::Fusion;
 use self::health::{Change, Flood, Health, Symptom};
 use self::polled::RawAxes;
+use self::rate::{RateRequest, USUAL_RATE};
 use self::scan::Scan;
 use super::schedule::{SAMPLING_INTERVAL, Schedule};
 use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
@@ -47,12 +49,8 @@ use super::{Backend, HeadPose, HeadPoseError, HeadPoseSource};
 /// The kernel's folder of IIO devices.
 pub const DEFAULT_FOLDER: &str = "/sys/bus/iio/devices";
 
-/// Requested samples per second: two for each refresh of a 90 Hz display, and within the range of cheap sensors if
-/// gyroscope and accelerometer are enabled (guess).
-const RATE: f64 = 200.0;
-
 /// Seconds between samples of a sensor whose rate is unknown.
-const USUAL_PERIOD: f64 = 1.0 / RATE;
+const USUAL_PERIOD: f64 = 1.0 / USUAL_RATE;
 
 /// Maximum time between two samples of a motion; a longer time is an interruption (guess).
 const MAX_STEP: Duration = Duration::from_millis(250);
@@ -79,9 +77,10 @@ pub struct Iio {
     input: Input,
     tracker: Tracker,
     schedule: Schedule,
+    request: RateRequest,
     /// Changes to the attributes, undone on drop after the files are closed: first those of the buffers, then those of
     /// the rates. Drivers refuse to change the rate while a buffer is enabled.
-    _changes: [Changes; 2],
+    changes: [Changes; 2],
 }
 
 /// The origin of the samples.
@@ -101,7 +100,7 @@ impl Iio {
         let sensors = device::find(folder)?;
         let mut rates = Changes::default();
         let periods = [&sensors[0], &sensors[1]]
-            .map(|sensor| device::set_rate(sensor, RATE, &mut rates).map(f64::recip));
+            .map(|sensor| device::set_rate(sensor, USUAL_RATE, &mut rates).map(f64::recip));
         let mut buffers = Changes::default();
         let (input, interval) = match open_buffers(&sensors, periods, &mut buffers) {
             Ok(streams) => (Input::Buffers(streams), None),
@@ -133,8 +132,44 @@ impl Iio {
                 sensors,
             },
             schedule: Schedule::default(),
-            _changes: [buffers, rates],
+            request: RateRequest::default(),
+            changes: [buffers, rates],
         })
+    }
+
+    /// Sets the rate of sensors with buffers for a host that samples a pose once per `period`.
+    fn follow(&mut self, period: Duration) {
+        let Input::Buffers(streams) = &mut self.input else {
+            return;
+        };
+        // A recording in a file has a single rate.
+        if streams.iter().any(Stream::is_recording) {
+            return;
+        }
+        let Some(wanted) = self.request.update(period) else {
+            return;
+        };
+        let sensors = &self.tracker.sensors;
+        if !sensors.iter().any(|it| device::changes_rate(it, wanted)) {
+            return;
+        }
+        // Drivers refuse to change the rate while a buffer is enabled.
+        for stream in streams.iter() {
+            if let Err(cause) = stream.enable(false) {
+                tracing::info!("the rate of the sensor is unchanged: {cause}");
+            }
+        }
+        let [_, rates] = &mut self.changes;
+        let periods = [&sensors[0], &sensors[1]]
+            .map(|sensor| device::set_rate(sensor, wanted, rates).map(f64::recip));
+        for (stream, period) in streams.iter_mut().zip(periods) {
+            stream.set_period(period);
+            if let Err(cause) = stream.enable(true) {
+                tracing::warn!("the sensor stops: {cause}; restart the client");
+            }
+        }
+        let [gyroscope, accelerometer] = periods.map(|period| period.unwrap_or(USUAL_PERIOD));
+        self.tracker.fusion.set_periods(gyroscope, accelerometer);
     }
 
     /// Waits for samples, at most until `until`, and reads them. Returns the newest pose.
@@ -204,9 +239,13 @@ impl HeadPoseSource for Iio {
         }
     }
 
-    /// Used only by polled sensors, which have no timing of their own.
+    /// Polled sensors, which have no timing of their own, are read at these times. Of sensors with buffers, only the rate
+    /// follows.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.schedule.aim(wanted);
+        if let Some(wanted) = wanted {
+            self.follow(wanted.period);
+        }
     }
 }
 

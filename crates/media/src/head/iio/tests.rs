@@ -182,6 +182,69 @@ fn the_buffer_is_disabled_before_the_rate_is_restored() {
     assert_eq!(order, watches);
 }
 
+/// The times of a host that samples so many poses per second.
+fn poses_per_second(rate: f64) -> Option<RefreshTiming<Instant>> {
+    let period = Duration::from_secs_f64(1.0 / rate);
+    Some(RefreshTiming {
+        phase: clock::now(),
+        period,
+    })
+}
+
+#[test]
+fn the_rate_follows_the_poses_that_the_host_samples() {
+    use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+    let (tree, mut fifo) = Tree::one_device();
+    let before = tree.contents();
+    let mut head = tree.open().expect("it opens");
+    let events = inotify::init(CreateFlags::NONBLOCK).expect("inotify");
+    let [enable, rate] = ["buffer/enable", "sampling_frequency"].map(|name| {
+        let path = tree.device(0).join(name);
+        inotify::add_watch(&events, path, WatchFlags::CLOSE_WRITE).expect("a watch")
+    });
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 512];
+    let mut events = inotify::Reader::new(&events, &mut buffer);
+    let mut writes =
+        || std::iter::from_fn(|| events.next().ok().map(|event| event.wd())).collect::<Vec<_>>();
+    // 120 samples per second are enough, so the rate stays.
+    head.aim(poses_per_second(30.0));
+    assert_eq!(tree.read(0, "sampling_frequency"), "200");
+    assert!(writes().is_empty(), "the samples are not interrupted");
+    // Half of a scan is read before the change, and the other half after it.
+    let stamp = clock::now();
+    let bytes = scan([1, 0, 0], UP, stamp.0);
+    let (first, second) = bytes.split_at(9);
+    fifo.write_all(first).expect("room");
+    assert!(head.next(Duration::ZERO).expect("it works").is_none());
+    head.aim(poses_per_second(90.0));
+    assert_eq!(tree.read(0, "sampling_frequency"), "500");
+    assert_eq!(writes(), [enable, rate, enable], "drivers need this order");
+    assert_eq!(tree.read(0, "buffer/enable"), "1");
+    fifo.write_all(second).expect("room");
+    let (_, at) = head.next(LONG).expect("it works").expect("a pose");
+    assert_eq!(at, stamp);
+    // Neither fewer poses nor unknown times lower the rate.
+    for wanted in [poses_per_second(60.0), None, poses_per_second(92.0)] {
+        head.aim(wanted);
+        assert!(writes().is_empty(), "{wanted:?}");
+    }
+    drop(head);
+    assert_eq!(tree.contents(), before, "all is restored");
+}
+
+#[test]
+fn a_sensor_with_one_rate_keeps_its_rate() {
+    let (tree, mut fifo) = Tree::one_device();
+    fs::remove_file(tree.device(0).join("sampling_frequency_available")).expect("removed");
+    let mut head = tree.open().expect("it opens");
+    head.aim(poses_per_second(90.0));
+    assert_eq!(tree.read(0, "sampling_frequency"), "50");
+    fifo.write_all(&scan([1, 0, 0], UP, clock::now().0))
+        .expect("room");
+    assert!(head.next(LONG).expect("it works").is_some());
+}
+
 #[test]
 fn a_recorded_turn_turns_the_head() {
     let (tree, mut fifo) = Tree::one_device();
