@@ -117,15 +117,26 @@ impl Fusion {
     /// `None` before the first acceleration.
     #[must_use]
     pub(super) fn pose(&mut self, rate: [f64; 3]) -> Option<Pose> {
+        let (refined, _) = self.filter.bias_estimate();
+        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        let rate = [0, 1, 2].map(|axis| (rate[axis] - self.offset[axis] - refined[axis]) as f32);
+        self.turning(rate)
+    }
+
+    /// The pose of a head that does not turn. `None` before the first acceleration.
+    #[must_use]
+    pub(super) fn pose_at_rest(&mut self) -> Option<Pose> {
+        self.turning([0.0; 3])
+    }
+
+    /// The pose with an angular velocity in radians per second, around the sensor's axes.
+    fn turning(&mut self, rate: [f32; 3]) -> Option<Pose> {
         if !self.level {
             return None;
         }
         let rotation = self.rotation();
         let heading = *self.heading.get_or_insert_with(|| ahead(rotation));
         let rotation = heading.after(rotation);
-        let (refined, _) = self.filter.bias_estimate();
-        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
-        let rate = [0, 1, 2].map(|axis| (rate[axis] - self.offset[axis] - refined[axis]) as f32);
         let pose = Pose::new([0.0; 3], rotation.0).ok()?;
         pose.moving(None, Some(rotation.turn(rate))).ok()
     }

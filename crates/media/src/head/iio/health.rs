@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// A sensor is reported after this time without a sample, or with an unchanged value. A sensor's
-/// noise changes the last digit within a few samples (guess).
+/// A sensor is reported after this time without a sample, or with an unchanged value. A sensor's noise changes the last
+/// digit within a few samples (guess). If the value of a very quiet sensor at rest never changes, this time contains a
+/// whole window of `rest.rs` (1 s), which measures the offset before the value counts as that of a stuck sensor.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// Minimum number of equal samples of a sensor that is stuck.
@@ -97,6 +98,11 @@ impl Health {
         })
     }
 
+    /// Whether the sensor repeats a value.
+    pub(super) fn is_stuck(&self) -> bool {
+        matches!(self.reported, Some(Symptom::Stuck(_)))
+    }
+
     /// Records that time has passed without a sample.
     pub(super) fn silence(&mut self, now: Instant) -> Option<Change> {
         let silent = now.since(self.heard) >= STUCK_AFTER;
@@ -133,8 +139,10 @@ mod tests {
             .filter_map(|n| health.sample(value, ms(n * 10)).expect("no flood"))
             .collect();
         assert_eq!(changes, [Change::Failed(Symptom::Stuck(value))]);
+        assert!(health.is_stuck());
         let next = health.sample([4, 0, -7], ms(10_000));
         assert_eq!(next, Ok(Some(Change::Recovered)));
+        assert!(!health.is_stuck());
         // A slow sensor with few equal samples is not stuck.
         for n in 11..30 {
             assert_eq!(health.sample([4, 0, -7], ms(n * 1000)), Ok(None));

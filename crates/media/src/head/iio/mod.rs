@@ -301,19 +301,26 @@ struct Tracker {
 impl Tracker {
     /// The pose after a scan; `None` without the gyroscope's values or before gravity is known.
     fn scan(&mut self, scan: Scan, timing: Timing, now: Instant) -> Result<Option<Pose>, Flood> {
+        if let Some(raw) = scan.gyroscope {
+            let change = self.health.sample(raw, now)?;
+            self.report(change);
+        }
         let [gyroscope, accelerometer] = &self.sensors;
         let rate = scan.gyroscope.map(|raw| gyroscope.conversion.apply(raw));
-        if let Some(rate) = rate {
+        // The value of a stuck sensor is no angular velocity. If the fusion used it, the view would turn for ever.
+        let stuck = self.health.is_stuck();
+        if let Some(rate) = rate
+            && !stuck
+        {
             self.fusion.turn(rate, timing.step);
         }
         if let Some(raw) = scan.accelerometer {
             self.fusion.accelerate(accelerometer.conversion.apply(raw));
         }
-        if let Some(raw) = scan.gyroscope {
-            let change = self.health.sample(raw, now)?;
-            self.report(change);
-        }
-        Ok(rate.and_then(|rate| self.fusion.pose(rate)))
+        Ok(rate.and_then(|rate| match stuck {
+            true => self.fusion.pose_at_rest(),
+            false => self.fusion.pose(rate),
+        }))
     }
 
     /// Warns of a fault, once.
@@ -324,7 +331,7 @@ impl Tracker {
                 "the sensor {device} has sent nothing for 2 s: check its cable and its driver (dmesg)"
             ),
             Some(Change::Failed(Symptom::Stuck(value))) => tracing::warn!(
-                "the sensor {device} hangs and only repeats the value {value:?}: unload and load its driver"
+                "the sensor {device} hangs and only repeats the value {value:?}, so the view does not turn: unload and load its driver"
             ),
             Some(Change::Recovered) => tracing::info!("the sensor {device} works again"),
             None => {}

@@ -2,8 +2,9 @@
 //! device.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openuvr_proto::input::event::InputEvent;
@@ -458,6 +459,76 @@ fn a_recording_in_a_file_plays_at_its_rate_and_ends() {
     assert_eq!(poses, 10);
     assert!(clock::now().since(start) >= Duration::from_millis(9 * 5));
     assert!(end.contains("have ended"), "{end}");
+}
+
+/// A log that the test reads.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        let bytes = self.0.lock().expect("no panic");
+        let text = String::from_utf8_lossy(&bytes);
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stuck_sensor_is_reported_once_and_stops_the_view() {
+    let (tree, mut fifo) = Tree::one_device();
+    let mut head = tree.open().expect("it opens");
+    let (log, mut stamp) = (Log::default(), 0);
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let mut sample = |rate| {
+            stamp += 5_000_000;
+            fifo.write_all(&scan(rate, UP, stamp)).expect("room");
+            head.next(LONG).expect("it works").expect("a pose").0
+        };
+        let apart = |a: &Pose, b: &Pose| {
+            let turn = Rotation::of(a).after(Rotation::of(b).inverse()).vector();
+            turn.iter().map(|v| v * v).sum::<f32>().sqrt().to_degrees()
+        };
+        // 92° per second to the left: more than the offset of any sensor at rest.
+        let stuck = [0, 6000, 0];
+        let moved = apart(&sample(stuck), &sample(stuck));
+        assert!(moved > 0.3, "{moved}°: at first, it may be a turn");
+        let reported = || log.lines().iter().any(|line| line.contains("hangs"));
+        let end = clock::now() + LONG;
+        while !reported() {
+            assert!(clock::now() < end, "no warning: {:?}", log.lines());
+            let _ = sample(stuck);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let before = sample(stuck);
+        for _ in 0..400 {
+            let pose = sample(stuck);
+            assert!(apart(&pose, &before) < 0.05, "{pose:?} {before:?}");
+            assert_eq!(pose.angular_velocity(), Some([0.0; 3]));
+        }
+        // Another value turns the view again.
+        let _ = sample([0, 6001, 0]);
+        let moved = apart(&sample([0, 6000, 0]), &before);
+        assert!(moved > 0.3, "{moved}°");
+    });
+    let lines = log.lines();
+    let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+    assert_eq!(count("WARN"), 1, "{lines:?}");
+    assert_eq!((count("hangs"), count("works again")), (1, 1), "{lines:?}");
 }
 
 #[test]
