@@ -4,6 +4,7 @@
 mod channels;
 mod clean;
 mod manager;
+mod unfinished;
 
 use std::time::{Duration, Instant};
 

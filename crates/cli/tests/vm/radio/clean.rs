@@ -4,7 +4,7 @@ use super::{COUNTRY, Radios};
 
 impl Radios {
     /// Runs a command that must fail in a radio's namespace, and returns its error message, the last line.
-    fn refused(&mut self, radio: usize, command: &str) -> String {
+    pub(super) fn refused(&mut self, radio: usize, command: &str) -> String {
         let command = format!("ip netns exec r{radio} {command}");
         let output = self.rig.machine.run(&command).unwrap();
         assert_eq!(output.status, 1, "{command}: {}", output.text);
