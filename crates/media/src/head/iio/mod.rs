@@ -7,8 +7,9 @@
 //!                      samples                     a recording in place of /dev/iio:device0
 //! ```
 //! Samples come from the buffers if this user may set them up, at a rate that follows the host's requests (`rate.rs`);
-//! otherwise from `*_raw`, read at the times requested by the host. Each sample becomes a pose when it is read. Attributes that were changed are restored at the end. There is no
-//! magnetometer, so yaw drifts by up to a degree per minute.
+//! otherwise from `*_raw`, read at the times requested by the host. Each sample becomes a pose when it is read.
+//! Attributes that were changed are restored at the end. There is no magnetometer, so yaw drifts by up to a degree per
+//! minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
 
@@ -307,7 +308,7 @@ impl Tracker {
         }
         let [gyroscope, accelerometer] = &self.sensors;
         let rate = scan.gyroscope.map(|raw| gyroscope.conversion.apply(raw));
-        // The value of a stuck sensor is no angular velocity. If the fusion used it, the view would turn for ever.
+        // The value of a stuck sensor is no angular velocity. If the fusion used it, the view would not stop turning.
         let stuck = self.health.is_stuck();
         if let Some(rate) = rate
             && !stuck
@@ -331,7 +332,8 @@ impl Tracker {
                 "the sensor {device} has sent nothing for 2 s: check its cable and its driver (dmesg)"
             ),
             Some(Change::Failed(Symptom::Stuck(value))) => tracing::warn!(
-                "the sensor {device} hangs and only repeats the value {value:?}, so the view does not turn: unload and load its driver"
+                "the sensor {device} hangs and only repeats the value {value:?}, so the view does not turn: unload and \
+                 load its driver"
             ),
             Some(Change::Recovered) => tracing::info!("the sensor {device} works again"),
             None => {}

@@ -183,7 +183,7 @@ fn the_buffer_is_disabled_before_the_rate_is_restored() {
     assert_eq!(order, watches);
 }
 
-/// The times of a host that samples so many poses per second.
+/// The times of a host that samples poses at this rate per second.
 fn poses_per_second(rate: f64) -> Option<RefreshTiming<Instant>> {
     let period = Duration::from_secs_f64(1.0 / rate);
     Some(RefreshTiming {
