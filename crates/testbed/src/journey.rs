@@ -49,7 +49,13 @@ impl Row {
     /// Converts the client's timestamps to this machine's clock. `began` is the time at which the client's clock was 0.
     /// For an OpenUVR client on this machine, no conversion is needed.
     pub fn convert_to_our_clock(&mut self, began: Instant) {
-        for stage in ["FirstReceived", "Recoverable", "Decoded", "Submitted"] {
+        for stage in [
+            "FirstReceived",
+            "Recoverable",
+            "Decoded",
+            "Submitted",
+            "Presented",
+        ] {
             if let Some(at) = self.at.get_mut(stage) {
                 *at += began.0;
             }
@@ -102,6 +108,9 @@ pub const MOONLIGHT_STEPS: [(&str, &str); 5] = [
 
 /// The stage at which an OpenXR application begins a frame.
 const BEGUN: &str = "RenderBegun";
+
+/// Stages outside of [`STEPS`]. A record may lack their columns.
+const MORE_STAGES: [&str; 3] = [BEGUN, "InputReceived", "Presented"];
 
 /// The steps of a frame of an OpenXR application.
 const EYES_STEPS: [(&str, &str); 7] = [
@@ -183,7 +192,8 @@ pub fn parse(text: &str) -> Result<Vec<Row>> {
         .filter(|name| *name != "drawn" && *name != "visible")
         .map(|name| Ok((column(&format!("{name}_ns"))?, name)))
         .collect::<Result<_>>()?;
-    stages.extend(column(&format!("{BEGUN}_ns")).map(|column| (column, BEGUN)));
+    let more = MORE_STAGES.iter().copied();
+    stages.extend(more.filter_map(|name| Some((column(&format!("{name}_ns")).ok()?, name))));
     let rows = lines.map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
         let text = |column: usize| fields.get(column).copied().unwrap_or("");

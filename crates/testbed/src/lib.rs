@@ -5,7 +5,7 @@
 //!   and a client, optionally on a [`cable`] between two network namespaces.
 //! - Displays: [`display`] starts a virtual display; [`screen`] reads pixels, [`reader`] reads the bar codes of frames,
 //!   and [`picture_match`] compares pictures. [`sound`] is a sound server, and [`clicks`] detects clicks in its audio.
-//! - Browsers: [`chromium`]. Virtual machines: [`machine`].
+//! - Browsers: [`chromium`]. Virtual machines: [`machine`]. Sensors: [`inertial`].
 //! - Links: [`hop`] and [`bridge`] emulate a link between real programs; [`emulated`] runs a hop in a thread;
 //!   [`raw_cables`] are virtual cables with packet sockets on their ends.
 //! - Results: [`stats`], [`journey`] (a frame's stages) and [`audio_reports`].
@@ -28,6 +28,7 @@ pub mod clicks;
 pub mod display;
 pub mod emulated;
 pub mod hop;
+pub mod inertial;
 pub mod journey;
 pub mod machine;
 pub mod pair;

@@ -14,7 +14,6 @@
 )]
 
 pub(crate) mod clipboard;
-pub(crate) mod inertial;
 pub(crate) mod machines;
 pub(crate) mod painter;
 pub(crate) mod pairing;

@@ -1,12 +1,11 @@
 //! A recorded inertial sensor: a folder with the files of Linux IIO, and a FIFO in place of the character device.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write as _;
-use std::process::Command;
 
 use openuvr_clock as clock;
+use openuvr_testbed::inertial::{self, DEVICE, PERIOD};
 
-use super::inertial::{self, PERIOD};
 use super::{Folder, eventually};
 
 /// A sensor whose samples the test writes.
@@ -21,21 +20,10 @@ impl Sensor {
     /// An upright sensor at rest.
     pub(crate) fn new() -> Sensor {
         let folder = Folder::new();
-        let device = folder.path().join("iio:device0");
-        for name in ["scan_elements", "buffer"] {
-            fs::create_dir_all(device.join(name)).expect("a temporary folder");
-        }
-        for (name, text) in inertial::attributes() {
-            fs::write(device.join(name), format!("{text}\n")).expect("a temporary folder");
-        }
-        let fifo = device.join("samples");
-        let made = Command::new("mkfifo").arg(&fifo).status();
-        assert!(made.expect("mkfifo is there").success());
-        // With the FIFO open for reading and writing here, the client may open it at any time.
-        let samples = OpenOptions::new().read(true).write(true).open(fifo);
+        let samples = inertial::make(folder.path()).expect("a temporary folder");
         Sensor {
             folder,
-            samples: samples.expect("the test's FIFO"),
+            samples,
             stamp: clock::now().0,
         }
     }
@@ -47,7 +35,7 @@ impl Sensor {
 
     /// The value of an attribute.
     pub(crate) fn attribute(&self, name: &str) -> String {
-        let path = self.folder.path().join("iio:device0").join(name);
+        let path = self.folder.path().join(DEVICE).join(name);
         let text = fs::read_to_string(path).expect("it exists");
         text.trim().to_owned()
     }

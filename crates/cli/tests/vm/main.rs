@@ -5,8 +5,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "measurements for the user of the tier")]
 
-#[path = "../support/inertial.rs"]
-mod inertial;
 #[path = "../../../media/tests/skip/mod.rs"]
 mod skip;
 
@@ -27,6 +25,7 @@ mod slices;
 mod tearing;
 
 use openuvr_proto::units::Size;
+use openuvr_testbed::inertial;
 
 use rig::Rig;
 
