@@ -13,6 +13,7 @@ SECTIONS = (
     link.section,
     smaller.sound,
     smaller.pads,
+    smaller.sensor,
     browsers.section,
     quality.section,
     smaller.sessions,

@@ -1,4 +1,4 @@
-"""Benches with one table each: scheduling latency, sound, pads, sessions, foveation, prediction, reprojection."""
+"""Benches with one table each: scheduling, sound, pads, sensor, sessions, foveation, prediction, reprojection."""
 
 from .. import plots
 from ..blocks import ABSENT, Section, number, target
@@ -135,6 +135,45 @@ def pads(results):
         ],
     )
     made.text("The scene reads the pad that `openuvr run` provides; the bench provides the client's pad.")
+    return made
+
+
+def sensor(results):
+    found = results.first("bench sensor")
+    if found is None:
+        return None
+    made = Section("Inertial sensor of a client")
+    loud = "busy machine" if found.other_cores > QUIET_CORES else None
+    judged = target(found.get("late_ms/p50"), found.get("target_ms"), withheld=loud)
+    data = found.data
+    made.table(
+        [
+            "",
+            "p50, ms",
+            "bound, ms",
+            "target",
+            "p50 by repetition, ms",
+            "p99 by repetition, ms",
+            "max, ms",
+            "samples",
+        ],
+        [
+            [
+                "from a sample to its arrival at the host",
+                number(data, "late_ms/p50"),
+                number(data, "target_ms"),
+                judged,
+                cell(data, "p50_ms"),
+                cell(data, "p99_ms"),
+                number(data, "late_ms/max"),
+                number(data, "late_ms/count", 0),
+            ]
+        ],
+    )
+    made.text(
+        "The bench provides the sensor. Each sample moves the mouse at the host, over the loopback device. The arrival "
+        "is an upper bound of the time at which the client has sent the motion."
+    )
     return made
 
 

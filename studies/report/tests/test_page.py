@@ -128,6 +128,12 @@ def everything():
         "recording_ns": {"off": 1.0, "sent": 20.0, "woke": 30.0},
     }
     pads = {"target_ms": 1.0, "late_ms": SUMMARY, "p50_ms": examples.repeated(0.4, 0.5, 0.6), "overtaken": 2}
+    sensor = {
+        "target_ms": 1.0,
+        "late_ms": SUMMARY,
+        "p50_ms": examples.repeated(0.2, 0.3),
+        "p99_ms": examples.repeated(0.6, 0.8),
+    }
     played = {"complete_fps": 60.0, "latency_ms": SUMMARY}
     sessions = {
         "carried": 2,
@@ -178,6 +184,7 @@ def everything():
         ("bench.link", {"cases": [link]}, {}),
         ("bench.sound", sound, {}),
         ("bench.pads", pads, {}),
+        ("bench.sensor", sensor, {}),
         ("bench.web", web, {}),
         ("bench.quality", examples.quality() | {"figures": figures, "size": "1280x720", "fps": 50}, {}),
         ("bench.sessions", sessions, {}),

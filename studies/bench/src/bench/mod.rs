@@ -20,6 +20,7 @@ mod report_text;
 mod reprojection;
 mod rig;
 mod scheduling;
+mod sensor;
 mod sessions;
 mod slices;
 mod sound;
@@ -45,6 +46,7 @@ enum Bench {
     Link(link::Args),
     Sound(sound::Args),
     Pads(pads::Args),
+    Sensor(sensor::Args),
     Sync(sync::Args),
     Capture(capture::Args),
     Foveation(foveation::Args),
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Link(args) => link::run(args),
         Bench::Sound(args) => sound::run(args),
         Bench::Pads(args) => pads::run(args),
+        Bench::Sensor(args) => sensor::run(args),
         Bench::Sync(args) => sync::run(args),
         Bench::Capture(args) => capture::run(args),
         Bench::Foveation(args) => foveation::run(args),

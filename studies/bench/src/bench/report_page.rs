@@ -63,7 +63,7 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
 }
 
 /// The benches and studies, in the order in which they run.
-const MEASUREMENTS: [Measurement; 16] = [
+const MEASUREMENTS: [Measurement; 17] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -74,6 +74,7 @@ const MEASUREMENTS: [Measurement; 16] = [
     bench("sound.json", "bench sound --out {folder}"),
     bench("web.json", "bench web --out {folder}"),
     bench("pads.json", "bench pads --out {folder}"),
+    bench("sensor.json", "bench sensor --out {folder}"),
     bench("quality.json", "bench quality --json {file}"),
     Measurement {
         file: "wifi.json",
@@ -266,14 +267,14 @@ mod tests {
             json!({"command": command, "cases": cases(true)})
         ));
         assert!(is_full(
-            11,
+            12,
             json!({"command": "openuvr lab wifi --paper --out a"})
         ));
         assert!(!is_full(
-            11,
+            12,
             json!({"command": "openuvr lab wifi --paper --runs 2 --duration 1s"})
         ));
-        assert!(!is_full(13, json!({"lost": 0})));
+        assert!(!is_full(14, json!({"lost": 0})));
         assert!(!MEASUREMENTS[1].has_full_run(folder.path()), "absent");
     }
 
@@ -285,7 +286,7 @@ mod tests {
             ["bench", "latency", "--json", "a b/latency.json", "--quick"]
         );
         assert_eq!(words(1, false), ["bench", "ablation", "--out", "a b"]);
-        let captured = words(14, true);
+        let captured = words(15, true);
         assert_eq!(captured[2], "a b/captures/server.pcapng");
         for measurement in &MEASUREMENTS {
             let words = measurement.words(Path::new("f"), false).join(" ");

@@ -15,6 +15,7 @@ mod program;
 mod quality;
 mod reprojection;
 mod scheduling;
+mod sensor;
 mod slices;
 mod soak;
 mod starvation;
