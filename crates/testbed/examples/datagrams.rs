@@ -1,4 +1,4 @@
-//! Sends numbered datagrams over a link to a program that returns them, and prints what has returned. The program
+//! Sends numbered datagrams over a link to a program that returns them, and prints those that return. The program
 //! measures an emulated link and other links in the same way (`./dev test-vm links`).
 //!
 //! - `datagrams echo ADDRESS` returns each datagram to its sender.

@@ -201,7 +201,7 @@ impl Carried {
     }
 }
 
-/// Checks that `hits` of `trials` are as many as independent trials with this probability have.
+/// Checks that the number of `hits` agrees with that of independent trials with this probability.
 #[track_caller]
 fn expect_share(hits: usize, trials: usize, probability: f64) {
     let mean = trials as f64 * probability;
