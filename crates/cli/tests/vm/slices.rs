@@ -1,5 +1,6 @@
 //! `--present-slices`: rows are drawn into the displayed buffer.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use openuvr_media::barcode;
@@ -13,6 +14,9 @@ use super::rig::Rig;
 
 /// Frames to compare.
 const FRAMES: usize = 4;
+
+/// Number of newest frames of which the display may still show rows. A slow client does not display each frame.
+const RECENT: u32 = 32;
 
 /// Limit of the comparison; an emulated processor is fifty times slower.
 const TIMEOUT: Duration = Duration::from_secs(240);
@@ -74,6 +78,77 @@ fn pictures_are_whole_at_the_end_of_each_frame() {
         }
     }
     assert!(whole.is_sorted_by(|a, b| a < b), "{whole:?}");
+    rig.end_client();
+    assert_eq!(rig.client_log_value(" flips"), "0");
+    rig.expect_text_console();
+}
+
+/// The newest frames of the test pattern.
+struct Recent {
+    expected: Expected,
+    frames: VecDeque<(u32, Vec<[u8; 3]>)>,
+}
+
+impl Recent {
+    /// Adds the frames up to this one.
+    fn advance(&mut self, frame: u32, first_row: u32) {
+        let oldest = frame.saturating_sub(RECENT) + 1;
+        let next = self.frames.back().map_or(oldest, |(last, _)| last + 1);
+        for number in next.max(oldest)..=frame {
+            let rows = self.expected.below_code(number, first_row);
+            self.frames.push_back((number, rows));
+        }
+        let old = self.frames.len().saturating_sub(RECENT as usize);
+        self.frames.drain(..old);
+    }
+
+    /// Whether a picture shows the newest frame above an older one.
+    fn are_mixed_in(&self, shown: &[[u8; 3]], width: usize) -> bool {
+        let Some((newest, rows)) = self.frames.back() else {
+            return false;
+        };
+        let mut pairs = shown.chunks(width).zip(rows.chunks(width));
+        let Some(first @ 1..) = pairs.position(|(shown, row)| shown != row) else {
+            return false;
+        };
+        let below = first * width;
+        self.frames.iter().any(|(number, rows)| {
+            number < newest && rows.len() == shown.len() && rows[below..] == shown[below..]
+        })
+    }
+}
+
+#[test]
+fn rows_are_displayed_before_their_frame_is_complete() {
+    let Some(mut rig) = Rig::start(DISPLAY) else {
+        return;
+    };
+    rig.client_options = "--present-slices";
+    rig.stream_pattern(VGA);
+    let (width, code) = (VGA.width as usize, barcode::height(VGA.width));
+    let mut recent = Recent {
+        expected: Expected::new(VGA),
+        frames: VecDeque::new(),
+    };
+    let (mut pictures, end) = (0, Instant::now() + TIMEOUT);
+    // The display shows two frames only for a moment, so most of the pictures are whole.
+    loop {
+        assert!(
+            Instant::now() < end,
+            "none of {pictures} pictures shows rows of two frames"
+        );
+        let shown = rig.machine.picture().unwrap();
+        let view = View::bgrx(shown.size, &shown.bgrx, shown.size.width as usize * 4);
+        let stamp = barcode::read(&view).filter(|_| shown.size == VGA);
+        let Some(frame) = stamp.map(|stamp| stamp.frame) else {
+            continue;
+        };
+        pictures += 1;
+        recent.advance(frame, code);
+        if recent.are_mixed_in(&colours(&shown.bgrx, shown.size, code), width) {
+            break;
+        }
+    }
     rig.end_client();
     assert_eq!(rig.client_log_value(" flips"), "0");
     rig.expect_text_console();
