@@ -120,7 +120,7 @@ impl Recent {
 
 #[test]
 fn rows_are_displayed_before_their_frame_is_complete() {
-    let Some(mut rig) = Rig::start(DISPLAY) else {
+    let Some(mut rig) = Rig::start() else {
         return;
     };
     rig.client_options = "--present-slices";
