@@ -68,7 +68,7 @@ pub fn attributes() -> Vec<(String, String)> {
     attributes
 }
 
-/// The samples of a turn by these degrees to the left. Each sample is an angular velocity in digits (see [`SCALE`]).
+/// The samples of a turn by these degrees to the left. Each sample is an angular velocity in digits.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
