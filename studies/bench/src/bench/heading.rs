@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
+use openuvr_testbed::stats::Range;
 use serde::Serialize;
 
 use super::case::Stream;
@@ -74,6 +75,16 @@ pub(super) struct Report<R> {
     #[serde(flatten)]
     pub(super) head: Heading,
     pub(super) ways: Vec<R>,
+}
+
+/// Prints the median of the repetitions' values, and their range, if there are any.
+pub(super) fn print_range(what: &str, range: Option<&Range>) {
+    if let Some(Range {
+        median, min, max, ..
+    }) = range
+    {
+        println!("{what:<36} {median:.2} ({min:.2}-{max:.2})");
+    }
 }
 
 /// Prints the names of the links that carried the videos. All of them use the loopback device.

@@ -20,9 +20,10 @@ use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
 use super::case::Stream;
-use super::heading::{Heading, write_json};
+use super::heading::{Heading, print_range, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
+use super::verdict::line;
 use crate::machine::QUIET;
 
 /// Measure the latency from a game pad to a game.
@@ -218,42 +219,20 @@ impl Report {
             ),
             None => println!("the game read none of the pad's reports"),
         }
-        if let Some(Range {
-            median, min, max, ..
-        }) = &self.p50_ms
-        {
-            println!(
-                "{:<36} {median:.2} ({min:.2}-{max:.2})",
-                "p50 of the repetitions, ms"
-            );
-        }
+        print_range("p50 of the repetitions, ms", self.p50_ms.as_ref());
         println!("{:<36} {}", "replaced by a later report", self.overtaken);
-        if let Some(Range {
-            median, min, max, ..
-        }) = &self.picture_p50_ms
-        {
-            println!(
-                "{:<36} {median:.2} ({min:.2}-{max:.2})",
-                "video latency meanwhile, p50 ms"
-            );
-        }
+        print_range(
+            "video latency meanwhile, p50 ms",
+            self.picture_p50_ms.as_ref(),
+        );
         println!("\n{}", self.verdict());
     }
 
     fn verdict(&self) -> String {
-        let measured = self.late_ms.map(|s| s.p50);
-        let judged = match measured {
-            None => "not measured",
-            Some(_) if self.head.other_cores > QUIET => "not judged: the machine was busy",
-            Some(measured) if measured <= self.target_ms => "met",
-            Some(_) => "MISSED",
-        };
-        let measured = measured.map_or(String::new(), |measured| format!("{measured:.2}"));
         let what = "pad's report to the game's read, p50";
-        format!(
-            "{what:<36} <= {:>6} {measured:>8} ms   {judged}",
-            self.target_ms
-        )
+        let measured = self.late_ms.map(|s| s.p50);
+        let loud = self.head.other_cores > QUIET;
+        line(what, measured, self.target_ms, "ms", loud)
     }
 }
 

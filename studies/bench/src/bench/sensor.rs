@@ -24,9 +24,10 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use serde::Serialize;
 
 use super::case::Stream;
-use super::heading::{Heading, write_json};
+use super::heading::{Heading, print_range, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
+use super::verdict::line;
 use crate::machine::QUIET;
 
 /// Measure the latency from a sample of a client's inertial sensor to the host.
@@ -192,35 +193,20 @@ impl Report {
             ),
             None => println!("no sample of the sensor arrived at the host"),
         }
-        for (what, range) in [
-            ("p50 of the repetitions, ms", &self.p50_ms),
-            ("p99 of the repetitions, ms", &self.p99_ms),
-            ("video latency meanwhile, p50 ms", &self.picture_p50_ms),
-        ] {
-            if let Some(Range {
-                median, min, max, ..
-            }) = range
-            {
-                println!("{what:<36} {median:.2} ({min:.2}-{max:.2})");
-            }
-        }
+        print_range("p50 of the repetitions, ms", self.p50_ms.as_ref());
+        print_range("p99 of the repetitions, ms", self.p99_ms.as_ref());
+        print_range(
+            "video latency meanwhile, p50 ms",
+            self.picture_p50_ms.as_ref(),
+        );
         println!("\n{}", self.verdict());
     }
 
     fn verdict(&self) -> String {
-        let measured = self.late_ms.map(|s| s.p50);
-        let judged = match measured {
-            None => "not measured",
-            Some(_) if self.head.other_cores > QUIET => "not judged: the machine was busy",
-            Some(measured) if measured <= self.target_ms => "met",
-            Some(_) => "MISSED",
-        };
-        let measured = measured.map_or(String::new(), |measured| format!("{measured:.2}"));
         let what = "sample to arrival at the host, p50";
-        format!(
-            "{what:<36} <= {:>6} {measured:>8} ms   {judged}",
-            self.target_ms
-        )
+        let measured = self.late_ms.map(|s| s.p50);
+        let loud = self.head.other_cores > QUIET;
+        line(what, measured, self.target_ms, "ms", loud)
     }
 }
 

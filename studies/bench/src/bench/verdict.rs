@@ -237,6 +237,24 @@ pub(super) fn verdicts(report: &Report) -> Vec<Verdict> {
     all
 }
 
+/// A target of a bench with few targets, the measured value, and the verdict. `loud`: the machine was busy.
+pub(super) fn line(
+    what: &str,
+    measured: Option<f64>,
+    target: f64,
+    unit: &str,
+    loud: bool,
+) -> String {
+    let judged = match measured {
+        None => "not measured",
+        Some(_) if loud => "not judged: the machine was busy",
+        Some(measured) if measured.abs() <= target => "met",
+        Some(_) => "MISSED",
+    };
+    let measured = measured.map_or(String::new(), |measured| format!("{measured:.2}"));
+    format!("{what:<36} <= {target:>6} {measured:>8} {unit:<4} {judged}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::super::case::Stream;
 use super::super::heading::Heading;
+use super::super::verdict::line;
 use super::Measured;
 use crate::machine::QUIET;
 
@@ -164,18 +165,6 @@ impl LinkRow {
             longest_ms: figures.map(|f| f.longest_ms()),
         }
     }
-}
-
-/// One target, the measurement, and the verdict.
-fn line(what: &str, measured: Option<f64>, target: f64, unit: &str, loud: bool) -> String {
-    let judged = match measured {
-        None => "not measured",
-        Some(_) if loud => "not judged: the machine was busy",
-        Some(measured) if measured.abs() <= target => "met",
-        Some(_) => "MISSED",
-    };
-    let measured = measured.map_or(String::new(), |measured| format!("{measured:.2}"));
-    format!("{what:<36} <= {target:>6} {measured:>8} {unit:<4} {judged}")
 }
 
 impl Report {
