@@ -136,7 +136,9 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         &mut service,
         &stop,
     );
-    service.stopping();
+    if let Some(service) = service {
+        service.stopping();
+    }
     // The ending host must no longer be discoverable.
     drop(announcer);
     // Clients must not wait for the host to come back: an application that has ended does not return, nor does a
@@ -418,7 +420,7 @@ fn serve(
     commands: &Receiver<HostCommand>,
     receivers: NoticeReceivers<'_>,
     app_display: &mut AppDisplay,
-    service: &mut ServiceManager,
+    service: &mut Option<ServiceManager>,
     stop: &AtomicBool,
 ) -> Result<()> {
     let NoticeReceivers {
@@ -452,7 +454,9 @@ fn serve(
             tick_at = now + TICK;
         }
         app_display.turn(now);
-        service.turn(now, || host.hanging_thread());
+        if let Some(service) = service {
+            service.turn(now, || host.hanging_thread());
+        }
         match commands.try_recv() {
             Ok(HostCommand::Pair) => {
                 let pin = Pin::generate()?;

@@ -1,6 +1,11 @@
 //! The host as a service of systemd, or of another manager that uses sd_notify(3): reports start and end, and serves the
 //! watchdog (`WatchdogSec=` of the unit). Without a service manager, nothing is sent.
+//!
+//! A message waits while the manager's socket is full, so a thread of its own sends the messages: a manager that does not
+//! read must not stop the host.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
@@ -9,8 +14,17 @@ use sd_notify::NotifyState;
 /// How many messages the watchdog gets per time limit. With four, one late answer of a thread does not end the host.
 const MESSAGES_PER_LIMIT: u32 = 4;
 
+/// Maximum number of messages that wait for the thread. Others are dropped.
+const QUEUE: usize = 2;
+
+/// Maximum time for the last message. The manager also notices the end of the process.
+const LAST_MESSAGE: Duration = Duration::from_millis(200);
+
 /// The service manager of this process, if there is one.
 pub(super) struct ServiceManager {
+    messages: SyncSender<NotifyState<'static>>,
+    /// Disconnected when the thread has sent all messages.
+    thread: Receiver<()>,
     /// The interval of the watchdog's messages; `None` if the manager expects none.
     interval: Option<Duration>,
     next: Instant,
@@ -19,19 +33,27 @@ pub(super) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Reports that the host has started.
-    pub(super) fn ready(now: Instant) -> ServiceManager {
-        if let Err(why) = sd_notify::notify(&[NotifyState::Ready]) {
-            eprintln!(
-                "openuvr host: can't report the start to the service manager: {why}; it will end the host, unless its \
-                 unit has Type=exec"
-            );
+    /// Reports that the host has started. `None` without a service manager.
+    pub(super) fn ready(now: Instant) -> Option<ServiceManager> {
+        std::env::var_os("NOTIFY_SOCKET")?;
+        let (messages, queue) = sync_channel(QUEUE);
+        let (ended, thread) = sync_channel(0);
+        let started = thread::Builder::new()
+            .name("service".to_owned())
+            .spawn(move || send(&queue, ended));
+        if let Err(why) = started {
+            eprintln!("openuvr host: can't start the thread for the service manager: {why}");
+            return None;
         }
-        ServiceManager {
+        let manager = ServiceManager {
+            messages,
+            thread,
             interval: sd_notify::watchdog_enabled().map(|limit| limit / MESSAGES_PER_LIMIT),
             next: now,
             reported: false,
-        }
+        };
+        manager.send(NotifyState::Ready);
+        Some(manager)
     }
 
     /// Sends the watchdog's message if it is due and no thread hangs. `hanging_thread` returns the name of a hanging
@@ -48,8 +70,7 @@ impl ServiceManager {
         match hanging_thread() {
             None => {
                 self.reported = false;
-                // If messages stay away, the manager itself reports it and restarts the host.
-                let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+                self.send(NotifyState::Watchdog);
             }
             Some(name) if !self.reported => {
                 self.reported = true;
@@ -63,8 +84,34 @@ impl ServiceManager {
     }
 
     /// Reports that the host is ending.
-    pub(super) fn stopping(&self) {
-        // The manager also notices the end of the process.
-        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    pub(super) fn stopping(self) {
+        self.send(NotifyState::Stopping);
+        let ServiceManager {
+            messages, thread, ..
+        } = self;
+        drop(messages);
+        // Either the thread has ended, or the time is over.
+        let _ = thread.recv_timeout(LAST_MESSAGE);
     }
+
+    /// Passes a message to the thread. If messages stay away, the manager itself reports it and restarts the host.
+    fn send(&self, message: NotifyState<'static>) {
+        let _ = self.messages.try_send(message);
+    }
+}
+
+/// Sends messages until the host drops the other end of the queue.
+fn send(queue: &Receiver<NotifyState<'static>>, ended: SyncSender<()>) {
+    for message in queue {
+        let is_start = matches!(message, NotifyState::Ready);
+        if let Err(why) = sd_notify::notify(&[message])
+            && is_start
+        {
+            eprintln!(
+                "openuvr host: can't report the start to the service manager: {why}; it will end the host, unless its \
+                 unit has Type=exec"
+            );
+        }
+    }
+    drop(ended);
 }

@@ -79,6 +79,23 @@ fn a_service_manager_is_told_of_start_life_and_end() {
 }
 
 #[test]
+fn a_service_manager_that_does_not_read_stops_nothing() {
+    let manager = Manager::open();
+    let other = UnixDatagram::unbound().expect("a socket");
+    other
+        .connect(manager.folder.join("notify"))
+        .expect("a socket");
+    other.set_nonblocking(true).expect("a socket");
+    let full = (0..100_000).find(|_| other.send(b"X=1\n").is_err());
+    assert!(full.is_some());
+    let mut host = manager.start("127.0.0.1:0");
+    host.line("openuvr host: streaming");
+    host.signal(Signal::TERM);
+    let (status, text) = host.wait();
+    assert!(status.success(), "{status}: {text}");
+}
+
+#[test]
 fn a_host_that_cannot_start_does_not_report_a_start() {
     let manager = Manager::open();
     // This address belongs to no machine (RFC 5737).
