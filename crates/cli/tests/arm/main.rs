@@ -7,7 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,16 +57,18 @@ fn on_arm(command: Command) -> Command {
     emulated
 }
 
-/// A client that writes every picture into a folder named after the client.
+/// A client that writes every picture into a folder named after the client, and the outcome of every frame into a CSV.
 struct Writer {
     program: Program,
     pictures: PathBuf,
+    csv: PathBuf,
 }
 
 impl Writer {
     fn start(host: &Host, name: &str, program: fn(Command) -> Command) -> Writer {
         let output = host.folder.join(&format!("{name}-pictures"));
         let dir = host.folder.join(name);
+        let csv = host.folder.join(&format!("{name}.csv"));
         let command = openuvr(&[
             "client",
             &host.address(),
@@ -82,11 +84,14 @@ impl Writer {
             "1",
             "--output",
             &output,
+            "--csv",
+            &csv,
         ]);
         let program = Program::start(name, program(command));
         Writer {
             program,
             pictures: output.into(),
+            csv: csv.into(),
         }
     }
 
@@ -100,19 +105,60 @@ impl Writer {
             .collect()
     }
 
-    /// Ends the client, so that all files are complete, and reads them.
+    /// Ends the client, so that all files are complete, and reads the pictures of complete frames. An emulated client
+    /// may be too slow for a frame on a busy machine. It then conceals lost slices, and this picture and those that refer
+    /// to it are not the sent pictures.
     fn stop(mut self) -> BTreeMap<String, Shot> {
         self.program.signal(Signal::INT);
         let (status, _) = self.program.wait();
         assert!(status.success(), "{status}");
+        let complete = self.complete_frames();
         let names = self.names().into_iter();
         names
+            .filter(|name| complete.contains(name))
             .map(|name| {
                 let shot = Shot::from_png(&self.pictures.join(&name)).expect("a whole picture");
                 (name, shot)
             })
             .collect()
     }
+
+    /// The names of the pictures whose frames were displayed completely.
+    fn complete_frames(&self) -> HashSet<String> {
+        let text = std::fs::read_to_string(&self.csv).expect("the client's CSV");
+        let rows = text.lines().map(|row| row.split(',').collect::<Vec<_>>());
+        // The first columns: subscriber, frame, outcome.
+        rows.filter(|row| row[2] == "complete")
+            .map(|row| {
+                let frame: u64 = row[1].parse().expect("a frame's number");
+                format!("frame-{frame:06}.png")
+            })
+            .collect()
+    }
+}
+
+/// The difference between two pictures of one size: the pixels that differ, the largest difference of a colour, and the
+/// rectangle that contains them. `None` if they are equal.
+fn difference(one: &Shot, other: &Shot) -> Option<String> {
+    let (width, pairs) = (
+        one.size.width as usize,
+        one.pixels.iter().zip(&other.pixels),
+    );
+    let bytes = pairs.enumerate().filter(|(_, (a, b))| a != b);
+    let places: Vec<(usize, usize, u8)> = bytes
+        .map(|(at, (a, b))| (at / 4 % width, at / 4 / width, a.abs_diff(*b)))
+        .collect();
+    let largest = places.iter().map(|place| place.2).max()?;
+    let (left, right) = (
+        places.iter().map(|p| p.0).min()?,
+        places.iter().map(|p| p.0).max()?,
+    );
+    let (top, bottom) = (places.first()?.1, places.last()?.1);
+    let pixels: HashSet<(usize, usize)> = places.iter().map(|p| (p.0, p.1)).collect();
+    let count = pixels.len();
+    Some(format!(
+        "{count} pixels by up to {largest}, columns {left} to {right}, rows {top} to {bottom}"
+    ))
 }
 
 /// Sends one stream to a client for this machine and to one for ARM, and checks that their pictures are the same.
@@ -130,13 +176,19 @@ fn pictures_are_equal(encoder: &str) {
     native.program.line("connected to the host");
     let arm = Writer::start(&host, "arm", on_arm);
     eventually("pictures of the client for ARM", || {
-        (arm.names().len() > PICTURES).then_some(())
+        // Some frames may be incomplete.
+        (arm.names().len() > PICTURES + PICTURES / 2).then_some(())
     });
     let (arm, native) = (arm.stop(), native.stop());
     let mut common = 0;
     for (name, shot) in &arm {
         if let Some(other) = native.get(name) {
-            assert!(shot.pixels == other.pixels, "{encoder}: {name} differs");
+            assert_eq!(shot.size, other.size, "{encoder}: {name}");
+            let different = difference(shot, other);
+            assert_eq!(
+                different, None,
+                "{encoder}: {name}, after {common} equal ones"
+            );
             common += 1;
         }
     }
