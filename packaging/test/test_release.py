@@ -21,7 +21,7 @@ BUILD = (
     'v=$(sed -n \'s/^version = "\\(.*\\)"/\\1/p\' Cargo.toml | head -n 1) && mkdir -p "$CARGO_TARGET_DIR/packages/debug" && '
     'cd "$CARGO_TARGET_DIR/packages" && echo a >openuvr_$v-1_amd64.deb && echo b >openuvr-guest_$v-1_amd64.deb && '
     "echo c >openuvr-$v-py3-none-manylinux_2_35_x86_64.whl && echo d >debug/openuvr-dbgsym_$v-1_amd64.deb && "
-    "echo e >openuvr_$v-1_amd64.cdx.json"
+    "echo e >openuvr_$v-1_amd64.cdx.json && echo f >openuvr-$v-1.x86_64.rpm && echo g >openuvr-$v-linux-x86_64.tar.zst"
 )
 
 
@@ -179,6 +179,7 @@ class Releases(ReleaseTest):
         files = self.released(VERSION, "--key", str(secret), "--build", BUILD)
         packages = [f"openuvr{part}_{VERSION}-1_amd64.deb" for part in ("-dbgsym", "-guest", "")]
         packages += [f"openuvr-{VERSION}-py3-none-manylinux_2_35_x86_64.whl", f"openuvr_{VERSION}-1_amd64.cdx.json"]
+        packages += [f"openuvr-{VERSION}-1.x86_64.rpm", f"openuvr-{VERSION}-linux-x86_64.tar.zst"]
         archive = f"openuvr-{VERSION}.tar.gz"
         self.assertEqual(files, sorted(["SHA256SUMS", "SHA256SUMS.minisig", archive, *packages]))
         lines = (self.published / "SHA256SUMS").read_text().splitlines()
