@@ -69,6 +69,22 @@ class Estimate:
         return f"{self.mean:.{digits}f} ± {self.half:.{digits}f}{suffix}"
 
 
+@dataclass(frozen=True)
+class Interval:
+    """A quantity whose 95 % confidence interval is not symmetric; `low` and `high` are None for single runs."""
+
+    low: float | None
+    mean: float
+    high: float | None
+    runs: int = 1
+
+    def text(self, digits=2, unit=""):
+        suffix = f" {unit}" if unit else ""
+        if self.low is None:
+            return f"{self.mean:.{digits}f}{suffix}"
+        return f"{self.mean:.{digits}f}{suffix} (95 %: {self.low:.{digits}f} to {self.high:.{digits}f})"
+
+
 def _moments(values):
     count = len(values)
     mean = sum(values) / count
@@ -116,13 +132,29 @@ def _welch(mean, error, n, error_other, m):
 
 
 def ratio(left, right):
-    """(low, ratio, high) of the means of two positive quantities; low and high are None for single runs."""
+    """The ratio of the means of two positive quantities, each with one value per run; None if one is not positive."""
     if not left or not right or min(*left, *right) <= 0:
         return None
     logs = difference([math.log(v) for v in left], [math.log(v) for v in right])
     if logs.half is None:
-        return None, math.exp(logs.mean), None
-    return math.exp(logs.low), math.exp(logs.mean), math.exp(logs.high)
+        return Interval(None, math.exp(logs.mean), None, logs.runs)
+    return Interval(math.exp(logs.low), math.exp(logs.mean), math.exp(logs.high), logs.runs)
+
+
+def quotient(above, below):
+    """The ratio of two independent estimates, with the relative errors added in squares; None if one is 0."""
+    if not above.mean or not below.mean:
+        return None
+    times = above.mean / below.mean
+    if above.half is None or below.half is None:
+        return Estimate(times)
+    error = math.hypot(above.half / above.mean, below.half / below.mean)
+    return Estimate(times, abs(times) * error, min(above.runs, below.runs))
+
+
+def less(left, right):
+    """The difference of two independent estimates."""
+    return total((left, Estimate(-right.mean, right.half, right.runs)))
 
 
 def total(parts):
@@ -130,5 +162,5 @@ def total(parts):
     parts = list(parts)
     mean = sum(part.mean for part in parts)
     if any(part.half is None for part in parts):
-        return Estimate(mean)
+        return Estimate(mean, None, min(part.runs for part in parts))
     return Estimate(mean, math.sqrt(sum(part.half**2 for part in parts)), min(part.runs for part in parts))

@@ -1,16 +1,21 @@
 """Verdicts on claims of papers, and the rules that all of them obey."""
 
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from .results import QUIET_CORES
 
+# Fewest independent runs for a verdict (a guess). The interval of two runs depends on a single difference. The Unity
+# study has three trials per condition.
+FEWEST_RUNS = 3
+
 
 class Mark(enum.Enum):
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
-    # The claim was measured, but the data does not suffice: noise, a single or quick run, or a busy machine.
+    # The claim was measured, but the data does not suffice: noise, few runs, a quick run, or a busy machine.
     INCONCLUSIVE = "inconclusive"
     # The bench, or this part of it, has not run.
     NOT_MEASURED = "not measured"
@@ -28,6 +33,18 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Tolerance:
+    """The bound of a claim, written down before the measurement."""
+
+    # The condition of a reproduction, in words, with its bound.
+    criterion: str
+    # The bound as its judge uses it. None: each row of the result file brings its own.
+    bound: float | None
+    # The reason for this bound.
+    reason: str
+
+
+@dataclass(frozen=True)
 class Claim:
     """A claim of a paper."""
 
@@ -35,12 +52,13 @@ class Claim:
     place: str
     # The claim's statement, with the paper's figures.
     text: str
-    # The criterion of a reproduction, with its bound.
-    criterion: str
+    tolerance: Tolerance
     # The names of the result files that are judged.
     sources: tuple[str, ...]
-    # Returns the verdict on the results, or None if there is no data.
+    # Returns the verdict on the results with the tolerance's bound, or None if there is no data.
     judge: Callable
+    # Choices that differ from the paper, or that were made after its figure was known.
+    chosen: str = ""
     # Whether a busy machine changes the figures. It does not change those of a simulation.
     is_timed: bool = True
     # Whether the judge itself checks the conditions of each cell.
@@ -48,7 +66,7 @@ class Claim:
 
     def verdict(self, results):
         """The verdict; a quick run or a busy machine decides nothing."""
-        found = self.judge(results)
+        found = self.judge(results, self.tolerance.bound)
         if found is None:
             commands = " and ".join(f"openuvr {source}" for source in self.sources)
             return Verdict(Mark.NOT_MEASURED, f"no data: {commands} measures it")
@@ -62,31 +80,57 @@ class Claim:
         return found
 
 
-def decide(holds, fails, why):
-    """Reproduced if it holds with confidence, not reproduced if it fails with confidence."""
-    if holds:
+@dataclass(frozen=True)
+class Check:
+    """A measured quantity with its confidence interval, and the range in which the claim holds."""
+
+    # An Estimate or an Interval.
+    found: object
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    def has_interval(self):
+        return self.found.low is not None and self.found.runs >= FEWEST_RUNS
+
+    @property
+    def holds(self):
+        return self.least < self.found.low and self.found.high < self.most
+
+    @property
+    def fails(self):
+        return self.found.high < self.least or self.found.low > self.most
+
+
+def judged(checks, why):
+    """The verdict on intervals. All verdicts of all papers come from this function.
+
+    Reproduced: each interval lies within its range; bounds are outside. Not reproduced: at least one interval lies outside.
+    """
+    checks = list(checks)
+    if not checks:
+        return None
+    if not all(check.has_interval for check in checks):
+        runs = min(check.found.runs for check in checks)
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; too few runs: {runs}, but an interval needs {FEWEST_RUNS}")
+    if all(check.holds for check in checks):
         return Verdict(Mark.REPRODUCED, why)
-    return Verdict(Mark.NOT_REPRODUCED if fails else Mark.INCONCLUSIVE, why)
+    return Verdict(Mark.NOT_REPRODUCED if any(check.fails for check in checks) else Mark.INCONCLUSIVE, why)
 
 
-def at_least(estimate, bound, why):
-    """Judges the 95 % interval of an estimate against a lower bound; a single run decides nothing."""
-    if estimate.half is None:
-        return Verdict(Mark.INCONCLUSIVE, f"{why}; a single run has no confidence interval")
-    return decide(estimate.low >= bound, estimate.high < bound, why)
+_NEVER = Tolerance("–", None, "")
 
 
-def not_testable(place, text, why):
-    """A claim that needs equipment which this machine lacks."""
-    return Claim(place, text, "–", (), lambda _: Verdict(Mark.NOT_TESTABLE, why))
+def not_testable(place, text, why, measured=lambda _: ""):
+    """A claim that needs equipment which this machine lacks; `measured` adds the nearest measured figures."""
+
+    def judge(results, _):
+        found = measured(results)
+        return Verdict(Mark.NOT_TESTABLE, f"{why}. {found}" if found else why)
+
+    return Claim(place, text, _NEVER, (), judge)
 
 
 def not_measured(place, text, why):
     """A claim that no bench measures yet."""
-    return Claim(place, text, "–", (), lambda _: Verdict(Mark.NOT_MEASURED, why))
-
-
-def all_within(rows, why):
-    """All rows within their tolerances: reproduced; none: not reproduced."""
-    inside = sum(row.is_within for row in rows)
-    return decide(inside == len(rows), inside == 0, why)
+    return Claim(place, text, _NEVER, (), lambda *_: Verdict(Mark.NOT_MEASURED, why))

@@ -13,6 +13,16 @@ from .results import QUIET_CORES
 KINDS = {Mark.REPRODUCED: "yes", Mark.NOT_REPRODUCED: "no"}
 
 
+def criterion(claim):
+    """The criterion of a claim with its reason, and the choices."""
+    parts = [claim.tolerance.criterion]
+    if claim.tolerance.reason:
+        parts.append(f"Reason: {claim.tolerance.reason}")
+    if claim.chosen:
+        parts.append(f"Chosen: {claim.chosen}")
+    return ". ".join(parts)
+
+
 def verdicts(results):
     """(paper, [(claim, verdict)]) of all papers."""
     return [(paper, [(claim, claim.verdict(results)) for claim in claims]) for paper, claims in PAPERS]
@@ -27,7 +37,7 @@ def papers_section(results):
         section.table(
             ["figure", "claim", "counts as reproduced", "verdict", "measured"],
             [
-                [c.place, c.text, c.criterion, blocks.Cell(v.mark.value, KINDS.get(v.mark, "open")), v.why]
+                [c.place, c.text, criterion(c), blocks.Cell(v.mark.value, KINDS.get(v.mark, "open")), v.why]
                 for c, v in rows
             ],
             paper,

@@ -1,10 +1,12 @@
 """Claims of two papers about picture quality, judged by the figures of `bench quality`."""
 
 from .. import estimate
-from ..marks import Mark, Verdict, decide
+from ..marks import Check, Mark, Verdict, judged
 
 # The smallest relevant change, in dB of PSNR and in SSIM.
 MATTERS = {"PSNR": 1.0, "SSIM": 0.01}
+# A choice of all claims that this module judges.
+BATCHES = "batches of 150 frames of one run count as runs"
 # Drop of the curves in GamingAnywhere's figures 10(c) and 11(c), in dB of PSNR and in SSIM.
 DROP = {"PSNR": 6.0, "SSIM": 0.1}
 
@@ -36,27 +38,21 @@ def ends(results, varied, constant=None, lossy=None):
 
 
 def _text(lines):
-    return ", ".join(
-        f"{measure} {first:.{3 if measure == 'SSIM' else 1}f} to {last:.{3 if measure == 'SSIM' else 1}f} ({name})"
-        for measure, name, _, first, last in lines
-    )
-
-
-def _bounds(change):
-    """The interval of a change; for single batches, the change itself."""
-    return (change.low, change.high) if change.half is not None else (change.mean, change.mean)
+    found = []
+    for measure, name, change, first, last in lines:
+        digits = 3 if measure == "SSIM" else 1
+        ends_text = f"{first:.{digits}f} to {last:.{digits}f}"
+        found.append(f"{measure} {ends_text}, change {change.text(digits)} ({name})")
+    return ", ".join(found)
 
 
 def falls(varied):
-    """Quality falls from the least to the most of a quantity."""
+    """Quality falls from the least to the most of a quantity, by more than the bounds of the measures."""
 
-    def judge(results):
+    def judge(results, bound):
         lines = list(ends(results, varied))
-        if not lines:
-            return None
-        holds = all(_bounds(change)[1] < -MATTERS[measure] for measure, _, change, *_ in lines)
-        fails = any(_bounds(change)[0] > -MATTERS[measure] for measure, _, change, *_ in lines)
-        return decide(holds, fails, f"from the smallest value to the largest: {_text(lines)}")
+        why = f"from the smallest value to the largest: {_text(lines)}"
+        return judged((Check(change, most=-bound[measure]) for measure, _, change, *_ in lines), why)
 
     return judge
 
@@ -64,39 +60,32 @@ def falls(varied):
 def stays(varied):
     """Quality does not change by an amount that matters."""
 
-    def judge(results):
+    def judge(results, bound):
         lines = list(ends(results, varied))
-        if not lines:
-            return None
-        inside = [(measure, *_bounds(change)) for measure, _, change, *_ in lines]
-        holds = all(-MATTERS[measure] <= low and high <= MATTERS[measure] for measure, low, high in inside)
-        fails = any(high < -MATTERS[measure] or low > MATTERS[measure] for measure, low, high in inside)
-        return decide(holds, fails, f"from the smallest value to the largest: {_text(lines)}")
+        why = f"from the smallest value to the largest: {_text(lines)}"
+        return judged((Check(change, -bound[measure], bound[measure]) for measure, _, change, *_ in lines), why)
 
     return judge
 
 
-def bandwidth(results):
+def bandwidth(results, bound):
     lines = list(ends(results, "bandwidth", constant=True))
     if not lines:
         adaptive = list(ends(results, "bandwidth", constant=False))
         if not adaptive:
             return None
         return Verdict(Mark.INCONCLUSIVE, f"measured only with an adaptive rate: {_text(adaptive)}")
-    holds = all(_bounds(change)[0] > DROP[measure] for measure, _, change, *_ in lines)
-    fails = any(_bounds(change)[1] < DROP[measure] for measure, _, change, *_ in lines)
-    return decide(holds, fails, f"at a constant rate, from the smallest bandwidth to the largest: {_text(lines)}")
+    why = f"at a constant rate, from the smallest bandwidth to the largest: {_text(lines)}"
+    return judged((Check(change, bound[measure]) for measure, _, change, *_ in lines), why)
 
 
-def gop(results):
+def gop(results, bound):
     clean, lossy = (list(ends(results, "gop", lossy=lossy)) for lossy in (False, True))
     if not clean or not lossy:
         return None
-    better = [_bounds(change) for _, _, change, *_ in clean]
-    worse = [_bounds(change) for _, _, change, *_ in lossy]
-    holds = all(low > 0 for low, _ in better) and all(high < 0 for _, high in worse)
-    fails = any(high < 0 for _, high in better) or any(low > 0 for low, _ in worse)
-    return decide(holds, fails, f"from the shortest to the longest GOP: {_text(clean)}; with loss: {_text(lossy)}")
+    why = f"from the shortest to the longest GOP: {_text(clean)}; with loss: {_text(lossy)}"
+    better = [Check(change, bound) for _, _, change, *_ in clean]
+    return judged(better + [Check(change, most=-bound) for _, _, change, *_ in lossy], why)
 
 
 def best_batches(result):

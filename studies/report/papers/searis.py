@@ -4,7 +4,8 @@ Measured on an Intel Core i7-2700K, Linux 3.14.57 with and without the RT patch;
 are compared as ratios and orders, because the machines differ.
 """
 
-from ..marks import Claim, Mark, Verdict, not_measured
+from .. import estimate
+from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged, not_measured
 from ..results import QUIET_CORES, value
 
 # Minimum number of samples for a meaningful maximum: a tenth of the number in the slides.
@@ -24,16 +25,59 @@ RUNTIMES_US = {
 # Slide "Max, Mean, and Median of GCs", vanilla kernel, longest latency in ms: (SCHED_OTHER, SCHED_RR).
 LONGEST_MS = {"cms": (63.4, 212.0), "g1": (216.8, 210.6), "parallel": (1110.2, 192.0), "serial": (385.1, 717.4)}
 COLLECTORS = tuple(LONGEST_MS)
+# The collectors whose longest latency grows under SCHED_RR according to the slides.
+GROWING = ("cms", "serial")
 
 
-def cell(results, name, real_time_kernel=None):
-    """A complete cell, measured on a kernel with the RT patch (True), without it (False), or on any kernel (None)."""
+# The bounds of all claims.
+ABOUT_AS_FAST = Tolerance(
+    "the median is within a factor of 3", 3.0, "processor and kernel differ, the former by five years or more (a guess)"
+)
+FASTER = Tolerance("a third of the time or less", 3.0, "a tenth in the slides; the machines differ (a guess)")
+MILLISECONDS = Tolerance(
+    "at least 1 ms, and more than Java threads, in ping-pong and in flood",
+    1000.0,
+    "the claim's word is milliseconds, and the slides do not name their pattern",
+)
+FEWER = Tolerance(
+    "fewer outliers above median + 2 sd, and a larger mean, in every measured runtime: both differences differ from 0",
+    0.0,
+    "the claim is a direction, so each difference counts that is larger than its error",
+)
+HIGHER = Tolerance(
+    "the longest latency of Java threads is at least twice that of C++ threads",
+    2.0,
+    "40 times in the slides; maxima vary by a factor from run to run (a guess)",
+)
+GROWTH = Tolerance(
+    "for each of the four collectors, the longest latency grows by more than a tenth, or does not, as in the slides",
+    1.1,
+    "in the slides, G1 falls by 3 %, which the claim calls no growth; a tenth is three times that",
+)
+MORE_THAN_CHANCE = Tolerance(
+    "over all cells, pauses hold at least a tenth of the outliers, and twice the share expected by chance",
+    2.0,
+    "the slides do not compare with chance; a share as by chance is a ratio of 1 (a guess)",
+)
+# Smallest share of the outliers that is dominant together with MORE_THAN_CHANCE (a guess).
+DOMINANT = 0.1
+
+
+def cells(results, name, real_time_kernel=None):
+    """The complete runs of a cell in all result files, measured on a kernel with the RT patch (True), without it
+    (False), or on any kernel (None)."""
+    found = []
     for result in results.of("lab jitter"):
         for one in result.get("cells", []):
             kernel = bool(value(one, "conditions/real_time_kernel", False))
             if one.get("cell") == name and not one.get("error") and real_time_kernel in (None, kernel):
-                return one
-    return None
+                found.append(one)
+    return found
+
+
+def cell(results, name, real_time_kernel=None):
+    """The first run of a cell, or None."""
+    return next(iter(cells(results, name, real_time_kernel)), None)
 
 
 def cell_of(result, name):
@@ -46,65 +90,81 @@ def micros(one, what):
     return value(one, f"analysis/sent/{what}", 0.0) / 1e3
 
 
-def decided(mark, why, cells):
-    """A verdict with this mark, or an inconclusive verdict if the cells do not suffice."""
-    if any(value(one, "analysis/sent/count", 0) < ENOUGH for one in cells):
+def each(runs, what):
+    """A value of received - sent in each run, µs."""
+    return [micros(one, what) for one in runs]
+
+
+def over_runs(checks, why, *groups):
+    """The verdict on several runs of cells. A run that is quick, small or on a busy machine decides nothing."""
+    found, used = judged(checks, why), [one for runs in groups for one in runs]
+    if found is None or found.mark not in DECIDED:
+        return found
+    if any(value(one, "analysis/sent/count", 0) < ENOUGH for one in used):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; fewer than {ENOUGH:,} samples")
-    if any(one.get("quick") for one in cells):
+    if any(one.get("quick") for one in used):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; a quick run decides nothing")
-    if any(one.get("other_cores", 0) > QUIET_CORES for one in cells):
+    if any(one.get("other_cores", 0) > QUIET_CORES for one in used):
         return Verdict(Mark.INCONCLUSIVE, f"{why}; the machine was busy with other processes")
-    return Verdict(mark, why)
+    return found
 
 
-def holds(claim):
-    return Mark.REPRODUCED if claim else Mark.NOT_REPRODUCED
-
-
-def threads(results):
-    ours = cell(results, "pthread/ping-pong/other", False)
-    if ours is None:
+def threads(results, bound):
+    ours = cells(results, "pthread/ping-pong/other", False)
+    if not ours:
         return None
-    paper = RUNTIMES_US["pthread"]["median"][1]
-    median = micros(ours, "median")
-    return decided(holds(paper / 3 <= median <= paper * 3), f"{median:.1f} µs, ping-pong", [ours])
+    paper, median = RUNTIMES_US["pthread"]["median"][1], estimate.of(each(ours, "median"))
+    return over_runs([Check(median, paper / bound, paper * bound)], f"{median.text(1, 'µs')}, ping-pong", ours)
 
 
-def actors(results):
-    caf, native = (cell(results, f"{runtime}/ping-pong/other", False) for runtime in ("caf", "pthread"))
-    if caf is None or native is None:
+def actors(results, bound):
+    caf, native = (cells(results, f"{runtime}/ping-pong/other", False) for runtime in ("caf", "pthread"))
+    times = estimate.ratio(each(native, "median"), each(caf, "median"))
+    if times is None:
         return None
-    actor, thread = micros(caf, "median"), micros(native, "median")
-    why = f"{actor:.2f} against {thread:.1f} µs, ping-pong"
-    paced = [cell(results, f"{runtime}/paced/other", False) for runtime in ("caf", "pthread")]
+    medians = [estimate.of(each(runs, "median")).text(2) for runs in (caf, native)]
+    why = f"{medians[0]} against {medians[1]} µs, ping-pong: C++ threads take {times.text(1)} times as long"
+    paced = [cells(results, f"{runtime}/paced/other", False) for runtime in ("caf", "pthread")]
     if all(paced):
         why += "; in paced cells, where threads sleep between messages, {:.1f} against {:.1f} µs".format(
-            *(micros(one, "median") for one in paced)
+            *(estimate.of(each(runs, "median")).mean for runs in paced)
         )
-    return decided(holds(actor * 3 <= thread), why, [caf, native])
+    return over_runs([Check(times, bound)], why, caf, native)
 
 
-def akka(results):
+def akka(results, bound):
     """The slides do not say whether senders waited: both patterns must agree for a verdict."""
-    java = cell(results, "java/ping-pong/other/g1", False)
-    patterns = {pattern: cell(results, f"pekko/{pattern}/other/cms", False) for pattern in ("ping-pong", "flood")}
-    if java is None or patterns["ping-pong"] is None:
+    java = cells(results, "java/ping-pong/other/g1", False)
+    patterns = {pattern: cells(results, f"pekko/{pattern}/other/cms", False) for pattern in ("ping-pong", "flood")}
+    if not java or not patterns["ping-pong"]:
         return None
-    native = micros(java, "median")
-    found = {pattern: micros(one, "median") for pattern, one in patterns.items() if one is not None}
-    text = ", ".join(f"{pattern} {us:.1f} µs" for pattern, us in found.items())
-    why = f"Pekko: {text}; Java threads {native:.1f} µs, ping-pong"
-    support = {us >= 1000 and us > native for us in found.values()}
-    if len(support) > 1 or len(found) < 2:
-        reason = "the two patterns disagree" if len(support) > 1 else "only one of the two patterns was measured"
-        return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}, and the slides do not name their pattern")
-    return decided(holds(support.pop()), why, [java, *(one for one in patterns.values() if one)])
+    text, marks = [], []
+    for pattern, runs in patterns.items():
+        times = estimate.ratio(each(runs, "median"), each(java, "median"))
+        if times is None:
+            continue
+        median = estimate.of(each(runs, "median"))
+        text.append(f"{pattern} {median.text(1, 'µs')}")
+        found = over_runs([Check(median, bound), Check(times, 1.0)], "", runs, java)
+        marks.append(found)
+    native = estimate.of(each(java, "median"))
+    why = f"Pekko: {', '.join(text)}; Java threads {native.text(1, 'µs')}, ping-pong"
+    if len(marks) < 2:
+        reason = "only one of the two patterns was measured, and the slides do not name their pattern"
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}")
+    undecided = next((found for found in marks if found.mark not in DECIDED), None)
+    if undecided:
+        return Verdict(Mark.INCONCLUSIVE, f"{why}{undecided.why}")
+    if marks[0].mark is not marks[1].mark:
+        reason = "the two patterns disagree, and the slides do not name their pattern"
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; {reason}")
+    return Verdict(marks[0].mark, why)
 
 
-def patch(results):
+def patch(results, bound):
     pairs = []
     for name in ("pthread/ping-pong/other", "java/ping-pong/other/g1", "caf/ping-pong/other"):
-        pair = cell(results, name, True), cell(results, name, False)
+        pair = cells(results, name, True), cells(results, name, False)
         if all(pair):
             pairs.append((name, *pair))
     if not pairs:
@@ -116,122 +176,121 @@ def patch(results):
         )
 
     def share(one):
-        return value(one, "analysis/outliers/0/count", 0) / max(value(one, "analysis/sent/count", 1), 1)
+        return 100 * value(one, "analysis/outliers/0/count", 0) / max(value(one, "analysis/sent/count", 1), 1)
 
-    text = "; ".join(
-        f"{name}: outliers {share(rt):.2%} and {share(plain):.2%}, mean {micros(rt, 'mean'):.1f} and "
-        f"{micros(plain, 'mean'):.1f} µs"
-        for name, rt, plain in pairs
-    )
-    like = [share(rt) < share(plain) and micros(rt, "mean") > micros(plain, "mean") for _, rt, plain in pairs]
-    mark = Mark.REPRODUCED if all(like) else Mark.INCONCLUSIVE if any(like) else Mark.NOT_REPRODUCED
-    return decided(mark, f"with and without the patch: {text}", [one for _, *both in pairs for one in both])
+    text, checks = [], []
+    for name, rt, plain in pairs:
+        fewer = estimate.difference([share(one) for one in plain], [share(one) for one in rt])
+        slower = estimate.difference(each(rt, "mean"), each(plain, "mean"))
+        checks += [Check(fewer, bound), Check(slower, bound)]
+        text.append(f"{name}: {fewer.text(4, '%')} of the samples less are outliers, mean {slower.text(1, 'µs')} more")
+    why = f"with the patch: {'; '.join(text)}"
+    return over_runs(checks, why, *(runs for _, *both in pairs for runs in both))
 
 
-def spikes(results):
-    java, native = cell(results, "java/ping-pong/other/g1", False), cell(results, "pthread/ping-pong/other", False)
-    if java is None or native is None:
+def spikes(results, bound):
+    java, native = (cells(results, f"{name}", False) for name in ("java/ping-pong/other/g1", "pthread/ping-pong/other"))
+    times = estimate.ratio(each(java, "max"), each(native, "max"))
+    if times is None:
         return None
-    jvm, scheduler = micros(java, "max") / 1e3, micros(native, "max") / 1e3
-    why = f"longest latency of Java threads {jvm:.1f} ms, of C++ threads {scheduler:.1f} ms"
-    return decided(holds(jvm >= 2 * scheduler), why, [java, native])
+    longest = [estimate.of(ms / 1e3 for ms in each(runs, "max")).text(1, "ms") for runs in (java, native)]
+    why = f"longest latency of Java threads {longest[0]}, of C++ threads {longest[1]}: {times.text(1)} times"
+    return over_runs([Check(times, bound)], why, java, native)
 
 
-def round_robin(results):
-    alike, text, cells = 0, [], []
-    for collector, (before, after) in LONGEST_MS.items():
-        pair = [cell(results, f"pekko/ping-pong/{policy}/{collector}", False) for policy in ("other", "rr")]
-        if not all(pair):
+def round_robin(results, bound):
+    checks, text, used = [], [], []
+    for collector in COLLECTORS:
+        other, rr = (cells(results, f"pekko/ping-pong/{policy}/{collector}", False) for policy in ("other", "rr"))
+        growth = estimate.ratio(each(rr, "max"), each(other, "max"))
+        if growth is None:
             return None
-        other, rr = (micros(one, "max") / 1e3 for one in pair)
-        # In the slides, G1 hardly changes. A change of less than a tenth does not count as growth.
-        alike += (rr > other * 1.1) == (after > before * 1.1)
-        text.append(f"{collector} {other:.0f} and {rr:.0f}")
-        cells += pair
-    why = f"longest latency under OTHER and RR, ms: {', '.join(text)}; {alike} of 4 collectors as in the slides"
-    mark = Mark.REPRODUCED if alike == 4 else Mark.NOT_REPRODUCED if alike <= 1 else Mark.INCONCLUSIVE
-    return decided(mark, why, cells)
+        checks.append(Check(growth, least=bound) if collector in GROWING else Check(growth, most=bound))
+        text.append(f"{collector} {growth.text(2)}")
+        used += [other, rr]
+    return over_runs(checks, f"longest latency under RR, relative to OTHER: {', '.join(text)}", *used)
 
 
-def collections(results):
-    """More outliers lie in pauses than by chance, under both policies."""
-    text, beyond, cells = [], 0, []
-    for policy in ("other", "rr"):
-        for collector in COLLECTORS:
-            one = cell(results, f"pekko/ping-pong/{policy}/{collector}", False)
-            inside, chance = (value(one, f"analysis/outliers/0/{key}") for key in ("in_pauses", "by_chance"))
-            if inside is None or chance is None:
-                continue
-            beyond += inside >= 2 * chance and inside >= 0.1
-            text.append(f"{collector} {policy} {inside:.0%} ({chance:.0%})")
-            cells.append(one)
-    if not cells:
+def collections(results, bound):
+    """More outliers lie in pauses than by chance, over all collectors and both policies."""
+    groups = [
+        cells(results, f"pekko/ping-pong/{policy}/{collector}", False)
+        for policy in ("other", "rr")
+        for collector in COLLECTORS
+    ]
+    groups = [runs for runs in groups if runs]
+    if not groups:
         return None
-    share = beyond / len(cells)
-    mark = Mark.REPRODUCED if share >= 0.75 else Mark.NOT_REPRODUCED if share <= 0.25 else Mark.INCONCLUSIVE
-    return decided(mark, f"share of outliers in pauses (share expected by chance): {', '.join(text)}", cells)
+
+    def mean(run, key):
+        return sum(value(one, f"analysis/outliers/0/{key}", 0.0) for one in run) / len(run)
+
+    # One value per repetition of all cells; a repetition that lacks cells does not count.
+    repetitions = list(zip(*groups, strict=False))
+    inside = [mean(run, "in_pauses") for run in repetitions]
+    beyond = [mean(run, "in_pauses") / mean(run, "by_chance") for run in repetitions if mean(run, "by_chance") > 0]
+    if not beyond:
+        return None
+    share, times = estimate.of(inside), estimate.of(beyond)
+    why = f"mean over {len(groups)} cells: pauses hold {share.text(3)} of the outliers, {times.text(2)} times as by chance"
+    return over_runs([Check(times, bound), Check(share, DOMINANT)], why, *groups)
 
 
 SOURCE = ("lab jitter",)
 
+RUNS = "each result file (--from) counts as a run"
+PING_PONG = f"the pattern is ping-pong, which the slides do not name; {RUNS}"
+
+
+def _claim(place, text, tolerance, judge, chosen=PING_PONG):
+    return Claim(place, text, tolerance, SOURCE, judge, chosen, is_by_cell=True)
+
+
 CLAIMS = (
-    Claim(
+    _claim(
         "threads",
         "A message between 16 pairs of C++ threads takes 35.3 µs (median, vanilla kernel).",
-        "within a factor of 3, since processor and kernel differ",
-        SOURCE,
+        ABOUT_AS_FAST,
         threads,
-        is_by_cell=True,
     ),
-    Claim(
+    _claim(
         "C++ actors",
         "C++ actors take a tenth of the time of C++ threads (3.2 against 35.3 µs, median).",
-        "a third of the time or less",
-        SOURCE,
+        FASTER,
         actors,
-        is_by_cell=True,
     ),
-    Claim(
+    _claim(
         "Akka",
         "Akka takes milliseconds (14.5 ms, median), far more than Java threads (67.5 µs).",
-        "at least 1 ms, and more than Java threads, in ping-pong and in flood",
-        SOURCE,
+        MILLISECONDS,
         akka,
-        is_by_cell=True,
+        f"Pekko stands for Akka; {RUNS}",
     ),
-    Claim(
+    _claim(
         "RT kernel",
         "With the RT patch, there are fewer outliers and the mean is larger.",
-        "fewer outliers above median + 2 sd, and a larger mean, in every measured runtime",
-        SOURCE,
+        FEWER,
         patch,
-        is_by_cell=True,
     ),
-    Claim(
+    _claim(
         "JVM and scheduler",
         "The JVM's spikes are much higher than the scheduler's (23.3 ms against 0.58 ms).",
-        "twice as high or more",
-        SOURCE,
+        HIGHER,
         spikes,
-        is_by_cell=True,
     ),
-    Claim(
+    _claim(
         "SCHED_RR",
         "Under SCHED_RR, the longest latencies of CMS and Serial grow, and those of G1 and Parallel do not: "
         + ", ".join(f"{name} {other:g} to {rr:g} ms" for name, (other, rr) in LONGEST_MS.items())
         + ".",
-        "all four collectors behave as in the slides; if at most one does, not reproduced",
-        SOURCE,
+        GROWTH,
         round_robin,
-        is_by_cell=True,
     ),
-    Claim(
+    _claim(
         "collectors",
         "Garbage collection is a dominant source of latency spikes, but not the only source.",
-        "in three of four cells, pauses hold at least a tenth of the outliers and twice the share expected by chance",
-        SOURCE,
+        MORE_THAN_CHANCE,
         collections,
-        is_by_cell=True,
     ),
     not_measured(
         "parallelism", "Actors scale with parallelism.", "all cells have 16 pairs, so the number of pairs does not vary"

@@ -43,7 +43,7 @@ def _load(figure):
     for series in figure["series"]:
         for point in series["points"]:
             paper = gaminganywhere.BITRATE_MBPS if is_rate and series["name"] == "down" else None
-            found = estimate.of(point.get("second_values") or [point["mean"]])
+            found = estimate.of(point.get("batch_means") or [point["mean"]])
             rows.append((f"{point['label']}, {series['name']}", found, paper))
     return plots.bars(figure["title"], figure["y"], rows, "GamingAnywhere, figure 9(d): at most")
 
@@ -77,5 +77,5 @@ def section(results):
         f"{r.get('size')} at {r.get('fps')} frames/s and {r.get('target_mbps')} Mb/s, {r.get('seconds')} s a point"
         for r, _ in all_figures
     }
-    made.text(f"{'; '.join(sorted(conditions))}. Confidence intervals are over batches of 150 frames.")
+    made.text(f"{'; '.join(sorted(conditions))}. Confidence intervals are over batches of 150 frames; those of the network load are over seconds.")
     return made

@@ -109,9 +109,9 @@ def section(results):
                 made.text(f"Incomplete: {one['broken']}.")
         rows = unity.compare(result)
         made.table(
-            ["figure", "quantity", "study", "captured", "unit", ""],
+            ["figure", "quantity", "study", "captured", "unit", "tolerance"],
             (
-                [r.place, r.what, f"{r.study:g}", f"{r.ours:.3f}", r.unit, "the same" if r.is_within else "differs"]
+                [r.place, r.what, f"{r.study:g}", r.ours.text(3), r.unit, "inside" if r.is_within else "outside"]
                 for r in rows
             ),
             "Comparison with the study",

@@ -30,11 +30,24 @@ class EstimateTest(unittest.TestCase):
         self.assertIsNone(estimate.difference([3], [1, 2]).half)
 
     def test_a_ratio_has_bounds_on_both_sides(self):
-        low, times, high = estimate.ratio([38.0, 40.0, 42.0], [9.5, 10.0, 10.5])
-        self.assertAlmostEqual(times, 4.0, places=2)
-        self.assertTrue(low < 4.0 < high)
+        times = estimate.ratio([38.0, 40.0, 42.0], [9.5, 10.0, 10.5])
+        self.assertAlmostEqual(times.mean, 4.0, places=2)
+        self.assertTrue(times.low < 4.0 < times.high)
+        self.assertEqual(times.runs, 3)
         self.assertIsNone(estimate.ratio([1.0], [0.0]))
-        self.assertEqual(estimate.ratio([8.0], [2.0])[0], None)
+        single = estimate.ratio([8.0], [2.0])
+        self.assertEqual((single.low, single.text()), (None, "4.00"))
+
+    def test_the_errors_of_a_quotient_add_in_squares(self):
+        found = estimate.quotient(estimate.Estimate(10.0, 0.3, 5), estimate.Estimate(5.0, 0.2, 4))
+        self.assertAlmostEqual(found.mean, 2.0)
+        self.assertAlmostEqual(found.half, 2.0 * (0.03**2 + 0.04**2) ** 0.5)
+        self.assertEqual(found.runs, 4)
+        self.assertIsNone(estimate.quotient(found, estimate.Estimate(0.0, 0.1, 4)))
+
+    def test_a_difference_of_estimates_adds_variances(self):
+        found = estimate.less(estimate.Estimate(5.0, 3.0, 9), estimate.Estimate(1.0, 4.0, 8))
+        self.assertEqual((found.mean, found.half, found.runs), (4.0, 5.0, 8))
 
     def test_many_degrees_of_freedom_approach_the_normal_distribution(self):
         self.assertAlmostEqual(estimate.t95(30), 2.042)
