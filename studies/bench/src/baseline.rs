@@ -32,8 +32,8 @@ pub(crate) enum Baseline {
     Poll,
     /// libswscale converts colours.
     Swscale,
-    /// The host sends datagrams in batches.
-    Batches,
+    /// The host sends datagrams in batches, as Unity Render Streaming does.
+    UnityPacer,
     /// The host makes one system call per datagram.
     Single,
 }
@@ -44,7 +44,7 @@ impl Baseline {
         match self {
             Baseline::Poll => "capture=poll",
             Baseline::Swscale => "converter=swscale",
-            Baseline::Batches => "pacing=batches",
+            Baseline::UnityPacer => "pacing=unity",
             Baseline::Single => "sending=single",
         }
     }
@@ -55,9 +55,9 @@ impl Baseline {
                 "Capture a display --fps times a second even if it has not changed, as screen grabbers do"
             }
             Baseline::Swscale => "Convert colours with FFmpeg's libswscale, if it is installed",
-            Baseline::Batches => {
-                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as measured for a cloud renderer with \
-                 WebRTC; LastSent then is the time when the last datagram was queued"
+            Baseline::UnityPacer => {
+                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as a study observed of Unity Render \
+                 Streaming; LastSent then is the time when the last datagram was queued"
             }
             Baseline::Single => "Send each datagram in its own system call",
         }
@@ -69,7 +69,7 @@ impl ValueEnum for Baseline {
         &[
             Baseline::Poll,
             Baseline::Swscale,
-            Baseline::Batches,
+            Baseline::UnityPacer,
             Baseline::Single,
         ]
     }
@@ -158,7 +158,7 @@ impl HostParts for Baselines {
         if self.has(Baseline::Single) {
             link = Arc::new(Single(link));
         }
-        if self.has(Baseline::Batches) {
+        if self.has(Baseline::UnityPacer) {
             let batches = Batches::start(link, rate, scheduler);
             link = Arc::new(batches.context("can't start a thread that sends batches")?);
         }
@@ -189,8 +189,8 @@ mod tests {
         for baseline in Baseline::value_variants() {
             assert_eq!(parts(&[OPTION, baseline.word()]).0, [*baseline]);
         }
-        let two = ["--baseline=sending=single,pacing=batches"];
-        assert_eq!(parts(&two).0, [Baseline::Single, Baseline::Batches]);
+        let two = ["--baseline=sending=single,pacing=unity"];
+        assert_eq!(parts(&two).0, [Baseline::Single, Baseline::UnityPacer]);
         assert!(parts(&["--fps", "30"]).0.is_empty());
     }
 

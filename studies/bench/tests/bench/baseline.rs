@@ -273,7 +273,7 @@ fn a_stream_in_batches_of_single_datagrams_is_complete() {
     usual.whole(1);
     assert!(!usual.threads().contains(THREAD), "{:?}", usual.threads());
     drop(usual);
-    let both = ["pacing=batches,sending=single"];
+    let both = ["pacing=unity,sending=single"];
     let stream = Stream::start("batches", None, &both, &["--bitrate", "10M"]);
     stream.whole(60);
     assert!(stream.threads().contains(THREAD), "{:?}", stream.threads());
@@ -322,7 +322,7 @@ fn the_shipped_program_has_no_baselines() {
     for word in [
         "capture=poll",
         "converter=swscale",
-        "pacing=batches",
+        "pacing=unity",
         "sending=single",
     ] {
         assert!(help.contains(word), "{word}: {help}");

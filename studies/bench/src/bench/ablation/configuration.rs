@@ -16,7 +16,7 @@ pub(super) struct Factor {
 }
 
 /// The optimisations in the order of the cumulative figure, which follows the path of a frame.
-pub(super) const FACTORS: [Factor; 8] = [
+pub(super) const FACTORS: [Factor; 7] = [
     Factor {
         name: "capture when drawn",
         instead: "polled at 60 Hz",
@@ -48,12 +48,6 @@ pub(super) const FACTORS: [Factor; 8] = [
         without: &["--encoder-threads", "1"],
     },
     Factor {
-        name: "burst",
-        instead: "batches of 5.56 ms",
-        baseline: Some(Baseline::Batches),
-        without: &[],
-    },
-    Factor {
         name: "segmentation offload",
         instead: "a call per datagram",
         baseline: Some(Baseline::Single),
@@ -68,8 +62,12 @@ pub(super) const FACTORS: [Factor; 8] = [
 ];
 
 /// OpenUVR with an alternative. The cumulative figure does not contain these configurations.
-pub(super) const ALTERNATIVES: [(&str, &[&str]); 1] =
-    [("RGB, not converted", &["--chroma", "rgb"])];
+pub(super) const ALTERNATIVES: [(&str, &[&str]); 2] = [
+    ("RGB, not converted", &["--chroma", "rgb"]),
+    // This pacer waits by design, as Unity Render Streaming does. Other programs do not, so the conventional stream does
+    // not contain it.
+    ("Unity's pacer", &[OPTION, Baseline::UnityPacer.word()]),
+];
 
 /// OpenUVR over a cable between two network namespaces, where every link is available: name, host options, client
 /// options. The first link is the reference.

@@ -36,7 +36,7 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
         }
     }
     let baselines = FACTORS.iter().filter_map(|factor| factor.baseline);
-    assert!(baselines.clone().count() == 4 && times(OPTION) == 4);
+    assert!(baselines.clone().count() == 3 && times(OPTION) == 3);
     for baseline in baselines {
         assert_eq!(times(baseline.word()), 1);
     }
@@ -45,6 +45,11 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
         "ours is the default"
     );
     assert_eq!(all[0].client_words(), ["--realtime", "off"]);
+    let waiting = all
+        .iter()
+        .filter(|one| one.host_words().contains(&"pacing=unity".to_owned()));
+    let names = Vec::from_iter(waiting.map(|one| one.name.as_str()));
+    assert_eq!(names, ["Unity's pacer"], "only this alternative waits");
 }
 
 #[test]

@@ -183,7 +183,10 @@ mod tests {
             },
             floor_ms: None,
             other_cores: 0.0,
-            cumulative: vec![row("conventional", Some(30.0)), row("+ burst", Some(20.0))],
+            cumulative: vec![
+                row("conventional", Some(30.0)),
+                row("+ slice streaming", Some(20.0)),
+            ],
             leave_one_out: Vec::new(),
             alternatives: Vec::new(),
             links: vec![row("AF_XDP", None)],
