@@ -88,10 +88,11 @@ def target(measured, bound, at_least=False, withheld=None):
     return Cell("met", "yes") if met else Cell("missed", "no")
 
 
-def goal(verdict):
-    """The row of a target that the result file defines: what, measured, bound, verdict."""
+def goal(verdict, result):
+    """The row of a target that the result file defines: what, measured, bound, verdict. A quick run judges nothing."""
     least = bool(verdict.get("at_least"))
     unit, bound = verdict.get("unit", ""), value(verdict, "target/pass")
-    judged = target(verdict.get("measured"), bound, least, verdict.get("withheld"))
+    withheld = "quick run" if result.is_quick else verdict.get("withheld")
+    judged = target(verdict.get("measured"), bound, least, withheld)
     limit = f"{'≥' if least else '≤'} {bound:g} {unit}" if bound is not None else ABSENT
     return [verdict.get("what"), f"{number(verdict, 'measured')} {unit}", limit, judged]

@@ -105,7 +105,8 @@ class Check:
 def judged(checks, why):
     """The verdict on intervals. All verdicts of all papers come from this function.
 
-    Reproduced: each interval lies within its range; bounds are outside. Not reproduced: at least one interval lies outside.
+    Reproduced: each interval lies within its range, whose bounds do not belong to it. Not reproduced: at least one
+    interval lies outside its range.
     """
     checks = list(checks)
     if not checks:

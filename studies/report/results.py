@@ -68,6 +68,13 @@ class Result:
         numbers = [cores for cores in _found(self.data, "other_cores") if isinstance(cores, (int, float))]
         return max(numbers, default=0.0)
 
+    @property
+    def withheld(self):
+        """The reason why no target is judged, or None."""
+        if self.is_quick:
+            return "quick run"
+        return "busy machine" if self.other_cores > QUIET_CORES else None
+
     def table(self, file_name):
         """The rows of a CSV file beside this result; empty if there is none."""
         if self.path is None or "/" in str(file_name):

@@ -142,7 +142,7 @@ CLAIMS = (
         LARGEST,
         ("bench ablation",),
         decomposition,
-        chosen="packetization and frame buffering are one component; rendering includes the display's copy of the window",
+        chosen="packetization and frame buffering are one component; rendering includes the display's own copy",
     ),
     Claim(
         "figure 9(d)",

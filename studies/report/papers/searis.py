@@ -232,7 +232,8 @@ def collections(results, bound):
     if not beyond:
         return None
     share, times = estimate.of(inside), estimate.of(beyond)
-    why = f"mean over {len(groups)} cells: pauses hold {share.text(3)} of the outliers, {times.text(2)} times as by chance"
+    why = f"mean over {len(groups)} cells: pauses hold {share.text(3)} of the outliers, "
+    why += f"{times.text(2)} times as by chance"
     return over_runs([Check(times, bound), Check(share, DOMINANT)], why, *groups)
 
 

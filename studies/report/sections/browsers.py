@@ -38,7 +38,7 @@ def section(results):
     if web.get("skipped"):
         made.table(["", ""], [["not measured", Cell(web.get("skipped"), "open")]])
         return made
-    made.table(["goal", "measured", "bound", ""], map(goal, web.get("verdicts", [])))
+    made.table(["goal", "measured", "bound", ""], (goal(v, web) for v in web.get("verdicts", [])))
     made.table(HEADS, ([b["name"], *(cell(b, key) for key in COLUMNS)] for b in web.get("browsers", [])))
     for browser in web.get("browsers", []):
         made.table(

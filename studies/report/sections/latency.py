@@ -90,7 +90,11 @@ def section(results):
     made.table(HEADS, (row(case) for _, case in all_cases))
     made.table(
         ["case", "target", "measured", "bound", ""],
-        ([value(case, "setting/name"), *goal(v)] for _, case in all_cases for v in case.get("verdicts", [])),
+        (
+            [value(case, "setting/name"), *goal(verdict, result)]
+            for result, case in all_cases
+            for verdict in case.get("verdicts", [])
+        ),
         "Targets",
     )
     curves = [(value(case, "setting/name"), cumulative(samples(result, case))) for result, case in all_cases]

@@ -77,5 +77,8 @@ def section(results):
         f"{r.get('size')} at {r.get('fps')} frames/s and {r.get('target_mbps')} Mb/s, {r.get('seconds')} s a point"
         for r, _ in all_figures
     }
-    made.text(f"{'; '.join(sorted(conditions))}. Confidence intervals are over batches of 150 frames; those of the network load are over seconds.")
+    made.text(
+        f"{'; '.join(sorted(conditions))}. Confidence intervals are over batches of 150 frames, and those of the network "
+        "load over seconds."
+    )
     return made

@@ -3,7 +3,7 @@
 from .. import plots
 from ..blocks import ABSENT, Section, number, target
 from ..blocks import estimate as cell
-from ..results import QUIET_CORES, value
+from ..results import value
 
 # Targets of `bench scheduling`, µs: p99 and p99.9 under FIFO, and the median of sealing a frame.
 P99_US, P999_US, SEAL_US = 10, 50, 10
@@ -14,7 +14,7 @@ def scheduling(results):
     if found is None:
         return None
     made = Section("Scheduling latency between threads, and sealing")
-    loud = "busy machine" if found.other_cores > QUIET_CORES else None
+    withheld = found.withheld
 
     def row(name, us, judged=""):
         return [name, number(us, "count", 0), *(number(us, key, 1) for key in ("p50", "p99", "p999", "max")), judged]
@@ -25,10 +25,10 @@ def scheduling(results):
         judged = ""
         if one.get("real_time"):
             late = max(value(one, "us/p99", 0) / P99_US, value(one, "us/p999", 0) / P999_US)
-            judged = target(late, 1, withheld=loud)
+            judged = target(late, 1, withheld=withheld)
         rows.append(row(f"{one['primitive']}, {one['policy']}{how}", one.get("us"), judged))
     for us, slices in zip(found.get("sealing_us", []), ("1 slice", "8 slices"), strict=False):
-        rows.append(row(f"sealing 42 kB in {slices}", us, target(value(us, "p50"), SEAL_US, withheld=loud)))
+        rows.append(row(f"sealing 42 kB in {slices}", us, target(value(us, "p50"), SEAL_US, withheld=withheld)))
     made.table(["", "received", "p50, µs", "p99, µs", "p99.9, µs", "max, µs", "target"], rows)
     made.text(f"Targets under FIFO: p99 {P99_US} µs, p99.9 {P999_US} µs; sealing p50 {SEAL_US} µs.")
     cost = [found.get(f"recording_ns/{key}") for key in ("sent", "woke", "off")]
@@ -45,26 +45,26 @@ def sound(results):
     if found is None:
         return None
     made = Section("Sound")
-    loud = "busy machine" if found.other_cores > QUIET_CORES else None
+    withheld, quick = found.withheld, "quick run" if found.is_quick else None
     ways = found.get("ways", [])
     last = ways[-1] if ways else {}
     bounds = found.get("targets", {})
     judged = [
-        ("click from sink to sink, p50", value(last, "sound_ms/p50"), "p50_ms", "ms", 1, loud),
-        ("click from sink to sink, p99", value(last, "sound_ms/p99"), "p99_ms", "ms", 1, loud),
+        ("click from sink to sink, p50", value(last, "sound_ms/p50"), "p50_ms", "ms", 1, withheld),
+        ("click from sink to sink, p99", value(last, "sound_ms/p99"), "p99_ms", "ms", 1, withheld),
         (
             "offset to the video, p50 (above 0: sound is later)",
             value(last, "offset_ms/p50"),
             "offset_ms",
             "ms",
             1,
-            loud,
+            withheld,
         ),
-        ("cost at the host", found.get("cost/host"), "cores", "% of a core", 100, loud),
-        ("cost at the client", found.get("cost/client"), "cores", "% of a core", 100, loud),
+        ("cost at the host", found.get("cost/host"), "cores", "% of a core", 100, withheld),
+        ("cost at the client", found.get("cost/client"), "cores", "% of a core", 100, withheld),
     ]
     judged += [
-        (f"{link['name']}: longest concealment", link.get("longest_ms"), "concealment_ms", "ms", 1, None)
+        (f"{link['name']}: longest concealment", link.get("longest_ms"), "concealment_ms", "ms", 1, quick)
         for link in found.get("links", [])
     ]
     rows = []
@@ -103,8 +103,8 @@ def pads(results):
     if found is None:
         return None
     made = Section("Game pads")
-    loud = "busy machine" if found.other_cores > QUIET_CORES else None
-    judged = target(found.get("late_ms/p50"), found.get("target_ms"), withheld=loud)
+    withheld = found.withheld
+    judged = target(found.get("late_ms/p50"), found.get("target_ms"), withheld=withheld)
     data = found.data
     made.table(
         [
@@ -143,8 +143,8 @@ def sensor(results):
     if found is None:
         return None
     made = Section("Inertial sensor of a client")
-    loud = "busy machine" if found.other_cores > QUIET_CORES else None
-    judged = target(found.get("late_ms/p50"), found.get("target_ms"), withheld=loud)
+    withheld = found.withheld
+    judged = target(found.get("late_ms/p50"), found.get("target_ms"), withheld=withheld)
     data = found.data
     made.table(
         [

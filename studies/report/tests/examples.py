@@ -43,7 +43,9 @@ def ablation(
     medians = dict(zip(CUMULATIVE, (conventional, 25.0, 20.0, ours), strict=True))
     medians |= {"RGB, not converted": rgb, "a call per datagram": single, "raw Ethernet": raw}
     runs = [
-        ablation_run(name, ms, network, encoding, client, display) for name, mean in medians.items() for ms in around(mean, 0.01)
+        ablation_run(name, ms, network, encoding, client, display)
+        for name, mean in medians.items()
+        for ms in around(mean, 0.01)
     ]
     # Make all runs slightly different, as real runs are.
     for number, run in enumerate(runs):

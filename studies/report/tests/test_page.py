@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from report import command, page, plots, results, sections
+from report import blocks, command, page, plots, results, sections
 from report.sections import latency
 
 from . import examples
@@ -287,6 +287,14 @@ class PageTest(unittest.TestCase):
         page.write(twice, self.folder / "small.html", folder)
         self.assertEqual(sorted(path.name for path in folder.iterdir()), ["sync.png", "sync.svg"])
         self.assertEqual(page.unused("sync", {"sync", "sync-2"}), "sync-3")
+
+    def test_a_quick_run_meets_and_misses_nothing(self):
+        for result in self.results.all:
+            quick = results.Results([results.Result(result.name, result.data | {"quick": True}, result.path)])
+            for section in sections.all_sections(quick):
+                parts = [part for part in (section.parts if section else []) if isinstance(part, blocks.Table)]
+                marks = {cell.text for part in parts for row in part.cells() for cell in row if cell.kind}
+                self.assertFalse(marks & {"met", "missed"}, f"{result.name}: {marks}")
 
     def test_quick_and_busy_runs_are_announced(self):
         loud = examples.bench("sync", examples.sync() | {"quick": True, "other_cores": 0.4})

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::case::Stream;
 use super::turns::{ComparisonOptions, Turns};
+use super::verdict::QUICK;
 use crate::machine::{Machine, QUIET};
 use crate::result_file;
 
@@ -48,6 +49,17 @@ impl Heading {
             head.links.extend(stream.link.clone());
         }
         head
+    }
+
+    /// The reason why nothing is judged, not even a count: a quick run.
+    pub(super) fn quick(&self) -> Option<&'static str> {
+        self.turns.quick.then_some(QUICK)
+    }
+
+    /// The reason why no time is judged: a quick run or a busy machine.
+    pub(super) fn withheld(&self) -> Option<&'static str> {
+        let loud = (self.other_cores > QUIET).then_some("the machine was busy");
+        self.quick().or(loud)
     }
 
     pub(super) fn print(&self, what: &str, more: &str) {

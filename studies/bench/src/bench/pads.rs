@@ -24,7 +24,6 @@ use super::heading::{Heading, print_range, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::line;
-use crate::machine::QUIET;
 
 /// Measure the latency from a game pad to a game.
 ///
@@ -231,8 +230,7 @@ impl Report {
     fn verdict(&self) -> String {
         let what = "pad's report to the game's read, p50";
         let measured = self.late_ms.map(|s| s.p50);
-        let loud = self.head.other_cores > QUIET;
-        line(what, measured, self.target_ms, "ms", loud)
+        line(what, measured, self.target_ms, "ms", self.head.withheld())
     }
 }
 

@@ -36,7 +36,6 @@ use super::rig::{
 };
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
-use crate::machine::QUIET;
 
 /// Compare OpenUVR's stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
 ///
@@ -234,9 +233,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let streams = rows.iter().flat_map(|row| row.runs.iter().flatten());
     let head = Heading::new(&args.options, turns, streams.map(|run| &run.stream));
-    let loud = (head.other_cores > QUIET).then_some("the machine was busy");
     let found = Output {
-        verdicts: windows::verdicts(&rows, loud),
+        verdicts: windows::verdicts(&rows, head.withheld()),
         report: Report { head, ways: rows },
         own_reaction_ms: own_ms,
     };

@@ -28,7 +28,6 @@ use super::heading::{Heading, print_range, write_json};
 use super::rig::{Rig, Source, StreamSetup};
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::line;
-use crate::machine::QUIET;
 
 /// Measure the latency from a sample of a client's inertial sensor to the host.
 ///
@@ -205,8 +204,7 @@ impl Report {
     fn verdict(&self) -> String {
         let what = "sample to arrival at the host, p50";
         let measured = self.late_ms.map(|s| s.p50);
-        let loud = self.head.other_cores > QUIET;
-        line(what, measured, self.target_ms, "ms", loud)
+        line(what, measured, self.target_ms, "ms", self.head.withheld())
     }
 }
 

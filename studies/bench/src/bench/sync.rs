@@ -69,6 +69,8 @@ struct Row {
     /// Cores of scene, host and client together.
     cores: Option<Range>,
     psnr_db: Option<Summary>,
+    /// The median luma PSNR of each repetition, from which the reporter computes confidence intervals.
+    psnr_runs_db: Option<Range>,
 }
 
 /// Measures, prints, writes.
@@ -100,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 bitrate: &args.options.bitrate,
                 seconds,
                 presses: 0,
-                compare: repetition == 1,
+                compare: true,
                 dir: dir.path(),
                 csv: &csv,
                 sound: None,
@@ -141,6 +143,7 @@ fn row(name: &'static str, what: &'static str, streams: &[Stream]) -> Row {
             .reduce(f64::min),
         cores: range(&|s| Some(s.all_cores())),
         psnr_db: Summary::of(&psnr),
+        psnr_runs_db: range(&|s| Some(Summary::of(&s.psnr_db)?.p50)),
     }
 }
 

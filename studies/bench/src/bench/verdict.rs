@@ -32,6 +32,9 @@ const LEAST_DRAWN: f64 = 0.9;
 /// Minimum number of compared pictures. With fewer pictures, their median is random. The targets require this number.
 const FEWEST_COMPARED: usize = 10;
 
+/// The reason why a quick run judges nothing: it shows that the bench works.
+pub(super) const QUICK: &str = "a quick run";
+
 impl Verdict {
     /// The verdict for an upper bound.
     pub(super) fn at_most(what: &'static str, unit: &'static str, bound: f64) -> Verdict {
@@ -234,22 +237,28 @@ pub(super) fn verdicts(report: &Report) -> Vec<Verdict> {
         ),
     ];
     all.retain(|verdict| verdict.target.pass.is_some());
+    if report.setting.quick {
+        for verdict in &mut all {
+            verdict.withheld = Some(QUICK);
+        }
+    }
     all
 }
 
-/// A target of a bench with few targets, the measured value, and the verdict. `loud`: the machine was busy.
+/// A target of a bench with few targets, the measured value, and the verdict. `withheld`: the reason why the target is
+/// not judged, or `None`.
 pub(super) fn line(
     what: &str,
     measured: Option<f64>,
     target: f64,
     unit: &str,
-    loud: bool,
+    withheld: Option<&str>,
 ) -> String {
-    let judged = match measured {
-        None => "not measured",
-        Some(_) if loud => "not judged: the machine was busy",
-        Some(measured) if measured.abs() <= target => "met",
-        Some(_) => "MISSED",
+    let judged = match (measured, withheld) {
+        (None, _) => "not measured".to_owned(),
+        (Some(_), Some(why)) => format!("not judged: {why}"),
+        (Some(measured), None) if measured.abs() <= target => "met".to_owned(),
+        (Some(_), None) => "MISSED".to_owned(),
     };
     let measured = measured.map_or(String::new(), |measured| format!("{measured:.2}"));
     format!("{what:<36} <= {target:>6} {measured:>8} {unit:<4} {judged}")
@@ -299,6 +308,15 @@ mod tests {
             ..hoped(5.0)
         };
         assert!(judged(withheld).ends_with("not judged: frames are missing"));
+    }
+
+    #[test]
+    fn a_line_is_met_missed_or_not_judged() {
+        let judged = |measured, withheld| line("it", measured, 8.0, "ms", withheld);
+        assert!(judged(Some(-8.0), None).ends_with(" met"));
+        assert!(judged(Some(-8.1), None).ends_with(" MISSED"));
+        assert!(judged(Some(8.1), Some(QUICK)).ends_with(" not judged: a quick run"));
+        assert!(judged(None, Some(QUICK)).ends_with(" not measured"));
     }
 
     /// A report of 10 s at 60 frames per second. The scene drew `drawn` frames, and `complete` of them are complete.
@@ -382,6 +400,9 @@ mod tests {
         ends(report(330, 330, 0.0), ["met", "met", slow]);
         let loud = "not judged: the machine was busy";
         ends(report(602, 602, 0.5), [loud, loud, "met"]);
+        let mut quick = report(602, 600, 0.0);
+        quick.setting.quick = true;
+        ends(quick, ["not judged: a quick run"; 3]);
         let nothing = Report::new(Machine::this(), report(1, 1, 0.0).setting);
         assert!(verdicts(&nothing).is_empty());
         // Frames beyond the host's frame rate limit are not due.

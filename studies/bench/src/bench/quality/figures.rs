@@ -88,7 +88,7 @@ struct PlotPoint {
     worst: f64,
     lo: f64,
     hi: f64,
-    /// The mean of each batch, for confidence intervals.
+    /// The mean of each batch, or the network load in each second, for confidence intervals.
     batch_means: Vec<f64>,
 }
 
@@ -330,9 +330,10 @@ impl Table {
     fn loads(&self) -> Vec<Figure> {
         let best = |one: &&Measured| one.condition == Condition::default();
         let figure = |title: &'static str, y: &str, of: fn(&Traffic) -> f64| {
-            let line = |name: &str, way: fn(&Point) -> &Traffic| {
+            let line = |name: &str, way: usize| {
                 let place = |(index, one): (usize, &Measured)| {
-                    let value = of(way(&one.point));
+                    let value = of([&one.point.up, &one.point.down][way]);
+                    let each_second = one.point.each_second.iter();
                     PlotPoint {
                         x: index as f64,
                         label: one.content.clone(),
@@ -340,7 +341,7 @@ impl Table {
                         worst: value,
                         lo: value,
                         hi: value,
-                        batch_means: Vec::new(),
+                        batch_means: each_second.map(|ways| of(&ways[way])).collect(),
                     }
                 };
                 Series {
@@ -362,7 +363,7 @@ impl Table {
                 varied: None,
                 x: "content".into(),
                 y: y.to_owned(),
-                series: vec![line("down", |p| &p.down), line("up", |p| &p.up)],
+                series: vec![line("down", 1), line("up", 0)],
             }
         };
         vec![

@@ -60,6 +60,8 @@ pub(super) struct Point {
     /// Upstream traffic, from the client. `down` is the downstream traffic, from the host.
     pub(super) up: Traffic,
     pub(super) down: Traffic,
+    /// Upstream and downstream traffic of each second. The last second may be shorter.
+    pub(super) each_second: Vec<[Traffic; 2]>,
     /// Number of cores used by other processes during the measurement.
     pub(super) other_cores: f64,
     /// The p99 of the emulated link's own lateness.
@@ -135,7 +137,16 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
     pass(WARM_UP + setup.round_trip)?;
     let (load, before) = (Load::now(), (clock::now(), link.meter.read()));
     eye.watched().keeping = true;
-    pass(Duration::from_secs_f64(setup.seconds))?;
+    let end = before.0 + Duration::from_secs_f64(setup.seconds);
+    let mut readings = vec![before];
+    loop {
+        let rest = end.since(clock::now());
+        if rest.is_zero() {
+            break;
+        }
+        pass(rest.min(Duration::from_secs(1)))?;
+        readings.push((clock::now(), link.meter.read()));
+    }
     eye.watched().keeping = false;
     let after = (clock::now(), link.meter.read());
     let used = Load::now().since(&load);
@@ -153,21 +164,30 @@ pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool
         let words = pair.client.last_words();
         anyhow!("{why}; captured frames: {ends}{words}")
     })?;
-    let seconds = after.0.since(before.0).as_secs_f64();
-    let [up, down] = [0, 1].map(|way| traffic(before.1[way], after.1[way], seconds));
-    (point.up, point.down) = (up, down);
+    [point.up, point.down] = traffic(&before, &after);
+    let seconds = readings.windows(2);
+    point.each_second = seconds.map(|pair| traffic(&pair[0], &pair[1])).collect();
     point.other_cores = used.other_cores;
     point.link_late = report.lateness.quantile(990);
     Ok(point)
 }
 
-fn traffic(before: (u64, u64), after: (u64, u64), seconds: f64) -> Traffic {
-    let (datagrams, bytes) = ((after.0 - before.0) as f64, (after.1 - before.1) as f64);
-    Traffic {
-        mbps: (bytes + datagrams * HEADERS) * 8.0 / 1e6 / seconds,
-        rate: datagrams / seconds,
-        payload: bytes / datagrams.max(1.0),
-    }
+/// A reading of the link's meter: the number of datagrams and bytes upstream, and downstream.
+type Reading = (Instant, [(u64, u64); 2]);
+
+/// The upstream and the downstream traffic between two readings.
+fn traffic(before: &Reading, after: &Reading) -> [Traffic; 2] {
+    let seconds = after.0.since(before.0).as_secs_f64();
+    [0, 1].map(|way| {
+        let ((datagrams, bytes), (all_datagrams, all_bytes)) = (before.1[way], after.1[way]);
+        let datagrams = (all_datagrams - datagrams) as f64;
+        let bytes = (all_bytes - bytes) as f64;
+        Traffic {
+            mbps: (bytes + datagrams * HEADERS) * 8.0 / 1e6 / seconds,
+            rate: datagrams / seconds,
+            payload: bytes / datagrams.max(1.0),
+        }
+    })
 }
 
 /// A visible picture.

@@ -8,7 +8,6 @@ use super::super::case::Stream;
 use super::super::heading::Heading;
 use super::super::verdict::line;
 use super::Measured;
-use crate::machine::QUIET;
 
 /// Targets of audio with null sinks and packets of 5 ms, on a quiet machine with two cores.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -250,7 +249,7 @@ impl Report {
     }
 
     fn verdicts(&self) -> Vec<String> {
-        let (targets, loud) = (self.targets, self.head.other_cores > QUIET);
+        let (targets, withheld) = (self.targets, self.head.withheld());
         let with = self.ways.last();
         let sound = with.and_then(|row| row.sound_ms);
         let offset = with.and_then(|row| row.offset_ms);
@@ -260,35 +259,35 @@ impl Report {
                 sound.map(|s| s.p50),
                 targets.p50_ms,
                 "ms",
-                loud,
+                withheld,
             ),
             line(
                 "sink to sink, p99",
                 sound.map(|s| s.p99),
                 targets.p99_ms,
                 "ms",
-                loud,
+                withheld,
             ),
             line(
                 "offset to the video, p50",
                 offset.map(|s| s.p50),
                 targets.offset_ms,
                 "ms",
-                loud,
+                withheld,
             ),
             line(
                 "audio cores at the host",
                 self.cost.map(|cost| cost.host),
                 targets.cores,
                 "",
-                loud,
+                withheld,
             ),
             line(
                 "audio cores at the client",
                 self.cost.map(|cost| cost.client),
                 targets.cores,
                 "",
-                loud,
+                withheld,
             ),
         ];
         for link in &self.links {
@@ -298,7 +297,7 @@ impl Report {
                 link.longest_ms,
                 targets.concealment_ms,
                 "ms",
-                false,
+                self.head.quick(),
             ));
         }
         lines

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::Output;
 use super::observers::{Beside, MANY};
 use crate::bench::verdict::Verdict;
-use crate::machine::QUIET;
 
 /// Targets at 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -48,7 +47,7 @@ impl Default for Goals {
 /// One verdict per target of the measured parts.
 pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
     let goals = &found.goals;
-    let loud = (found.head.other_cores > QUIET).then_some("the machine was busy");
+    let loud = found.head.withheld();
     let median = |range: &Option<Range>| range.as_ref().map(|range| range.median);
     let mut all = Vec::new();
     let browser = |name| found.browsers.iter().find(|browser| browser.name == name);
@@ -116,12 +115,14 @@ pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
     }
     if !found.beside.is_empty() {
         // These targets are judged on a busy machine, too.
+        let quick = found.head.quick();
         let opened = found.beside.iter().map(|way| way.encoders_opened).max();
         let unaccounted: usize = found.beside.iter().map(|way| way.unaccounted).sum();
         all.extend([
             Verdict::at_most("encoders opened by a host", "", 1.0)
-                .of(opened.map(|opened| opened as f64), None),
-            Verdict::at_most("frames without a record", "", 0.0).of(Some(unaccounted as f64), None),
+                .of(opened.map(|opened| opened as f64), quick),
+            Verdict::at_most("frames without a record", "", 0.0)
+                .of(Some(unaccounted as f64), quick),
         ]);
     }
     all

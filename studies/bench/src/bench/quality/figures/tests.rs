@@ -17,6 +17,13 @@ fn the_worst_batch_is_the_one_with_the_least_mean() {
     assert_eq!(Spread::of(&all), Some(Spread([50.5, 50.5, 5.0, 95.0])));
 }
 
+fn at_rate(mbps: f64) -> Traffic {
+    Traffic {
+        mbps,
+        ..Traffic::default()
+    }
+}
+
 fn measured(content: &str, condition: Condition, psnr: f64) -> Measured {
     let point = Point {
         psnr: vec![psnr; 10],
@@ -26,6 +33,7 @@ fn measured(content: &str, condition: Condition, psnr: f64) -> Measured {
             ("dropped before X: Y".to_owned(), 1),
         ]
         .into(),
+        each_second: vec![[1.0, 2.0].map(at_rate); 3],
         ..Point::default()
     };
     Measured {
@@ -110,6 +118,9 @@ fn points_are_on_their_lines() {
         .iter()
         .filter(|f| f.title.starts_with("Network load"));
     assert_eq!(load.clone().count(), 3);
+    let rate = load.clone().next().unwrap();
+    let seconds = Vec::from_iter(rate.series.iter().map(|s| &s.points[0].batch_means));
+    assert_eq!(seconds, [&[2.0; 3], &[1.0; 3]], "downstream, then upstream");
     assert!(load.flat_map(|f| &f.series).all(|s| s.points.len() == 2));
 }
 
