@@ -1,6 +1,6 @@
 //! The machine and its load during a run. Without them, a latency figure is meaningless.
 //!
-//! All values come from `/proc` (proc(5)).
+//! All values come from `/proc` (proc(5)), except the energy counters (`energy`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,6 +10,7 @@ use std::path::Path;
 use openuvr_proto::time::Instant;
 use serde::Serialize;
 
+use crate::energy::Energy;
 use openuvr_clock as clock;
 
 /// Ticks per second in `/proc`: USER_HZ, which is 100 on every architecture that we run on.
@@ -67,6 +68,7 @@ pub(crate) struct Load {
     /// CPU time of each such process's audio thread, in nanoseconds. Processes without one are absent.
     audio: BTreeMap<u32, u64>,
     loopback_bytes: u64,
+    energy: Option<Energy>,
 }
 
 /// The usage between two [`Load`]s.
@@ -82,6 +84,8 @@ pub(crate) struct Used {
     pub(crate) audio_cores: BTreeMap<u32, f64>,
     /// Megabits per second of all traffic on the network namespace's loopback device.
     pub(crate) loopback_mbps: f64,
+    /// Energy of the processor packages in joules, for everything that they ran; `None` if no counter is readable.
+    pub(crate) package_joules: Option<f64>,
 }
 
 impl Load {
@@ -114,6 +118,7 @@ impl Load {
             audio: audio.collect(),
             own,
             loopback_bytes: loopback_bytes(),
+            energy: Energy::now(),
         }
     }
 
@@ -148,6 +153,8 @@ impl Load {
                 })
                 .collect(),
             loopback_mbps: bytes as f64 * 8.0 / 1e6 / seconds,
+            package_joules: (self.energy.as_ref().zip(earlier.energy.as_ref()))
+                .and_then(|(now, before)| now.since(before)),
         }
     }
 }

@@ -19,6 +19,7 @@ mod attack;
 mod baseline;
 mod bench;
 mod durations;
+mod energy;
 mod lab;
 mod machine;
 mod result_file;

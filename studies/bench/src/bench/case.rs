@@ -30,6 +30,8 @@ pub(super) struct Case {
     /// Number of cores used by the audio threads of host and client, if there are any.
     pub(super) audio_cores: BTreeMap<&'static str, f64>,
     pub(super) loopback_mbps: f64,
+    /// Energy of the processor packages during the measurement, in joules; `None` if no counter is readable.
+    pub(super) package_joules: Option<f64>,
     /// Load of the emulated link, for both directions together, with Ethernet, IP and UDP headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) carried_mbps: Option<f64>,

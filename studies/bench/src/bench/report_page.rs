@@ -63,11 +63,12 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
 }
 
 /// The benches and studies, in the order in which they run.
-const MEASUREMENTS: [Measurement; 17] = [
+static MEASUREMENTS: [Measurement; 22] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
     bench("capture.json", "bench capture --out {folder}"),
+    bench("slices.json", "bench slices --out {folder}"),
     bench("peers.json", "bench peers --out {folder}"),
     bench("scheduling.json", "bench scheduling --out {folder}"),
     bench("link.json", "bench link --json {file}"),
@@ -76,6 +77,22 @@ const MEASUREMENTS: [Measurement; 17] = [
     bench("pads.json", "bench pads --out {folder}"),
     bench("sensor.json", "bench sensor --out {folder}"),
     bench("quality.json", "bench quality --json {file}"),
+    bench("sessions.json", "bench sessions --out {folder}"),
+    Measurement {
+        file: "foveation.json",
+        command: "bench foveation --out {folder}",
+        quick: "--frames 5",
+    },
+    Measurement {
+        file: "prediction.json",
+        command: "bench prediction --out {folder}",
+        quick: "--duration 20s",
+    },
+    Measurement {
+        file: "reprojection.json",
+        command: "bench reprojection --out {folder}",
+        quick: "--round-trips 0,50 --duration 1s",
+    },
     Measurement {
         file: "wifi.json",
         command: "lab wifi --paper --out {folder}",
@@ -246,11 +263,30 @@ mod tests {
 
     use super::*;
 
+    fn of(file: &str) -> &'static Measurement {
+        let found = MEASUREMENTS.iter().find(|one| one.file == file);
+        found.expect("a measurement")
+    }
+
+    /// A new bench that the page lacks fails this test.
+    #[test]
+    fn the_report_runs_all_benches() {
+        let bench = clap::Command::new("bench");
+        let bench = <crate::bench::Args as clap::Args>::augment_args(bench);
+        let names = bench.get_subcommands().map(clap::Command::get_name);
+        let missing = Vec::from_iter(names.filter(|name| {
+            let command = format!("bench {name} ");
+            let mut all = MEASUREMENTS.iter();
+            !all.any(|one| one.command.starts_with(&command))
+        }));
+        assert_eq!(missing, ["report"]);
+    }
+
     #[test]
     fn a_quick_run_is_measured_again() {
         let folder = TemporaryDir::new().unwrap();
-        let is_full = |number: usize, value: Value| {
-            let measurement = &MEASUREMENTS[number];
+        let is_full = |file: &str, value: Value| {
+            let measurement = of(file);
             let path = folder.path().join(measurement.file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, value.to_string()).unwrap();
@@ -259,34 +295,37 @@ mod tests {
         let command = "openuvr bench latency";
         let cases = |quick: bool| json!([{"setting": {"quick": quick}}]);
         assert!(is_full(
-            0,
+            "latency.json",
             json!({"command": command, "cases": cases(false)})
         ));
         assert!(!is_full(
-            0,
+            "latency.json",
             json!({"command": command, "cases": cases(true)})
         ));
         assert!(is_full(
-            12,
+            "wifi.json",
             json!({"command": "openuvr lab wifi --paper --out a"})
         ));
         assert!(!is_full(
-            12,
+            "wifi.json",
             json!({"command": "openuvr lab wifi --paper --runs 2 --duration 1s"})
         ));
-        assert!(!is_full(14, json!({"lost": 0})));
-        assert!(!MEASUREMENTS[1].has_full_run(folder.path()), "absent");
+        assert!(!is_full("captures/truth.json", json!({"lost": 0})));
+        assert!(!of("ablation.json").has_full_run(folder.path()), "absent");
     }
 
     #[test]
     fn commands_have_their_output_and_the_short_version() {
-        let words = |number: usize, quick| MEASUREMENTS[number].words(Path::new("a b"), quick);
+        let words = |file, quick| of(file).words(Path::new("a b"), quick);
         assert_eq!(
-            words(0, true),
+            words("latency.json", true),
             ["bench", "latency", "--json", "a b/latency.json", "--quick"]
         );
-        assert_eq!(words(1, false), ["bench", "ablation", "--out", "a b"]);
-        let captured = words(15, true);
+        assert_eq!(
+            words("ablation.json", false),
+            ["bench", "ablation", "--out", "a b"]
+        );
+        let captured = words("traffic.json", true);
         assert_eq!(captured[2], "a b/captures/server.pcapng");
         for measurement in &MEASUREMENTS {
             let words = measurement.words(Path::new("f"), false).join(" ");

@@ -207,6 +207,17 @@ fn print_use(report: &Report) {
             "wire     media with IP and UDP headers {wire}; all traffic on the loopback device {:.2} Mb/s",
             stream.case.loopback_mbps
         );
+        let frames = stream.complete().max(1) as f64;
+        match stream.case.package_joules {
+            Some(joules) => println!(
+                "energy   of all processor packages (RAPL): {:.1} mJ per complete frame",
+                joules * 1e3 / frames
+            ),
+            None => println!(
+                "energy   no readable counter (RAPL); host + client take {:.2} ms of CPU time per complete frame",
+                stream.cores() * stream.case.seconds * 1e3 / frames
+            ),
+        }
         if let Some(s) = Summary::of(&stream.psnr_db) {
             println!(
                 "picture  luma PSNR median {:.1} dB, least {:.1} dB ({} frames)",

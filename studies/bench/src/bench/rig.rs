@@ -440,6 +440,7 @@ impl<'a> Rig<'a> {
                 .filter_map(|(name, id)| Some((*name, used.of_audio(*id)?)))
                 .collect(),
             loopback_mbps: used.loopback_mbps,
+            package_joules: used.package_joules,
             carried_mbps: carried
                 .map(|bytes| bytes as f64 * 8.0 / 1e6 / to.since(from).as_secs_f64()),
             threads: machine::threads().into_iter().collect(),

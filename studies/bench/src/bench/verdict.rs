@@ -355,6 +355,7 @@ mod tests {
             cores: BTreeMap::new(),
             audio_cores: BTreeMap::new(),
             loopback_mbps: 0.0,
+            package_joules: None,
             carried_mbps: None,
             threads: Vec::new(),
             samples: Vec::new(),
