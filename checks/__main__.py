@@ -31,6 +31,7 @@ CHECKS = [
     "demo_options",
     "test_names",
     "reporter",
+    "figures",
     "book",
     "published",
     "releasing",

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from . import page, results
+from . import document, page, results
 
 DESCRIPTION = """\
 Draw what benches and studies measured: one HTML page with tables, plots and a verdict for each figure of the papers.
@@ -35,7 +35,7 @@ def arguments(words):
         nargs="+",
         type=pathlib.Path,
         metavar="FOLDER",
-        help="folders with result files, or single result files",
+        help="folders with result files (also in their subfolders), or single result files",
     )
     parser.add_argument(
         "--out",
@@ -46,15 +46,33 @@ def arguments(words):
     parser.add_argument(
         "--plots", type=pathlib.Path, metavar="FOLDER", help="write each plot as SVG and PNG into this folder"
     )
+    parser.add_argument(
+        "--verdicts",
+        metavar="FILE",
+        help="write only the verdicts, as Markdown, to this file (-: to the terminal)",
+    )
     return parser.parse_args(words)
+
+
+def write_verdicts(places, out):
+    """Writes the document of the verdicts."""
+    text = document.markdown(results.read(places, may_be_empty=True))
+    if out == "-":
+        sys.stdout.write(text)
+    else:
+        pathlib.Path(out).write_text(text)
+        print(f"the verdicts are in {out}")
 
 
 def main(words):
     """Exit code: 0, 1 with one line for files that cannot be read or written, 2 for a wrong command line."""
     chosen = arguments(words)
-    first = chosen.places[0]
-    out = chosen.out or (first if first.is_dir() else first.parent) / "report.html"
     try:
+        if chosen.verdicts:
+            write_verdicts(chosen.places, chosen.verdicts)
+            return 0
+        first = chosen.places[0]
+        out = chosen.out or (first if first.is_dir() else first.parent) / "report.html"
         page.write(results.read(chosen.places), out, chosen.plots)
     except results.UnreadableError as error:
         print(f"report: {error}", file=sys.stderr)

@@ -123,10 +123,11 @@ def read_file(path):
     return Result(schema.removeprefix(PREFIX).replace(".", " "), data, path)
 
 
-def read(places):
-    """All result files of these folders and files.
+def read(places, may_be_empty=False):
+    """All result files of these folders, of their subfolders, and of these files.
 
-    Raises UnreadableError if a place does not exist, a file cannot be read, or no place holds a result file.
+    Raises UnreadableError if a place does not exist, a file cannot be read, or no place holds a result file and
+    `may_be_empty` is false.
     """
     results = Results()
     for place in map(pathlib.Path, places):
@@ -135,14 +136,14 @@ def read(places):
                 f"{place} does not exist: create and fill it with `openuvr bench report --run`, "
                 "or choose another folder with --from"
             )
-        files = [place] if place.is_file() else sorted(place.glob("*.json"))
+        files = [place] if place.is_file() else sorted([*place.glob("*.json"), *place.glob("*/*.json")])
         for path in files:
             result = read_file(path)
             if result is None:
                 results.ignored.append(f"{path.name} is not a result of a bench or study")
             else:
                 results.all.append(result)
-    if not results.all:
+    if not results.all and not may_be_empty:
         listed = ", ".join(str(place) for place in places)
         raise UnreadableError(
             f"no results in {listed}: measure them with `openuvr bench report --run`, "

@@ -322,7 +322,8 @@ IN_MODEL = "in the model of Wi-Fi, "
 CLAIMS = (
     Claim(
         "figure 4",
-        "No existing platform shows a picture within 20 ms: " + ", ".join(f"{k} {v:g}" for k, v in FIGURE_4_MS.items()),
+        "No existing platform shows a picture within 20 ms: "
+        + "; ".join(f"{name} {ms:g} ms" for name, ms in FIGURE_4_MS.items()),
         NOT_BELOW,
         ("bench peers",),
         platforms,

@@ -78,7 +78,7 @@ def section(results):
         for r, _ in all_figures
     }
     made.text(
-        f"{'; '.join(sorted(conditions))}. Confidence intervals are over batches of 150 frames, and those of the network "
-        "load over seconds."
+        f"{'; '.join(sorted(conditions))}. Confidence intervals are over batches of 150 frames, and those of the "
+        "network load over seconds."
     )
     return made

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from report import blocks, command, page, plots, results, sections
+from report import blocks, command, document, page, papers, plots, results, sections
 from report.sections import latency
 
 from . import examples
@@ -155,7 +155,12 @@ def everything():
     }
     slices = {
         "ways": [
-            {"name": name, "what": "", "top_p50_ms": examples.repeated(ms, ms + 1), "mixed": examples.repeated(0.1, 0.2)}
+            {
+                "name": name,
+                "what": "",
+                "top_p50_ms": examples.repeated(ms, ms + 1),
+                "mixed": examples.repeated(0.1, 0.2),
+            }
             for name, ms in (("whole", 9.0), ("slices", 5.0))
         ]
     }
@@ -281,6 +286,16 @@ class PageTest(unittest.TestCase):
         self.assertGreater(text.count('src="data:image/svg+xml;base64,'), 30)
         self.assertEqual(text.count("<img "), text.count("data:image/"))
 
+    def test_the_document_has_each_claim_and_each_result(self):
+        text = document.markdown(self.results)
+        self.assertIn(f"| {self.folder.name}/ablation.json | `openuvr bench` | 0123456789ab |", text)
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        places = [claim.place for _, claims in papers.PAPERS for claim in claims]
+        listed = [line.split(" | ")[0][2:] for line in rows]
+        self.assertEqual([place for place in listed if place in places], places)
+        self.assertIn("**not testable here**: this needs about 100 test persons", text)
+        self.assertIn("No result files are kept yet", document.markdown(results.Results()))
+
     def test_plots_are_written_as_files_with_names_of_their_own(self):
         folder = self.folder / "plots"
         twice = examples.bench("sync", examples.sync()).add("bench capture", {"ways": []})
@@ -345,6 +360,15 @@ class FilesTest(unittest.TestCase):
         self.assertEqual(command.main([str(self.folder)]), 0)
         self.assertTrue((self.folder / "report.html").is_file())
         self.assertEqual(command.main([str(self.folder / "absent")]), 1)
+        verdicts = self.folder / "verdicts.md"
+        self.assertEqual(command.main([str(self.folder), "--verdicts", str(verdicts)]), 0)
+        self.assertIn("# Verdicts", verdicts.read_text())
+
+    def test_runs_lie_in_subfolders(self):
+        for number in (1, 2, 3):
+            (self.folder / f"jitter-{number}").mkdir()
+            self.put(f"jitter-{number}/jitter.json", header("lab.jitter") | examples.jitter())
+        self.assertEqual(len(results.read([self.folder]).of("lab jitter")), 3)
 
 
 if __name__ == "__main__":

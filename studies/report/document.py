@@ -1,0 +1,64 @@
+"""The verdicts on kept results as a Markdown document (`docs/studies/results/verdicts.md`)."""
+
+from . import page
+from .marks import Mark
+
+HEAD = """# Verdicts on the papers' figures
+
+The reporter generated this page from the papers' data (`studies/report/papers`) and from the result files in
+`docs/studies/results` and its subfolders. `./dev check figures` compares the page with both.
+
+```sh
+openuvr bench report --run --from docs/studies/results      # measure the missing results
+python3 studies/report --verdicts docs/studies/results/verdicts.md docs/studies/results
+```
+
+Studies with one run each (`lab jitter`, captures) need three subfolders, such as `jitter-1` to `jitter-3`. A criterion
+stands here with its reason before its result is kept. "Chosen" names differences from the paper, and decisions that
+were made after its figure was known. A verdict needs the 95 % confidence interval of at least three runs;
+`studies/report/README.md` has the rules.
+"""
+NO_RESULTS = "No result files are kept yet, so every figure that this project can measure is \"not measured\"."
+
+
+def cell(text):
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def table(heads, rows):
+    lines = ["|" + "|".join(f" {cell(text)} " for text in row) + "|" for row in (heads, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
+
+
+def kept(results):
+    """The origin of the kept results."""
+    if not results.all:
+        return NO_RESULTS
+    rows = []
+    for result in results.all:
+        machine = result.get("machine", {})
+        rows.append(
+            [
+                f"{result.path.parent.name}/{result.path.name}" if result.path else result.name,
+                f"`{result.get('command', '')}`",
+                (result.get("commit") or "unknown")[:12],
+                f"{machine.get('cpu', '?')}, {machine.get('cores', '?')} cores, Linux {machine.get('kernel', '?')}",
+                result.get("date", "")[:10],
+            ]
+        )
+    return table(["file", "command", "commit", "machine", "date"], rows)
+
+
+def markdown(results):
+    """The whole document."""
+    parts = [HEAD, "## Kept results\n", kept(results) + "\n"]
+    for paper, rows in page.verdicts(results):
+        marks = [verdict.mark for _, verdict in rows]
+        counts = ", ".join(f"{marks.count(mark)} {mark.value}" for mark in Mark if mark in marks)
+        lines = [
+            [claim.place, claim.text, page.criterion(claim), f"**{verdict.mark.value}**: {verdict.why}"]
+            for claim, verdict in rows
+        ]
+        parts.append(f"## {paper}\n\n{counts}.\n")
+        parts.append(table(["figure", "claim", "counts as reproduced", "verdict"], lines) + "\n")
+    return "\n".join(parts)
