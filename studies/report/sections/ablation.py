@@ -85,6 +85,6 @@ def section(results):
     made.text(
         f"The paper's figure 6 has {openuvr.NETWORK_STACK_MS} ms in the host's network stack, {openuvr.ENCODING_MS} ms "
         f"of encoding and {openuvr.CLIENT_MS} ms in the client. The alternative \"Unity's pacer\" sends batches each "
-        "5.56 ms, as the Unity study observed; no other configuration waits before it sends."
+        "5.56 ms, as the Unity study observed of WebRTC programs; no other configuration waits before it sends."
     )
     return made

@@ -132,10 +132,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let stop = openuvr_terminal::signals::stop_on_signals()?;
         std::fs::create_dir_all(first)
             .with_context(|| format!("can't make the folder {}", first.display()))?;
-        for measurement in &MEASUREMENTS {
+        for (number, measurement) in (1..).zip(&MEASUREMENTS) {
             if !args.quick && measurement.has_full_run(first) {
                 continue;
             }
+            println!(
+                "\n{number} of {}: openuvr {}",
+                MEASUREMENTS.len(),
+                measurement.name()
+            );
             // If a measurement fails, continue with the others.
             let outcome = measurement.run(first, args.quick, &stop);
             ensure!(!stop.load(Ordering::Relaxed), "interrupted");
@@ -155,6 +160,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Measurement {
+    /// The name of the bench or study, such as `bench latency`.
+    fn name(&self) -> String {
+        let words = self.command.split_whitespace().take(2);
+        Vec::from_iter(words).join(" ")
+    }
+
     /// The words of the command line.
     fn words(&self, folder: &Path, quick: bool) -> Vec<String> {
         let quick = if quick { self.quick } else { "" };
@@ -186,7 +197,6 @@ impl Measurement {
         let name = words.first().map_or("", String::as_str);
         let mut command = programs::own(group)?;
         command.args(words);
-        println!("\nopenuvr {group} {name}");
         let mut bench = Child::start("bench", command, None)?;
         let status = loop {
             if let Some(status) = bench.ended() {
