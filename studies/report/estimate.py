@@ -152,6 +152,15 @@ def quotient(above, below):
     return Estimate(times, abs(times) * error, min(above.runs, below.runs))
 
 
+def relative(above, below):
+    """The ratio of two independent ratios (Interval), from their logarithms; without bounds if one has none."""
+    if above.low is None or below.low is None:
+        return Interval(None, above.mean / below.mean, None, min(above.runs, below.runs))
+    logs = [Estimate(math.log(one.mean), math.log(one.high / one.low) / 2, one.runs) for one in (above, below)]
+    found = less(*logs)
+    return Interval(math.exp(found.low), math.exp(found.mean), math.exp(found.high), found.runs)
+
+
 def less(left, right):
     """The difference of two independent estimates."""
     return total((left, Estimate(-right.mean, right.half, right.runs)))

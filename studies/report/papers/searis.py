@@ -4,8 +4,10 @@ Measured on an Intel Core i7-2700K, Linux 3.14.57 with and without the RT patch;
 are compared as ratios and orders, because the machines differ.
 """
 
+import re
+
 from .. import estimate
-from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged, not_measured
+from ..marks import DECIDED, Check, Claim, Mark, Tolerance, Verdict, judged
 from ..results import QUIET_CORES, value
 
 # Minimum number of samples for a meaningful maximum: a tenth of the number in the slides.
@@ -59,15 +61,32 @@ MORE_THAN_CHANCE = Tolerance(
     2.0,
     "the slides do not compare with chance; a share as by chance is a ratio of 1 (a guess)",
 )
+SCALES_BETTER = Tolerance(
+    "from 1 pair to 64 pairs, the median of threads grows by a larger factor than that of actors",
+    1.0,
+    "the claim is an order, so each ratio of the factors counts that differs from 1 by more than its error",
+)
 # Smallest share of the outliers that is dominant together with MORE_THAN_CHANCE (a guess).
 DOMINANT = 0.1
 
 
-def cells(results, name, real_time_kernel=None):
-    """The complete runs of a cell in all result files, measured on a kernel with the RT patch (True), without it
-    (False), or on any kernel (None)."""
+# Pairs of sender and receiver in the slides, and the numbers that are compared for the claim about parallelism.
+PAIRS, FEW, MANY = 16, 1, 64
+
+
+def pairs_of(result):
+    """The number of pairs in a result file, from its command line."""
+    found = re.search(r"--pairs[ =](\d+)", result.get("command", ""))
+    return int(found[1]) if found else PAIRS
+
+
+def cells(results, name, real_time_kernel=None, pairs=PAIRS):
+    """The complete runs of a cell in all result files with this number of pairs, measured on a kernel with the RT patch
+    (True), without it (False), or on any kernel (None)."""
     found = []
     for result in results.of("lab jitter"):
+        if pairs_of(result) != pairs:
+            continue
         for one in result.get("cells", []):
             kernel = bool(value(one, "conditions/real_time_kernel", False))
             if one.get("cell") == name and not one.get("error") and real_time_kernel in (None, kernel):
@@ -237,6 +256,21 @@ def collections(results, bound):
     return over_runs([Check(times, bound), Check(share, DOMINANT)], why, *groups)
 
 
+def parallelism(results, bound):
+    used, growths = [], []
+    for runtime in ("pthread", "caf"):
+        few, many = (cells(results, f"{runtime}/ping-pong/other", False, pairs) for pairs in (FEW, MANY))
+        growth = estimate.ratio(each(many, "median"), each(few, "median"))
+        if growth is None:
+            return None
+        growths.append(growth)
+        used += [few, many]
+    times = estimate.relative(*growths)
+    why = f"from {FEW} pair to {MANY}, the median of C++ threads grows {growths[0].text(2)} times, that of C++ actors "
+    why += f"{growths[1].text(2)} times; ratio {times.text(2)}"
+    return over_runs([Check(times, bound)], why, *used)
+
+
 SOURCE = ("lab jitter",)
 
 RUNS = "each result file (--from) counts as a run"
@@ -293,7 +327,13 @@ CLAIMS = (
         MORE_THAN_CHANCE,
         collections,
     ),
-    not_measured(
-        "parallelism", "Actors scale with parallelism.", "all cells have 16 pairs, so the number of pairs does not vary"
+    Claim(
+        "parallelism",
+        "Actor systems scale better with increased parallelism (no numbers in the slides).",
+        SCALES_BETTER,
+        ("lab jitter --pairs 1", "lab jitter --pairs 64"),
+        parallelism,
+        f"parallelism is the number of pairs, and actors are those of C++; {RUNS}",
+        is_by_cell=True,
     ),
 )

@@ -330,6 +330,16 @@ def lab_jitter(*cells, runs=3):
     return results
 
 
+def pairs(few, many, runs=3):
+    """Cells with 1 and with 64 pairs: the medians of (threads, actors)."""
+    results = Results()
+    for number, medians in ((1, few), (64, many)):
+        cells = [ping_pong(runtime, us) for runtime, us in zip(("pthread", "caf"), medians, strict=True)]
+        for result in lab_jitter(*cells, runs=runs).all:
+            results.add("lab jitter", result.data | {"command": f"openuvr lab jitter --pairs {number} --out a"})
+    return results
+
+
 def _slower(cell, factor):
     sent = {key: one if key == "count" else one * factor for key, one in cell["analysis"]["sent"].items()}
     return cell | {"analysis": cell["analysis"] | {"sent": sent}}
@@ -494,6 +504,7 @@ _SEARIS = {
         lab_jitter(*collectors(AS_IN_SLIDES)),
         [lab_jitter(*collectors(longest)) for longest in OPPOSITE],
     ),
+    "parallelism": (pairs((10.0, 1.0), (80.0, 2.0)), [pairs((10.0, 1.0), (20.0, 8.0))]),
     "collectors": (
         lab_jitter(*collectors(AS_IN_SLIDES)),
         [

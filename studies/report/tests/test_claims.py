@@ -50,8 +50,8 @@ def single_run(results):
                 part["runs"] = [one for one in part["runs"] if first.setdefault(one["configuration"], one) is one]
 
     results = changed(results, shorten)
-    seen = set()
-    results.all = [one for one in results.all if not (one.name in seen or seen.add(one.name))]
+    first = {}
+    results.all = [one for one in results.all if first.setdefault((one.name, one.get("command")), one) is one]
     return results
 
 
@@ -195,6 +195,10 @@ class ClaimsTest(unittest.TestCase):
         self.assertEqual(claim.verdict(few).mark, Mark.INCONCLUSIVE)
         broken = examples.lab_jitter(examples.ping_pong("pthread", 30.0, error="the probe died"))
         self.assertEqual(claim.verdict(broken).mark, Mark.NOT_MEASURED)
+
+    def test_other_numbers_of_pairs_do_not_count(self):
+        claim = CLAIMS["SEARIS: application-stage latencies", "threads"]
+        self.assertEqual(claim.verdict(examples.pairs((30.0, 1.0), (30.0, 1.0))).mark, Mark.NOT_MEASURED)
 
     def test_akka_needs_both_patterns(self):
         claim = CLAIMS["SEARIS: application-stage latencies", "Akka"]

@@ -45,6 +45,14 @@ class EstimateTest(unittest.TestCase):
         self.assertEqual(found.runs, 4)
         self.assertIsNone(estimate.quotient(found, estimate.Estimate(0.0, 0.1, 4)))
 
+    def test_a_ratio_of_ratios_has_bounds(self):
+        above, below = estimate.Interval(4.0, 8.0, 16.0, 5), estimate.Interval(1.0, 2.0, 4.0, 4)
+        found = estimate.relative(above, below)
+        self.assertAlmostEqual(found.mean, 4.0)
+        self.assertAlmostEqual(found.high, 4.0 * 2**2**0.5)
+        self.assertEqual(found.runs, 4)
+        self.assertIsNone(estimate.relative(estimate.Interval(None, 2.0, None), below).low)
+
     def test_a_difference_of_estimates_adds_variances(self):
         found = estimate.less(estimate.Estimate(5.0, 3.0, 9), estimate.Estimate(1.0, 4.0, 8))
         self.assertEqual((found.mean, found.half, found.runs), (4.0, 5.0, 8))
