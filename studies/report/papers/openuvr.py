@@ -279,18 +279,27 @@ def synchronous(results, bound):
 
 
 def similarity(results, bound):
-    for result in results.of("bench quality"):
-        batches = quality.best_batches(result)
-        if not batches:
-            continue
-        mean = estimate.of(batches)
-        seconds, mbps, height = (result.get(key, 0) for key in ("seconds", "target_mbps", "height_pixels"))
-        why = f"mean SSIM {mean.text(3)}, worst batch {min(batches):.3f}, best {max(batches):.3f}"
-        if seconds < SSIM_SECONDS or mbps < SSIM_MBPS or height < SSIM_HEIGHT:
-            less = f"{seconds:g} s at {mbps:g} Mb/s and {height} lines; the paper has 10 min at 20 Mb/s and 1080 lines"
-            return Verdict(Mark.INCONCLUSIVE, f"{why}; {less}")
-        return judged([Check(mean, bound)], why)
-    return None
+    """All batches on a perfect link; those under the paper's conditions, if there are any."""
+    measured = [(result, quality.best_batches(result)) for result in results.of("bench quality")]
+    measured = [(result, contents) for result, contents in measured if contents]
+    if not measured:
+        return None
+    alike = [(result, contents) for result, contents in measured if is_like_paper(result)]
+    used = alike or measured[:1]
+    batches = [batch for _, contents in used for content in contents for batch in content]
+    seconds = sum(result.get("seconds", 0) * len(contents) for result, contents in used)
+    mean, first = estimate.of(batches), used[0][0]
+    why = f"mean SSIM {mean.text(3)}, worst batch {min(batches):.3f}, best {max(batches):.3f}"
+    if not alike or seconds < SSIM_SECONDS:
+        conditions = f"{seconds:g} s at {first.get('target_mbps', 0):g} Mb/s and {first.get('height_pixels', 0)} lines"
+        return Verdict(
+            Mark.INCONCLUSIVE, f"{why}; {conditions}; the paper has 10 min at 20 Mb/s and {SSIM_HEIGHT} lines"
+        )
+    return judged([Check(mean, bound)], why)
+
+
+def is_like_paper(result):
+    return result.get("target_mbps", 0) >= SSIM_MBPS and result.get("height_pixels", 0) >= SSIM_HEIGHT
 
 
 def energy(results):
@@ -449,7 +458,7 @@ CLAIMS = (
         SIMILAR,
         ("bench quality",),
         similarity,
-        chosen=quality.BATCHES,
+        chosen=f"{quality.BATCHES}; the 10 min may consist of several result files",
     ),
     not_testable(
         "section V-D2",

@@ -89,11 +89,11 @@ def gop(results, bound):
 
 
 def best_batches(result):
-    """The SSIM of each batch of frames on a perfect link, for all contents."""
+    """The SSIM of each batch of frames on a perfect link, for each content."""
     for figure in result.get("figures", []):
         if figure.get("measure") == "SSIM" and figure.get("varied") in ("delay", "loss"):
             points = [
                 min(series["points"], key=lambda p: p["x"]) for series in figure["series"] if series.get("points")
             ]
-            return [batch for point in points for batch in point.get("batch_means") or [point["mean"]]]
+            return [point.get("batch_means") or [point["mean"]] for point in points]
     return []

@@ -162,6 +162,11 @@ class ClaimsTest(unittest.TestCase):
         verdict = CLAIMS["OpenUVR", "section V-D1"].verdict(examples.bench("quality", less))
         self.assertEqual(verdict.mark, Mark.INCONCLUSIVE)
         self.assertIn("10 min", verdict.why)
+        half = examples.quality(ssim=(0.95, 0.94)) | {"seconds": 300.0}
+        claim, once = CLAIMS["OpenUVR", "section V-D1"], examples.bench("quality", half)
+        self.assertEqual(claim.verdict(once).mark, Mark.INCONCLUSIVE)
+        twice = once.add("bench quality", less).add("bench quality", half)
+        self.assertEqual(claim.verdict(twice).mark, Mark.REPRODUCED, "two files of 5 min; the short one is left out")
         few = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 19"].verdict(
             examples.of("lab wifi", examples.wifi(runs=2))
         )
