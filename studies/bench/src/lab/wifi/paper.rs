@@ -43,7 +43,15 @@ pub(super) fn run(settings: &RunSettings, out: &Path) -> Result<ExitCode> {
     })
 }
 
-const HEADS: [&str; 7] = ["place", "what", "paper", "ours", "unit", "error", "verdict"];
+const HEADS: [&str; 7] = [
+    "place",
+    "what",
+    "paper",
+    "ours",
+    "unit",
+    "error",
+    "tolerance",
+];
 
 /// The caption of the second table.
 const CONTRADICTIONS: &str = "Contradictions in the paper, with our model's result for each \
@@ -61,9 +69,10 @@ fn print(table: &Table) {
     print_table(&HEADS, &rows(&table.contradictions));
     println!("\nTrends:");
     print_table(&TREND_HEADS, &trends(&table.trends));
+    println!("\nThese are means; `openuvr bench report` judges their confidence intervals.");
 }
 
-const TREND_HEADS: [&str; 4] = ["place", "what", "ours", "verdict"];
+const TREND_HEADS: [&str; 4] = ["place", "what", "ours", "trend"];
 
 fn rows(rows: &[Row]) -> Vec<Vec<String>> {
     let cells = |row: &Row| {
