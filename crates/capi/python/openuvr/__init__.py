@@ -25,6 +25,7 @@ from ._library import (
     Network,
     PixelFormat,
     Surface,
+    key_of,
     version,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "Network",
     "PixelFormat",
     "Surface",
+    "key_of",
     "version",
 ]

@@ -3,7 +3,7 @@
 import dataclasses
 
 from ._context import Context
-from ._library import InputKind, PixelFormat, ffi, lib, plain, structure
+from ._library import InputKind, LogLevel, PixelFormat, ffi, lib, plain, structure, text_of
 
 # The default format of a picture by its bytes per pixel: the formats of numpy, PIL and imageio.
 _DEFAULT_FORMATS = {3: PixelFormat.RGB, 4: PixelFormat.RGBX}
@@ -59,6 +59,13 @@ class Host(Context):
         frame.bottom_up = bottom_up
         return self._call(lib.openuvr_send_picture, frame, wait) == 1
 
+    def wants(self):
+        """Returns whether a picture is needed now; the next one is then accepted, whenever it is sent.
+
+        A program that reads pictures back from a GPU saves the unneeded reads. `send` makes this check itself.
+        """
+        return self._call(lib.openuvr_wants) == 1
+
     def begin_frame(self):
         """Marks the start of drawing: the next picture reflects the input retrieved so far."""
         self._call(lib.openuvr_begin_frame)
@@ -100,6 +107,18 @@ class Host(Context):
         haptic.hand, haptic.amplitude, haptic.frequency = hand, amplitude, frequency
         haptic.duration_ns = round(seconds * 1e9)
         self._call(lib.openuvr_send_haptic, haptic)
+
+    def set_pointer(self, *, relative=False, visible=True):
+        """Sets the mouse mode of the clients: with `relative`, they hide their pointer and send `MOTION` events."""
+        pointer = structure("openuvr_pointer")
+        pointer.relative, pointer.visible = relative, visible and not relative
+        self._call(lib.openuvr_set_pointer, pointer)
+
+    def log_lines(self):
+        """Yields the pending log lines, oldest first: level and text. Works only without the argument `log`."""
+        level, buffer = ffi.new("uint32_t *"), ffi.new("char[]", 1024)
+        while self._call(lib.openuvr_next_log, level, buffer, 1024) == 1:
+            yield LogLevel(level[0]), text_of(buffer)
 
     @property
     def pin(self):

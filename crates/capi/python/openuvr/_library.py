@@ -96,3 +96,19 @@ def plain(value):
     """Returns a structure's fields as a dictionary, without the size and reserved fields."""
     fields = (name for name, _ in ffi.typeof(value[0]).fields)
     return {name: getattr(value, name) for name in fields if name not in ("size", "unused")}
+
+
+def key_of(code):
+    """Returns the codes and names of a key or button, the fields of `struct openuvr_key`; None if it is unknown.
+
+    `code` is a number of linux/input-event-codes.h, as in `Input`. The characters are text, or "" if there is none.
+    """
+    key = structure("openuvr_key")
+    if lib.openuvr_key_of(code, key) < 0:
+        return None
+    fields = plain(key)
+    for name in ("name", "xkb_name"):
+        fields[name] = text_of(fields[name])
+    for name in ("us_text", "us_text_shift"):
+        fields[name] = chr(fields[name]) if fields[name] else ""
+    return fields
