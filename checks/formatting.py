@@ -2,10 +2,13 @@
 
 import repository
 
+# Crates outside the workspaces.
+ALONE = ("fuzz/Cargo.toml", "plugins/bevy/Cargo.toml", "studies/probes/rust/Cargo.toml")
+
 
 def check():
     for manifest in repository.WORKSPACES:
         command = ("cargo", "fmt", "--manifest-path", manifest)
         yield from repository.passes(*command, "--all", "--check")
-    for manifest in ("fuzz/Cargo.toml", "studies/probes/rust/Cargo.toml"):
+    for manifest in ALONE:
         yield from repository.passes("cargo", "fmt", "--manifest-path", manifest, "--", "--check")

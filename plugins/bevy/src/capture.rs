@@ -1,0 +1,125 @@
+//! The render world's part: reads the finished picture back, and submits it with the input that it shows.
+
+use std::sync::mpsc::sync_channel;
+
+use bevy::prelude::*;
+use bevy::render::render_asset::RenderAssets;
+use bevy::render::render_resource::{
+    Buffer, BufferDescriptor, BufferUsages, CommandEncoderDescriptor, MapMode, PollType,
+    TexelCopyBufferInfo, TexelCopyBufferLayout,
+};
+use bevy::render::renderer::{RenderDevice, RenderQueue};
+use bevy::render::texture::GpuImage;
+use bevy::render::{Extract, ExtractSchedule, Render, RenderApp, RenderSystems};
+use openuvr_media::capture::pool::{Pool, PooledPicture};
+use openuvr_proto::units::Size;
+
+use crate::{CurrentFrame, Stream};
+
+/// Bytes of a pixel.
+const PIXEL: usize = 4;
+
+/// Adds the systems. Returns false if the application does not render.
+pub(crate) fn build(app: &mut App, stream: &Stream) -> bool {
+    let Some(render) = app.get_sub_app_mut(RenderApp) else {
+        return false;
+    };
+    render
+        .insert_resource(stream.clone())
+        .init_resource::<CurrentFrame>()
+        .init_resource::<ReadBack>()
+        .add_systems(ExtractSchedule, extract)
+        .add_systems(Render, capture.in_set(RenderSystems::Cleanup));
+    true
+}
+
+/// Takes the frame over from the main world, together with the scene.
+fn extract(main: Extract<Res<CurrentFrame>>, mut frame: ResMut<CurrentFrame>) {
+    *frame = **main;
+}
+
+/// Submits the frame, if it is needed.
+fn capture(
+    stream: Res<Stream>,
+    images: Res<RenderAssets<GpuImage>>,
+    device: Res<RenderDevice>,
+    queue: Res<RenderQueue>,
+    mut frame: ResMut<CurrentFrame>,
+    mut read_back: ResMut<ReadBack>,
+) {
+    let Some(drawn) = frame.0.take() else { return };
+    // The picture is uploaded in the first frame.
+    let Some(image) = images.get(&stream.image) else {
+        return;
+    };
+    if let Some(picture) = read_back.read(image, &device, &queue) {
+        // `None`: the host has ended, which its last notice reports.
+        let _ = stream.guest.frames().submit(Box::new(picture), drawn);
+    }
+}
+
+/// Memory for pictures: on the GPU, where the processor can map it, and for the host.
+#[derive(Resource, Default)]
+struct ReadBack {
+    buffer: Option<Buffer>,
+    pool: Pool,
+}
+
+impl ReadBack {
+    /// Copies the picture after the commands that draw it; `None` if the GPU was lost.
+    fn read(
+        &mut self,
+        image: &GpuImage,
+        device: &RenderDevice,
+        queue: &RenderQueue,
+    ) -> Option<PooledPicture> {
+        let extent = image.texture_descriptor.size;
+        let (width, height) = (extent.width as usize, extent.height as usize);
+        // The GPU aligns the rows.
+        let row = RenderDevice::align_copy_bytes_per_row(width * PIXEL);
+        let bytes = (row * height) as u64;
+        let kept = self.buffer.take().filter(|buffer| buffer.size() == bytes);
+        let buffer = kept.unwrap_or_else(|| {
+            device.create_buffer(&BufferDescriptor {
+                label: Some("openuvr"),
+                size: bytes,
+                usage: BufferUsages::MAP_READ | BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        });
+        let mut encoder = device.create_command_encoder(&CommandEncoderDescriptor::default());
+        encoder.copy_texture_to_buffer(
+            image.texture.as_image_copy(),
+            TexelCopyBufferInfo {
+                buffer: &buffer,
+                layout: TexelCopyBufferLayout {
+                    offset: 0,
+                    bytes_per_row: u32::try_from(row).ok(),
+                    rows_per_image: None,
+                },
+            },
+            extent,
+        );
+        queue.submit([encoder.finish()]);
+        let slice = buffer.slice(..);
+        let (sender, mapped) = sync_channel(1);
+        slice.map_async(MapMode::Read, move |result| {
+            // If the wait below has failed, there is no receiver.
+            let _ = sender.try_send(result.is_ok());
+        });
+        device.poll(PollType::wait_indefinitely()).ok()?;
+        if mapped.try_recv() != Ok(true) {
+            return None;
+        }
+        let mut picture = self.pool.take(Size::new(extent.width, extent.height));
+        let rows = slice.get_mapped_range();
+        let pairs = picture.bytes().chunks_exact_mut(width * PIXEL);
+        for (to, from) in pairs.zip(rows.chunks_exact(row)) {
+            to.copy_from_slice(&from[..width * PIXEL]);
+        }
+        drop(rows);
+        buffer.unmap();
+        self.buffer = Some(buffer);
+        Some(picture)
+    }
+}
