@@ -185,6 +185,8 @@ class Stream:
             return
         self._copy = None
         texture = self._texture
+        if not texture.hasRamImage():
+            return
         channels = texture.getNumComponents()
         if texture.getComponentWidth() != 1 or channels not in _FORMATS:
             why = "the framebuffer must have 8 bits per component: see FrameBufferProperties"
@@ -297,6 +299,7 @@ class _NoWindow:
 
     def __init__(self, base, output):
         self._output = output
+        self._messenger = base.messenger
         self._mouse = VirtualMouse("openuvr")
         watcher = MouseWatcher("openuvr")
         parent = base.dataRoot.attachNewNode(self._mouse).attachNewNode(watcher)
@@ -322,7 +325,7 @@ class _NoWindow:
     def type_text(self, text):
         event = self._thrower.node().getKeystrokeEvent()
         if event:
-            messenger.send(event, [text])  # noqa: F821: a builtin of Panda3D
+            self._messenger.send(event, [text])
 
     def point(self, x, y):
         self._mouse.setWindowSize(self._output.getXSize(), self._output.getYSize())

@@ -86,6 +86,11 @@ def main():
             for column, colour in ((100, LEFT), (500, RIGHT)):
                 assert abs(pixels[180, column] - colour).max() < 25, pixels[180, column]
             assert client.state == openuvr.MudState.PLAYING
+            # After the promise, the picture is accepted even if others came in between.
+            wait_for("a wanted picture", host.wants)
+            assert host.send(picture)
+            host.set_pointer(relative=True)
+            host.set_pointer()
 
             client.send_input(openuvr.InputKind.KEY, code=30, value=1, text="ä")
             key = wait_for("a key", lambda: next(host.inputs(), None))
@@ -137,12 +142,16 @@ def main():
             assert counted["players"] == 1
         wait_for("a goodbye", lambda: host.statistics()["players"] == 0)
         assert any("joins" in line for line in log_lines), log_lines
+        assert "callback" in raises(openuvr.Error, lambda: next(host.log_lines()))
 
         for invalid in (picture[:, :, ::-1], large[:, :, :2], large.astype(float), large[0]):
             raises(ValueError, lambda: host.send(invalid))
     assert "closed" in raises(openuvr.Error, lambda: host.send(picture))
     assert "no setting 'widht'" in raises(TypeError, lambda: openuvr.Host(widht=640))
     assert "ADDRESS:PORT" in raises(openuvr.Error, lambda: openuvr.Host(bind="here:there:1"))
+    key = openuvr.key_of(30)
+    assert (key["name"], key["xkb_name"], key["us_text"], key["xkb"]) == ("KEY_A", "AC01", "a", 38), key
+    assert openuvr.key_of(0x2FF) is None
     print("host and client agree")
 
 

@@ -155,20 +155,26 @@ pub(crate) fn play(folder: &Folder, address: &str, csv: &Path) {
     client.signal(Signal::INT);
     let (status, text) = client.wait();
     assert!(status.success(), "{status}: {text}");
-    let received = pictures(&output);
-    assert!(received.len() > PICTURES, "{}", received.len());
-    for (number, file) in received {
+    let mut shown = 0;
+    for (number, file) in pictures(&output) {
         let shot = Shot::from_png(&file).expect("a complete file");
-        assert_eq!(shot.size, SIZE);
+        let scene = Scene::of(&shot);
+        // Some engines load their shaders while they draw the first pictures.
+        if shown == 0 && scene.is_none() {
+            continue;
+        }
+        shown += 1;
         let expected = match named.iter().filter(|frame| **frame <= number).count() {
             0 => Scene::Start,
             1 => Scene::Moved,
             _ => Scene::Changed,
         };
+        assert_eq!(shot.size, SIZE);
         assert_eq!(
-            Scene::of(&shot),
+            scene,
             Some(expected),
             "frame {number}; {named:?} name the inputs"
         );
     }
+    assert!(shown > PICTURES, "only {shown} pictures of the scene");
 }

@@ -53,5 +53,5 @@ fn input_arrives_as_sdl_events() {
     let mut run = Program::start("sdl_events", command);
     let (status, text) = run.wait();
     assert!(status.success(), "{status}: {text}");
-    assert!(text.ends_with("the events agree"), "{text}");
+    assert!(text.contains("the events agree"), "{text}");
 }
