@@ -355,9 +355,10 @@ def _name_of(code, text):
     key = key_of(code)
     if key is None:
         return None
-    character = key["us_text"]
-    named = _NAMED.get(key["name"])
-    return named or (character if character.isascii() and character.isprintable() else "") or None
+    # A key of the keypad has only the character that it types.
+    character = key["us_text"] or text
+    typed = character if character.isascii() and character.isprintable() else ""
+    return _NAMED.get(key["name"]) or typed or None
 
 
 def _with_general(name):
