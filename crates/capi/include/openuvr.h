@@ -828,8 +828,11 @@ int openuvr_open(const struct openuvr_config *config,
 void openuvr_close(struct openuvr_context **context);
 
 // Starts the threads that encode and send the application's pictures and receive the player's input (paper,
-// Table I). Pictures are read only in `openuvr_frame_ready` and `openuvr_send_frame`. From any thread;
-// blocks for some tens of milliseconds.
+// Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
+// target rate, as in the paper's listing (Fig. 9 a): it starts after a second, and ends with the first call of a function
+// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the application
+// fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any thread; blocks for
+// some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
 
 // Retrieves the oldest pending event of the player's input into `*input` (set its `size` first). Returns 1 if there was
@@ -931,7 +934,8 @@ int openuvr_send_picture(struct openuvr_context *context,
 
 // Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL
 // commands that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at
-// once. A newer picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was
+// once. A newer picture replaces one that has not been encoded yet. An application that never calls this or another
+// submitting function is polled instead: see `openuvr_init_thread`. Returns 1 if the picture was accepted; 0 if it was
 // not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error`
 // returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width,
 // height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the
@@ -955,12 +959,12 @@ int openuvr_capture_gl(struct openuvr_context *context,
                        uint32_t height,
                        int wait);
 
-// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close` before the
-// context is destroyed or its display closed, because the stream has pictures in the memory of the context. This
-// function copies these pictures, and may wait for an encode. When it returns, no thread of the library uses the
-// context. The stream continues: the next picture may come from another context. Does nothing if no context is in use.
-// Call it on the thread where the context is current: a call on another thread does not free the library's objects in
-// the context, which are then freed only with the context.
+// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`, and ends the polling of the buffer. Call
+// this or `openuvr_close` before the context is destroyed or its display closed, because the stream has pictures in the
+// memory of the context. This function copies these pictures, and may wait for an encode. When it returns, no thread of
+// the library uses the context. The stream continues: the next picture may come from another context. Does nothing if
+// no context is in use. Call it on the thread where the context is current: a call on another thread does not free the
+// library's objects in the context, which are then freed only with the context.
 int openuvr_release_buffer(struct openuvr_context *context);
 
 // Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of

@@ -393,7 +393,8 @@ fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BufferName(pub(crate) *const c_void);
 
-// SAFETY: it is read only on the thread that created it or submits pictures, as the header requires.
+// SAFETY: the header requires that it stays readable until the context is closed. It is read where pictures are submitted,
+// and on the thread that polls the buffer.
 unsafe impl Send for BufferName {}
 // SAFETY: as above.
 unsafe impl Sync for BufferName {}

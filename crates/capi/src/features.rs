@@ -29,7 +29,11 @@ pub unsafe extern "C" fn openuvr_set_feature(
             let feature = enums::feature(feature)?;
             let mut settings = lock(&handle.settings);
             match handle.running() {
-                Some(_) if feature.is_of_the_buffer() => settings.set(feature, value),
+                Some(started) if feature.is_of_the_buffer() => {
+                    settings.set(feature, value)?;
+                    started.apply_layout(&settings);
+                    Ok(DONE)
+                }
                 Some(started) => started.set_feature(feature, value),
                 None => settings.set(feature, value),
             }
@@ -104,6 +108,14 @@ impl OPENUVR_FEATURE {
 }
 
 impl Started {
+    /// Passes the buffer's layout to the thread that polls it. While the values contradict each other, because the
+    /// application sets them one by one, the previous layout applies.
+    fn apply_layout(&self, settings: &Settings) {
+        if let (Some(poller), Ok(layout)) = (&*lock(&self.poller), settings.layout()) {
+            poller.set_layout(layout);
+        }
+    }
+
     fn set_feature(&self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
         if feature == OPENUVR_FEATURE::OPENUVR_FEATURE_BITRATE {
             self.guest.set_bitrate(bitrate(value)?);

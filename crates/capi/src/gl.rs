@@ -3,10 +3,13 @@
 //! OpenGL is not linked. The functions come from the library that the application has loaded.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
-use std::ptr::null;
-use std::time::Instant;
+use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
 
-use openuvr_media::capture::gl::{ReadBack, ReadSource, ReadStatus, Sharing, SkipReason, Submit};
+use openuvr_media::capture::RenderInfo;
+use openuvr_media::capture::gl::{
+    Native, PrivateContext, ReadBack, ReadSource, ReadStatus, Sharing, SkipReason, Submit,
+};
 use openuvr_media::capture::submit::Ticket;
 use openuvr_proto::units::Size;
 use openuvr_runtime::guest::Guest;
@@ -62,23 +65,8 @@ impl Reader {
     /// Creates a reader for the context that is current on this thread.
     fn new(guest: &Guest) -> Outcome<Reader> {
         let context = Context::current()?;
-        let (libraries, name, sharing) = match context.egl {
-            true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
-            // Some applications do not call XInitThreads.
-            false => (
-                &GLX[..],
-                c"glXGetProcAddressARB",
-                Sharing::Glx { threads: false },
-            ),
-        };
-        let loader = find(libraries, name);
-        if loader.is_null() {
-            return Err(Failure::failed("the OpenGL library has no function loader"));
-        }
-        // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
-        let loader = unsafe { std::mem::transmute::<*const c_void, Loader>(loader) };
-        // SAFETY: any name is allowed.
-        let mut load = |name: &CStr| unsafe { loader(name.as_ptr()) };
+        let (functions, sharing) = Functions::of(&context)?;
+        let mut load = |name: &CStr| functions.find(name);
         let frames = guest.frames().clone();
         let submit: Submit = std::sync::Arc::new(move |frame, drawn| frames.submit(frame, drawn));
         // SAFETY: the functions are the driver's. `read` and `poll` check that the context is current; `end` releases
@@ -114,17 +102,7 @@ impl Reader {
         let (size, what) = match source {
             Source::Window(Some(size)) => (size, ReadSource::Window),
             Source::Window(None) => (this.context.window_size()?, ReadSource::Window),
-            Source::Buffer(name, layout) => {
-                // SAFETY: by the application's contract, the address holds a `GLuint`.
-                let name = unsafe { name.0.cast::<u32>().read_unaligned() };
-                let what = ReadSource::Buffer {
-                    name,
-                    offset: 0,
-                    format: layout.format.packed(),
-                    stride: layout.stride,
-                };
-                (layout.size, what)
-            }
+            Source::Buffer(name, layout) => (layout.size, buffer(name, layout)),
         };
         Ok(match this.read_back.read(size, what, guest.drawn(size)) {
             ReadStatus::Submitted(ticket) => SubmitOutcome::Taken(ticket),
@@ -151,6 +129,135 @@ impl Reader {
     pub(crate) fn end(self) {
         let current = self.context.is_current();
         self.read_back.retire(current);
+    }
+}
+
+/// The failure for a picture that cannot be read. Most causes last until the application corrects them.
+pub(crate) fn unreadable(why: SkipReason, source: Source) -> Failure {
+    let why = match (why, source) {
+        (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
+            "{why} for {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
+             FORMAT to those of glReadPixels, or allocate a larger buffer",
+            layout.size, layout.format, layout.stride
+        ),
+        _ => why.to_string(),
+    };
+    Failure::failed(format!("cannot read the picture: {why}"))
+}
+
+/// The pixel buffer as a source of pixels.
+fn buffer(name: BufferName, layout: Layout) -> ReadSource {
+    // SAFETY: by the application's contract, the address holds a `GLuint`.
+    let name = unsafe { name.0.cast::<u32>().read_unaligned() };
+    ReadSource::Buffer {
+        name,
+        offset: 0,
+        format: layout.format.packed(),
+        stride: layout.stride,
+    }
+}
+
+/// The function that finds the functions of the application's OpenGL library.
+#[derive(Clone, Copy)]
+struct Functions(Loader);
+
+impl Functions {
+    /// Those of the library that has created `context`, and the way to share the context's buffers.
+    fn of(context: &Context) -> Outcome<(Functions, Sharing)> {
+        let (libraries, name, sharing) = match context.egl {
+            true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
+            // Some applications do not call XInitThreads.
+            false => (
+                &GLX[..],
+                c"glXGetProcAddressARB",
+                Sharing::Glx { threads: false },
+            ),
+        };
+        let loader = find(libraries, name);
+        if loader.is_null() {
+            return Err(Failure::failed("the OpenGL library has no function loader"));
+        }
+        // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5).
+        let loader = unsafe { std::mem::transmute::<*const c_void, Loader>(loader) };
+        Ok((Functions(loader), sharing))
+    }
+
+    fn find(self, name: &CStr) -> *const c_void {
+        // SAFETY: any name is allowed.
+        unsafe { (self.0)(name.as_ptr()) }
+    }
+}
+
+/// A context of the library that shares the buffers of the application's context, for a thread of the library.
+pub(crate) struct SharingContext {
+    functions: Functions,
+    private: PrivateContext,
+}
+
+impl SharingContext {
+    /// Shares the buffers of the context that is current on this thread; `None` if no context is. It must be dropped
+    /// before that context is destroyed.
+    pub(crate) fn of_current() -> Option<Outcome<SharingContext>> {
+        Context::current().ok().map(|context| {
+            let (functions, sharing) = Functions::of(&context)?;
+            let native = Native {
+                display: context.display(),
+                drawable: 0,
+                context: context.handle,
+            };
+            let mut load = |name: &CStr| functions.find(name);
+            // SAFETY: the functions are the driver's, the context is current on this thread, and the header requires that
+            // the context stays valid until `openuvr_release_buffer` or `openuvr_close`.
+            let private = unsafe { PrivateContext::new(&mut load, sharing, native) };
+            let private = private.map_err(|e| Failure::failed(e.to_string()))?;
+            Ok(SharingContext { functions, private })
+        })
+    }
+
+    /// Calls `work` with a copier of the application's buffers, which passes its pictures to `submit`. Call it on the
+    /// thread that does the work.
+    pub(crate) fn copy_buffers(
+        mut self,
+        submit: Submit,
+        work: impl FnOnce(&mut BufferCopier),
+    ) -> Outcome<()> {
+        let functions = self.functions;
+        let mut load = |name: &CStr| functions.find(name);
+        let Some(_entered) = self.private.enter() else {
+            return Err(Failure::failed(
+                "the OpenGL context of the library's thread cannot be made current",
+            ));
+        };
+        // SAFETY: the functions are the driver's. The private context stays current on this thread until `_entered` is
+        // dropped, after the copier.
+        let read_back = unsafe { ReadBack::new(&mut load, Sharing::None, submit) };
+        let mut copier = BufferCopier(read_back.map_err(|e| Failure::failed(e.to_string()))?);
+        work(&mut copier);
+        copier.0.retire(true);
+        Ok(())
+    }
+}
+
+/// Copies pictures out of the application's pixel buffer.
+pub(crate) struct BufferCopier(ReadBack);
+
+impl BufferCopier {
+    /// Copies the buffer, and waits at most `timeout` for the GPU. The picture is passed to the copier's `submit`.
+    pub(crate) fn copy(
+        &mut self,
+        name: BufferName,
+        layout: Layout,
+        timeout: Duration,
+    ) -> Result<(), SkipReason> {
+        let what = buffer(name, layout);
+        match self.0.read(layout.size, what, RenderInfo::default()) {
+            ReadStatus::Submitted(_) => Ok(()),
+            ReadStatus::Pending => {
+                let _ = self.0.finish(timeout);
+                Ok(())
+            }
+            ReadStatus::Skipped(why) => Err(why),
+        }
     }
 }
 
@@ -181,6 +288,19 @@ impl Context {
                 "no OpenGL context (GLX or EGL) is current on this thread: call this function on the rendering thread",
             )
         })
+    }
+
+    /// The display of the context that is current on this thread.
+    fn display(&self) -> *mut c_void {
+        let function = match self.egl {
+            true => find(&EGL, c"eglGetCurrentDisplay"),
+            false => find(&GLX, c"glXGetCurrentDisplay"),
+        };
+        if function.is_null() {
+            return null_mut();
+        }
+        // SAFETY: a function of this name has this type (GLX 1.4, EGL 1.5), and may always be called.
+        unsafe { std::mem::transmute::<*const c_void, Current>(function)() }
     }
 
     /// Whether it is current on this thread.

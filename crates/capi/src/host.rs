@@ -22,13 +22,14 @@ use openuvr_runtime::launch_protocol::LaunchReport;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::ThreadRole;
 
+use crate::buffer_poller::BufferPoller;
 use crate::catch_panic::catch_panic;
 use crate::config::openuvr_config;
 use crate::enums::{self, BufferName, OPENUVR_INPUT_TO, narrow};
 use crate::error::{DONE, Failure, Outcome};
 use crate::event::Events;
 use crate::ffi::{must_give_text, read, text, write};
-use crate::gl::Reader;
+use crate::gl::{Reader, SharingContext};
 use crate::handle::{Handle, Kind, alloc, call, open, take};
 use crate::input::{Devices, OnInput, device_id, duplicated, openuvr_input, openuvr_pose};
 use crate::launcher;
@@ -84,6 +85,8 @@ type Viewport = (i32, i32, Option<Size>);
 pub(crate) struct Started {
     /// Passes input to the application's callback. It ends before the host does.
     listener: Option<Worker>,
+    /// Polls the pixel buffer until the application submits a picture itself. It ends before the host does.
+    pub(crate) poller: Mutex<Option<BufferPoller>>,
     pub(crate) guest: Arc<Guest>,
     /// Whether `openuvr_wants` has returned 1 and no picture has been submitted since then.
     pub(crate) promised: AtomicBool,
@@ -287,9 +290,11 @@ impl Kind for Host {
                 Some(listener?)
             }
         };
+        let poller = settings.poller(&guest, log);
         settings.devices.clear();
         Ok(Started {
             listener,
+            poller: Mutex::new(poller),
             guest,
             promised: AtomicBool::new(false),
             events,
@@ -334,6 +339,22 @@ impl Settings {
         // By default, OpenGL aligns rows to 4 bytes and stores the lowest row first.
         Layout::new(self.size, self.format, self.stride, 4, true)
     }
+
+    /// Starts the thread that polls the pixel buffer. `None` without a pixel buffer or a current OpenGL context, or if the
+    /// context cannot be shared, which is logged.
+    fn poller(&self, guest: &Arc<Guest>, log: &Arc<Log>) -> Option<BufferPoller> {
+        let name = self.buffer?;
+        let started = SharingContext::of_current()?
+            .and_then(|context| BufferPoller::start(context, name, self.layout()?, guest, log));
+        let explain = |failure: &Failure| {
+            let why = format!(
+                "the library cannot poll the pixel buffer, so call openuvr_frame_ready: {}",
+                failure.why
+            );
+            log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO, &why);
+        };
+        started.inspect_err(explain).ok()
+    }
 }
 
 /// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does nothing
@@ -355,8 +376,11 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 // --- Start ----------------------------------------------------------------------------------------
 
 /// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
-/// Table I). Pictures are read only in `openuvr_frame_ready` and `openuvr_send_frame`. From any thread;
-/// blocks for some tens of milliseconds.
+/// Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
+/// target rate, as in the paper's listing (Fig. 9 a): it starts after a second, and ends with the first call of a function
+/// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the application
+/// fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any thread; blocks for
+/// some tens of milliseconds.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.

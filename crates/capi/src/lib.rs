@@ -9,6 +9,7 @@
 #![allow(non_camel_case_types)]
 
 mod app_presenter;
+mod buffer_poller;
 mod callback_scope;
 mod catch_panic;
 mod config;

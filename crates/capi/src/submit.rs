@@ -9,10 +9,11 @@ use openuvr_media::capture::submit::{FrameDemand, Ticket};
 use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 
+use crate::callback_scope::CallbackScope;
 use crate::error::OPENUVR_ERROR::{OPENUVR_ERROR_ENDED, OPENUVR_ERROR_TIMEOUT};
 use crate::error::{DONE, Failure, Outcome};
 use crate::ffi::read;
-use crate::gl::{Reader, Source, SubmitOutcome};
+use crate::gl::{Reader, Source, SubmitOutcome, unreadable};
 use crate::handle::{Handle, call};
 use crate::host::{Host, Started, openuvr_context};
 use crate::log::OPENUVR_LOG_LEVEL;
@@ -53,6 +54,7 @@ pub unsafe extern "C" fn openuvr_wants(context: *mut openuvr_context) -> c_int {
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
             let started = handle.started()?;
+            started.end_polling();
             if let Ok(mut reader) = handle.inner.pixels.try_lock()
                 && let Some(reader) = reader.as_mut()
             {
@@ -92,6 +94,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
         call(context.cast::<Handle<Host>>(), |handle| {
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
             let started = handle.started()?;
+            started.end_polling();
             let given = || {
                 if let Err(why) = started.may(started.wanted()) {
                     // A picture that is not needed is checked, too: an error must not depend on whether a MUD is
@@ -125,6 +128,16 @@ impl From<Failure> for SubmitError {
 }
 
 impl Started {
+    /// Ends the polling of the pixel buffer, because the application submits its pictures itself. In a callback, polling
+    /// continues until the next call, because the polling thread may have called the callback, and cannot wait for itself.
+    fn end_polling(&self) {
+        if CallbackScope::is_now() {
+            return;
+        }
+        let poller = lock(&self.poller).take();
+        drop(poller);
+    }
+
     /// Whether a picture is needed now. After `openuvr_wants` has returned 1, one picture counts as needed in any case.
     fn wanted(&self) -> FrameDemand {
         if self.promised.swap(false, Ordering::Relaxed) && !self.guest.is_over() {
@@ -179,7 +192,8 @@ impl Started {
 
 /// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL
 /// commands that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at
-/// once. A newer picture replaces one that has not been encoded yet. Returns 1 if the picture was accepted; 0 if it was
+/// once. A newer picture replaces one that has not been encoded yet. An application that never calls this or another
+/// submitting function is polled instead: see `openuvr_init_thread`. Returns 1 if the picture was accepted; 0 if it was
 /// not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error`
 /// returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width,
 /// height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the
@@ -247,12 +261,12 @@ pub unsafe extern "C" fn openuvr_capture_gl(
     }
 }
 
-/// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`. Call this or `openuvr_close` before the
-/// context is destroyed or its display closed, because the stream has pictures in the memory of the context. This
-/// function copies these pictures, and may wait for an encode. When it returns, no thread of the library uses the
-/// context. The stream continues: the next picture may come from another context. Does nothing if no context is in use.
-/// Call it on the thread where the context is current: a call on another thread does not free the library's objects in
-/// the context, which are then freed only with the context.
+/// Releases the OpenGL context of the pixel buffer or of `openuvr_capture_gl`, and ends the polling of the buffer. Call
+/// this or `openuvr_close` before the context is destroyed or its display closed, because the stream has pictures in the
+/// memory of the context. This function copies these pictures, and may wait for an encode. When it returns, no thread of
+/// the library uses the context. The stream continues: the next picture may come from another context. Does nothing if
+/// no context is in use. Call it on the thread where the context is current: a call on another thread does not free the
+/// library's objects in the context, which are then freed only with the context.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
@@ -261,6 +275,9 @@ pub unsafe extern "C" fn openuvr_release_buffer(context: *mut openuvr_context) -
     // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
+            if let Some(started) = handle.running() {
+                started.end_polling();
+            }
             if let Some(pixels) = lock(&handle.inner.pixels).take() {
                 pixels.end();
             }
@@ -294,6 +311,7 @@ impl Handle<Host> {
         wait: bool,
     ) -> Result<(), SubmitError> {
         let started = self.started()?;
+        started.end_polling();
         let mut reader = lock(&self.inner.pixels);
         let source = source()?;
         if let Err(why) = started.may(started.wanted()) {
@@ -355,17 +373,4 @@ impl Handle<Host> {
         }
         Ok(0)
     }
-}
-
-/// The failure for a picture that cannot be read. Most causes last until the application corrects them.
-fn unreadable(why: SkipReason, source: Source) -> Failure {
-    let why = match (why, source) {
-        (SkipReason::TooSmall { .. }, Source::Buffer(_, layout)) => format!(
-            "{why} for {} in {:?} with a stride of {} bytes; set OPENUVR_FEATURE_WIDTH, HEIGHT and \
-             FORMAT to those of glReadPixels, or allocate a larger buffer",
-            layout.size, layout.format, layout.stride
-        ),
-        _ => why.to_string(),
-    };
-    Failure::failed(format!("cannot read the picture: {why}"))
 }

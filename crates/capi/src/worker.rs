@@ -24,13 +24,22 @@ impl Worker {
         name: &str,
         mut turn: impl FnMut(Duration) + Send + 'static,
     ) -> Outcome<Worker> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = Scheduler::ordinary().spawn(role, name, move || {
+        Worker::run(role, name, move |stopped| {
             while !stopped.load(Ordering::Relaxed) {
                 turn(MAX_WAIT);
             }
-        });
+        })
+    }
+
+    /// Calls `work` once. It returns soon after its argument has become true.
+    pub(crate) fn run(
+        role: ThreadRole,
+        name: &str,
+        work: impl FnOnce(&AtomicBool) + Send + 'static,
+    ) -> Outcome<Worker> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = Scheduler::ordinary().spawn(role, name, move || work(&stopped));
         let thread = thread.map_err(|e| Failure::failed(format!("cannot start a thread: {e}")))?;
         Ok(Worker {
             stop,

@@ -106,22 +106,64 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// A program that follows the OpenUVR paper literally submits no picture. Both ends report that the picture is missing.
-#[test]
-fn a_missing_picture_is_reported_at_both_ends() {
-    let folder = Folder::new();
-    let (Some(own), Some(display)) = (Display::start("640x368"), Display::start("640x368")) else {
-        return;
-    };
-    let more = [&GL[..], &["-Wno-unused-function"]].concat();
-    let mut command = command(&program(&folder, "tests/paper.c", &more), &folder);
-    command.env("DISPLAY", &own.name).env("OPENUVR_LOG", "3");
+/// The paper's program of Fig. 9 (a), built with `flags`, on a display of its own.
+fn start_paper(folder: &Folder, flags: &[&str]) -> Option<(Program, String, String, Display)> {
+    let display = Display::start("1920x1080")?;
+    let more = [&GL[..], &["-Wno-unused-function"], flags].concat();
+    let mut command = command(&program(folder, "tests/paper.c", &more), folder);
+    command
+        .env("DISPLAY", &display.name)
+        .env("OPENUVR_LOG", "3");
     let host = Program::with_stdin("host", command);
     let port = port_of(&host.line("MUDs reach this host by"));
     let line = host.line("with the PIN");
-    let pin = line.rsplit(' ').next().expect("a word");
-    let address = format!("127.0.0.1:{port}");
-    let args = ["--pin", pin, "--display", &display.name];
+    let pin = line.rsplit(' ').next().expect("a word").to_owned();
+    Some((host, format!("127.0.0.1:{port}"), pin, display))
+}
+
+/// The listing of the OpenUVR paper submits no picture: the library's thread polls its pixel buffer. Each picture shows its
+/// number, so that the client can check order and content.
+#[test]
+fn fig_9a_streams_600_pictures_as_printed() {
+    const PICTURES: u32 = 600;
+    let folder = Folder::new();
+    let Some((host, address, pin, _display)) = start_paper(&folder, &[]) else {
+        return;
+    };
+    let mut mud = command(&program(&folder, "tests/paper_mud.c", &[]), &folder);
+    mud.args([&address, &pin, &PICTURES.to_string(), &folder.join("mud")]);
+    let (status, text) = Program::start("mud", mud).wait();
+    assert!(status.success(), "{status}: {text}");
+    let line = text
+        .lines()
+        .find(|line| line.contains(" torn"))
+        .expect("a result");
+    let numbers: Vec<u32> = line
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [pictures, torn, last] = numbers[..] else {
+        panic!("not three numbers: {line}");
+    };
+    assert_eq!(pictures, PICTURES);
+    assert!(last >= PICTURES, "each picture has another number: {line}");
+    // A picture is torn if both copies are made while the program is interrupted between two rows.
+    assert!(torn <= PICTURES / 50, "{line}");
+    host.line("the library polls its pixel buffer");
+    stop_by_stdin(host);
+}
+
+/// Both ends report that the program submits no picture and has no pixel buffer to poll.
+#[test]
+fn a_missing_picture_is_reported_at_both_ends() {
+    let folder = Folder::new();
+    let Some((host, address, pin, _own)) = start_paper(&folder, &["-DBUFFER=NULL"]) else {
+        return;
+    };
+    let Some(display) = Display::start("640x368") else {
+        return;
+    };
+    let args = ["--pin", &pin, "--display", &display.name];
     let client = client(&folder, "guest", &address, &args);
     client.line("no picture received yet");
     host.line("call openuvr_frame_ready");

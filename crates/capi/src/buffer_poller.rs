@@ -1,0 +1,200 @@
+//! Continuous mode as in the paper (sections IV-A1 and IV-C, Fig. 9 a): a thread of the library polls the pixel buffer of an
+//! application that submits no pictures itself.
+//!
+//! The thread has an OpenGL context of its own, which shares the application's buffers. OpenGL does not report when the
+//! buffer holds a complete picture. So the thread copies the buffer until two copies in a row are equal, and sends only
+//! pictures that differ from the previous one. A picture can still be torn if the application is interrupted while it fills
+//! the buffer, or draws faster than the buffer can be copied; `openuvr_frame_ready` avoids both.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use openuvr_media::capture::RenderInfo;
+use openuvr_media::capture::gl::{SkipReason, Submit};
+use openuvr_media::capture::submit::{Frame, FrameDemand};
+use openuvr_proto::units::Size;
+use openuvr_runtime::guest::Guest;
+use openuvr_runtime::lock::lock;
+use openuvr_runtime::sched::ThreadRole;
+
+use crate::enums::BufferName;
+use crate::error::Outcome;
+use crate::gl::{BufferCopier, SharingContext, Source, unreadable};
+use crate::log::{Log, OPENUVR_LOG_LEVEL};
+use crate::picture::Layout;
+use crate::skip_log::SkipLog;
+use crate::worker::Worker;
+
+/// An application that submits its pictures submits the first one within this time after the start (guess). Until then,
+/// nothing is read, because the buffer of such an application holds no picture yet.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often the thread checks whether the target rate permits a picture: an eighth of a frame at 60 frames/s.
+const WATCHED: Duration = Duration::from_millis(2);
+
+/// How often the thread checks for a MUD or for its own end.
+const UNWATCHED: Duration = Duration::from_millis(20);
+
+/// The timeout of a copy on the GPU (guess); a copy normally takes a millisecond.
+const COPY: Duration = Duration::from_secs(1);
+
+/// The maximum number of copies in search of two equal ones. At 1920x1080, a copy takes a few milliseconds with a software
+/// renderer, so this is about two frames at 60 frames/s.
+const TRIES: usize = 8;
+
+/// The thread that polls the buffer. It ends when this is dropped.
+pub(crate) struct BufferPoller {
+    layout: Arc<Mutex<Layout>>,
+    _worker: Worker,
+}
+
+impl BufferPoller {
+    pub(crate) fn start(
+        context: SharingContext,
+        name: BufferName,
+        layout: Layout,
+        guest: &Arc<Guest>,
+        log: &Arc<Log>,
+    ) -> Outcome<BufferPoller> {
+        let layout = Arc::new(Mutex::new(layout));
+        let (current, guest, log) = (layout.clone(), guest.clone(), log.clone());
+        let worker = Worker::run(ThreadRole::Encode, "ouvr-poll", move |stopped| {
+            if !passes(GRACE, stopped) {
+                return;
+            }
+            log.write(
+                OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO,
+                "the application submits no pictures, so the library polls its pixel buffer; openuvr_frame_ready \
+                 saves a copy and never sends a torn picture",
+            );
+            let newest = Arc::<Mutex<Option<Box<dyn Frame>>>>::default();
+            let copied = newest.clone();
+            let submit: Submit = Arc::new(move |frame: Box<dyn Frame>, _: RenderInfo| {
+                *lock(&copied) = Some(frame);
+                None
+            });
+            let ended = context.copy_buffers(submit, |copier| {
+                let mut pictures = Pictures {
+                    copier,
+                    newest: &newest,
+                    last: None,
+                    log: &log,
+                    skip_log: SkipLog::default(),
+                };
+                while !stopped.load(Ordering::Relaxed) {
+                    match guest.wanted() {
+                        FrameDemand::Now => {
+                            let layout = *lock(&current);
+                            if let Some(frame) = pictures.next(name, layout) {
+                                submit_to(&guest, frame, layout.size);
+                            }
+                        }
+                        FrameDemand::TooSoon => sleep(WATCHED),
+                        FrameDemand::Unwatched => sleep(UNWATCHED),
+                        FrameDemand::Closed => return,
+                    }
+                }
+            });
+            if let Err(failure) = ended {
+                let why = format!("cannot poll the pixel buffer: {}", failure.why);
+                log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, &why);
+            }
+        })?;
+        Ok(BufferPoller {
+            layout,
+            _worker: worker,
+        })
+    }
+
+    /// Applies from the next picture.
+    pub(crate) fn set_layout(&self, layout: Layout) {
+        *lock(&self.layout) = layout;
+    }
+}
+
+/// Waits for `span`. `false` if the thread should end before that.
+fn passes(span: Duration, stopped: &AtomicBool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < span {
+        if stopped.load(Ordering::Relaxed) {
+            return false;
+        }
+        sleep(UNWATCHED);
+    }
+    true
+}
+
+/// Submits a picture. The input and the pose that it shows are unknown: the application may have taken them after it filled
+/// the buffer.
+fn submit_to(guest: &Guest, frame: Box<dyn Frame>, size: Size) {
+    // The host learns the size.
+    let _ = guest.drawn(size);
+    // `None` if the host has ended, which the next check reports.
+    let _ = guest.frames().submit(frame, RenderInfo::default());
+}
+
+/// The pictures in the buffer.
+struct Pictures<'a> {
+    copier: &'a mut BufferCopier,
+    /// The target of `copier`.
+    newest: &'a Mutex<Option<Box<dyn Frame>>>,
+    /// An equal copy of the picture that was returned last.
+    last: Option<Box<dyn Frame>>,
+    log: &'a Log,
+    skip_log: SkipLog,
+}
+
+impl Pictures<'_> {
+    /// Returns the buffer's picture if it differs from the previous one.
+    ///
+    /// The ring of buffers has room for two copies here and two in the host, so no more than two copies exist at a time.
+    fn next(&mut self, name: BufferName, layout: Layout) -> Option<Box<dyn Frame>> {
+        let mut first = self.copy(name, layout)?;
+        let last = self.last.take();
+        if let Some(last) = last
+            && equal(&*first, &*last)
+        {
+            self.last = Some(last);
+            return None;
+        }
+        for _ in 1..TRIES {
+            let second = self.copy(name, layout)?;
+            let complete = equal(&*first, &*second);
+            let before = std::mem::replace(&mut first, second);
+            if complete {
+                self.last = Some(before);
+                break;
+            }
+        }
+        first.rest();
+        Some(first)
+    }
+
+    /// Copies the buffer.
+    fn copy(&mut self, name: BufferName, layout: Layout) -> Option<Box<dyn Frame>> {
+        match self.copier.copy(name, layout, COPY) {
+            Ok(()) => {
+                self.skip_log.on_accepted();
+                lock(self.newest).take()
+            }
+            // The host is behind.
+            Err(SkipReason::RingFull) => None,
+            Err(why) => {
+                let failure = unreadable(why, Source::Buffer(name, layout));
+                if self.skip_log.should_log(&failure.why, Instant::now()) {
+                    self.log
+                        .write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, &failure.why);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Whether two copies have the same size and the same bytes.
+fn equal(a: &dyn Frame, b: &dyn Frame) -> bool {
+    let (a, b) = (a.picture(), b.picture());
+    a.size == b.size && a.planes[0].data == b.planes[0].data
+}
