@@ -98,8 +98,8 @@ enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_XDP = 8,
 };
 
-// The settings of `openuvr_set_feature`. After the threads are started, only the bitrate and the layout of
-// the pixel buffer (width, height, format, stride) can be set.
+// The settings of `openuvr_set_feature`. After the threads are started, only the bitrate, the GOP size and the layout
+// of the pixel buffer (width, height, format, stride) can be set.
 enum OPENUVR_FEATURE {
     // Maximum frames per second, 1 to 240; default 60.
     OPENUVR_FEATURE_TARGET_FPS = 1,
@@ -126,6 +126,9 @@ enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_STRIDE = 11,
     // The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
+    // The GOP size (paper, IV-B3): a key frame every this many frames, 1 to 100000; 0, the default: key frames only
+    // on request, which is when a MUD joins or cannot repair a loss in another way.
+    OPENUVR_FEATURE_GOP = 13,
 };
 
 // Device ids that the MUD and the host both know. Any other id from 0 to 255 may be used as well.
@@ -901,9 +904,9 @@ int openuvr_open_pairing(struct openuvr_context *context,
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the width, height,
-// format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set them between two
-// pictures. From any thread.
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and the
+// width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set the
+// layout between two pictures. From any thread.
 int openuvr_set_feature(struct openuvr_context *context,
                         uint32_t feature,
                         int value);

@@ -59,8 +59,8 @@ pub enum OPENUVR_NETWORK_TYPE {
     OPENUVR_NETWORK_XDP = 8,
 }
 
-/// The settings of `openuvr_set_feature`. After the threads are started, only the bitrate and the layout of
-/// the pixel buffer (width, height, format, stride) can be set.
+/// The settings of `openuvr_set_feature`. After the threads are started, only the bitrate, the GOP size and the layout
+/// of the pixel buffer (width, height, format, stride) can be set.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OPENUVR_FEATURE {
@@ -89,6 +89,9 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_STRIDE = 11,
     /// The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
+    /// The GOP size (paper, IV-B3): a key frame every this many frames, 1 to 100000; 0, the default: key frames only
+    /// on request, which is when a MUD joins or cannot repair a loss in another way.
+    OPENUVR_FEATURE_GOP = 13,
 }
 
 /// Device ids that the MUD and the host both know. Any other id from 0 to 255 may be used as well.
@@ -236,6 +239,7 @@ const FEATURES: &[OPENUVR_FEATURE] = &[
     OPENUVR_FEATURE_REALTIME,
     OPENUVR_FEATURE_STRIDE,
     OPENUVR_FEATURE_ENCODER,
+    OPENUVR_FEATURE_GOP,
 ];
 
 const INPUTS: &[OPENUVR_INPUT_TO] = &[

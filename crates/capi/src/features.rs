@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::EncoderName;
+use openuvr_runtime::host::config::KEY_FRAME_INTERVALS;
 use openuvr_runtime::lock::lock;
 
 use crate::enums::{self, OPENUVR_FEATURE};
@@ -11,9 +12,9 @@ use crate::error::{DONE, Failure, Outcome};
 use crate::handle::{Handle, call};
 use crate::host::{Host, Settings, Started, openuvr_context};
 
-/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, and the width, height,
-/// format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set them between two
-/// pictures. From any thread.
+/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and the
+/// width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set the
+/// layout between two pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -66,6 +67,7 @@ impl Settings {
             }
             OPENUVR_FEATURE_TARGET_FPS => return Err(wrong("1 to 240")),
             OPENUVR_FEATURE_BITRATE => config.bitrate = Some(bitrate(value)?),
+            OPENUVR_FEATURE_GOP => config.key_frame_interval = key_frame_interval(value)?,
             OPENUVR_FEATURE_WIDTH => self.size.width = side()?,
             OPENUVR_FEATURE_HEIGHT => self.size.height = side()?,
             OPENUVR_FEATURE_FORMAT => {
@@ -117,14 +119,33 @@ impl Started {
     }
 
     fn set_feature(&self, feature: OPENUVR_FEATURE, value: c_int) -> Outcome {
-        if feature == OPENUVR_FEATURE::OPENUVR_FEATURE_BITRATE {
-            self.guest.set_bitrate(bitrate(value)?);
-            return Ok(DONE);
+        match feature {
+            OPENUVR_FEATURE::OPENUVR_FEATURE_BITRATE => self.guest.set_bitrate(bitrate(value)?),
+            OPENUVR_FEATURE::OPENUVR_FEATURE_GOP => {
+                let frames = key_frame_interval(value)?;
+                self.guest.set_key_frame_interval(frames);
+            }
+            _ => {
+                return Err(Failure::state(format!(
+                    "{feature:?} must be set before openuvr_init_thread"
+                )));
+            }
         }
-        Err(Failure::state(format!(
-            "{feature:?} must be set before openuvr_init_thread"
-        )))
+        Ok(DONE)
     }
+}
+
+/// The GOP size; `None`: key frames only on request.
+fn key_frame_interval(frames: c_int) -> Outcome<Option<u32>> {
+    let known = u32::try_from(frames).ok();
+    let known = known.filter(|n| *n == 0 || KEY_FRAME_INTERVALS.contains(n));
+    let frames = known.ok_or_else(|| {
+        let (least, most) = (KEY_FRAME_INTERVALS.start(), KEY_FRAME_INTERVALS.end());
+        Failure::argument(format!(
+            "invalid GOP size of {frames} frames: it must be {least} to {most}, or 0 for key frames only on request"
+        ))
+    })?;
+    Ok(Some(frames).filter(|frames| *frames != 0))
 }
 
 fn bitrate(kilobits: c_int) -> Outcome<Bitrate> {

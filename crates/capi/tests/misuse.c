@@ -275,6 +275,9 @@ static void features(struct openuvr_context *context)
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_WIDTH, 20000), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_PORT, 65536), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_REALTIME, 2), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_GOP, -1), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_GOP, 100001), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_GOP, 100000), OPENUVR_OK);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_ENCODER, OPENUVR_ENCODER_H264_VAAPI),
            OPENUVR_ERROR_UNAVAILABLE);
     EXPECT(openuvr_last_error(context, text, sizeof text), OPENUVR_OK);
@@ -520,6 +523,11 @@ int main(void)
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_PORT, 0), OPENUVR_ERROR_STATE);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_BITRATE, 50), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_BITRATE, 5000), OPENUVR_OK);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_GOP, -30), OPENUVR_ERROR_ARGUMENT);
+    EXPECT(openuvr_last_error(context, text, sizeof text), OPENUVR_OK);
+    EXPECT(strstr(text, "1 to 100000, or 0 for") != NULL, 1);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_GOP, 30), OPENUVR_OK);
+    EXPECT(openuvr_set_feature(context, OPENUVR_FEATURE_GOP, 0), OPENUVR_OK);
     EXPECT(openuvr_pin(context, text, sizeof text), OPENUVR_OK);
     EXPECT(strcmp(text, "135790"), 0);
 

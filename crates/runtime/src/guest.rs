@@ -588,6 +588,13 @@ impl Guest {
         }
     }
 
+    /// Changes the GOP size of the video: see [`HostRuntime::set_key_frame_interval`].
+    pub fn set_key_frame_interval(&self, frames: Option<u32>) {
+        if let Some(host) = self.host() {
+            host.set_key_frame_interval(frames);
+        }
+    }
+
     /// The host; `None` in a forked child, in which the host has no threads.
     fn host(&self) -> Option<&HostRuntime> {
         let running = self.running.as_ref().filter(|_| !self.forked());

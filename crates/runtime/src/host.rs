@@ -85,6 +85,9 @@ use crate::trust_store::DeviceStore;
 /// their requests.
 const MEDIA_COMMANDS: usize = 256;
 
+/// The value of [`Shared::key_frame_interval`] without a change.
+const UNCHANGED: u64 = u64::MAX;
+
 /// Maximum number of frame outcomes that wait for the control thread: four frames of each of 64 clients
 /// ([`config::Config::max_observers`]). The control thread takes the outcomes in each iteration.
 const ENDS: usize = 256;
@@ -155,6 +158,8 @@ enum MediaCommand {
     Resend(SubscriberId, RetransmissionRequest),
     /// The maximum bitrate of the video.
     Limit(Bitrate),
+    /// The GOP size of the video; `None`: key frames only on request.
+    KeyFrameInterval(Option<u32>),
     /// A rendition's thread returned its pipeline.
     Returned(Box<media::ReturnedPipeline>),
 }
@@ -169,7 +174,9 @@ impl MediaCommand {
             | MediaCommand::Remove(id)
             | MediaCommand::Feedback(id, _)
             | MediaCommand::Resend(id, _) => Some(*id),
-            MediaCommand::Limit(_) | MediaCommand::Returned(_) => None,
+            MediaCommand::Limit(_)
+            | MediaCommand::KeyFrameInterval(_)
+            | MediaCommand::Returned(_) => None,
         }
     }
 }
@@ -204,6 +211,9 @@ struct Shared {
     injected: Mutex<Option<AppliedInput>>,
     /// A new bitrate limit set by the application, in bit/s; 0 after the media thread has read the limit.
     bitrate_limit: AtomicU64,
+    /// A new GOP size set by the application; 0: key frames only on request; [`UNCHANGED`] after the media thread has read
+    /// it.
+    key_frame_interval: AtomicU64,
     /// Frame outcomes of secondary renditions, for the control thread, which updates the sessions. The threads of
     /// secondary renditions must not lock the sessions themselves: they have no real-time priority, and the player's
     /// thread would wait for them.
@@ -237,6 +247,7 @@ impl Shared {
             control_sleeps_until: AtomicI64::new(i64::MAX),
             injected: Mutex::default(),
             bitrate_limit: AtomicU64::new(0),
+            key_frame_interval: AtomicU64::new(UNCHANGED),
             ends,
             to_control: scheduler.site("host-to-control"),
             control_timer: scheduler.site("host-control-timer"),
@@ -585,6 +596,15 @@ impl HostRuntime {
     /// Limits the video's bitrate on the wire, starting with the next frame.
     pub fn set_bitrate(&self, target: Bitrate) {
         self.shared.bitrate_limit.store(target.0, Ordering::Relaxed);
+    }
+
+    /// Changes the GOP size of the video, starting with the next frame: a key frame every `frames` frames, in
+    /// [`KEY_FRAME_INTERVALS`](config::KEY_FRAME_INTERVALS); `None`: key frames only on request.
+    pub fn set_key_frame_interval(&self, frames: Option<u32>) {
+        let frames = frames.unwrap_or(0).into();
+        self.shared
+            .key_frame_interval
+            .store(frames, Ordering::Relaxed);
     }
 
     /// Says goodbye to all clients, stops the threads, and returns the remaining notices.

@@ -184,6 +184,51 @@ fn an_application_streams_takes_input_and_is_resized() {
     );
 }
 
+/// Draws this many pictures of changing grey, each of which is encoded and sent.
+fn draw(guest: &Guest, size: Size, pictures: u8) {
+    let pool = Pool::default();
+    for grey in 0..pictures {
+        eventually("a picture is wanted", || guest.wants().then_some(()));
+        let mut picture = pool.take(size);
+        picture.bytes().fill(grey);
+        let ticket = guest.submit(Box::new(picture)).expect("the host runs");
+        assert!(guest.wait(ticket, TIMEOUT), "encoded and sent");
+    }
+}
+
+#[test]
+fn the_group_of_pictures_changes_while_streaming() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = Size::new(320, 180);
+    let (guest, notices) = start(folder.path(), "gop", size);
+    let watcher = watch(&guest, folder.path());
+    draw_until_seen(&guest, &watcher, size, 60);
+    guest.set_key_frame_interval(Some(5));
+    draw(&guest, size, 40);
+    guest.set_key_frame_interval(None);
+    draw(&guest, size, 40);
+    drop(watcher);
+    drop(guest);
+    let mut frames: Vec<(u32, bool)> = notices
+        .try_iter()
+        .filter_map(|notice| match notice {
+            Notice::Record(record) => Some((record.frame.0, record.cost.key_frame)),
+            _ => None,
+        })
+        .collect();
+    frames.sort_unstable();
+    let keys = frames.iter().filter(|(_, key)| *key);
+    let keys: Vec<u32> = keys.map(|(frame, _)| *frame).collect();
+    let groups = keys.windows(2).filter(|pair| pair[1] - pair[0] == 5);
+    assert!(groups.count() >= 6, "40 pictures have 8 groups: {keys:?}");
+    let (newest, _) = frames.last().expect("frames");
+    let last = keys.last().expect("key frames");
+    assert!(
+        newest - last >= 30,
+        "none follows without a request: {keys:?} of {newest}"
+    );
+}
+
 /// A device event: type, code and value.
 type DeviceEvent = (u16, u16, i32);
 

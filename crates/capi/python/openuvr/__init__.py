@@ -18,6 +18,7 @@ from ._host import Host, Input
 from ._library import (
     Device,
     Encoder,
+    Feature,
     InputKind,
     InputTo,
     LogLevel,
@@ -34,6 +35,7 @@ __all__ = [
     "Device",
     "Encoder",
     "Error",
+    "Feature",
     "Frame",
     "Host",
     "Input",

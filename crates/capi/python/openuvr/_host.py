@@ -66,6 +66,14 @@ class Host(Context):
         """
         return self._call(lib.openuvr_wants) == 1
 
+    def set_feature(self, feature, value):
+        """Changes a `Feature` while the host streams: `Feature.GOP` in frames (0: key frames only on request), or
+        `Feature.BITRATE` in kbit/s. It applies from the next picture.
+
+        Raises `Error` for another feature, or a value out of its range.
+        """
+        self._call(lib.openuvr_set_feature, feature, value)
+
     def begin_frame(self):
         """Marks the start of drawing: the next picture reflects the input retrieved so far."""
         self._call(lib.openuvr_begin_frame)

@@ -65,6 +65,7 @@ def _enum(name, c_name, prefix):
 Device = _enum("Device", "OPENUVR_DEVICE", "OPENUVR_DEVICE_")
 Encoder = _enum("Encoder", "OPENUVR_ENCODER_TYPE", "OPENUVR_ENCODER_")
 ErrorCode = _enum("ErrorCode", "OPENUVR_ERROR", "OPENUVR_")
+Feature = _enum("Feature", "OPENUVR_FEATURE", "OPENUVR_FEATURE_")
 InputKind = _enum("InputKind", "OPENUVR_INPUT_KIND", "OPENUVR_INPUT_")
 InputTo = _enum("InputTo", "OPENUVR_INPUT_TO", "OPENUVR_INPUT_TO_")
 LogLevel = _enum("LogLevel", "OPENUVR_LOG_LEVEL", "OPENUVR_LOG_")

@@ -46,6 +46,20 @@ def documented():
     return of_kind, fields
 
 
+def key_frames(csv, distance):
+    """Counts the key frames in a host's CSV that follow another one after `distance` frames."""
+    with open(csv, encoding="utf-8") as file:
+        # The last line may be incomplete.
+        rows = file.read().splitlines()[:-1]
+    if not rows:
+        return 0
+    names = rows[0].split(",")
+    frame, key = names.index("frame"), names.index("key_frame")
+    fields = (row.split(",") for row in rows[1:])
+    keys = sorted({int(row[frame]) for row in fields if row[key] == "1"})
+    return sum(later - earlier == distance for earlier, later in zip(keys, keys[1:]))
+
+
 def check_documented(event, of_kind, fields):
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
@@ -65,8 +79,15 @@ def main():
     log_lines = []
     log = lambda level, text: log_lines.append(text)
     common = {"pin": "123456", "realtime": 0}
+    csv = f"{home}/frames.csv"
     host = openuvr.Host(
-        log, width=640, height=360, bind="127.0.0.1:0", config_dir=f"{home}/host", **common
+        log,
+        width=640,
+        height=360,
+        bind="127.0.0.1:0",
+        config_dir=f"{home}/host",
+        csv=csv,
+        **common,
     )
     with host:
         # The host gets its size from the first picture.
@@ -137,6 +158,11 @@ def main():
             host.send_haptic(1, 1, seconds=0.02)
             felt = wait_for("a vibration", lambda: next(client.haptics(), None))
             assert (felt["hand"], felt["duration_ns"]) == (1, 20_000_000), felt
+
+            host.set_feature(openuvr.Feature.GOP, 10)
+            assert "100000" in raises(openuvr.Error, lambda: host.set_feature(openuvr.Feature.GOP, -1))
+            wait_for("a GOP of ten frames", lambda: (arrives(), key_frames(csv, 10) >= 3)[1])
+            assert "before" in raises(openuvr.Error, lambda: host.set_feature(openuvr.Feature.PORT, 1))
 
             counted = wait_for("statistics", lambda: (arrives(), host.statistics())[1])
             assert counted["players"] == 1

@@ -87,6 +87,11 @@ impl KeyFramePolicy {
         }
     }
 
+    /// Changes the GOP size from the next frame on; `None`: key frames only on request.
+    pub fn set_one_every(&mut self, frames: Option<u32>) {
+        self.every = frames;
+    }
+
     /// Whether the GOP size makes `next` a key frame.
     #[must_use]
     pub fn is_periodic(&self, next: FrameId) -> bool {

@@ -132,6 +132,13 @@ impl Policy {
         }
     }
 
+    /// Changes the GOP size from the next frame on; `None`: key frames only on request. If the current GOP already has as
+    /// many frames, the next frame is a key frame.
+    pub fn set_key_frame_interval(&mut self, frames: Option<u32>) {
+        self.settings.key_frame_interval = frames;
+        self.key_frames.set_one_every(frames);
+    }
+
     fn emit(&mut self, event: ControlEvent) {
         if self.events.len() == MAX_EVENTS {
             self.events.pop_front();

@@ -70,6 +70,12 @@ impl RateControl {
         self.share();
     }
 
+    /// Changes the GOP size from the next frame on; `None`: key frames only on request.
+    pub fn set_key_every(&mut self, key_every: Option<u32>) {
+        self.key_every = key_every;
+        self.share();
+    }
+
     /// Changes the target from the next frame on.
     pub fn retarget(&mut self, target: Bitrate, fps: f64) {
         let before = self.mean;

@@ -188,6 +188,23 @@ impl<S: Subscriber> Rendition<S> {
             .set_range(self.allowed.limited_to(self.constraints.bitrate));
     }
 
+    /// Changes the GOP size from the next frame on: a key frame every `frames` frames, at least 1; `None`: key frames only on
+    /// request (OpenUVR paper, section IV-B3). The rate control then leaves other frames as many bits as the key frames
+    /// permit.
+    pub fn set_key_frame_interval(&mut self, frames: Option<u32>) {
+        self.settings.policy.key_frame_interval = frames;
+        self.policy.set_key_frame_interval(frames);
+        self.rate.set_key_every(self.key_every());
+    }
+
+    /// The GOP size for the rate control.
+    fn key_every(&self) -> Option<u32> {
+        // Without references, all frames are key frames, so none is larger than the others.
+        let referring = self.encoder.is_some_and(|encoder| encoder.depth > 0);
+        let key_every = self.settings.policy.key_frame_interval;
+        key_every.filter(|_| referring)
+    }
+
     /// Updates the link state of each subscriber for which `look` returns one, like [`Feedback::Link`].
     pub fn follow_links(&mut self, mut look: impl FnMut(SubscriberId) -> Option<LinkState>) {
         for member in &mut self.subscribers.members {
@@ -369,10 +386,7 @@ impl<S: Subscriber> Rendition<S> {
         self.epoch = ConfigEpoch(self.epoch.0.wrapping_add(1));
         self.encoder = Some(encoder);
         self.policy.encoder_opened(encoder.depth);
-        // Without references, all frames are key frames, so none is larger than the others.
-        let key_every = self.settings.policy.key_frame_interval;
-        let key_every = key_every.filter(|_| encoder.depth > 0);
-        self.rate.opened(encoder.size, key_every);
+        self.rate.opened(encoder.size, self.key_every());
         self.static_refinement
             .opened(encoder.macroblocks, encoder.codes_parts);
         self.coded = FrameId::NONE;

@@ -52,6 +52,10 @@ const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 /// Range of intra-refresh periods in frames. With a period of one, all frames would be key frames.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
+/// Range of GOP sizes in frames. With one, all frames are key frames; the maximum is half an hour at 60 frames/s (guess: more
+/// than any stream without feedback permits).
+pub const KEY_FRAME_INTERVALS: RangeInclusive<u32> = 1..=100_000;
+
 /// Range of frame rates in Hz.
 pub const RATES: RangeInclusive<f64> = 1.0..=240.0;
 
@@ -349,7 +353,7 @@ impl Config {
         // one capture.
         let one = !self.encoder_per_client && self.encoders.len() == 1;
         if let Some(every) = self.key_frame_interval {
-            within("key_frame_interval", every, 1..=100_000)?;
+            within("key_frame_interval", every, KEY_FRAME_INTERVALS)?;
         }
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;

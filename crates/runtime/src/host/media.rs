@@ -29,7 +29,7 @@ pub(super) use self::encoder::open;
 use self::pipeline::{PictureInfo, Pipeline};
 pub(super) use self::secondary::ReturnedPipeline;
 use self::secondary::{SecondaryRendition, SharedPicture};
-use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared};
+use super::{Encodings, MEDIA_COMMANDS, MediaCommand, Notice, Shared, UNCHANGED};
 use crate::sched::Scheduler;
 use crate::scheduling_latency::WakeupSite;
 
@@ -55,6 +55,8 @@ pub(super) struct Media {
     player: Option<SubscriberId>,
     /// The bitrate limit set by the application, if any.
     bitrate_limit: Option<Bitrate>,
+    /// The GOP size set by the application, if any. The inner `None`: key frames only on request.
+    key_frame_interval: Option<Option<u32>>,
     /// The converter for the next primary rendition.
     converter: Converter,
     /// The pool for pictures that secondary renditions share.
@@ -91,6 +93,7 @@ impl Media {
             ending: Vec::new(),
             player: None,
             bitrate_limit: None,
+            key_frame_interval: None,
             fps,
             converter,
             pool: Pool::default(),
@@ -162,6 +165,11 @@ impl Media {
         let bitrate_limit = Bitrate(self.shared.bitrate_limit.swap(0, Ordering::Relaxed));
         if bitrate_limit != Bitrate(0) {
             self.limit(bitrate_limit);
+        }
+        let frames = &self.shared.key_frame_interval;
+        let frames = u32::try_from(frames.swap(UNCHANGED, Ordering::Relaxed));
+        if let Ok(frames) = frames {
+            self.set_key_frame_interval(Some(frames).filter(|frames| *frames != 0));
         }
         self.settle();
         let watched = self.primary.is_some() || !self.secondaries.is_empty();

@@ -124,6 +124,24 @@ fn a_group_of_pictures_ends_without_loss() {
 }
 
 #[test]
+fn the_group_of_pictures_changes_with_the_next_frame() {
+    let mut policy = policy();
+    let mut keys = Vec::new();
+    for frame in 1..=40 {
+        match frame {
+            11 => policy.set_key_frame_interval(Some(4)),
+            21 => policy.set_key_frame_interval(Some(8)),
+            31 => policy.set_key_frame_interval(None),
+            _ => {}
+        }
+        if code(&mut policy, frame) == NextFrame::Key {
+            keys.push(frame);
+        }
+    }
+    assert_eq!(keys, [1, 11, 15, 19, 27]);
+}
+
+#[test]
 fn an_encoder_without_references_gets_key_frames() {
     let mut policy = policy();
     policy.encoder_opened(1);

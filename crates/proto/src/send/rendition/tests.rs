@@ -212,6 +212,24 @@ fn each_frame_ends_once_for_all_present_subscribers() {
 }
 
 #[test]
+fn a_rendition_changes_its_group_of_pictures() {
+    let mut rendition = rendition();
+    join(&mut rendition, PLAYER, Role::Player);
+    let mut keys = Vec::new();
+    for frame in 1..=30 {
+        match frame {
+            6 => rendition.set_key_frame_interval(Some(10)),
+            25 => rendition.set_key_frame_interval(None),
+            _ => {}
+        }
+        if code(&mut rendition, at(frame)) {
+            keys.push(frame);
+        }
+    }
+    assert_eq!(keys, [1, 11, 21]);
+}
+
+#[test]
 fn a_failed_frame_ends_for_all_and_a_key_frame_follows() {
     let mut rendition = rendition();
     join(&mut rendition, PLAYER, Role::Player);

@@ -141,6 +141,11 @@ impl Pipeline {
         self.rendition.limit(bitrate_limit);
     }
 
+    /// Changes the GOP size from the next frame on.
+    pub(super) fn set_key_frame_interval(&mut self, frames: Option<u32>) {
+        self.rendition.set_key_frame_interval(frames);
+    }
+
     /// Handles a subscriber's command.
     pub(super) fn command_media(&mut self, command: MediaCommand) {
         match command {
@@ -171,6 +176,7 @@ impl Pipeline {
                 }
             }
             MediaCommand::Limit(bitrate_limit) => self.limit(bitrate_limit),
+            MediaCommand::KeyFrameInterval(frames) => self.set_key_frame_interval(frames),
             MediaCommand::Returned(_) => debug_assert!(false, "handled by the media thread"),
         }
     }

@@ -20,6 +20,7 @@ impl Media {
         match &command {
             MediaCommand::Returned(_) => return self.returned(command),
             MediaCommand::Limit(bitrate_limit) => return self.limit(*bitrate_limit),
+            MediaCommand::KeyFrameInterval(frames) => return self.set_key_frame_interval(*frames),
             MediaCommand::Role(id, Role::Player)
             | MediaCommand::Add {
                 id,
@@ -70,6 +71,9 @@ impl Media {
         if let Some(bitrate_limit) = self.bitrate_limit {
             pipeline.limit(bitrate_limit);
         }
+        if let Some(frames) = self.key_frame_interval {
+            pipeline.set_key_frame_interval(frames);
+        }
         pipeline.command_media(command);
         self.place(pipeline);
     }
@@ -82,6 +86,17 @@ impl Media {
         }
         for secondary in &mut self.secondaries {
             secondary.limit(bitrate_limit);
+        }
+    }
+
+    /// Changes the GOP size of each rendition, starting with the next frame.
+    pub(super) fn set_key_frame_interval(&mut self, frames: Option<u32>) {
+        self.key_frame_interval = Some(frames);
+        if let Some(primary) = &mut self.primary {
+            primary.set_key_frame_interval(frames);
+        }
+        for secondary in &mut self.secondaries {
+            secondary.set_key_frame_interval(frames);
         }
     }
 

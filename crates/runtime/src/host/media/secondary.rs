@@ -230,6 +230,13 @@ impl SecondaryRendition {
         self.retry();
     }
 
+    /// Changes the GOP size from the next frame on.
+    pub(super) fn set_key_frame_interval(&mut self, frames: Option<u32>) {
+        self.unsent
+            .push_back(MediaCommand::KeyFrameInterval(frames));
+        self.retry();
+    }
+
     /// Recalls the pipeline. The thread returns it with [`MediaCommand::Returned`].
     pub(super) fn recall(&self) {
         self.slot.recalled.store(true, Ordering::Relaxed);
