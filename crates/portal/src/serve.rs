@@ -227,6 +227,13 @@ pub(crate) fn check(config: &Config) -> Result<()> {
     tls_files(config).map(TlsFiles::open).transpose()?;
     config.oidc.clone().map(Provider::open).transpose()?;
     Turn::open(config.turn.as_ref())?;
+    if let Err(why) = std::fs::metadata(&config.applications) {
+        bail!(
+            "cannot read the applications in {}: {why}; create the file, or specify a configuration that names another \
+             (--config FILE)",
+            config.applications.display()
+        );
+    }
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
         out::unlimited_message(format_args!("skipped: {problem}"));
@@ -240,8 +247,9 @@ pub(crate) fn check(config: &Config) -> Result<()> {
         },
         config.applications.display()
     );
-    match applications.problems.is_empty() {
-        true => Ok(()),
-        false => bail!("{} applications are invalid", applications.problems.len()),
+    match applications.problems.len() {
+        0 => Ok(()),
+        1 => bail!("1 entry is invalid"),
+        entries => bail!("{entries} entries are invalid"),
     }
 }

@@ -67,6 +67,27 @@ fn a_portal_accepts_the_configuration_of_its_manifest() {
 }
 
 #[test]
+fn a_check_counts_invalid_entries_and_names_a_missing_file() {
+    let place = Installation::new();
+    let check = || {
+        let checked = place.run(&["check"], "");
+        assert!(!checked.status.success());
+        String::from_utf8_lossy(&checked.stderr).into_owned()
+    };
+    let nameless = "[[application]]\ncommand = [\"true\"]\n";
+    place.write("applications.toml", nameless);
+    let said = check();
+    assert!(said.contains("1 entry is invalid"), "{said}");
+    place.write("applications.toml", &nameless.repeat(2));
+    let said = check();
+    assert!(said.contains("2 entries are invalid"), "{said}");
+    std::fs::remove_file(place.path("applications.toml")).unwrap();
+    let said = check();
+    assert!(said.contains("cannot read the applications in "), "{said}");
+    assert!(!said.contains("invalid"), "{said}");
+}
+
+#[test]
 fn the_portals_files_are_on_volumes_of_its_pod() {
     let mounts = values("mountPath");
     for file in files() {
