@@ -97,7 +97,7 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| register_surface(surface, window.addr()));
+            guarded(|| register_surface(display, surface, window.addr()));
             surface
         };
     /// Creates a surface of a window (EGL 1.5).
@@ -107,7 +107,7 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| register_platform_surface(surface, window));
+            guarded(|| register_platform_surface(display, surface, window));
             surface
         };
     /// Creates a surface of a window (`EGL_EXT_platform_base`).
@@ -117,7 +117,7 @@ hooks! { HOOKED [14]:
         otherwise null_mut(), |real| {
             // SAFETY: the arguments are the caller's.
             let surface = unsafe { real(display, config, window, attributes) };
-            guarded(|| register_platform_surface(surface, window));
+            guarded(|| register_platform_surface(display, surface, window));
             surface
         };
     /// Destroys a surface.
@@ -268,15 +268,22 @@ fn register_display(display: Display, name: Option<String>) {
 
 /// Records a display of a platform; `native` is null for the default one.
 fn register_platform_display(display: Display, platform: c_uint, native: *mut c_void) {
-    if display.is_null() || native.is_null() {
+    if display.is_null() {
+        return;
+    }
+    if !matches!(platform, PLATFORM_X11 | PLATFORM_XCB) {
+        WITHOUT_X.insert(display.addr(), ());
+        return;
+    }
+    WITHOUT_X.remove(&display.addr());
+    if native.is_null() {
         return;
     }
     let name = match platform {
         // SAFETY: the platform's extension defines this type, and the real function accepted it.
         PLATFORM_X11 => unsafe { x_display::of_xlib(native) },
         // SAFETY: as above.
-        PLATFORM_XCB => unsafe { x_display::of_xcb(native) },
-        _ => None,
+        _ => unsafe { x_display::of_xcb(native) },
     };
     register_display(display, name);
 }
@@ -284,22 +291,56 @@ fn register_platform_display(display: Display, platform: c_uint, native: *mut c_
 /// X display names, by the address of the EGL display.
 static DISPLAYS: HandleMap<usize, String> = HandleMap::new();
 
+/// EGL displays of platforms without X windows, such as Wayland.
+static WITHOUT_X: HandleMap<usize, ()> = HandleMap::new();
+
 /// X windows, by the address of the EGL surface.
 static SURFACES: HandleMap<usize, u32> = HandleMap::new();
 
 /// On platforms other than X11, a window is a pointer, which does not fit into an X identifier.
-fn register_surface(surface: Surface, window: usize) {
-    if let (false, Ok(window)) = (surface.is_null(), u32::try_from(window)) {
+fn register_surface(display: Display, surface: Surface, window: usize) {
+    if surface.is_null() || WITHOUT_X.get(&display.addr()).is_some() {
+        return;
+    }
+    if let Ok(window) = u32::try_from(window) {
         SURFACES.insert(surface.addr(), window);
     }
 }
 
-/// The platform functions take a pointer. On X11, it points to the window's identifier (`EGL_EXT_platform_x11`), elsewhere
-/// to an object that does not start with a valid X identifier.
-fn register_platform_surface(surface: Surface, window: *mut c_void) {
-    if !surface.is_null() && !window.is_null() {
+/// The platform functions take a pointer. On X11, it points to the window's identifier (`EGL_EXT_platform_x11`). Elsewhere it
+/// points to an object of the platform, whose first bytes may look like one: those of a `wl_egl_window` are its version.
+fn register_platform_surface(display: Display, surface: Surface, window: *mut c_void) {
+    if !surface.is_null() && !window.is_null() && WITHOUT_X.get(&display.addr()).is_none() {
         // SAFETY: the real function has created a surface from it, so the pointer is valid.
         let name = unsafe { window.cast::<u32>().read_unaligned() };
-        register_surface(surface, name as usize);
+        register_surface(display, surface, name as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::without_provenance_mut as handle;
+
+    use super::*;
+
+    /// `EGL_KHR_platform_wayland`.
+    const PLATFORM_WAYLAND: c_uint = 0x31D8;
+
+    #[test]
+    fn a_window_of_wayland_is_no_x_window() {
+        let (wayland, x11) = (handle(0x1000), handle(0x2000));
+        register_platform_display(wayland, PLATFORM_WAYLAND, null_mut());
+        register_platform_display(x11, PLATFORM_X11, null_mut());
+        // The first field of a `wl_egl_window`, and the identifier of an X window.
+        let mut start = 3_u32;
+        let window: *mut c_void = (&raw mut start).cast();
+        register_platform_surface(wayland, handle(0x3000), window);
+        register_platform_surface(x11, handle(0x4000), window);
+        assert_eq!(SURFACES.get(&0x3000), None);
+        assert_eq!(SURFACES.get(&0x4000), Some(3));
+        // The driver may use the address of a terminated display again.
+        register_platform_display(wayland, PLATFORM_XCB, null_mut());
+        register_platform_surface(wayland, handle(0x5000), window);
+        assert_eq!(SURFACES.get(&0x5000), Some(3));
     }
 }
