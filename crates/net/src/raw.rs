@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::id::PathId;
@@ -133,14 +134,24 @@ pub(crate) fn send_error(error: io::Error, to: Station, bytes: usize) -> LinkErr
     })
 }
 
+/// The command that grants the capability to this program. `openuvr setup` serves the program `openuvr` alone.
+fn grant(program: Option<&Path>) -> String {
+    let own = program
+        .and_then(Path::file_name)
+        .is_none_or(|name| name == "openuvr");
+    let path = program.unwrap_or(Path::new("openuvr")).display();
+    match own {
+        true => format!("sudo {path} setup --only raw-ethernet"),
+        false => format!("sudo setcap cap_net_raw+ep {path}"),
+    }
+}
+
 fn open_error(error: io::Error) -> LinkError {
     let what = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            let program = std::env::current_exe()
-                .map_or_else(|_| "openuvr".to_owned(), |path| path.display().to_string());
             return LinkError::Unavailable(format!(
-                "raw Ethernet needs the capability CAP_NET_RAW; grant it with `sudo setcap \
-                 cap_net_raw+ep {program}`, or use sudo"
+                "raw Ethernet needs the capability CAP_NET_RAW; grant it with `{}`, or use sudo",
+                grant(std::env::current_exe().ok().as_deref())
             ));
         }
         Some(libc::EAFNOSUPPORT) => "this kernel lacks packet sockets for raw Ethernet",
@@ -149,5 +160,21 @@ fn open_error(error: io::Error) -> LinkError {
     LinkError::Io {
         what: what.to_owned(),
         error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_set_up_serves_its_own_program_alone() {
+        let of = |path: &str| grant(Some(Path::new(path)));
+        assert_eq!(
+            of("/usr/bin/openuvr"),
+            "sudo /usr/bin/openuvr setup --only raw-ethernet"
+        );
+        assert_eq!(of("/opt/game"), "sudo setcap cap_net_raw+ep /opt/game");
+        assert_eq!(grant(None), "sudo openuvr setup --only raw-ethernet");
     }
 }

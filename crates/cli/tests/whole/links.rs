@@ -169,7 +169,7 @@ fn a_forced_absent_transport_is_an_error() {
     };
     let no_raw = |text: &str| {
         assert!(
-            text.contains("CAP_NET_RAW") && text.contains("setcap"),
+            text.contains("CAP_NET_RAW") && text.contains("setup --only raw-ethernet`"),
             "{text}"
         );
     };

@@ -34,7 +34,8 @@ pub fn open() -> Result<Pads, InputError> {
     // Each pad opens `/dev/uinput` again; this open only checks access.
     device().map_err(|e| {
         InputError(format!(
-            "game pads are not available: can't open {PATH}: {e}; run `modprobe uinput` and grant this user write access"
+            "game pads are not available: can't open {PATH}: {e}; run `sudo openuvr setup --only uinput`, then log in \
+             again"
         ))
     })?;
     let waker = Waker::new().map_err(|e| InputError(e.to_string()))?;
