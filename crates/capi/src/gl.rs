@@ -104,7 +104,9 @@ impl Reader {
             Source::Window(None) => (this.context.window_size()?, ReadSource::Window),
             Source::Buffer(name, layout) => (layout.size, buffer(name, layout)),
         };
-        Ok(match this.read_back.read(size, what, guest.drawn(size)) {
+        let drawn = guest.drawn(size);
+        let status = read_when_free(until, || this.read_back.read(size, what, drawn));
+        Ok(match status {
             ReadStatus::Submitted(ticket) => SubmitOutcome::Taken(ticket),
             ReadStatus::Pending => {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -143,6 +145,22 @@ pub(crate) fn unreadable(why: SkipReason, source: Source) -> Failure {
         _ => why.to_string(),
     };
     Failure::failed(format!("cannot read the picture: {why}"))
+}
+
+/// How often a waiting call checks whether the host has returned a buffer of the ring (guess).
+const RETURNED: Duration = Duration::from_millis(1);
+
+/// Reads a picture. With a deadline, repeats the read while the host and the GPU use all buffers of the ring, because a
+/// waiting application wants this picture, not a newer one.
+fn read_when_free(until: Option<Instant>, mut read: impl FnMut() -> ReadStatus) -> ReadStatus {
+    loop {
+        let status = read();
+        let full = status == ReadStatus::Skipped(SkipReason::RingFull);
+        if !full || until.is_none_or(|until| Instant::now() >= until) {
+            return status;
+        }
+        std::thread::sleep(RETURNED);
+    }
 }
 
 /// The pixel buffer as a source of pixels.
@@ -417,4 +435,40 @@ fn find(libraries: &[&CStr], name: &CStr) -> *const c_void {
         }
     }
     null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: ReadStatus = ReadStatus::Skipped(SkipReason::RingFull);
+
+    /// Reads from a ring that is full for the first `full` reads. Returns the result, and the number of reads.
+    fn read(full: u32, until: Option<Instant>) -> (ReadStatus, u32) {
+        let mut reads = 0;
+        let status = read_when_free(until, || {
+            reads += 1;
+            match reads <= full {
+                true => FULL,
+                false => ReadStatus::Pending,
+            }
+        });
+        (status, reads)
+    }
+
+    #[test]
+    fn a_waiting_read_repeats_until_a_buffer_is_free() {
+        let now = Instant::now();
+        let later = Some(now + Duration::from_secs(600));
+        assert_eq!(read(3, later), (ReadStatus::Pending, 4));
+        assert_eq!(read(3, Some(now)), (FULL, 1), "the time is over");
+        assert_eq!(read(3, None), (FULL, 1), "continuous mode never waits");
+    }
+
+    #[test]
+    fn a_waiting_read_reports_other_reasons_at_once() {
+        let later = Some(Instant::now() + Duration::from_secs(600));
+        let mapped = ReadStatus::Skipped(SkipReason::Mapped);
+        assert_eq!(read_when_free(later, || mapped), mapped);
+    }
 }

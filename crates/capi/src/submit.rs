@@ -332,6 +332,10 @@ impl Handle<Host> {
             SubmitOutcome::Skipped(why @ SkipReason::RingFull) if !wait => {
                 Err(SubmitError::LeftOut(why))
             }
+            // Like the other delays of a waiting call: the application may continue.
+            SubmitOutcome::Skipped(SkipReason::RingFull) => Err(started
+                .late("the host returned no buffer for the picture within a second")
+                .into()),
             SubmitOutcome::Skipped(why) => Err(unreadable(why, source).into()),
         }
     }
