@@ -52,7 +52,7 @@ enum Claim {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// It succeeds a player. Until it sends its request, no observer is promoted to player.
+    /// It succeeds a player. Until it sends its request, another member gets the role only by a take-over.
     Reserved,
     Player,
     Observer(Claim),
@@ -87,6 +87,12 @@ impl Roles {
         self.members.iter().find(plays).map(|(id, _)| *id)
     }
 
+    /// Whether there is a player or a reservation.
+    fn is_held(&self) -> bool {
+        let holds = |(_, standing): &(_, Standing)| !matches!(standing, Standing::Observer(_));
+        self.members.iter().any(holds)
+    }
+
     /// The role of a member; `None` before its request.
     pub(crate) fn role(&self, id: SubscriberId) -> Option<Role> {
         let found = self.members.iter().find(|(member, _)| *member == id)?;
@@ -103,8 +109,9 @@ impl Roles {
         self.members.iter().filter(is_observer).count()
     }
 
-    /// Lets `id` succeed `before`: until `id` sends its request, no observer is promoted to player. A member that
-    /// requests to play still gets the role. Has no effect unless `before` is the player or has a reservation itself.
+    /// Lets `id` succeed `before`: until `id` sends its request, it counts as the player. No observer is promoted, and a
+    /// member that requests to play gets the role only by a take-over, which ends the reservation. Has no effect
+    /// unless `before` is the player or has a reservation itself.
     pub(crate) fn succeed(&mut self, before: SubscriberId, id: SubscriberId) {
         let holds = |(member, standing): &(SubscriberId, Standing)| {
             *member == before && !matches!(standing, Standing::Observer(_))
@@ -135,6 +142,8 @@ impl Roles {
         let standing = match (grant.role, wanted, was) {
             (Role::Player, _, _) => {
                 self.demote_player_to_observer();
+                self.members
+                    .retain(|(_, standing)| *standing != Standing::Reserved);
                 Standing::Player
             }
             (Role::Observer, Role::Observer, _) => Standing::Observer(Claim::None),
@@ -176,7 +185,7 @@ impl Roles {
         };
         match (wanted, self.second_player) {
             (Role::Observer, _) => observer(ObserverReason::Requested),
-            (Role::Player, _) if self.player().is_none() => Ok(player),
+            (Role::Player, _) if !self.is_held() => Ok(player),
             (Role::Player, SecondPlayer::TakeOver) if take_over => Ok(player),
             (Role::Player, SecondPlayer::TakeOver) => observer(ObserverReason::PlayerPresent),
             (Role::Player, SecondPlayer::Observe) => observer(ObserverReason::TakeOverRefused),
@@ -211,8 +220,7 @@ impl Roles {
 
     /// Without a player, promotes the member that was displaced last, or otherwise the one that has waited longest.
     pub(crate) fn promote(&mut self) {
-        let held = |(_, standing): &(_, Standing)| !matches!(standing, Standing::Observer(_));
-        if self.members.iter().any(held) {
+        if self.is_held() {
             return;
         }
         let waiting = self.members.iter_mut().filter_map(|member| match member.1 {

@@ -108,6 +108,36 @@ fn the_role_is_reserved_for_a_reconnecting_device() {
     assert_eq!(changes(&mut roles), [plays(BROWSER)]);
 }
 
+#[test]
+fn a_reserved_role_is_given_to_others_only_by_a_take_over() {
+    for second in [SecondPlayer::Refuse, SecondPlayer::Observe] {
+        let mut roles = Roles::new(second, 2);
+        assert!(roles.request(DESK, Role::Player, false).is_ok());
+        roles.succeed(DESK, SOFA);
+        assert!(roles.leave(DESK));
+        let other = roles.request(BROWSER, Role::Player, true);
+        assert!(
+            other.is_err() || other == Ok(observes(ObserverReason::TakeOverRefused)),
+            "{other:?}"
+        );
+        assert_eq!(changes(&mut roles), []);
+        let granted = roles.request(SOFA, Role::Player, false);
+        assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
+    }
+    let mut roles = Roles::new(SecondPlayer::TakeOver, 2);
+    assert!(roles.request(DESK, Role::Player, false).is_ok());
+    roles.succeed(DESK, SOFA);
+    assert!(roles.leave(DESK));
+    let waits = Ok(observes(ObserverReason::PlayerPresent));
+    assert_eq!(roles.request(BROWSER, Role::Player, false), waits);
+    let granted = roles.request(BROWSER, Role::Player, true);
+    assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
+    assert_eq!(roles.request(SOFA, Role::Player, false), waits);
+    // The reservation has ended, so it holds the role of no other player's successor.
+    assert!(roles.leave(BROWSER));
+    assert_eq!(changes(&mut roles), [plays(SOFA)]);
+}
+
 /// An action of a subscriber.
 #[derive(Clone, Copy, Debug)]
 enum Act {
