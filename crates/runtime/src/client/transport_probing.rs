@@ -2,7 +2,9 @@
 //!
 //! The prober tests the transports one after the other with a real exchange ([`ClientSession::probe`]), best first: UDP
 //! with GSO, raw Ethernet if the host is on the same segment, plain UDP. The session runs in the meantime. If the
-//! selected transport fails later, the session returns to its initial path.
+//! selected transport fails later, the session returns to its initial path. If the initial path answers again after an
+//! outage, the transports of UDP are probed again, because the path may have changed, for example its MTU. A longer outage
+//! ends the session, and the next one probes all transports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,6 +82,21 @@ pub(super) struct TransportProber {
     udp_arrives: bool,
     /// Whether raw Ethernet was tried in this session.
     tried_raw: bool,
+    outage: Outage,
+}
+
+/// Detects the end of an outage.
+#[derive(Default)]
+struct Outage {
+    lasts: bool,
+}
+
+impl Outage {
+    /// Whether an outage has just ended, if pings are unanswered for this long.
+    fn ends(&mut self, unanswered: Duration) -> bool {
+        let lasts = unanswered >= DEAD_AFTER;
+        std::mem::replace(&mut self.lasts, lasts) && !lasts
+    }
 }
 
 impl TransportProber {
@@ -99,6 +116,7 @@ impl TransportProber {
             selected: None,
             udp_arrives: false,
             tried_raw: false,
+            outage: Outage::default(),
         };
         let first = match only {
             _ if station_of(prober.paths.base()).is_some() => {
@@ -230,14 +248,25 @@ impl TransportProber {
         }
     }
 
-    /// Returns to the initial path if the current transport is dead.
+    /// Returns to the initial path if the current transport is dead. Probes UDP again after an outage of the initial path.
     pub(super) fn check_alive(
         &mut self,
         now: Instant,
         session: &mut ClientSession,
     ) -> Option<TransportEvent> {
         let base = self.paths.base();
-        if self.paths.current() == base || session.unanswered(now) < DEAD_AFTER {
+        let unanswered = session.unanswered(now);
+        if self.paths.current() == base {
+            let ended = self.outage.ends(unanswered);
+            // A forced transport has no alternative. Raw Ethernet is not probed again: UDP would be the slower one.
+            let chosen = self.only.is_none() && station_of(base).is_none();
+            if ended && chosen && self.probing.is_none() {
+                self.udp_arrives = false;
+                self.try_transport(TransportKind::UdpGso, base, now, session);
+            }
+            return None;
+        }
+        if unanswered < DEAD_AFTER {
             return None;
         }
         self.move_to(base, now, session);
@@ -274,4 +303,19 @@ pub(super) fn ethernet_paths(link: &TransportSelector, paths: &[PathId]) -> Vec<
         return Vec::new();
     }
     stations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_ends_once_when_pings_are_answered_again() {
+        let mut outage = Outage::default();
+        let ends = [0, 500, 1100, 1200, 3000, 50, 600, 1300, 0, 0];
+        let ends = ends.map(|ms| outage.ends(Duration::from_millis(ms)));
+        let [a, b] = [5, 8].map(|n| ends[n]);
+        assert!(a && b, "{ends:?}");
+        assert_eq!(ends.iter().filter(|ends| **ends).count(), 2);
+    }
 }
