@@ -258,7 +258,7 @@ impl TransportProber {
         let unanswered = session.unanswered(now);
         if self.paths.current() == base {
             let ended = self.outage.ends(unanswered);
-            // A forced transport has no alternative. Raw Ethernet is not probed again: UDP would be the slower one.
+            // A forced transport has no alternative, and neither has raw Ethernet as the initial path.
             let chosen = self.only.is_none() && station_of(base).is_none();
             if ended && chosen && self.probing.is_none() {
                 self.udp_arrives = false;
