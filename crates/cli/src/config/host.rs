@@ -179,6 +179,8 @@ one applies. -h prints short help, --help the full help.";
             /// that does not support this sends a key frame. `key-frame`: the host sends a key frame, which is large.
             /// `intra-refresh` (x264 only): one macroblock column (16 pixels) per frame is intra-coded until the whole
             /// picture is refreshed. No frame becomes large, but refreshing a picture 1280 pixels wide takes 79 frames.
+            /// `none`, for comparisons: the client's reports are ignored, without FEC and retransmission; a picture stays
+            /// damaged until the next key frame of `--key-frame-interval`.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods, without feedback, but the refreshed
@@ -715,6 +717,9 @@ impl HostConfig {
             }
             () if !refresh && self.refresh_interval.is_some() => {
                 "--refresh-interval sets the period of intra refresh: it requires --recovery intra-refresh"
+            }
+            () if self.recovery == Recovery::None && self.key_frame_interval.is_none() => {
+                "--recovery none repairs pictures only by periodic key frames: it requires --key-frame-interval"
             }
             () => return Ok(()),
         };

@@ -790,7 +790,8 @@ fn a_sensor_moves_a_game_by_its_settings() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 12] = [
+    let hosts: [&[&str]; 13] = [
+        &["--recovery", "none"],
         &["--encoder", "x264,openh264"],
         &["--encoder", "jpeg,jpeg"],
         &["--recovery", "intra-refresh", "--encoder", "x264,jpeg"],

@@ -82,6 +82,10 @@ pub enum Recovery {
     /// Repair by an intra refresh, which requires an encoder that supports it.
     #[serde(rename = "intra-refresh")]
     Refresh,
+    /// No repair: reports and requests of clients have no effect on the type of a frame. A picture stays damaged until the
+    /// next key frame of [`Settings::key_frame_interval`], as without the feedback of the OpenUVR paper's control protocol
+    /// (section IV-B3).
+    None,
 }
 
 /// The type of the next frame.
@@ -156,7 +160,7 @@ impl Policy {
     pub fn encoder_opened(&mut self, depth: u8) {
         self.depth = match self.settings.recovery {
             Recovery::ReferenceInvalidation => depth,
-            Recovery::KeyFrame | Recovery::Refresh => depth.min(1),
+            Recovery::KeyFrame | Recovery::Refresh | Recovery::None => depth.min(1),
         };
         self.references.forget();
     }
@@ -225,6 +229,9 @@ impl Policy {
         last_good: FrameId,
         newest: FrameId,
     ) {
+        if self.settings.recovery == Recovery::None {
+            return;
+        }
         if requester == KeyFrameRequester::Player && self.refreshes() {
             // A refresh repairs any picture, and the reports name the losses, so the request is not needed.
             if last_good != FrameId::NONE {
@@ -241,7 +248,9 @@ impl Policy {
 
     /// Handles a player's report on a frame, with the frame's transmission if it was sent.
     pub fn on_report(&mut self, now: Instant, report: &Report, left: Option<&Departure>) {
-        self.note(report.frame, report.outcome);
+        if self.settings.recovery != Recovery::None {
+            self.note(report.frame, report.outcome);
+        }
         let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
         else {
             return;

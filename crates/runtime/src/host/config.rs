@@ -355,6 +355,9 @@ impl Config {
         if let Some(every) = self.key_frame_interval {
             within("key_frame_interval", every, KEY_FRAME_INTERVALS)?;
         }
+        if self.recovery == Recovery::None && self.key_frame_interval.is_none() {
+            return Err("recovery = \"none\" requires key_frame_interval".to_owned());
+        }
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;
             if self.recovery != Recovery::Refresh {

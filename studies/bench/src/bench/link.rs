@@ -63,11 +63,12 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// Reaction to a loss, as in the host's --recovery; each case is measured with each value
+    /// Reaction to a loss, as in the host's --recovery; each case is measured with each value. `none` has a key frame a
+    /// second
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = ["reference-invalidation", "key-frame", "intra-refresh"],
+        value_parser = ["reference-invalidation", "key-frame", "intra-refresh", "none"],
         default_value = "reference-invalidation"
     )]
     recovery: Vec<String>,
@@ -254,6 +255,9 @@ fn stream(args: &Args, case: Case, recovery: &str, stop: &AtomicBool) -> Result<
     let csv = args.host_csv.as_ref().unwrap_or(&own_csv);
     let (mut more_host, mut more_client) = (args.host_arg.clone(), Vec::new());
     more_host.extend(["--recovery", recovery].map(String::from));
+    if recovery == "none" {
+        more_host.extend(["--key-frame-interval".to_owned(), FPS.to_string()]);
+    }
     if args.sched == Sched::Off {
         for more in [&mut more_host, &mut more_client] {
             more.extend(["--realtime", "off"].map(String::from));

@@ -31,6 +31,7 @@ impl Choice for Recovery {
         ("reference-invalidation", Recovery::ReferenceInvalidation),
         ("key-frame", Recovery::KeyFrame),
         ("intra-refresh", Recovery::Refresh),
+        ("none", Recovery::None),
     ];
 }
 

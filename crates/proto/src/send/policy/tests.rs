@@ -124,6 +124,33 @@ fn a_group_of_pictures_ends_without_loss() {
 }
 
 #[test]
+fn without_recovery_only_the_group_of_pictures_repairs() {
+    let mut policy = Policy::new(Settings {
+        recovery: Recovery::None,
+        key_frame_interval: Some(10),
+        ..policy().settings
+    });
+    policy.encoder_opened(7);
+    policy.join(KeyFrameRequester::Player);
+    let mut types = Vec::new();
+    for frame in 1..=14 {
+        types.push(code(&mut policy, frame));
+        report_frame(&mut policy, frame, frame, LOST);
+        policy.request_key_frame(KeyFrameRequester::Player, FrameId::NONE, FrameId(frame));
+    }
+    for (frame, found) in (1..).zip(types) {
+        let expected = match frame {
+            1 | 11 => NextFrame::Key,
+            _ => NextFrame::Predicted(FrameId(frame - 1)),
+        };
+        assert_eq!(found, expected, "frame {frame}");
+    }
+    // A subscriber that joins still gets a key frame.
+    policy.join(KeyFrameRequester::Player);
+    assert_eq!(code(&mut policy, 15), NextFrame::Key);
+}
+
+#[test]
 fn the_group_of_pictures_changes_with_the_next_frame() {
     let mut policy = policy();
     let mut keys = Vec::new();

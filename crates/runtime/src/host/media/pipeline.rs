@@ -15,8 +15,9 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control_event::ControlEvent;
 use openuvr_proto::host::LinkState;
 use openuvr_proto::id::{RenditionId, SubscriberId};
+use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{AppliedInput, FanOut, FrameOutcome, Plan, Rendition};
-use openuvr_proto::send::session::Session;
+use openuvr_proto::send::session::{Allowed, Session};
 use openuvr_proto::send::subscriber::Slice;
 use openuvr_proto::time::{Instant, PeerInstant};
 use openuvr_proto::trace::Stage;
@@ -189,13 +190,14 @@ impl Pipeline {
                 media,
             } => {
                 let transmit = SessionPath::new(self.shared.link.clone(), path);
-                (
-                    constraints,
-                    HostSubscriber::Session(Box::new(Session::new(
-                        Box::new(media.video()),
-                        transmit,
-                    ))),
-                )
+                let mut session = Session::new(Box::new(media.video()), transmit);
+                // FEC and retransmission follow the client's reports, too.
+                let repairs = self.encoding.rendition.policy.recovery != Recovery::None;
+                session.allow(Allowed {
+                    parity: repairs,
+                    resend: repairs,
+                });
+                (constraints, HostSubscriber::Session(Box::new(session)))
             }
             Attachment::Other {
                 constraints,
