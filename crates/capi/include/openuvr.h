@@ -833,9 +833,9 @@ void openuvr_close(struct openuvr_context **context);
 // Starts the threads that encode and send the application's pictures and receive the player's input (paper,
 // Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
 // target rate, as in the paper's listing (Fig. 9 a): it starts after a second, and ends with the first call of a function
-// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the application
-// fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any thread; blocks for
-// some tens of milliseconds.
+// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
+// application fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any
+// thread; blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
 
 // Retrieves the oldest pending event of the player's input into `*input` (set its `size` first). Returns 1 if there was
@@ -904,9 +904,9 @@ int openuvr_open_pairing(struct openuvr_context *context,
 int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
-// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and the
-// width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set the
-// layout between two pictures. From any thread.
+// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and
+// the width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so
+// set the layout between two pictures. From any thread.
 int openuvr_set_feature(struct openuvr_context *context,
                         uint32_t feature,
                         int value);

@@ -12,9 +12,9 @@ use crate::error::{DONE, Failure, Outcome};
 use crate::handle::{Handle, call};
 use crate::host::{Host, Settings, Started, openuvr_context};
 
-/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and the
-/// width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so set the
-/// layout between two pictures. From any thread.
+/// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and
+/// the width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so
+/// set the layout between two pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.

@@ -378,9 +378,9 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 /// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
 /// Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
 /// target rate, as in the paper's listing (Fig. 9 a): it starts after a second, and ends with the first call of a function
-/// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the application
-/// fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any thread; blocks for
-/// some tens of milliseconds.
+/// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
+/// application fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any
+/// thread; blocks for some tens of milliseconds.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.

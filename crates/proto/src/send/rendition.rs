@@ -188,9 +188,9 @@ impl<S: Subscriber> Rendition<S> {
             .set_range(self.allowed.limited_to(self.constraints.bitrate));
     }
 
-    /// Changes the GOP size from the next frame on: a key frame every `frames` frames, at least 1; `None`: key frames only on
-    /// request (OpenUVR paper, section IV-B3). The rate control then leaves other frames as many bits as the key frames
-    /// permit.
+    /// Changes the GOP size from the next frame on: a key frame every `frames` frames, at least 1; `None`: key frames
+    /// only on request (OpenUVR paper, section IV-B3). The rate control then leaves other frames as many bits as the key
+    /// frames permit.
     pub fn set_key_frame_interval(&mut self, frames: Option<u32>) {
         self.settings.policy.key_frame_interval = frames;
         self.policy.set_key_frame_interval(frames);

@@ -52,8 +52,8 @@ const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 /// Range of intra-refresh periods in frames. With a period of one, all frames would be key frames.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
-/// Range of GOP sizes in frames. With one, all frames are key frames; the maximum is half an hour at 60 frames/s (guess: more
-/// than any stream without feedback permits).
+/// Range of GOP sizes in frames. With one, all frames are key frames; the maximum is half an hour at 60 frames/s (guess:
+/// more than any stream without feedback permits).
 pub const KEY_FRAME_INTERVALS: RangeInclusive<u32> = 1..=100_000;
 
 /// Range of frame rates in Hz.
