@@ -514,6 +514,7 @@ fn report(frame: FrameId, outcome: Outcome, first: Option<Instant>) -> Report {
         repaired: 0,
         resent: 0,
         pose: None,
+        ecn: None,
         age: Default::default(),
     }
 }

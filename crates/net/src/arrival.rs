@@ -1,13 +1,28 @@
-//! Arrival times of datagrams: kernel timestamps, converted to the monotonic clock.
+//! How datagrams arrived: their path, their ECN field, and their time.
 //!
-//! Without kernel timestamps, the wake-up latency of a busy receiver would look like link delay. The kernel timestamps
+//! Times are kernel timestamps, converted to the monotonic clock. Without them, the wake-up latency of a busy receiver would look like link delay. The kernel timestamps
 //! packets with the wall clock. Both clocks are read once per batch, and the age of each timestamp is subtracted from the
 //! monotonic time.
 //!
 //! Hardware timestamps are exact to nanoseconds, but few network cards have them, and they require a privilege.
 
 use openuvr_clock::{WallTime, now};
+use openuvr_proto::ecn::Ecn;
+use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
+
+/// How a datagram arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// The path on which it arrived.
+    pub from: PathId,
+    /// Arrival time on the monotonic clock, which does not depend on the reader's wake-up latency. `None` if the
+    /// transport has no timestamps (AF_XDP in copy mode) or the wall clock was set after the arrival.
+    pub at: Option<Instant>,
+    /// The ECN field of the IP header; `None` for a transport without IP, or before
+    /// [`Link::read_ecn`](crate::Link::read_ecn). The kernel joins only datagrams with equal fields (GRO).
+    pub ecn: Option<Ecn>,
+}
 
 /// Maximum age of a valid timestamp (guess: five times the two seconds within which a receiver reads again). An older
 /// timestamp means that the wall clock was set while the datagram waited.
@@ -78,9 +93,9 @@ pub(crate) fn check_stamps(
         link.recv(&mut batch, Some(Duration::from_secs(10)))
             .unwrap();
         assert!(!batch.is_empty(), "only {seen} of 6 arrived");
-        for (_, arrived, bytes) in batch.with_arrivals() {
+        for (arrival, bytes) in batch.with_arrivals() {
             let span = &spans[usize::from(bytes[0]) - 1];
-            let arrived = arrived.expect("a kernel timestamp");
+            let arrived = arrival.at.expect("a kernel timestamp");
             assert!(span.contains(&arrived), "{arrived:?} is not in {span:?}");
             seen += 1;
         }

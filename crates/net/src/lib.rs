@@ -21,9 +21,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
-use openuvr_proto::time::Instant;
 
+pub use arrival::Arrival;
 pub use sys::fork::CloseOnFork;
 
 /// Maximum size of the protocol's datagrams in bytes, the same over UDP and raw Ethernet: an MTU of 1500 bytes minus the
@@ -42,6 +43,27 @@ pub trait Link: Send + Sync {
     /// [`LinkError::Unreachable`] if no transport reaches the path, or [`LinkError::Io`] if the kernel refused the
     /// batch.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
+
+    /// As [`Link::send`], with this ECN field in the IP header. Transports without IP ignore the field.
+    ///
+    /// # Errors
+    /// The errors of [`Link::send`].
+    fn send_marked(
+        &self,
+        to: PathId,
+        batch: &[u8],
+        segment: usize,
+        ecn: Ecn,
+    ) -> Result<(), LinkError> {
+        let _ = ecn;
+        self.send(to, batch, segment)
+    }
+
+    /// Reads the ECN field of each datagram that arrives over IP from now on ([`Arrival::ecn`]). Returns whether the
+    /// link can do so. Idempotent.
+    fn read_ecn(&self) -> bool {
+        false
+    }
 
     /// Waits for datagrams for `timeout` at most (`None`: indefinitely), and fills `batch` with them. An empty batch means a
     /// timeout or a [`Link::wake`].
@@ -64,8 +86,8 @@ pub trait Link: Send + Sync {
 trait Transport: Send + Sync {
     fn kind(&self, to: PathId) -> TransportKind;
 
-    /// As [`Link::send`]. `segment` is within 1–[`MAX_DATAGRAM`], and `batch` is not empty.
-    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
+    /// As [`Link::send_marked`]. `segment` is within 1–[`MAX_DATAGRAM`], and `batch` is not empty.
+    fn send(&self, to: PathId, batch: &[u8], segment: usize, ecn: Ecn) -> Result<(), LinkError>;
 
     /// Fills `batch` with the pending datagrams, without waiting.
     fn take(&self, batch: &mut RecvBatch) -> Result<(), LinkError>;
@@ -119,25 +141,22 @@ pub struct RecvBatch {
 /// One datagram of a batch.
 #[derive(Debug)]
 struct Received {
-    from: PathId,
-    /// Arrival time, if the kernel provides it.
-    arrived: Option<Instant>,
+    arrival: Arrival,
     range: std::ops::Range<usize>,
 }
 
 impl RecvBatch {
     /// The datagrams in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = (PathId, &[u8])> {
-        self.with_arrivals().map(|(from, _, bytes)| (from, bytes))
+        self.with_arrivals()
+            .map(|(arrival, bytes)| (arrival.from, bytes))
     }
 
-    /// The datagrams with their arrival times. These are kernel timestamps on the monotonic clock, so they do not
-    /// depend on the reader's wake-up latency. `None` if the transport has no timestamps (AF_XDP in copy mode) or the
-    /// wall clock was set after the arrival.
-    pub fn with_arrivals(&self) -> impl Iterator<Item = (PathId, Option<Instant>, &[u8])> {
+    /// The datagrams with their arrivals.
+    pub fn with_arrivals(&self) -> impl Iterator<Item = (Arrival, &[u8])> {
         self.datagrams.iter().map(|datagram| {
             let bytes = &self.bytes[datagram.range.clone()];
-            (datagram.from, datagram.arrived, bytes)
+            (datagram.arrival, bytes)
         })
     }
 

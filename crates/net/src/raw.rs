@@ -10,10 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
-use crate::arrival::Clocks;
+use crate::arrival::{Arrival, Clocks};
 use crate::ether::{PREFIX, Station, parse, prefix};
 use crate::sys::packet::{self, Frame};
 use crate::sys::socket::{self, MAX_BATCH};
@@ -84,8 +85,11 @@ impl Raw {
                 };
                 let start = i * SLOT + PREFIX;
                 Some(Received {
-                    from: path_of_station(station),
-                    arrived: frame.stamp.and_then(|stamp| clocks.arrived(stamp)),
+                    arrival: Arrival {
+                        from: path_of_station(station),
+                        at: frame.stamp.and_then(|stamp| clocks.arrived(stamp)),
+                        ecn: None,
+                    },
                     range: start..start + framed.datagram.len(),
                 })
             });
@@ -99,7 +103,7 @@ impl Transport for Raw {
         TransportKind::Raw
     }
 
-    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+    fn send(&self, to: PathId, batch: &[u8], segment: usize, _: Ecn) -> Result<(), LinkError> {
         let station = station_of(to).ok_or(LinkError::Unreachable)?;
         self.transmit(station, batch, segment)
             .map_err(|error| send_error(error, station, batch.len()))

@@ -17,10 +17,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
-use crate::arrival::Clocks;
+use crate::arrival::{Arrival, Clocks};
 use crate::ether::{Station, parse, prefix};
 use crate::raw;
 use crate::sys::ring::Rings;
@@ -72,7 +73,7 @@ impl Transport for Ring {
         TransportKind::Ring
     }
 
-    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+    fn send(&self, to: PathId, batch: &[u8], segment: usize, _: Ecn) -> Result<(), LinkError> {
         let station = station_of(to).ok_or(LinkError::Unreachable)?;
         self.transmit(station, batch, segment)
             .map_err(|error| raw::send_error(error, station, batch.len()))
@@ -95,8 +96,11 @@ impl Transport for Ring {
                 let end = used + framed.datagram.len();
                 bytes[used..end].copy_from_slice(framed.datagram);
                 datagrams.push(Received {
-                    from: path_of_station(station),
-                    arrived: clocks.arrived(stamp),
+                    arrival: Arrival {
+                        from: path_of_station(station),
+                        at: clocks.arrived(stamp),
+                        ecn: None,
+                    },
                     range: used..end,
                 });
                 used = end;

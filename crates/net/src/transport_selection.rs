@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
 
 use crate::address::station_of;
@@ -273,6 +274,16 @@ impl Link for TransportSelector {
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+        self.send_marked(to, batch, segment, Ecn::NotEct)
+    }
+
+    fn send_marked(
+        &self,
+        to: PathId,
+        batch: &[u8],
+        segment: usize,
+        ecn: Ecn,
+    ) -> Result<(), LinkError> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -284,7 +295,11 @@ impl Link for TransportSelector {
                 error: std::io::ErrorKind::InvalidInput.into(),
             });
         }
-        transport.send(to, batch, segment)
+        transport.send(to, batch, segment, ecn)
+    }
+
+    fn read_ecn(&self) -> bool {
+        self.open && self.udp.read_ecn()
     }
 
     fn recv(&self, batch: &mut RecvBatch, timeout: Option<Duration>) -> Result<(), LinkError> {

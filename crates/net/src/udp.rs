@@ -14,10 +14,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{PoisonError, RwLock};
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
 
 use crate::address::{address_of, is_segmented, own_of, path_between};
-use crate::arrival::Clocks;
+use crate::arrival::{Arrival, Clocks};
 use crate::sys::fork::CloseOnFork;
 use crate::sys::message::SendControl;
 use crate::sys::socket::{self, MAX_BATCH, Message};
@@ -79,8 +80,9 @@ const MAX_NO_GSO_PEERS: usize = 64;
 
 /// Class selector 5 (RFC 2474), in the former TOS byte: 40 << 2. Wi-Fi access points and drivers map it to the video
 /// access category, by the old rule (upper three bits: user priority 5) and by RFC 8325. RFC 8325 maps expedited
-/// forwarding to voice, whose transmit opportunities are too short for the burst of a frame.
-const TRAFFIC_CLASS: i32 = 40 << 2;
+/// forwarding to voice, whose transmit opportunities are too short for the burst of a frame. The lower two bits are the
+/// ECN field.
+const TRAFFIC_CLASS: u8 = 40 << 2;
 
 /// `TC_PRIO_INTERACTIVE` (linux/pkt_sched.h): the first band of the default qdisc, and the highest
 /// unprivileged priority.
@@ -147,6 +149,25 @@ impl Udp {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Enables the control messages with the traffic class of received datagrams. Idempotent; `false` if the kernel
+    /// refuses.
+    pub(crate) fn read_ecn(&self) -> bool {
+        // A dual-stack socket needs both options.
+        let v4 = socket::set(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
+        let v6 = match self.local.is_ipv6() {
+            true => socket::set(&self.socket, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1),
+            false => Ok(()),
+        };
+        let refused = v4.and(v6).err();
+        if let Some(error) = &refused {
+            tracing::warn!(
+                "udp {}: cannot read the ECN field, so L4S is off: {error}",
+                self.local
+            );
+        }
+        refused.is_none()
     }
 
     /// Whether batches to `to` use GSO: GSO is available, is permitted on the path, and has not failed for this peer.
@@ -271,15 +292,18 @@ fn cut(message: &Message, start: usize, most: usize, clocks: Clocks, batch: &mut
     if segment > MAX_DATAGRAM || message.truncated || count > most {
         return;
     }
-    let from = path_between(from, message.to);
-    // A GRO message carries the timestamp of its first datagram.
-    let arrived = message.stamp.and_then(|stamp| clocks.arrived(stamp));
+    let arrival = Arrival {
+        from: path_between(from, message.to),
+        // A GRO message carries the timestamp of its first datagram.
+        at: message.stamp.and_then(|stamp| clocks.arrived(stamp)),
+        // All its datagrams have the same ECN field, because GRO compares the headers.
+        ecn: message.traffic_class.map(Ecn::of_traffic_class),
+    };
     let end = start + message.len;
     batch.datagrams.extend((0..count).map(|i| {
         let at = start + i * segment;
         Received {
-            from,
-            arrived,
+            arrival,
             range: at..(at + segment).min(end),
         }
     }));
@@ -294,11 +318,14 @@ impl Transport for Udp {
         }
     }
 
-    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+    fn send(&self, to: PathId, batch: &[u8], segment: usize, ecn: Ecn) -> Result<(), LinkError> {
         let name = self.name_of(to);
         let from = SendControl {
             from: own_of(to),
             segment: None,
+            // Without a mark, the socket's class applies. Over IPv4, a class per datagram replaces the socket's
+            // priority, too (ip(7)); only the queueing discipline pfifo_fast evaluates this priority.
+            traffic_class: (ecn != Ecn::NotEct).then_some(TRAFFIC_CLASS | ecn as u8),
         };
         let outcome = if self.uses_gso(to) {
             self.send_segmented(name, from, batch, segment)
@@ -333,16 +360,18 @@ const EMPTY: Message = Message {
     len: 0,
     segment: None,
     stamp: None,
+    traffic_class: None,
     truncated: false,
 };
 
 /// Marks sent datagrams as interactive video. Failures are ignored.
 fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
+    let class = i32::from(TRAFFIC_CLASS);
     if local.is_ipv6() {
-        let _ = socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, TRAFFIC_CLASS);
+        let _ = socket::set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class);
     }
     // On a dual-stack socket, this applies to IPv4. It also sets the priority, which is set again below.
-    let _ = socket::set(socket, libc::IPPROTO_IP, libc::IP_TOS, TRAFFIC_CLASS);
+    let _ = socket::set(socket, libc::IPPROTO_IP, libc::IP_TOS, class);
     let _ = socket::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, PRIORITY);
 }
 

@@ -12,9 +12,11 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
 
 use crate::address::{path_of_station, station_of};
+use crate::arrival::Arrival;
 use crate::ether::{ETHER_TYPE, Mac, PREFIX, Station, parse, prefix};
 use crate::sys::xsk::Xsk;
 use crate::{LinkError, MAX_DATAGRAM, Received, RecvBatch, Transport};
@@ -87,7 +89,7 @@ impl Transport for Xdp {
         TransportKind::Xdp
     }
 
-    fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+    fn send(&self, to: PathId, batch: &[u8], segment: usize, _: Ecn) -> Result<(), LinkError> {
         let station = station_of(to).ok_or(LinkError::Unreachable)?;
         self.transmit(station, batch, segment).map_err(|error| {
             LinkError::of(error, || {
@@ -114,9 +116,12 @@ impl Transport for Xdp {
             let end = used + framed.datagram.len();
             bytes[used..end].copy_from_slice(framed.datagram);
             datagrams.push(Received {
-                from: path_of_station(station),
-                // Copy mode provides no timestamps.
-                arrived: None,
+                arrival: Arrival {
+                    from: path_of_station(station),
+                    // Copy mode provides no timestamps.
+                    at: None,
+                    ecn: None,
+                },
                 range: used..end,
             });
             used = end;

@@ -110,6 +110,9 @@ pub enum ClientEvent {
     /// The number of game pads that the host accepts until the next [`ClientEvent::Granted`]. The host does not know
     /// the client's pads yet, so announce the connected ones.
     PadsTaken(u8),
+    /// The host requests the ECN fields of received datagrams. Enable their reading at the link, and pass the request to
+    /// the media receiver.
+    EcnFeedback,
     /// Run a pad's motors for this duration. A later event for the pad replaces this one.
     Rumble(PadId, Rumble, Duration),
     /// Start a vibration of a controller. It replaces the previous one.
@@ -299,6 +302,7 @@ impl ClientSession {
                 self.pads_taken = most;
                 ClientEvent::PadsTaken(most)
             }
+            Negotiation::EcnFeedback => ClientEvent::EcnFeedback,
             Negotiation::ClipboardPiece(piece) => {
                 let wanted = self.clipboard_directions.to_client;
                 match wanted.then(|| self.received_text.take(&piece)).flatten() {

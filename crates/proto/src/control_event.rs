@@ -60,6 +60,19 @@ pub enum ControlEvent {
         #[serde(with = "crate::validated::span")]
         wait: Duration,
     },
+    /// The use of L4S changes.
+    L4s(L4sChange),
+}
+
+/// A change of the use of L4S on the player's path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum L4sChange {
+    /// Datagrams carry ECT(1) from now on.
+    Started,
+    /// The path clears the ECN field. L4S cannot work.
+    Bleached,
+    /// The path replaces ECT(1) by ECT(0). L4S cannot work.
+    Remarked,
 }
 
 /// A change of the target rate, or a reason not to change it.
@@ -108,6 +121,22 @@ pub enum RateChange {
         /// The delay.
         #[serde(with = "crate::validated::span")]
         by: Duration,
+    },
+    /// An L4S queue marks datagrams. Later decreases follow without events while marks arrive.
+    Marked {
+        /// The new target.
+        to: Bitrate,
+        /// The moving average of the fraction of marked datagrams, 0–1.
+        #[serde(deserialize_with = "crate::validated::fraction")]
+        share: f64,
+    },
+    /// A queue that is too long for L4S marks datagrams: it is a classic queue (RFC 3168).
+    ClassicMarks {
+        /// The new target.
+        to: Bitrate,
+        /// The standing delay of the queue.
+        #[serde(with = "crate::validated::span")]
+        waited: Duration,
     },
     /// The path delay has increased, but not because of the sent rate. The target is unchanged.
     LongerPath {
@@ -210,6 +239,27 @@ impl fmt::Display for ControlEvent {
                 "rate unchanged: frames arrived {} ms late in a burst after a stall",
                 by.as_millis()
             ),
+            ControlEvent::Rate(RateChange::Marked { to, share }) => write!(
+                f,
+                "rate down to {:.1} Mb/s: an L4S queue marks {:.0} % of the packets",
+                mbps(to),
+                share * 100.0
+            ),
+            ControlEvent::Rate(RateChange::ClassicMarks { to, waited }) => write!(
+                f,
+                "rate down to {:.1} Mb/s: a classic queue of {} ms marks packets",
+                mbps(to),
+                waited.as_millis()
+            ),
+            ControlEvent::L4s(L4sChange::Started) => {
+                f.write_str("L4S on: packets are sent with ECT(1)")
+            }
+            ControlEvent::L4s(L4sChange::Bleached) => {
+                f.write_str("L4S unusable: the network clears the packets' ECN field")
+            }
+            ControlEvent::L4s(L4sChange::Remarked) => {
+                f.write_str("L4S unusable: the network replaces ECT(1) by ECT(0)")
+            }
             ControlEvent::Rate(RateChange::LongerPath { by }) => write!(
                 f,
                 "rate unchanged: the path delay has grown by {} ms, but there is no queue delay",
@@ -307,6 +357,20 @@ mod tests {
         assert_eq!(
             words(RateChange::Loss { to: TO, lost }),
             "rate down to 7.5 Mb/s: 12 % packet loss"
+        );
+        assert_eq!(
+            words(RateChange::Marked {
+                to: TO,
+                share: 0.117
+            }),
+            "rate down to 7.5 Mb/s: an L4S queue marks 12 % of the packets"
+        );
+        assert_eq!(
+            words(RateChange::ClassicMarks {
+                to: TO,
+                waited: MS * 9
+            }),
+            "rate down to 7.5 Mb/s: a classic queue of 9 ms marks packets"
         );
         assert_eq!(
             words(RateChange::Silence { to: TO }),

@@ -96,6 +96,7 @@ pub struct Host {
     source_shown: bool,
     clipboard_directions: ClipboardDirections,
     pads_taken: u8,
+    ecn_feedback: bool,
     rumbles: Rumbles,
     haptics: Haptics,
     pose_schedule: PoseSchedule,
@@ -118,6 +119,7 @@ impl Host {
             source_shown: true,
             clipboard_directions: ClipboardDirections::default(),
             pads_taken: 0,
+            ecn_feedback: false,
             rumbles: Rumbles::default(),
             haptics: Haptics::default(),
             pose_schedule: PoseSchedule::default(),
@@ -151,6 +153,11 @@ impl Host {
     /// Sets the number of pads that are accepted from a player, for later sessions and role changes; initially none.
     pub fn pads_taken(&mut self, most: u8) {
         self.pads_taken = most;
+    }
+
+    /// Requests ECN fields from each later player; initially not.
+    pub fn request_ecn_feedback(&mut self) {
+        self.ecn_feedback = true;
     }
 
     /// Sets the rumble of a player's pad and notifies its client.
@@ -216,6 +223,7 @@ impl Host {
                         let _ = session.plane.negotiate(&granted);
                         session.send_clipboard_directions(grant.role, self.clipboard_directions);
                         session.send_pads_taken(grant.role, self.pads_taken);
+                        session.send_ecn_feedback(grant.role, self.ecn_feedback);
                     }
                     if let Some(other) = self.others.iter_mut().find(|o| o.member.id == id) {
                         other.due.role = Some(grant);

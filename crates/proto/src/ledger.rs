@@ -71,6 +71,7 @@ pub fn of_report(
         repaired: report.repaired,
         resent: report.resent,
         pose: report.pose,
+        ecn: report.ecn,
         age: report.age,
         ..FrameRecord::new(subscriber, (report.view, report.frame), report.outcome)
     }

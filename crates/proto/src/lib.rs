@@ -20,6 +20,7 @@ pub mod control;
 pub mod control_event;
 pub mod controller;
 pub mod display;
+pub mod ecn;
 pub mod field_of_view;
 pub mod host;
 pub mod id;

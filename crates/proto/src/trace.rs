@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ecn::EcnCounts;
 use crate::id::{FrameId, PoseId, SubscriberId, ViewId};
 use crate::input::echo::EchoKind;
 use crate::time::{Instant, Mapped, PeerInstant};
@@ -289,6 +290,9 @@ pub struct FrameRecord {
     pub resent: u16,
     /// The pose with which the application drew the frame, as the client read it from the frame's data.
     pub pose: Option<PoseId>,
+    /// The ECN fields of the view's datagrams that the client received since its previous report; `None` if it did not
+    /// report them.
+    pub ecn: Option<EcnCounts>,
     /// The age of the frame at the client. Only the client knows it.
     #[serde(skip)]
     pub age: DisplayLatency,
@@ -318,6 +322,7 @@ impl FrameRecord {
             repaired: 0,
             resent: 0,
             pose: None,
+            ecn: None,
             age: DisplayLatency::default(),
         }
     }

@@ -15,6 +15,7 @@ use openuvr_proto::recv::plane::MediaReceiver;
 use openuvr_proto::recv::reassemble::VideoOutput;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::send::key_frame::KeyFrameRequester;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::packetize::{SendBuf, VideoSender};
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::policy::{
@@ -206,6 +207,7 @@ impl Host {
                 max: rate,
             },
             adaptive: true,
+            l4s: L4sMode::Off,
             recovery: Recovery::Refresh,
             key_frame_interval: None,
         });

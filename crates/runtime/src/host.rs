@@ -413,6 +413,9 @@ impl HostRuntime {
         let handshake = handshake(&mut setup)?;
         let encodings = Arc::new(setup.encodings);
         let (shared, ends) = Shared::new(setup.policy, setup.link, &setup.scheduler);
+        if encodings.use_l4s() {
+            shared.sessions().request_ecn_feedback();
+        }
         let notices = shared.notices.reader();
         let (media_commands, media_inbox) = sync_channel(MEDIA_COMMANDS);
         let (commands, command_inbox) = sync_channel(16);

@@ -161,6 +161,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, sync_channel};
     use std::time::Duration;
 
+    use openuvr_proto::ecn::Ecn;
     use openuvr_proto::id::ConfigEpoch;
     use openuvr_proto::input::echo::InputEcho;
     use openuvr_proto::send::subscriber;
@@ -192,7 +193,8 @@ mod tests {
             slices: 1,
             interval: Duration::ZERO,
             link: None,
-            capacity: None,
+            pacing: None,
+            ecn: Ecn::NotEct,
         };
         frames.start_frame(NOW, &frame);
         let slice = Slice {

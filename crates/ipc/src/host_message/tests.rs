@@ -6,6 +6,7 @@ use openuvr_proto::control::handshake::PinRefused;
 use openuvr_proto::control::negotiate::{ObserverReason, Refusal, Role};
 use openuvr_proto::control::ticket::TicketRefused;
 use openuvr_proto::controller::{Hand, Haptic};
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::host::figures::{LatencyFigures, SubscriberFigures};
 use openuvr_proto::host::{Grant, SubscriberKind};
 use openuvr_proto::id::{ConfigEpoch, FrameId, InputSeq, PoseId};
@@ -79,7 +80,8 @@ fn host_messages() -> Vec<HostMessage> {
         slices: 8,
         interval: Duration::from_micros(16_667),
         link: None,
-        capacity: None,
+        pacing: None,
+        ecn: Ecn::NotEct,
     };
     let configuration = Configuration {
         size: Size::new(1280, 720),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use openuvr_proto::control::negotiate::{ClientConstraints, Refusal, Role};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::control_event::{ControlEvent, RateChange};
+use openuvr_proto::ecn::EcnCounts;
 use openuvr_proto::host::{Ending, WantedDisplay};
 use openuvr_proto::id::{FrameId, PoseId, RenditionId, SessionId, SubscriberId, ViewId};
 use openuvr_proto::time::{Instant, Mapped, PeerInstant};
@@ -57,6 +58,11 @@ fn record() -> FrameRecord {
         repaired: 3,
         resent: 4,
         pose: Some(PoseId(9)),
+        ecn: Some(EcnCounts {
+            ect1: 20,
+            ce: 7,
+            ..EcnCounts::default()
+        }),
         age: DisplayLatency::default(),
     }
 }

@@ -8,23 +8,25 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use openuvr_clock::WallTime;
 
-/// Optional control data of a send: source address and segment size.
+/// Optional control data of a send: source address, segment size and traffic class.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SendControl {
     /// The source address, IPv4 mapped.
     pub(crate) from: Option<Ipv6Addr>,
     /// The GSO segment size in bytes.
     pub(crate) segment: Option<u16>,
+    /// The traffic class, if it differs from the socket's.
+    pub(crate) traffic_class: Option<u8>,
 }
 
-/// A buffer for the control messages that the links use (a u16 or an int, 24 bytes; an in6_pktinfo, 40 bytes; a
-/// timespec, 32 bytes), aligned for a cmsghdr.
+/// A buffer for the control messages that the links use (two of a byte, u16 or int, 24 bytes each; an in6_pktinfo, 40
+/// bytes; a timespec, 32 bytes), aligned for a cmsghdr.
 #[repr(C, align(8))]
-pub(super) struct Control([u8; 96]);
+pub(super) struct Control([u8; 120]);
 
 impl Control {
     pub(super) const fn new() -> Control {
-        Control([0; 96])
+        Control([0; 120])
     }
 
     pub(super) const LEN: usize = size_of::<Control>();
@@ -38,6 +40,16 @@ impl Control {
         let mut used = 0;
         if let Some(segment) = data.segment {
             used = self.put(used, libc::SOL_UDP, libc::UDP_SEGMENT, segment);
+        }
+        if let Some(class) = data.traffic_class {
+            let class = i32::from(class);
+            used = match to {
+                SocketAddr::V6(to) if to.ip().to_ipv4_mapped().is_none() => {
+                    self.put(used, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)
+                }
+                // The kernel sends to a mapped address as over IPv4.
+                _ => self.put(used, libc::IPPROTO_IP, libc::IP_TOS, class),
+            };
         }
         match (data.from, to) {
             (Some(from), SocketAddr::V4(_)) => {
@@ -100,6 +112,8 @@ pub(super) struct ReceivedControl {
     pub(super) to: Option<IpAddr>,
     /// Arrival time.
     pub(super) stamp: Option<WallTime>,
+    /// The traffic class of the IP header.
+    pub(super) traffic_class: Option<u8>,
 }
 
 /// Parses the control messages of a header that recvmsg or recvmmsg has filled.
@@ -110,8 +124,8 @@ pub(super) struct ReceivedControl {
 pub(super) unsafe fn parse_control(header: &libc::msghdr) -> ReceivedControl {
     let mut control = ReceivedControl::default();
     // SAFETY: the caller ensures that the control messages are valid, as this function requires. The data behind a
-    // header is an int for UDP_GRO, a timespec for SCM_TIMESTAMPNS (socket(7)), and the structure named below for each
-    // of the two PKTINFOs (ip(7), ipv6(7)).
+    // header is an int for UDP_GRO and IPV6_TCLASS, a byte for IP_TOS, a timespec for SCM_TIMESTAMPNS (socket(7)), and
+    // the structure named below for each of the two PKTINFOs (ip(7), ipv6(7)).
     unsafe {
         let mut cmsg = libc::CMSG_FIRSTHDR(header);
         while !cmsg.is_null() {
@@ -124,6 +138,13 @@ pub(super) unsafe fn parse_control(header: &libc::msghdr) -> ReceivedControl {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                     let at = data.cast::<libc::timespec>().read_unaligned();
                     control.stamp = Some(WallTime::new(at.tv_sec, at.tv_nsec));
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => {
+                    control.traffic_class = Some(data.read());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    let class = data.cast::<i32>().read_unaligned();
+                    control.traffic_class = u8::try_from(class).ok();
                 }
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info = data.cast::<libc::in_pktinfo>().read_unaligned();

@@ -35,6 +35,8 @@ pub(crate) struct Message {
     pub(crate) segment: Option<usize>,
     /// Arrival time, if [timestamps](stamp_arrivals) are enabled.
     pub(crate) stamp: Option<WallTime>,
+    /// The traffic class of the IP header, if its reading is enabled.
+    pub(crate) traffic_class: Option<u8>,
     /// Whether the datagram did not fit into its slot.
     pub(crate) truncated: bool,
 }
@@ -260,6 +262,7 @@ pub(crate) fn receive_many(
             len: headers[i].msg_len as usize,
             segment: control.segment,
             stamp: control.stamp,
+            traffic_class: control.traffic_class,
             truncated: headers[i].msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         };
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::Ecn;
 
-use super::{MAX_NO_GSO_PEERS, Options, Udp};
+use super::{EMPTY, JOINED_SLOT, MAX_NO_GSO_PEERS, Options, Udp};
 use crate::address::{address_of, path_of, segmented};
 use crate::sys::namespace::in_new_network;
 use crate::sys::socket;
@@ -149,6 +150,115 @@ fn datagrams_are_marked_as_interactive_video() {
             assert_eq!(read(libc::IPPROTO_IPV6, libc::IPV6_TCLASS), 0xa0);
         }
         assert_eq!(read(libc::SOL_SOCKET, libc::SO_PRIORITY), 6);
+    }
+}
+
+const ECN_FIELDS: [Ecn; 4] = [Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ect0];
+
+/// Receives `count` datagrams: the ECN field of each.
+fn ecn_fields(link: &dyn Link, count: usize) -> Vec<Option<Ecn>> {
+    let mut batch = RecvBatch::default();
+    let mut all = Vec::new();
+    while all.len() < count {
+        link.recv(&mut batch, LONG).unwrap();
+        assert!(!batch.is_empty(), "only {} of {count} arrived", all.len());
+        all.extend(batch.with_arrivals().map(|(arrival, _)| arrival.ecn));
+    }
+    all
+}
+
+/// The socket's address on the loopback device, in both families if it is dual-stack.
+fn loopbacks(link: &TransportSelector) -> Vec<std::net::SocketAddr> {
+    let bound = address(link);
+    match (bound.ip().is_unspecified(), bound.is_ipv6()) {
+        (false, _) => vec![bound],
+        (true, false) => vec![([127, 0, 0, 1], bound.port()).into()],
+        (true, true) => ["127.0.0.1", "::1"]
+            .map(|ip| (ip.parse::<std::net::IpAddr>().unwrap(), bound.port()).into())
+            .to_vec(),
+    }
+}
+
+/// Single datagrams, batches with GSO, and batches without it; with and without packet info.
+#[test]
+fn each_datagram_arrives_with_its_ecn_field() {
+    let modes = [
+        Options::default(),
+        Options::PLAIN,
+        Options {
+            reply_from_destination: true,
+            ..Options::default()
+        },
+    ];
+    for options in &modes {
+        for bound in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
+            let link = open(bound, options);
+            let mut unread = None;
+            for to in loopbacks(&link) {
+                let sender = open(if to.is_ipv6() { HOSTS[1] } else { HOSTS[0] }, options);
+                // A dual-stack sender sends to both families.
+                let both = open("[::]:0", options);
+                for sender in [&sender, &both] {
+                    sender.send_marked(path_of(to), b"x", 1, Ecn::Ect1).unwrap();
+                }
+                assert_eq!(ecn_fields(&link, 2), [unread; 2], "{bound} {to}");
+                assert!(link.read_ecn());
+                unread = Some(Ecn::Ect1);
+                for sender in [&sender, &both] {
+                    for (ecn, count) in ECN_FIELDS.into_iter().zip([1, 5, 70, 2]) {
+                        let bytes = numbered(count, 300, 40);
+                        sender.send_marked(path_of(to), &bytes, 300, ecn).unwrap();
+                        let got = ecn_fields(&link, count);
+                        assert_eq!(got, vec![Some(ecn); count], "{bound} {to} {options:?}");
+                    }
+                    // A send without a mark leaves the class of the socket.
+                    sender.send(path_of(to), b"x", 1).unwrap();
+                    assert_eq!(ecn_fields(&link, 1), [Some(Ecn::NotEct)]);
+                }
+            }
+        }
+    }
+}
+
+/// The kernel joins datagrams only if their ECN fields are equal, so one field covers a message.
+#[test]
+fn a_coalesced_message_has_one_ecn_field() {
+    for host in HOSTS {
+        let from = open(host, &Options::default());
+        let to = bind(host, &Options::default());
+        assert!(to.read_ecn());
+        let path = path_of(to.local_addr());
+        for ecn in ECN_FIELDS {
+            from.send_marked(path, &numbered(3, 600, 600), 600, ecn)
+                .unwrap();
+        }
+        let mut bytes = vec![0; JOINED_SLOT * 8];
+        let mut messages = [EMPTY; 8];
+        let count =
+            socket::receive_many(&to.socket, &mut bytes, JOINED_SLOT, &mut messages).unwrap();
+        let got: Vec<_> = messages[..count]
+            .iter()
+            .map(|m| (m.len, m.segment, m.traffic_class.map(Ecn::of_traffic_class)))
+            .collect();
+        let want = ECN_FIELDS.map(|ecn| (1800, Some(600), Some(ecn)));
+        assert_eq!(got, want, "{host}");
+    }
+}
+
+/// The class selector stays when a datagram is marked.
+#[test]
+fn a_marked_datagram_keeps_its_class() {
+    for host in HOSTS {
+        let from = open(host, &Options::default());
+        let to = bind(host, &Options::default());
+        assert!(to.read_ecn());
+        from.send_marked(path_of(to.local_addr()), b"x", 1, Ecn::Ect1)
+            .unwrap();
+        let mut bytes = vec![0; JOINED_SLOT];
+        let mut messages = [EMPTY];
+        let count =
+            socket::receive_many(&to.socket, &mut bytes, JOINED_SLOT, &mut messages).unwrap();
+        assert_eq!((count, messages[0].traffic_class), (1, Some(0xa1)));
     }
 }
 

@@ -139,6 +139,7 @@ impl Playout {
             repaired: 0,
             resent: 0,
             pose: None,
+            ecn: self.media.take_ecn(view),
             age: DisplayLatency::default(),
         };
         match result {

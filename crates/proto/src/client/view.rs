@@ -13,9 +13,9 @@ use crate::wire::control::{Message, Report};
 /// Maximum number of unacknowledged reports: four seconds at 60 frames/s.
 const MAX_REPORTS: usize = 256;
 
-/// Maximum number of reports in one datagram: 25 reports of 54 bytes each fit, after a [`Message::ReportsAfter`] of 9
-/// bytes.
-const REPORTS_PER_DATAGRAM: usize = 25;
+/// Maximum number of reports in one datagram: 21 reports of at most 62 bytes each fit, after a
+/// [`Message::ReportsAfter`] of 9 bytes.
+const REPORTS_PER_DATAGRAM: usize = 21;
 
 /// Number of earlier unacknowledged reports that accompany a new report (guess). Two consecutive datagrams may then be
 /// lost without a timeout.

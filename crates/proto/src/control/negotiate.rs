@@ -181,6 +181,9 @@ pub enum Negotiation {
     /// Host to client: the number of game pads that the host accepts. Sent only to the player, after each
     /// [`Negotiation::Granted`]. A client sends no pad events before it has received this message.
     PadsTaken(u8),
+    /// Host to client: report the ECN fields of received video datagrams with each frame. Sent only to the player, and
+    /// only if the host uses L4S. A client that cannot read the fields ignores the message.
+    EcnFeedback,
 }
 
 /// Maximum width and height of a cursor in pixels. XFixes returns no cursor larger than the X server's largest one,
@@ -249,6 +252,9 @@ impl Negotiation {
             Negotiation::ClipboardDirections(ways) => ways.write(w.u8(10)),
             Negotiation::PadsTaken(most) => {
                 w.u8(11).u8(*most);
+            }
+            Negotiation::EcnFeedback => {
+                w.u8(12);
             }
         }
         out
@@ -324,6 +330,7 @@ impl Negotiation {
             9 => Negotiation::ClipboardPiece(ClipboardPiece::parse(&mut r)?),
             10 => Negotiation::ClipboardDirections(ClipboardDirections::parse(&mut r)?),
             11 => Negotiation::PadsTaken(r.u8()?),
+            12 => Negotiation::EcnFeedback,
             _ => return Ok(None),
         }))
     }

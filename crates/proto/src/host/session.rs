@@ -143,6 +143,14 @@ impl Session {
         }
     }
 
+    /// Called after each grant: requests ECN fields from a player if the host uses L4S.
+    pub(super) fn send_ecn_feedback(&mut self, role: Role, wanted: bool) {
+        if role == Role::Player && wanted {
+            // The stream has just taken the grant, so this byte fits too.
+            let _ = self.plane.negotiate(&Negotiation::EcnFeedback);
+        }
+    }
+
     /// Whether it has a role and has not ended.
     pub(super) fn is_active(&self) -> bool {
         self.joined && !self.member.is_over()

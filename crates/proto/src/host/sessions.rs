@@ -172,6 +172,7 @@ impl Host {
         }
         session.send_clipboard_directions(grant.role, self.clipboard_directions);
         session.send_pads_taken(grant.role, self.pads_taken);
+        session.send_ecn_feedback(grant.role, self.ecn_feedback);
         session.shape_due = self.cursor.shape().is_some();
         session.mouse_due = self.cursor.relative_mouse();
         session.shown_due = !self.source_shown;

@@ -12,6 +12,7 @@ use super::timed::TimedReceiver;
 use crate::bytes::Reject;
 use crate::control::handshake::Established;
 use crate::control::streams::Grant;
+use crate::ecn::{Ecn, EcnCounts};
 use crate::id::ViewId;
 use crate::time::Instant;
 use crate::wire::header::Plane;
@@ -24,10 +25,11 @@ pub const MAX_VIEWS: usize = 8;
 /// Maximum timed streams of a session.
 pub const MAX_TIMED: usize = 8;
 
-/// A view's receiver, and its position in the loss counting.
+/// A view's receiver, its position in the loss counting, and the ECN fields since its last report.
 struct View {
     receiver: VideoReceiver,
     mark: Mark,
+    ecn: EcnCounts,
 }
 
 /// Opens and demultiplexes a session's media plane; owned by the client's media thread.
@@ -39,6 +41,8 @@ pub struct MediaReceiver {
     losses: Losses,
     received: u64,
     skipped: u64,
+    /// Whether ECN fields are reported.
+    reports_ecn: bool,
 }
 
 impl MediaReceiver {
@@ -58,6 +62,7 @@ impl MediaReceiver {
             losses: Losses::default(),
             received: 0,
             skipped: 0,
+            reports_ecn: false,
         };
         receiver.add_view(ViewId::FIRST);
         receiver
@@ -83,6 +88,7 @@ impl MediaReceiver {
             self.views.push(View {
                 receiver: VideoReceiver::new(id),
                 mark: Mark::default(),
+                ecn: EcnCounts::default(),
             });
         }
     }
@@ -92,24 +98,29 @@ impl MediaReceiver {
     /// # Errors
     /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. Nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
-        self.handle_arrival(ArrivalTimes { now, arrived: now }, datagram)
+        self.handle_arrival(ArrivalTimes { now, arrived: now }, None, datagram)
     }
 
-    /// Handles a datagram that arrived earlier.
+    /// Handles a datagram that arrived earlier, with its ECN field (`None`: unknown).
     ///
     /// # Errors
     /// The errors of [`MediaReceiver::handle_datagram`].
-    pub fn handle_arrival(&mut self, times: ArrivalTimes, datagram: &[u8]) -> Result<(), Reject> {
+    pub fn handle_arrival(
+        &mut self,
+        times: ArrivalTimes,
+        ecn: Option<Ecn>,
+        datagram: &[u8],
+    ) -> Result<(), Reject> {
         let opened = self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
         self.losses.note(opened.number);
         let (views, body) = (&mut self.views, &mut self.body);
         let taken = match Owner::of(body)? {
             Some(Owner::Fragment(id)) => {
-                receiver_of(views, id).map(|view| view.handle_fragment(times, body))
+                video(views, id, ecn).map(|view| view.handle_fragment(times, body))
             }
             Some(Owner::FecRepair(id)) => {
-                receiver_of(views, id).map(|view| view.handle_parity(times, body))
+                video(views, id, ecn).map(|view| view.handle_parity(times, body))
             }
             Some(Owner::Timed(stream)) => {
                 let owner = self.timed.iter_mut().find(|t| t.stream() == stream);
@@ -166,6 +177,17 @@ impl MediaReceiver {
         }
     }
 
+    /// Reports ECN fields from now on, because the host has requested them and the link reads them.
+    pub fn report_ecn(&mut self) {
+        self.reports_ecn = true;
+    }
+
+    /// The ECN fields of a view's datagrams since the last call; `None` if they are not reported.
+    pub(crate) fn take_ecn(&mut self, view: ViewId) -> Option<EcnCounts> {
+        let view = view_of(&mut self.views, view).filter(|_| self.reports_ecn)?;
+        Some(std::mem::take(&mut view.ecn))
+    }
+
     /// The counters of all streams together.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -186,7 +208,19 @@ impl MediaReceiver {
     }
 }
 
+fn view_of(views: &mut [View], id: ViewId) -> Option<&mut View> {
+    views.iter_mut().find(|view| view.receiver.view() == id)
+}
+
 fn receiver_of(views: &mut [View], id: ViewId) -> Option<&mut VideoReceiver> {
-    let mut receivers = views.iter_mut().map(|view| &mut view.receiver);
-    receivers.find(|receiver| receiver.view() == id)
+    view_of(views, id).map(|view| &mut view.receiver)
+}
+
+/// The receiver of a view's datagram, after its ECN field was counted.
+fn video(views: &mut [View], id: ViewId, ecn: Option<Ecn>) -> Option<&mut VideoReceiver> {
+    let view = view_of(views, id)?;
+    if let Some(ecn) = ecn {
+        view.ecn.note(ecn);
+    }
+    Some(&mut view.receiver)
 }

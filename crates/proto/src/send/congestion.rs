@@ -11,22 +11,29 @@
 //! capacity is never below the rate at which the late frames arrived. A decrease that later frames contradict is
 //! reverted.
 //!
+//! Marks of an L4S queue show congestion before a delay does (`scalable.rs`). While they arrive, they drive the rate,
+//! and the delay remains as a guard.
+//!
 //! The module does not choose quantisers (see [`rate`](super::rate)). Only heavy loss counts as congestion, because radio
 //! links lose datagrams without being full, and FEC handles that.
 
 mod delivered;
+mod marks;
 mod range;
+mod scalable;
 mod tentative;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use crate::control_event::RateChange;
+use crate::ecn::EcnCounts;
 use crate::id::FrameId;
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
 use delivered::Delivered;
 pub use range::Range;
+use scalable::{CLASSIC, Scalable};
 use tentative::{OnTime, TentativeDecrease};
 
 /// A frame's transit over the link, from the client's report and the host's records.
@@ -48,6 +55,8 @@ pub struct FrameTransit {
     pub recoverable: Option<PeerInstant>,
     /// Datagrams received and lost since the previous report.
     pub datagrams: (u16, u16),
+    /// ECN fields of datagrams that were sent with ECT(1), since the previous report; `None` without L4S.
+    pub ecn: Option<EcnCounts>,
 }
 
 /// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A narrow
@@ -79,6 +88,11 @@ const SILENT_CUT: f64 = 0.5;
 /// Loss above this is congestion. Google's congestion control uses a tenth (draft-ietf-rmcat-gcc-02, section 6). In
 /// measurements with a loss of a tenth, FEC still repairs every frame.
 const HEAVY_LOSS: f64 = 0.15;
+/// Loss above this is congestion on a path with a marking L4S queue, because such a queue drops only when it is
+/// overloaded. Google's congestion control ignores a loss below this value (draft-ietf-rmcat-gcc-02, section 6).
+const MARKING_LOSS: f64 = 0.02;
+/// As [`LOSS_CONFIDENCE`], for [`MARKING_LOSS`]: 2.5 · √(0.02 · 0.98).
+const MARKING_LOSS_CONFIDENCE: f64 = 0.35;
 /// Minimum datagrams of a loss sample.
 const LOSS_SAMPLE: u32 = 200;
 /// Maximum datagrams of a loss sample: a second of 10 Mb/s.
@@ -162,6 +176,7 @@ pub struct Congestion {
     last_report: Option<Instant>,
     lost: (u32, u32),
     climbing: bool,
+    scalable: Scalable,
 }
 
 impl Congestion {
@@ -198,6 +213,7 @@ impl Congestion {
             last_report: None,
             lost: (0, 0),
             climbing: false,
+            scalable: Scalable::default(),
         }
     }
 
@@ -282,6 +298,7 @@ impl Congestion {
         self.draining = false;
         self.tentative = None;
         self.crossed = (0.0, 0.0);
+        self.scalable = Scalable::default();
     }
 
     /// Handles a frame on which the ledger gave up because no report arrived. This call does not count as a report.
@@ -306,7 +323,12 @@ impl Congestion {
         }
         let first = transit.first.filter(|_| transit.frame > self.moved_at);
         let queue = first.and_then(|first| self.waited(now, transit, first));
+        if let Some(RateChange::Queue { .. }) = queue {
+            self.scalable.note_cut(self.newest, now + self.round_trip);
+        }
+        let marks = self.respond_to_marks(now, transit, first);
         queue
+            .or(marks)
             .or_else(|| self.heavy_loss(now))
             .or_else(|| self.take_back(now, transit))
             .or_else(|| self.climb(now))
@@ -535,9 +557,13 @@ impl Congestion {
         {
             self.bases.pop_front();
         }
-        let base = self.bases.iter().map(|(_, base)| *base).min();
-        let above = delay.saturating_sub(base.unwrap_or(delay));
+        let above = delay.saturating_sub(self.base().unwrap_or(delay));
         Duration::from_nanos(u64::try_from(above).unwrap_or(0))
+    }
+
+    /// The shortest recent delay of the empty link, with the offset between the clocks.
+    fn base(&self) -> Option<i64> {
+        self.bases.iter().map(|(_, base)| *base).min()
     }
 
     /// Starts a drain because the link is full.
@@ -571,12 +597,18 @@ impl Congestion {
             self.lost = (0, 0);
         }
         let lost = f64::from(missing) / f64::from(all);
-        if lost <= HEAVY_LOSS + LOSS_CONFIDENCE / f64::from(all).sqrt() {
+        let marks = self.scalable.is_active(now);
+        let (limit, confidence) = match marks {
+            true => (MARKING_LOSS, MARKING_LOSS_CONFIDENCE),
+            false => (HEAVY_LOSS, LOSS_CONFIDENCE),
+        };
+        if lost <= limit + confidence / f64::from(all).sqrt() {
             return None;
         }
-        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02. If the loss persists, it decreases
-        // again.
-        let to = self.target * (1.0 - lost / 2.0);
+        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02, or as a classic sender's. If the loss
+        // persists, it decreases again.
+        let least = if marks { CLASSIC } else { 1.0 };
+        let to = self.target * (1.0 - lost / 2.0).min(least);
         let lower = self.cut(now, to, to);
         self.draining = false;
         self.tentative = None;
@@ -588,7 +620,7 @@ impl Congestion {
 
     fn climb(&mut self, now: Instant) -> Option<RateChange> {
         let max = self.range.max.0 as f64;
-        if self.target >= max || self.late > 0 || self.draining {
+        if self.target >= max || self.late > 0 || self.draining || self.scalable.is_active(now) {
             return None;
         }
         let due = *self.next_climb.get_or_insert(now + CLIMB_EVERY);

@@ -98,6 +98,7 @@ mod tests {
             repaired: 0,
             resent: 0,
             pose: None,
+            ecn: None,
             age: DisplayLatency::default(),
         }
     }

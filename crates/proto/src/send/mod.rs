@@ -5,6 +5,7 @@ pub mod fec;
 pub mod intake;
 pub mod intra_refresh;
 pub mod key_frame;
+pub mod l4s;
 pub mod loss;
 pub mod pace;
 pub mod packetize;

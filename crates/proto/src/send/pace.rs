@@ -2,7 +2,8 @@
 //!
 //! Bursts minimise latency, because a frame is complete only with its last datagram. On a full link, the part of a key
 //! frame that exceeds the link's queue would be lost. A token bucket (RFC 3290, section 5.3.4), one frame deep, shapes
-//! this excess at the measured rate.
+//! this excess at the measured rate. A queue that supports L4S marks datagrams that wait for a millisecond, so there the
+//! bucket is that shallow, and its rate follows from the target.
 
 use std::time::Duration;
 
@@ -14,6 +15,41 @@ const MOST: Duration = Duration::from_millis(50);
 
 /// Minimum sleep (guess). Shorter waits are omitted, because the link's queue absorbs the data.
 const MIN_SLEEP: Duration = Duration::from_millis(1);
+
+/// The rate of paced datagrams, relative to the target of the congestion control. Linux paces TCP with this factor in
+/// congestion avoidance (`tcp_pacing_ca_ratio`, ip-sysctl). A frame of mean size then takes five sixths of the frame
+/// interval, which leaves the rest for larger frames.
+const SCALABLE_HEADROOM: f64 = 1.2;
+
+/// The burst that an L4S queue takes without marks: the threshold of a DualQ's L queue, 1 ms (RFC 9332, appendix A.1,
+/// rounded up from 800 µs).
+const SCALABLE_BURST: Duration = Duration::from_millis(1);
+
+/// The rate at which a link takes datagrams, and the burst that it queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pacing {
+    /// The rate. Zero means no pacing.
+    pub rate: Bitrate,
+    /// The depth of the bucket, as the time that its contents take at this rate.
+    pub burst: Duration,
+}
+
+impl Pacing {
+    /// Pacing on a path with a marking L4S queue.
+    #[must_use]
+    pub fn scalable(target: Bitrate) -> Pacing {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "> 0, and far below 2^64"
+        )]
+        let rate = (target.0 as f64 * SCALABLE_HEADROOM) as u64;
+        Pacing {
+            rate: Bitrate(rate),
+            burst: SCALABLE_BURST,
+        }
+    }
+}
 
 /// The token bucket.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,24 +66,22 @@ impl Pacer {
         self.waited = Duration::ZERO;
     }
 
-    /// The wait before `bytes` of a frame may be sent on a link with `capacity` (`None`: unknown), with a bucket of `depth`.
-    /// Zero, or at least `MIN_SLEEP`.
-    pub fn wait(
-        &mut self,
-        now: Instant,
-        bytes: usize,
-        capacity: Option<Bitrate>,
-        depth: Duration,
-    ) -> Duration {
-        let Some(Bitrate(rate @ 1..)) = capacity else {
+    /// The wait before `bytes` of a frame may be sent on a link with this `pacing` (`None`: none is needed). Zero, or at
+    /// least `MIN_SLEEP`.
+    pub fn wait(&mut self, now: Instant, bytes: usize, pacing: Option<Pacing>) -> Duration {
+        let Some(Pacing {
+            rate: Bitrate(rate @ 1..),
+            burst,
+        }) = pacing
+        else {
             self.free_at = now;
             return Duration::ZERO;
         };
         let seconds = bytes as f64 * 8.0 / rate as f64;
-        let ahead = self.free_at.since(now).min(MOST + depth);
+        let ahead = self.free_at.since(now).min(MOST + burst);
         self.free_at = now + ahead + Duration::from_secs_f64(seconds.min(1.0));
         let left = MOST.saturating_sub(self.waited);
-        let wait = ahead.saturating_sub(depth).min(left);
+        let wait = ahead.saturating_sub(burst).min(left);
         if wait < MIN_SLEEP {
             return Duration::ZERO;
         }
@@ -61,7 +95,10 @@ mod tests {
     use super::*;
 
     const FRAME: Duration = Duration::from_millis(16);
-    const RATE: Option<Bitrate> = Some(Bitrate::from_mbps(8));
+    const PACING: Option<Pacing> = Some(Pacing {
+        rate: Bitrate::from_mbps(8),
+        burst: FRAME,
+    });
 
     #[test]
     fn data_within_the_capacity_leaves_at_once() {
@@ -70,7 +107,7 @@ mod tests {
         for _ in 0..100 {
             // 16 kB each 16 ms are 8 Mb/s.
             for _ in 0..16 {
-                assert_eq!(pacer.wait(now, 1000, RATE, FRAME), Duration::ZERO);
+                assert_eq!(pacer.wait(now, 1000, PACING), Duration::ZERO);
             }
             now = now + FRAME;
         }
@@ -80,7 +117,7 @@ mod tests {
     fn excess_data_waits_for_the_link() {
         let (mut pacer, mut now) = (Pacer::default(), Instant(0));
         for sent in 0..48_u32 {
-            now = now + pacer.wait(now, 1000, RATE, FRAME);
+            now = now + pacer.wait(now, 1000, PACING);
             // The link needs a millisecond for 1000 bytes, and queues 16 000 bytes.
             assert_eq!(now, Instant(0) + FRAME * sent.saturating_sub(16) / 16);
         }
@@ -96,8 +133,11 @@ mod tests {
                 pacer.start_frame();
                 for _ in 0..slices {
                     // 60 kB at 1 Mb/s take half a second.
-                    let rate = Some(Bitrate::from_mbps(1));
-                    now = now + pacer.wait(now, 60_000 / slices, rate, FRAME);
+                    let pacing = Pacing {
+                        rate: Bitrate::from_mbps(1),
+                        burst: FRAME,
+                    };
+                    now = now + pacer.wait(now, 60_000 / slices, Some(pacing));
                 }
                 assert!(now.since(begun) <= MOST, "{:?}", now.since(begun));
                 now = now.max(begun + FRAME);
@@ -110,8 +150,29 @@ mod tests {
     fn an_unmeasured_link_is_not_paced() {
         let mut pacer = Pacer::default();
         for _ in 0..1000 {
-            assert_eq!(pacer.wait(Instant(0), 1400, None, FRAME), Duration::ZERO);
+            assert_eq!(pacer.wait(Instant(0), 1400, None), Duration::ZERO);
         }
-        assert_eq!(pacer.wait(Instant(0), 1400, RATE, FRAME), Duration::ZERO);
+        assert_eq!(pacer.wait(Instant(0), 1400, PACING), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_marking_path_takes_a_frame_within_its_interval() {
+        let (mut pacer, mut now) = (Pacer::default(), Instant(0));
+        // 20 kB each 16 ms are 10 Mb/s.
+        let pacing = Some(Pacing::scalable(Bitrate::from_mbps(10)));
+        for _ in 0..60 {
+            let begun = now;
+            pacer.start_frame();
+            let mut waits = 0;
+            for _ in 0..8 {
+                let wait = pacer.wait(now, 2500, pacing);
+                waits += u32::from(!wait.is_zero());
+                now = now + wait;
+            }
+            let took = now.since(begun);
+            assert!(took < FRAME, "{took:?}");
+            assert!(waits >= 4, "no burst of half a frame: {waits}");
+            now = begun + FRAME;
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::fec::{BlockCoder, FecLevel, FecPlan};
 use super::retransmission::SentBodies;
 use crate::bytes::MAX_DATAGRAM;
+use crate::ecn::Ecn;
 use crate::send::loss::LinkState;
 use crate::time::Instant;
 use crate::wire::control::RetransmissionRequest;
@@ -24,9 +25,22 @@ pub struct SendBuf {
     ends: Vec<usize>,
     /// The number of FEC repair datagrams.
     parity: usize,
+    /// The ECN field of all datagrams.
+    ecn: Ecn,
 }
 
 impl SendBuf {
+    /// The ECN field with which to send the datagrams, if the transport has one.
+    #[must_use]
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    /// Sets the ECN field of these and later datagrams.
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+
     /// The number of datagrams.
     #[must_use]
     pub fn datagrams(&self) -> usize {
@@ -86,7 +100,7 @@ impl SendBuf {
         })
     }
 
-    /// Empties it.
+    /// Empties it. Its ECN field stays.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

@@ -14,11 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::MAX_DATAGRAM;
 pub use crate::control_event::{ControlEvent, KeyFrameReason, TYPICAL};
+use crate::ecn::Ecn;
 use crate::id::FrameId;
 use crate::send::congestion::{Congestion, FrameTransit, Range, RateChange};
 use crate::send::intra_refresh::IntraRefresh;
 use crate::send::key_frame::{KeyFramePolicy, KeyFrameRequester, hold_off};
+use crate::send::l4s::{L4s, L4sMode};
 use crate::send::loss::LinkState;
+use crate::send::pace::Pacing;
 use crate::send::packetize::Protection;
 use crate::send::references::References;
 use crate::send::subscriber::Departure;
@@ -43,6 +46,9 @@ pub struct Settings {
     pub range: Range,
     /// Whether the rate adapts. Otherwise, it stays at the maximum.
     pub adaptive: bool,
+    /// The use of L4S on the player's path. It has no effect unless the rate adapts, because ECT(1) promises a scalable
+    /// response.
+    pub l4s: L4sMode,
     /// The response to losses.
     pub recovery: Recovery,
     /// GOP size: a key frame every this many frames; `None` for key frames only on request.
@@ -67,6 +73,14 @@ impl Settings {
 
     fn congestion(&self) -> Congestion {
         Congestion::new(self.range, self.interval())
+    }
+
+    fn l4s(&self) -> L4s {
+        L4s::new(if self.adaptive {
+            self.l4s
+        } else {
+            L4sMode::Off
+        })
     }
 }
 
@@ -110,6 +124,7 @@ pub struct Policy {
     intra_refresh: IntraRefresh,
     key_frames: KeyFramePolicy,
     congestion: Congestion,
+    l4s: L4s,
     last_coded: Option<Instant>,
     holding: bool,
     /// Parity shards of a typical frame, and whether retransmission is on.
@@ -129,6 +144,7 @@ impl Policy {
             intra_refresh: IntraRefresh::default(),
             key_frames: KeyFramePolicy::with_one_every(settings.key_frame_interval),
             congestion: settings.congestion(),
+            l4s: settings.l4s(),
             last_coded: None,
             holding: false,
             protection: (0, true),
@@ -173,6 +189,7 @@ impl Policy {
     /// Resets the link's state, because the player has changed or left.
     pub fn player_changed(&mut self) {
         self.congestion = self.settings.congestion();
+        self.l4s = self.settings.l4s();
         self.holding = false;
         self.protection = (0, true);
     }
@@ -180,6 +197,7 @@ impl Policy {
     /// Handles a change of the player's path.
     pub fn path_changed(&mut self) {
         self.congestion.path_changed();
+        self.l4s.path_changed();
         self.holding = false;
     }
 
@@ -202,12 +220,25 @@ impl Policy {
         }
     }
 
-    /// The capacity of a recently full link, which bursts must not exceed.
+    /// The pacing of the player's frames: that of an L4S queue if it marked datagrams recently, or else that of a
+    /// recently full link. `None` if bursts are harmless.
     #[must_use]
-    pub fn capacity(&self) -> Option<Bitrate> {
-        self.congestion
-            .capacity()
-            .filter(|_| self.settings.adaptive)
+    pub fn pacing(&self, now: Instant) -> Option<Pacing> {
+        if !self.settings.adaptive {
+            return None;
+        }
+        if self.congestion.marks_bursts(now) {
+            return Some(Pacing::scalable(self.congestion.target()));
+        }
+        Some(Pacing {
+            rate: self.congestion.capacity()?,
+            burst: self.interval(),
+        })
+    }
+
+    /// The ECN field of the player's datagrams of frame `frame`, which starts now.
+    pub fn mark(&mut self, frame: FrameId) -> Ecn {
+        self.l4s.mark(frame)
     }
 
     /// Sets the maximum frames a second. Call it before [`Policy::player_changed`].
@@ -251,6 +282,12 @@ impl Policy {
         if self.settings.recovery != Recovery::None {
             self.note(report.frame, report.outcome);
         }
+        let covered = self.l4s.covers(report.frame);
+        if let Some(counts) = &report.ecn
+            && let Some(change) = self.l4s.on_report(report.frame, counts)
+        {
+            self.emit(ControlEvent::L4s(change));
+        }
         let Some((left, sent)) = left.and_then(|left| Some((left, (left.first?, left.last?))))
         else {
             return;
@@ -289,6 +326,7 @@ impl Policy {
             // Retransmitted data arrived a round trip later, not through a queue.
             recoverable: recoverable.filter(|_| report.resent == 0),
             datagrams: (fit(counted), report.missing),
+            ecn: report.ecn.filter(|_| covered),
         };
         let change = self.congestion.on_report(now, &transit);
         self.rate_changed(change);

@@ -417,7 +417,8 @@ impl<S: Subscriber> Rendition<S> {
         changed: Option<&dyn Fn(usize) -> bool>,
     ) -> Option<(Plan<'_>, FanOut<'_, S>)> {
         let encoder = self.encoder?;
-        let capacity = self.policy.capacity();
+        let pacing = self.policy.pacing(now);
+        let ecn = self.policy.mark(self.frame);
         // Requests that arrive later apply to a later frame.
         let (reference, refresh) = match self.policy.next(now, self.frame) {
             NextFrame::Key => (FrameId::NONE, false),
@@ -480,7 +481,8 @@ impl<S: Subscriber> Rendition<S> {
             slices: encoder.slices,
             interval: self.settings.policy.interval(),
             link: None,
-            capacity,
+            pacing,
+            ecn,
         };
         self.subscribers.start_frame(now, &frame, &mut self.policy);
         let plan = Plan {

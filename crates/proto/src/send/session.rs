@@ -2,17 +2,15 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::time::Duration;
 
 use crate::id::FrameId;
 use crate::send::fec::FecPlan;
-use crate::send::pace::Pacer;
+use crate::send::pace::{Pacer, Pacing};
 use crate::send::packetize::{Protection, SendBuf, VideoSender};
 use crate::send::policy::TRANSPORT_HEADERS;
 use crate::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use crate::time::Instant;
 use crate::trace::{DropCause, Stage};
-use crate::units::Bitrate;
 use crate::wire::control::RetransmissionRequest;
 use crate::wire::video::{Extensions, SlicePlace};
 
@@ -50,8 +48,7 @@ pub struct Session<T> {
     allowed: Allowed,
     /// Keeps bursts within the link's capacity.
     pacer: Pacer,
-    capacity: Option<Bitrate>,
-    interval: Duration,
+    pacing: Option<Pacing>,
     /// The current frame.
     frame: Option<Frame>,
     waiting: PendingSlices,
@@ -100,8 +97,7 @@ impl<T: Transmit> Session<T> {
                 resend: true,
             },
             pacer: Pacer::default(),
-            capacity: None,
-            interval: Duration::ZERO,
+            pacing: None,
             frame: None,
             waiting: PendingSlices::default(),
             out: SendBuf::default(),
@@ -160,7 +156,7 @@ impl<T: Transmit> Session<T> {
 
     /// When `bytes` more may be sent, if not now.
     fn pace(&mut self, now: Instant, bytes: usize) -> Option<Instant> {
-        let wait = (self.pacer).wait(now, bytes, self.capacity, self.interval);
+        let wait = self.pacer.wait(now, bytes, self.pacing);
         (!wait.is_zero()).then(|| now + wait)
     }
 
@@ -198,7 +194,8 @@ impl<T: Transmit> Subscriber for Session<T> {
             self.protection.parity = FecPlan::NONE;
         }
         self.media.protect(&self.protection);
-        (self.capacity, self.interval) = (frame.capacity, frame.interval);
+        self.pacing = frame.pacing;
+        self.out.set_ecn(frame.ecn);
         self.pacer.start_frame();
         self.waiting.clear();
         self.left = Departure::default();

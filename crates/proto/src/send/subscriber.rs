@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::ecn::Ecn;
 use crate::id::FrameId;
 use crate::send::intake::Intake;
 use crate::send::loss::LinkState;
+use crate::send::pace::Pacing;
 use crate::send::packetize::Protection;
 use crate::send::update::Update;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
-use crate::units::Bitrate;
 use crate::validated::Invalid;
 use crate::wire::control::Report;
 use crate::wire::video::{
@@ -110,9 +111,12 @@ pub struct Frame {
     /// The state of the subscriber's link, from its [`Feedback`].
     #[serde(skip)]
     pub link: Option<LinkState>,
-    /// The capacity of the subscriber's link, if the link was recently full; `None` if it is unknown.
+    /// The pacing on the subscriber's link; `None` if none is needed.
     #[serde(skip)]
-    pub capacity: Option<Bitrate>,
+    pub pacing: Option<Pacing>,
+    /// The ECN field of the frame's datagrams. Only the player's link is marked.
+    #[serde(skip)]
+    pub ecn: Ecn,
 }
 
 fn slices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {

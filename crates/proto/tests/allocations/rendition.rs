@@ -3,6 +3,7 @@
 use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::plane::MediaSender;
 use openuvr_proto::send::policy::Recovery;
@@ -48,6 +49,7 @@ fn a_frame_costs_no_allocation() {
                 max: rate,
             },
             adaptive: true,
+            l4s: L4sMode::Off,
             recovery: Recovery::ReferenceInvalidation,
             key_frame_interval: Some(100),
         },

@@ -106,6 +106,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         repaired: 3,
         resent: 1,
         pose: Some(PoseId(12)),
+        ecn: None,
         age: DisplayLatency::default(),
     };
     let dropped = Report {

@@ -106,6 +106,7 @@ fn complete_frame(session: u32, n: u32) -> FrameRecord {
         repaired: 0,
         resent: 0,
         pose: None,
+        ecn: None,
         age: DisplayLatency::default(),
     }
 }

@@ -294,6 +294,7 @@ mod tests {
             repaired: 0,
             resent: 0,
             pose: None,
+            ecn: None,
         }
     }
 

@@ -28,6 +28,7 @@ use openuvr_proto::host::{HostPolicy, SecondPlayer};
 use openuvr_proto::id::ViewId;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition;
 use openuvr_proto::units::Bitrate;
@@ -120,6 +121,8 @@ pub struct Config {
     pub start_bitrate: Option<Bitrate>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
+    /// Whether the player's datagrams ask for the service of L4S queues (ECT(1), RFC 9331). It requires `adaptive`.
+    pub l4s: L4sMode,
     /// How the stream recovers from a loss.
     pub recovery: Recovery,
     /// The intra-refresh period in frames, with [`Recovery::Refresh`]; `None` for refreshes only on demand.
@@ -189,6 +192,7 @@ impl Default for Config {
             min_bitrate: None,
             start_bitrate: None,
             adaptive: true,
+            l4s: L4sMode::Off,
             recovery: Recovery::ReferenceInvalidation,
             refresh_interval: None,
             static_refinement: true,
@@ -381,6 +385,7 @@ impl Config {
                     fps: self.fps,
                     range,
                     adaptive: self.adaptive,
+                    l4s: self.l4s,
                     recovery: self.recovery,
                     key_frame_interval: self.key_frame_interval,
                 },

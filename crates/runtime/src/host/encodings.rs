@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use openuvr_media::encode::{self, Chroma};
 use openuvr_proto::id::RenditionId;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::rendition;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -111,6 +112,12 @@ impl Encodings {
     #[must_use]
     pub fn encoder_per_client(&self) -> bool {
         self.encoder_per_client
+    }
+
+    /// Whether the host needs the ECN fields that its player receives.
+    pub(super) fn use_l4s(&self) -> bool {
+        let mut policies = self.all.iter().map(|encoding| encoding.rendition.policy);
+        policies.any(|policy| policy.adaptive && policy.l4s != L4sMode::Off)
     }
 
     /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n). The client gets the first

@@ -182,7 +182,7 @@ impl Machine {
     ) {
         let seen = ArrivalTimes { now: mine, arrived };
         let taken = match plane_of(datagram) {
-            Ok(Plane::Media) => self.playout.media.handle_arrival(seen, datagram),
+            Ok(Plane::Media) => self.playout.media.handle_arrival(seen, None, datagram),
             _ => self
                 .control
                 .handle_datagram(mine, PathId::default(), datagram),

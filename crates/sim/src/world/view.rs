@@ -3,6 +3,7 @@
 use openuvr_proto::id::{SessionId, ViewId};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::packetize::SendBuf;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{PolicySettings, Rendition, Settings};
@@ -25,6 +26,7 @@ pub(super) const FREE: Settings = Settings {
             max: Bitrate::from_mbps(1000),
         },
         adaptive: false,
+        l4s: L4sMode::Off,
         recovery: Recovery::KeyFrame,
         key_frame_interval: None,
     },

@@ -40,6 +40,10 @@ struct Path {
     pauses: (u32, i64),
     /// Maximum datagrams of a frame.
     most: u32,
+    /// With L4S: the bottleneck marks datagrams that wait longer than this, in nanoseconds.
+    marks_above: Option<i64>,
+    /// Marked datagrams so far.
+    marked: u32,
 }
 
 impl Path {
@@ -71,6 +75,8 @@ impl Path {
             grain: 1,
             pauses: (0, 0),
             most: u32::MAX,
+            marks_above: None,
+            marked: 0,
         }
     }
 
@@ -102,17 +108,24 @@ impl Path {
         let count = (share as u32 / DATAGRAM).clamp(1, self.most);
         let paused = self.pauses.0 > 0;
         self.pauses.0 -= u32::from(paused);
-        let (mut first, mut last, mut missing) = (None, None, 0);
+        let (mut first, mut last, mut missing, mut marked) = (None, None, 0, 0);
+        let paced = self.congestion.marks_bursts(Instant(self.now));
+        let over = match paced {
+            // A frame of mean size at 1.2 times the target.
+            true => FRAME * 5 / 6,
+            false => 3 * MS,
+        };
         let jitter = i64::from(self.frame) * 7919 % 1000 * self.jitter * MS / 1000;
         let mut left = self.now;
         for i in 0..count {
-            left = self.now + i64::from(i) * 3 * MS / i64::from(count);
+            left = self.now + i64::from(i) * over / i64::from(count);
             let wait = (self.busy_until - left).max(0);
             let lost = self.loss > 0 && (self.frame * 31 + i * 17) % 100 < self.loss;
             if wait * mbps / 8000 > self.queue || lost {
                 missing += 1;
                 continue;
             }
+            marked += u32::from(self.marks_above.is_some_and(|above| wait > above));
             self.busy_until = left.max(self.busy_until) + i64::from(DATAGRAM) * 8000 / mbps;
             let together = (self.busy_until + self.grain - 1) / self.grain * self.grain;
             let late = if paused && i >= count / 2 {
@@ -124,6 +137,7 @@ impl Path {
             first.get_or_insert(arrives);
             last = Some(arrives);
         }
+        self.marked += marked;
         let frame = FrameId(self.frame);
         let bytes = count * DATAGRAM;
         self.congestion.sent(Instant(left), frame, bytes);
@@ -137,6 +151,11 @@ impl Path {
             first: first.map(clock),
             recoverable: last.filter(|_| whole).map(clock),
             datagrams: ((count - missing) as u16, missing as u16),
+            ecn: self.marks_above.map(|_| EcnCounts {
+                ect1: (count - missing - marked) as u16,
+                ce: marked as u16,
+                ..EcnCounts::default()
+            }),
         };
         let done = last.unwrap_or(left + 40 * MS);
         if whole {
@@ -389,9 +408,11 @@ fn the_minimum_rate_is_reported_once() {
     path.congestion.range.min = Bitrate::from_mbps(2);
     path.run(5_000, 1);
     let to = |change: &RateChange| match *change {
-        RateChange::Queue { to, .. } | RateChange::Loss { to, .. } | RateChange::Silence { to } => {
-            Some(to)
-        }
+        RateChange::Queue { to, .. }
+        | RateChange::Loss { to, .. }
+        | RateChange::Silence { to }
+        | RateChange::Marked { to, .. }
+        | RateChange::ClassicMarks { to, .. } => Some(to),
         RateChange::Increase { .. }
         | RateChange::Maximum { .. }
         | RateChange::Reverted { .. }

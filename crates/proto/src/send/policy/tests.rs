@@ -11,6 +11,7 @@ fn policy() -> Policy {
             max: rate,
         },
         adaptive: true,
+        l4s: L4sMode::Off,
         recovery: Recovery::ReferenceInvalidation,
         key_frame_interval: None,
     });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::frame::{Current, FrameOutcome};
 use crate::control::negotiate::{ClientConstraints, Role};
+use crate::ecn::Ecn;
 use crate::id::{FrameId, SubscriberId, ViewId};
 use crate::send::loss::LinkState;
 use crate::send::policy::Policy;
@@ -152,8 +153,12 @@ impl<S: Subscriber> Subscribers<S> {
                 },
                 pose: frame.pose.filter(|_| plays),
                 link: member.link,
-                // The policy only has the capacity of the player's link.
-                capacity: frame.capacity.filter(|_| plays),
+                // The policy only knows the player's link.
+                pacing: frame.pacing.filter(|_| plays),
+                ecn: match plays {
+                    true => frame.ecn,
+                    false => Ecn::NotEct,
+                },
                 ..*frame
             };
             member.subscriber.start_frame(now, &frame);

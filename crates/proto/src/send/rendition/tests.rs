@@ -1,10 +1,13 @@
 use std::num::NonZeroU16;
 
 use super::*;
+use crate::ecn::Ecn;
 use crate::id::ViewId;
 use crate::send::intake::Intake;
 use crate::send::key_frame::OBSERVER_BUDGET;
+use crate::send::l4s::L4sMode;
 use crate::send::loss::Loss;
+use crate::send::pace::Pacing;
 use crate::send::subscriber::{Progress, Slice};
 use crate::trace::{Fidelity, Outcome};
 use crate::wire::control::Report;
@@ -31,7 +34,8 @@ enum Call {
 struct Recorder {
     calls: Vec<Call>,
     answers: VecDeque<Progress>,
-    capacity: Option<Bitrate>,
+    pacing: Option<Pacing>,
+    ecn: Ecn,
     intake: Option<Intake>,
 }
 
@@ -41,7 +45,7 @@ impl Subscriber for Recorder {
     }
 
     fn start_frame(&mut self, _: Instant, frame: &Frame) {
-        self.capacity = frame.capacity;
+        (self.pacing, self.ecn) = (frame.pacing, frame.ecn);
         self.calls
             .push(Call::Begin(frame.header.frame, frame.header.echo));
     }
@@ -80,6 +84,7 @@ fn rendition() -> Rendition<Recorder> {
                 max: rate,
             },
             adaptive: false,
+            l4s: L4sMode::Off,
             recovery: Recovery::ReferenceInvalidation,
             key_frame_interval: None,
         },

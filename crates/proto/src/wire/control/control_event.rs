@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::bytes::{Reader, Reject, Writer};
-use crate::control_event::{ControlEvent, KeyFrameReason, Loss, RateChange};
+use crate::control_event::{ControlEvent, KeyFrameReason, L4sChange, Loss, RateChange};
 use crate::id::FrameId;
 use crate::units::Bitrate;
 
@@ -21,6 +21,9 @@ mod kind {
     pub(super) const HOLD: u8 = 11;
     pub(super) const TAKEN_BACK: u8 = 12;
     pub(super) const PAUSE: u8 = 13;
+    pub(super) const MARKED: u8 = 14;
+    pub(super) const CLASSIC_MARKS: u8 = 15;
+    pub(super) const L4S: u8 = 16;
 }
 
 const KEY_REASONS: [KeyFrameReason; 5] = [
@@ -30,6 +33,8 @@ const KEY_REASONS: [KeyFrameReason; 5] = [
     KeyFrameReason::Periodic,
     KeyFrameReason::First,
 ];
+
+const L4S_CHANGES: [L4sChange; 3] = [L4sChange::Started, L4sChange::Bleached, L4sChange::Remarked];
 
 /// The value that encodes a ratio of 1.
 const ONE: f64 = u16::MAX as f64;
@@ -59,6 +64,11 @@ pub(super) fn write(w: &mut Writer<'_>, event: &ControlEvent) {
             .u16(fixed(loss.run, RUN))
             .u32(micros(round_trip)),
         ControlEvent::CongestionSkip { wait } => w.u8(kind::HOLD).u32(micros(wait)),
+        ControlEvent::L4s(change) => {
+            let change = L4S_CHANGES.iter().position(|known| *known == change);
+            let change = change.and_then(|change| u8::try_from(change).ok());
+            w.u8(kind::L4S).u8(change.unwrap_or(0))
+        }
     };
 }
 
@@ -80,6 +90,10 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Wr
         RateChange::LongerPath { by } => w.u8(kind::LONGER).u32(micros(by)),
         RateChange::Reverted { to } => w.u8(kind::TAKEN_BACK).u64(to.0),
         RateChange::Stall { by } => w.u8(kind::PAUSE).u32(micros(by)),
+        RateChange::Marked { to, share } => w.u8(kind::MARKED).u64(to.0).u16(fixed(share, ONE)),
+        RateChange::ClassicMarks { to, waited } => {
+            w.u8(kind::CLASSIC_MARKS).u64(to.0).u32(micros(waited))
+        }
     }
 }
 
@@ -131,6 +145,20 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
             round_trip: span(r)?,
         },
         kind::HOLD => ControlEvent::CongestionSkip { wait: span(r)? },
+        kind::MARKED => ControlEvent::Rate(RateChange::Marked {
+            to: rate(r)?,
+            share: share(r, ONE)?,
+        }),
+        kind::CLASSIC_MARKS => ControlEvent::Rate(RateChange::ClassicMarks {
+            to: rate(r)?,
+            waited: span(r)?,
+        }),
+        kind::L4S => {
+            let Some(change) = L4S_CHANGES.get(usize::from(r.u8()?)).copied() else {
+                return Ok(None);
+            };
+            ControlEvent::L4s(change)
+        }
         _ => return Ok(None),
     }))
 }

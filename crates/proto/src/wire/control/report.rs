@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::view;
 use crate::bytes::{Reader, Reject, Writer, span_from_wire, span_to_wire};
+use crate::ecn::EcnCounts;
 use crate::id::{FrameId, PoseId, ViewId};
 use crate::input::echo::EchoKind;
 use crate::time::PeerInstant;
@@ -53,6 +54,10 @@ pub struct Report {
     pub resent: u16,
     /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
+    /// The ECN fields of the view's datagrams since the previous report. `None` if the host has not requested them
+    /// ([`Negotiation::EcnFeedback`](crate::control::negotiate::Negotiation::EcnFeedback)), or if the client cannot
+    /// read them.
+    pub ecn: Option<EcnCounts>,
     /// The age of the frame at the client. It is not sent; only the client uses it.
     #[serde(skip)]
     pub age: DisplayLatency,
@@ -79,6 +84,7 @@ impl Report {
             repaired: 0,
             resent: 0,
             pose: None,
+            ecn: None,
             age: DisplayLatency::default(),
         }
     }
@@ -105,6 +111,7 @@ impl From<&FrameRecord> for Report {
             repaired: record.repaired,
             resent: record.resent,
             pose: record.pose,
+            ecn: record.ecn,
             age: record.age,
         }
     }
@@ -112,6 +119,9 @@ impl From<&FrameRecord> for Report {
 
 /// Encodes "no arrival time": no datagram arrived, or the time of the first arrival was not measured.
 const NO_INSTANT: i64 = i64::MIN;
+
+/// Bytes of the ECN counts at the end of a report.
+const ECN_COUNTS: usize = 4 * 2;
 
 /// Encodes [`Outcome::SentUnacknowledged`]: a receiver without a display accepted the frame.
 const LEFT: u8 = 3;
@@ -152,6 +162,22 @@ pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
         .u16(report.repaired)
         .u16(report.resent)
         .u32(report.pose.map_or(0, |pose| pose.0));
+    // A reader that does not know the counts ignores them.
+    if let Some(ecn) = report.ecn {
+        w.u16(ecn.not_ect).u16(ecn.ect1).u16(ecn.ect0).u16(ecn.ce);
+    }
+}
+
+fn parse_ecn(r: &mut Reader<'_>) -> Result<Option<EcnCounts>, Reject> {
+    if r.remaining() < ECN_COUNTS {
+        return Ok(None);
+    }
+    Ok(Some(EcnCounts {
+        not_ect: r.u16()?,
+        ect1: r.u16()?,
+        ect0: r.u16()?,
+        ce: r.u16()?,
+    }))
 }
 
 pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
@@ -195,6 +221,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Report, Reject> {
         repaired: r.u16()?,
         resent: r.u16()?,
         pose: Some(PoseId(r.u32()?)).filter(|pose| pose.0 != 0),
+        ecn: parse_ecn(r)?,
         age: DisplayLatency::default(),
     })
 }

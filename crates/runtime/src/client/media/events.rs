@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use openuvr_clock as clock;
 use openuvr_media::clipboard::OpenClipboard;
+use openuvr_net::Link as _;
 use openuvr_proto::client::{ClientEvent, ClientSession};
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::negotiate::{ObserverReason, Role};
@@ -78,6 +79,12 @@ impl ActiveSession {
                 media.clipboard_directions(directions, session);
             }
             ClientEvent::PadsTaken(_) => media.pads_taken(session),
+            ClientEvent::EcnFeedback => {
+                // Without the fields, the host does not mark its datagrams.
+                if media.shared.link.read_ecn() {
+                    self.playout.media.report_ecn();
+                }
+            }
             ClientEvent::Rumble(pad, rumble, lasts) => {
                 media.shared.pads.rumble(pad, rumble, lasts);
             }

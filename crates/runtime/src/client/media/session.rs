@@ -185,7 +185,8 @@ impl ActiveSession {
     fn turn(&mut self, media: &mut Media) -> Option<SessionEnd> {
         let now = clock::now();
         let batch = std::mem::take(&mut media.batch);
-        for (from, arrived, datagram) in batch.with_arrivals() {
+        for (arrival, datagram) in batch.with_arrivals() {
+            let from = arrival.from;
             if !media.shared.paths.has(from) {
                 continue;
             }
@@ -193,10 +194,13 @@ impl ActiveSession {
                 Ok(Plane::Media) => {
                     media.overlay.received(datagram.len());
                     // A late wake-up must not count as link delay.
-                    let arrived = arrived.unwrap_or(now).min(now);
+                    let arrived = arrival.at.unwrap_or(now).min(now);
                     // A rejected datagram is forged, replayed or malformed, and is ignored.
-                    let _ = (self.playout.media)
-                        .handle_arrival(ArrivalTimes { arrived, now }, datagram);
+                    let _ = (self.playout.media).handle_arrival(
+                        ArrivalTimes { arrived, now },
+                        arrival.ecn,
+                        datagram,
+                    );
                 }
                 Ok(Plane::Control) => {
                     if let Some(session) = media.shared.session().as_mut() {

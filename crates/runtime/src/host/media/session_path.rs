@@ -39,7 +39,8 @@ impl Transmit for SessionPath {
             // The first datagram is sent no earlier than this time, and the last datagram is sent before the call
             // returns. Preemption in between therefore does not make the measured rate too high.
             let sent_at = clock::now();
-            match self.link.send(self.path, bytes, each) {
+            let ecn = datagrams.ecn();
+            match self.link.send_marked(self.path, bytes, each, ecn) {
                 Ok(()) => {
                     sent.first.get_or_insert(sent_at);
                     sent.last = Some(clock::now());

@@ -1,0 +1,294 @@
+//! The scalable response to the marks of an L4S queue, as in DCTCP (RFC 8257) and Prague
+//! (draft-briscoe-iccrg-prague-congestion-control).
+//!
+//! An L4S queue marks datagrams with CE while its delay is about a millisecond. The share of marked datagrams measures how
+//! far the senders exceed the link's capacity. A moving average of it, alpha, determines the size of a decrease, at most
+//! one per round trip. In between, the rate increases linearly.
+//!
+//! If the marks come from a queue with a standing delay, it is a classic one (RFC 3168), and the response is that of a
+//! classic sender. Without marks, this module has no effect.
+//!
+//! It differs from Prague in two ways. The first marks set alpha to their share instead of 1, because a halved rate is
+//! visible in the picture. There is no window: the rate is changed directly.
+
+use std::time::Duration;
+
+use crate::ecn::EcnCounts;
+use crate::id::FrameId;
+use crate::time::Instant;
+
+/// Gain of the moving average (RFC 8257, section 4.2: g = 1/16).
+const GAIN: f64 = 1.0 / 16.0;
+/// Minimum round trip of the control loop, so that flows with a short round trip do not displace others (the Prague
+/// draft, section on reduced RTT-dependence: 25 ms).
+const LEAST_ROUND_TRIP: Duration = Duration::from_millis(25);
+/// The increase per round trip, in bits: one segment, as in Prague.
+const SEGMENT: f64 = 8.0 * 1400.0;
+/// The factor of a classic response (RFC 9438, section 4.6: CUBIC's multiplicative decrease).
+pub(super) const CLASSIC: f64 = 0.7;
+/// A queue with a longer standing delay is not an L4S queue: CoDel's target (RFC 8289, section 4.4). DualQ's L queue has
+/// 1 ms (RFC 9332, appendix A.1).
+const CLASSIC_QUEUE: Duration = Duration::from_millis(5);
+/// The time over which the shortest delay counts as standing: CoDel's interval (RFC 8289, section 4.3).
+const STANDING: Duration = Duration::from_millis(100);
+/// Time for which a path with marks counts as one with a marking queue: the memory of a full link's rate.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// Time after the last mark for which frames are paced. A burst shows whether the queue still marks, at the cost of a
+/// visible decrease, so this is longer than [`REMEMBERED`] (guess).
+const PACED: Duration = Duration::from_secs(60);
+/// Minimum interval between events (guess): marks arrive in each round trip.
+const EVENT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The marks and the queueing delay that a report shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Arrival of the report.
+    pub(super) now: Instant,
+    /// Its frame.
+    pub(super) frame: FrameId,
+    /// The newest frame sent so far.
+    pub(super) newest: FrameId,
+    pub(super) round_trip: Duration,
+    pub(super) counts: EcnCounts,
+    /// Delay of the frame's first datagram beyond the empty path; `None` if unknown.
+    pub(super) queue: Option<Duration>,
+}
+
+/// The response to a report.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Response {
+    /// Lower the rate by half of this share.
+    Scalable(f64),
+    /// Lower the rate as a classic sender, because of a queue with this standing delay.
+    Classic(Duration),
+    /// Raise the rate by these bits a second.
+    Raise(f64),
+}
+
+/// The state of the response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Scalable {
+    /// The moving average of the share of marked datagrams; `None` before the first mark.
+    alpha: Option<f64>,
+    /// Marked datagrams and all datagrams of the current round trip.
+    round: (u32, u32),
+    /// The round trip ends with the first report on a later frame, at this time or later.
+    round_end: (FrameId, Instant),
+    /// The next decrease needs a report on a later frame, at this time or later.
+    cut: (FrameId, Instant),
+    /// The shortest queueing delay of the previous and of the current interval, and the end of the latter.
+    shortest: (Option<Duration>, Option<Duration>),
+    standing_end: Instant,
+    marked_at: Option<Instant>,
+    event_at: Option<Instant>,
+    last_report: Option<Instant>,
+}
+
+impl Scalable {
+    /// Whether the path has a marking queue.
+    pub(super) fn is_active(&self, now: Instant) -> bool {
+        self.marked_at.is_some_and(|at| now < at + REMEMBERED)
+    }
+
+    /// Whether a burst would be marked.
+    pub(super) fn marks_bursts(&self, now: Instant) -> bool {
+        self.marked_at.is_some_and(|at| now < at + PACED)
+    }
+
+    /// Handles a report with counts. While the path has no marking queue, there is no response.
+    pub(super) fn on_report(&mut self, sample: &Sample) -> Option<Response> {
+        let Sample { now, frame, .. } = *sample;
+        let round_trip = sample.round_trip.max(LEAST_ROUND_TRIP);
+        let since = self.last_report.replace(now).map(|last| now.since(last));
+        self.note_queue(now, sample.queue);
+        if frame > self.round_end.0 && now >= self.round_end.1 {
+            let (marked, all) = std::mem::take(&mut self.round);
+            if let Some(alpha) = self.alpha.as_mut().filter(|_| all > 0) {
+                *alpha += GAIN * (share(marked, all) - *alpha);
+            }
+            self.round_end = (sample.newest, now + round_trip);
+        }
+        let (marked, all) = (u32::from(sample.counts.ce), sample.counts.total());
+        self.round.0 += marked;
+        self.round.1 += all;
+        if marked > 0 {
+            self.marked_at = Some(now);
+            self.alpha.get_or_insert(share(marked, all));
+        }
+        if !self.is_active(now) {
+            self.alpha = None;
+            return None;
+        }
+        let standing = self.standing().filter(|queue| *queue > CLASSIC_QUEUE);
+        if marked > 0 && frame > self.cut.0 && now >= self.cut.1 {
+            self.note_cut(sample.newest, now + round_trip);
+            return Some(match standing {
+                Some(queue) => Response::Classic(queue),
+                None => Response::Scalable(self.alpha?),
+            });
+        }
+        // Marked datagrams do not raise the rate, and after a pause, the elapsed time shows nothing.
+        let over = since.filter(|_| standing.is_none())?.min(round_trip);
+        let of_round = over.as_secs_f64() / round_trip.as_secs_f64();
+        Some(Response::Raise(
+            SEGMENT / round_trip.as_secs_f64() * of_round * (1.0 - share(marked, all)),
+        ))
+    }
+
+    /// Records a decrease. Frames up to `newest` were sent before it, and the next decrease follows at `until` or later.
+    pub(super) fn note_cut(&mut self, newest: FrameId, until: Instant) {
+        self.cut = (newest, until);
+    }
+
+    /// Whether an event is due. It is then recorded as emitted.
+    pub(super) fn takes_event(&mut self, now: Instant) -> bool {
+        let due = self.event_at.is_none_or(|at| now >= at + EVENT_INTERVAL);
+        if due {
+            self.event_at = Some(now);
+        }
+        due
+    }
+
+    fn note_queue(&mut self, now: Instant, queue: Option<Duration>) {
+        if now >= self.standing_end {
+            self.shortest = (self.shortest.1, None);
+            self.standing_end = now + STANDING;
+        }
+        let Some(queue) = queue else { return };
+        let before = self.shortest.1.unwrap_or(queue);
+        self.shortest.1 = Some(before.min(queue));
+    }
+
+    /// The delay that no frame of the last interval fell below; `None` if it is unknown.
+    fn standing(&self) -> Option<Duration> {
+        let (previous, current) = self.shortest;
+        Some(previous?.min(current?))
+    }
+}
+
+/// The share of marked datagrams.
+fn share(marked: u32, all: u32) -> f64 {
+    f64::from(marked) / f64::from(all.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: Duration = Duration::from_micros(16_667);
+    const ROUND_TRIP: Duration = Duration::from_millis(40);
+
+    /// Reports on frames of 20 datagrams each.
+    struct Reports {
+        scalable: Scalable,
+        now: Instant,
+        frame: u32,
+    }
+
+    impl Reports {
+        fn new() -> Reports {
+            Reports {
+                scalable: Scalable::default(),
+                now: Instant(0),
+                frame: 0,
+            }
+        }
+
+        /// The next report, with this many marked datagrams and this queue in ms.
+        fn report(&mut self, ce: u16, queue: u64) -> Option<Response> {
+            self.now = self.now + FRAME;
+            self.frame += 1;
+            self.scalable.on_report(&Sample {
+                now: self.now,
+                frame: FrameId(self.frame),
+                // The report arrives 40 ms after its frame was sent.
+                newest: FrameId(self.frame + 2),
+                round_trip: ROUND_TRIP,
+                counts: EcnCounts {
+                    ect1: 20 - ce,
+                    ce,
+                    ..EcnCounts::default()
+                },
+                queue: Some(Duration::from_millis(queue)),
+            })
+        }
+    }
+
+    #[test]
+    fn without_marks_there_is_no_response() {
+        let mut reports = Reports::new();
+        assert!((0..1000).all(|_| reports.report(0, 0).is_none()));
+        assert!(!reports.scalable.is_active(reports.now));
+    }
+
+    #[test]
+    fn the_rate_decreases_at_most_once_per_round_trip() {
+        let mut reports = Reports::new();
+        let cuts: Vec<u32> = (1..=60)
+            .filter(|_| matches!(reports.report(20, 1), Some(Response::Scalable(_))))
+            .collect();
+        // Frames 1 to 3 were sent before the first decrease.
+        assert_eq!(cuts[..3], [1, 4, 7]);
+        assert_eq!(cuts.len(), 20);
+    }
+
+    #[test]
+    fn alpha_approaches_the_share_of_marked_datagrams() {
+        for ce in [1, 5, 20] {
+            let mut reports = Reports::new();
+            assert_eq!(reports.report(20, 1), Some(Response::Scalable(1.0)));
+            for _ in 0..600 {
+                reports.report(ce, 1);
+            }
+            let alpha = reports.scalable.alpha.expect("marks arrived");
+            let share = f64::from(ce) / 20.0;
+            assert!((alpha - share).abs() < 0.01, "{ce}: {alpha}");
+        }
+    }
+
+    #[test]
+    fn unmarked_reports_raise_the_rate_linearly() {
+        let mut reports = Reports::new();
+        reports.report(1, 0);
+        let mut raised = 0.0;
+        for _ in 0..60 {
+            match reports.report(0, 0) {
+                Some(Response::Raise(by)) => raised += by,
+                other => panic!("{other:?}"),
+            }
+        }
+        // One segment per round trip, and 25 round trips in a second.
+        let expected = SEGMENT / 0.04 * 25.0;
+        assert!((raised / expected - 1.0).abs() < 0.01, "{raised}");
+    }
+
+    #[test]
+    fn a_standing_queue_gets_the_classic_response() {
+        let mut reports = Reports::new();
+        for _ in 0..20 {
+            reports.report(0, 12);
+        }
+        let queue = Duration::from_millis(12);
+        assert_eq!(reports.report(1, 12), Some(Response::Classic(queue)));
+        // A single frame without delay shows that the queue drains.
+        for _ in 0..5 {
+            reports.report(0, 0);
+        }
+        assert!(matches!(reports.report(1, 12), Some(Response::Scalable(_))));
+    }
+
+    #[test]
+    fn a_path_without_marks_for_ten_seconds_is_forgotten() {
+        let mut reports = Reports::new();
+        reports.report(20, 0);
+        for _ in 0..590 {
+            assert!(reports.report(0, 0).is_some());
+        }
+        for _ in 0..20 {
+            reports.report(0, 0);
+        }
+        assert_eq!(reports.report(0, 0), None);
+        // The first marks set alpha again.
+        assert_eq!(reports.report(5, 0), Some(Response::Scalable(0.25)));
+    }
+}

@@ -1,0 +1,195 @@
+//! Whether the player's datagrams carry ECT(1), and whether the path preserves the ECN field.
+//!
+//! A sender may use ECT(1) only while its congestion control is scalable (RFC 9331, section 4.3), so it needs the client's
+//! counts of ECN fields. Marking starts with the first report that contains them. Some networks clear the field or
+//! replace ECT(1) by ECT(0), and then no mark of a queue can arrive. The sender detects this from the counts and stops.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control_event::L4sChange;
+use crate::ecn::{Ecn, EcnCounts};
+use crate::id::FrameId;
+
+/// The setting of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum L4sMode {
+    /// ECT(1) on each path on which the ECN field arrives.
+    Auto,
+    /// ECT(1) on each path, even if the field does not arrive. For measurements.
+    On,
+    /// Never ECT(1).
+    #[default]
+    Off,
+}
+
+/// Datagrams after which the counts are evaluated: five frames at 10 Mb/s and 60 frames/s. QUIC validates a path with
+/// ten packets (RFC 9000, appendix A.4); more are needed here, because a queue may mark some of them.
+const SAMPLE: u32 = 100;
+
+/// Use of ECT(1) on the player's path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// No report with counts has arrived.
+    Waiting,
+    /// Datagrams carry ECT(1), from this frame on (`None`: from the next frame on).
+    Marking(Option<FrameId>),
+    /// The path does not preserve the field.
+    Unusable,
+}
+
+/// Decides whether the player's datagrams carry ECT(1). Sans-I/O; owned by the policy of a rendition.
+#[derive(Clone, Copy, Debug)]
+pub struct L4s {
+    mode: L4sMode,
+    state: State,
+    /// Counts of frames with ECT(1) since the last evaluation: all datagrams, those with ECT(1) or CE, and those with
+    /// ECT(0).
+    counted: (u32, u32, u32),
+}
+
+impl L4s {
+    /// The state for a new path.
+    #[must_use]
+    pub fn new(mode: L4sMode) -> L4s {
+        L4s {
+            mode,
+            state: State::Waiting,
+            counted: (0, 0, 0),
+        }
+    }
+
+    /// Restarts on a new path.
+    pub fn path_changed(&mut self) {
+        *self = L4s::new(self.mode);
+    }
+
+    /// The ECN field of the datagrams of `frame`, which starts now.
+    pub fn mark(&mut self, frame: FrameId) -> Ecn {
+        let marks = match &mut self.state {
+            State::Marking(since) => {
+                since.get_or_insert(frame);
+                true
+            }
+            State::Unusable => self.mode == L4sMode::On,
+            State::Waiting => false,
+        };
+        if marks { Ecn::Ect1 } else { Ecn::NotEct }
+    }
+
+    /// Handles the counts of the report on `frame`. Returns a change of the use of ECT(1).
+    pub fn on_report(&mut self, frame: FrameId, counts: &EcnCounts) -> Option<L4sChange> {
+        if self.mode == L4sMode::Off {
+            return None;
+        }
+        match self.state {
+            State::Waiting => {
+                self.state = State::Marking(None);
+                Some(L4sChange::Started)
+            }
+            State::Marking(Some(since)) if frame > since => self.evaluate(counts),
+            State::Marking(_) | State::Unusable => None,
+        }
+    }
+
+    /// Whether the counts of the report on `frame` show the marks of an L4S queue.
+    #[must_use]
+    pub fn covers(&self, frame: FrameId) -> bool {
+        matches!(self.state, State::Marking(Some(since)) if frame > since)
+    }
+
+    /// Checks that most of the datagrams kept ECT(1) or got CE.
+    fn evaluate(&mut self, counts: &EcnCounts) -> Option<L4sChange> {
+        self.counted.0 += counts.total();
+        self.counted.1 += u32::from(counts.ect1) + u32::from(counts.ce);
+        self.counted.2 += u32::from(counts.ect0);
+        let (all, kept, remarked) = self.counted;
+        if all < SAMPLE {
+            return None;
+        }
+        self.counted = (0, 0, 0);
+        if kept * 2 >= all {
+            return None;
+        }
+        self.state = State::Unusable;
+        match remarked * 2 >= all {
+            true => Some(L4sChange::Remarked),
+            false => Some(L4sChange::Bleached),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: EcnCounts = EcnCounts {
+        not_ect: 0,
+        ect1: 0,
+        ect0: 0,
+        ce: 0,
+    };
+
+    /// Sends and reports 100 frames, of which `arrived` says how 20 datagrams with ECT(1) arrive. Returns the changes,
+    /// and the number of frames with ECT(1).
+    fn run(l4s: &mut L4s, arrived: EcnCounts) -> (Vec<L4sChange>, usize) {
+        let (mut changes, mut marked) = (Vec::new(), 0);
+        for frame in (1..=100).map(FrameId) {
+            let counts = match l4s.mark(frame) {
+                Ecn::Ect1 => arrived,
+                _ => EcnCounts {
+                    not_ect: 20,
+                    ..EMPTY
+                },
+            };
+            marked += usize::from(counts == arrived);
+            changes.extend(l4s.on_report(frame, &counts));
+        }
+        (changes, marked)
+    }
+
+    #[test]
+    fn marking_starts_with_the_first_counts() {
+        let mut l4s = L4s::new(L4sMode::Auto);
+        for frame in (1..=100).map(FrameId) {
+            assert_eq!(l4s.mark(frame), Ecn::NotEct, "an old client counts nothing");
+        }
+        let kept = EcnCounts { ect1: 20, ..EMPTY };
+        let mut l4s = L4s::new(L4sMode::Auto);
+        assert_eq!(run(&mut l4s, kept), (vec![L4sChange::Started], 99));
+        assert_eq!(run(&mut L4s::new(L4sMode::Off), kept), (vec![], 0));
+    }
+
+    #[test]
+    fn a_path_that_marks_all_datagrams_is_usable() {
+        let all = EcnCounts { ce: 20, ..EMPTY };
+        let mut l4s = L4s::new(L4sMode::Auto);
+        assert_eq!(run(&mut l4s, all), (vec![L4sChange::Started], 99));
+        assert!(l4s.covers(FrameId(100)) && !l4s.covers(FrameId(2)));
+    }
+
+    #[test]
+    fn bleaching_and_remarking_end_the_marking() {
+        let bleached = EcnCounts {
+            not_ect: 20,
+            ..EMPTY
+        };
+        let remarked = EcnCounts { ect0: 20, ..EMPTY };
+        for (arrived, change) in [
+            (remarked, L4sChange::Remarked),
+            (bleached, L4sChange::Bleached),
+        ] {
+            let mut l4s = L4s::new(L4sMode::Auto);
+            let (changes, _) = run(&mut l4s, arrived);
+            assert_eq!(changes, [L4sChange::Started, change]);
+            assert_eq!(l4s.mark(FrameId(101)), Ecn::NotEct);
+            assert!(!l4s.covers(FrameId(101)));
+            // A new path is tried again.
+            l4s.path_changed();
+            let kept = EcnCounts { ect1: 20, ..EMPTY };
+            assert_eq!(run(&mut l4s, kept).0, [L4sChange::Started]);
+        }
+        let mut always = L4s::new(L4sMode::On);
+        assert_eq!(run(&mut always, remarked).1, 99, "ECT(1) stays on request");
+    }
+}
