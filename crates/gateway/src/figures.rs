@@ -78,6 +78,14 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
         },
     );
     family(
+        "ecn_ce_ratio",
+        "Share of L4S packets with congestion marks in the last seconds, maximum of the subscribers.",
+        &|group| {
+            let share = group.ce_share.iter();
+            share.map(|share| ("", share.to_string())).collect()
+        },
+    );
+    family(
         "latency_bound_seconds",
         "Maximum error of the latency, which is measured between two clocks.",
         &|group| {

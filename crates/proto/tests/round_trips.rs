@@ -13,9 +13,10 @@ use openuvr_proto::control::negotiate::{
 };
 use openuvr_proto::control::streams::{Grant, MAX_STREAMS, StreamOffer};
 use openuvr_proto::control::transport_probe::TransportKind;
-use openuvr_proto::control_event::{ControlEvent, KeyFrameReason, Loss, RateChange};
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason, L4sChange, Loss, RateChange};
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::display::{Display, Eyes, RefreshTiming};
+use openuvr_proto::ecn::EcnCounts;
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PayloadSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
 use openuvr_proto::input::keys::Keys;
@@ -75,6 +76,12 @@ fn decision() -> impl Strategy<Value = ControlEvent> {
         span().prop_map(|by| ControlEvent::Rate(RateChange::LongerPath { by })),
         rate().prop_map(|to| ControlEvent::Rate(RateChange::Reverted { to })),
         span().prop_map(|by| ControlEvent::Rate(RateChange::Stall { by })),
+        (rate(), share(65_535.0))
+            .prop_map(|(to, share)| ControlEvent::Rate(RateChange::Marked { to, share })),
+        (rate(), span())
+            .prop_map(|(to, waited)| ControlEvent::Rate(RateChange::ClassicMarks { to, waited })),
+        select(&[L4sChange::Started, L4sChange::Bleached, L4sChange::Remarked])
+            .prop_map(ControlEvent::L4s),
         (frame(), frame())
             .prop_map(|(frame, to)| ControlEvent::ReferenceInvalidation { frame, to }),
         (frame(), frame()).prop_map(|(frame, lost)| ControlEvent::IntraRefresh { frame, lost }),
@@ -195,6 +202,7 @@ fn report() -> impl Strategy<Value = Report> {
             echo_kind(),
             any::<[u16; 5]>(),
             prop::option::of(1..=u32::MAX),
+            prop::option::of(any::<[u16; 4]>()),
         ),
     )
         .prop_map(
@@ -215,6 +223,12 @@ fn report() -> impl Strategy<Value = Report> {
                 repaired: last.1[3],
                 resent: last.1[4],
                 pose: last.2.map(PoseId),
+                ecn: last.3.map(|[not_ect, ect1, ect0, ce]| EcnCounts {
+                    not_ect,
+                    ect1,
+                    ect0,
+                    ce,
+                }),
                 age: DisplayLatency::default(),
             },
         )
@@ -576,6 +590,7 @@ fn negotiation() -> impl Strategy<Value = Negotiation> {
         refusal.prop_map(Negotiation::Refused),
         any::<bool>().prop_map(Negotiation::RelativeMouse),
         any::<u8>().prop_map(Negotiation::PadsTaken),
+        Just(Negotiation::EcnFeedback),
         (1..=Size::MAX_SIDE, 1..=Size::MAX_SIDE)
             .prop_map(|(width, height)| Negotiation::WindowSize(Size::new(width, height))),
         any::<(bool, bool)>().prop_map(|(to_host, to_client)| {

@@ -131,6 +131,8 @@ struct Recent {
     lost: u16,
     recovered: u16,
     retransmitted: u16,
+    /// Datagrams with ECT(1) or CE, and those with CE.
+    l4s: (u16, u16),
 }
 
 impl Journey {
@@ -168,6 +170,9 @@ impl Journey {
             lost: record.missing,
             recovered: record.repaired,
             retransmitted: record.resent,
+            l4s: record
+                .ecn
+                .map_or((0, 0), |ecn| (ecn.ect1.saturating_add(ecn.ce), ecn.ce)),
         });
         if !(complete || unacknowledged) {
             return;
@@ -553,7 +558,7 @@ fn short(name: &str) -> String {
     name.chars().take(16).collect()
 }
 
-/// Frame rate, bitrate and loss over the window.
+/// Frame rate, bitrate, loss, and the share of marked L4S packets over the window.
 fn flow(now: Instant, journey: &mut Journey) -> String {
     journey.expire(now);
     let started = journey.started;
@@ -582,6 +587,11 @@ fn flow(now: Instant, journey: &mut Journey) -> String {
         let lost = of(|frame| u32::from(frame.lost));
         let loss = lost / datagrams * 100.0;
         push(&mut text, format_args!("  loss {loss:.2} %"));
+    }
+    let l4s = of(|frame| frame.l4s.0.into());
+    if l4s > 0.0 {
+        let share = of(|frame| frame.l4s.1.into()) / l4s * 100.0;
+        push(&mut text, format_args!("  L4S, CE {share:.1} %"));
     }
     text
 }

@@ -327,6 +327,12 @@ impl Trace {
         if slice.to.0 == Stage::LastSent {
             args["datagrams"] = json!(record.cost.datagrams);
         }
+        if AT_CLIENT.contains(&slice.to.0)
+            && let Some(ecn) = record.ecn
+        {
+            args["ecn_ect1"] = json!(ecn.ect1);
+            args["ecn_ce"] = json!(ecn.ce);
+        }
         if let Outcome::Displayed(fidelity) = record.outcome {
             args["outcome"] = json!(openuvr_runtime::csv::fidelity_name(fidelity));
             for (name, span) in record.age.named() {

@@ -24,7 +24,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns before and after the columns of the stages.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const AFTER: [&str; 28] = [
+const AFTER: [&str; 32] = [
     "FirstReceived_host_clock_ns",
     "clock_error_bound_ns",
     "key_frame",
@@ -53,6 +53,10 @@ const AFTER: [&str; 28] = [
     "imu_to_display_ns",
     "predict_to_display_ns",
     "render_to_display_ns",
+    "ecn_not_ect",
+    "ecn_ect1",
+    "ecn_ect0",
+    "ecn_ce",
 ];
 
 /// Writes the rows.
@@ -148,6 +152,11 @@ impl Csv {
         for (_, span) in record.age.named() {
             optional(out, span.map(|span| span.as_nanos()))?;
         }
+        let ecn = record.ecn;
+        optional(out, ecn.map(|ecn| ecn.not_ect))?;
+        optional(out, ecn.map(|ecn| ecn.ect1))?;
+        optional(out, ecn.map(|ecn| ecn.ect0))?;
+        optional(out, ecn.map(|ecn| ecn.ce))?;
         writeln!(out)
     }
 

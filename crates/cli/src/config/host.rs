@@ -20,6 +20,7 @@ use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
 use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::keys::Keys;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_runtime::host::EncoderName;
@@ -168,6 +169,11 @@ one applies. -h prints short help, --help the full help.";
             /// loss, measured over 200 datagrams or more, is clearly above 15 %. It rises again, up to --bitrate, when
             /// the link has spare capacity. `constant`: the bitrate is always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
+            /// Use of L4S, the low-latency service of some routers and access networks (RFC 9330).
+            /// Over UDP, the player's packets then ask such a router for marks, and the bitrate follows the marks
+            /// before a queue forms. `auto`: until the network is found to clear the packets' marks. `on`: even then,
+            /// for measurements. `off`: never. It requires `--rate adaptive`, and a client that reports the marks.
+            l4s: L4sMode = "l4s", choice(), Default::Is("off");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
                 Default::Unset("500K, or --bitrate if that is less");
@@ -709,6 +715,9 @@ impl HostConfig {
             () if self.rate == Rate::Constant && (min.is_some() || start.is_some()) => {
                 "--min-bitrate and --start-bitrate require --rate adaptive"
             }
+            () if self.rate == Rate::Constant && self.l4s != L4sMode::Off => {
+                "--l4s requires --rate adaptive: a constant bitrate cannot follow the network's marks"
+            }
             () if above(min) || above(start) => {
                 "--min-bitrate and --start-bitrate must not be above --bitrate"
             }
@@ -761,6 +770,7 @@ impl From<&HostConfig> for Config {
             min_bitrate: config.min_bitrate,
             start_bitrate: config.start_bitrate,
             adaptive: config.rate == Rate::Adaptive,
+            l4s: config.l4s,
             recovery: config.recovery,
             refresh_interval: config.refresh_interval,
             static_refinement: config.static_refinement,

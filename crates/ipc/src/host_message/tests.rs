@@ -46,6 +46,7 @@ fn figures(rate: Option<f64>) -> SubscriberFigures {
             p99: ms(15),
             bound: ms(1),
         }),
+        ce_share: rate.map(|_| 0.125),
     }
 }
 

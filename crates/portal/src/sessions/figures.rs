@@ -77,6 +77,8 @@ impl SubscriberJson {
             role,
             frames_per_second: self.frames_per_second.filter(believed),
             latency: self.latency(),
+            // Sessions do not report it.
+            ce_share: None,
         })
     }
 

@@ -40,6 +40,9 @@ pub struct SubscriberFigures {
     /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
     /// `None` if there are no such frames, or if none of them has both times.
     pub latency: Option<LatencyFigures>,
+    /// The share of CE among these frames' datagrams with ECT(1) or CE, 0–1. `None` without L4S.
+    #[serde(deserialize_with = "ratio")]
+    pub ce_share: Option<f64>,
 }
 
 /// Latency percentiles by nearest rank.
@@ -60,6 +63,15 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Er
     match rate.is_none_or(|rate| rate.is_finite() && rate >= 0.0) {
         true => Ok(rate),
         false => Err(serde::de::Error::custom(Invalid("frame rate"))),
+    }
+}
+
+/// A share, if known: 0–1.
+fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let ratio = Option::<f64>::deserialize(deserializer)?;
+    match ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)) {
+        true => Ok(ratio),
+        false => Err(serde::de::Error::custom(Invalid("share"))),
     }
 }
 
@@ -92,6 +104,8 @@ pub struct GroupFigures {
     pub frames_per_second: Option<f64>,
     /// The maximum of each figure.
     pub latency: Option<LatencyFigures>,
+    /// The maximum of the known shares.
+    pub ce_share: Option<f64>,
 }
 
 /// Groups subscribers by kind and role; players first, then in the order of [`SubscriberKind::ALL`].
@@ -108,6 +122,7 @@ pub fn grouped(all: &[SubscriberFigures]) -> Vec<GroupFigures> {
                 count: 1,
                 frames_per_second: of.frames_per_second,
                 latency: of.latency,
+                ce_share: of.ce_share,
             }),
         }
     }
@@ -126,6 +141,8 @@ impl GroupFigures {
             p99: a.p99.max(b.p99),
             bound: a.bound.max(b.bound),
         });
+        let shares = [self.ce_share, of.ce_share];
+        self.ce_share = shares.into_iter().flatten().reduce(f64::max);
     }
 }
 
@@ -155,6 +172,8 @@ struct Newest {
 struct DisplayedFrame {
     at: Instant,
     latency: Option<Micros>,
+    /// Datagrams with ECT(1) or CE, and those with CE.
+    l4s: (u16, u16),
 }
 
 /// A latency and its error bound in microseconds: precise enough, and half as large as in nanoseconds.
@@ -236,6 +255,9 @@ impl Newest {
             self.frames.push_back(DisplayedFrame {
                 at: now,
                 latency: record.captured_to_last().map(Micros::of),
+                l4s: record
+                    .ecn
+                    .map_or((0, 0), |ecn| (ecn.ect1.saturating_add(ecn.ce), ecn.ce)),
             });
         }
     }
@@ -263,6 +285,7 @@ impl Newest {
                 per_second(count, now.since(since))
             }),
             latency: latency(newest().filter_map(|shown| shown.latency)),
+            ce_share: share(newest().map(|shown| shown.l4s)),
         }
     }
 }
@@ -270,6 +293,14 @@ impl Newest {
 #[expect(clippy::cast_precision_loss, reason = "at most FRAMES")]
 fn per_second(count: usize, span: Duration) -> Option<f64> {
     (span >= LEAST).then(|| count as f64 / span.as_secs_f64())
+}
+
+/// The share of marked datagrams.
+fn share(counts: impl Iterator<Item = (u16, u16)>) -> Option<f64> {
+    let (all, marked) = counts.fold((0_u32, 0_u32), |(all, marked), (frame, ce)| {
+        (all + u32::from(frame), marked + u32::from(ce))
+    });
+    (all > 0).then(|| f64::from(marked) / f64::from(all))
 }
 
 fn latency(measured: impl Iterator<Item = Micros>) -> Option<LatencyFigures> {

@@ -492,6 +492,7 @@ fn negotiation(v: &mut Vectors) {
             }),
         ),
         ("pads_taken", Negotiation::PadsTaken(4)),
+        ("ecn_feedback", Negotiation::EcnFeedback),
     ];
     v.title("Messages of the reliable stream, without their length");
     for (name, message) in messages {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use openuvr_proto::control::transport_probe::TransportKind;
-use openuvr_proto::control_event::{ControlEvent, KeyFrameReason, Loss, RateChange};
+use openuvr_proto::control_event::{ControlEvent, KeyFrameReason, L4sChange, Loss, RateChange};
 use openuvr_proto::controller::{Buttons, ControllerState, Hand, Haptic};
 use openuvr_proto::display::{Display, Eyes, RefreshTiming};
+use openuvr_proto::ecn::EcnCounts;
 use openuvr_proto::id::{ConfigEpoch, DeviceId, FrameId, InputSeq, PoseId, ViewId};
 use openuvr_proto::input::event::{Button, EV_KEY, EV_REL, InputEvent, KeyCode};
 use openuvr_proto::input::pad::{PadButton, PadId, PadIdentity, PadName, PadState, Rumble};
@@ -76,6 +77,14 @@ pub(crate) fn control_events() -> Vec<(&'static str, ControlEvent)> {
             "decision_pause",
             ControlEvent::Rate(RateChange::Stall { by: ms(40) }),
         ),
+        (
+            "decision_marked",
+            ControlEvent::Rate(RateChange::Marked { to, share: lost }),
+        ),
+        (
+            "decision_classic_marks",
+            ControlEvent::Rate(RateChange::ClassicMarks { to, waited: ms(25) }),
+        ),
         ("decision_skip_back", skip),
         ("decision_refresh", refresh),
         ("decision_key", ControlEvent::KeyFrame { frame, why }),
@@ -84,6 +93,7 @@ pub(crate) fn control_events() -> Vec<(&'static str, ControlEvent)> {
             "decision_hold",
             ControlEvent::CongestionSkip { wait: ms(30) },
         ),
+        ("decision_l4s", ControlEvent::L4s(L4sChange::Bleached)),
     ]
 }
 
@@ -122,6 +132,15 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         motion_to_photon: None,
         echo: EchoKind::None,
         pose: None,
+        ..report
+    };
+    let with_ecn = Report {
+        ecn: Some(EcnCounts {
+            not_ect: 1,
+            ect1: 9,
+            ect0: 2,
+            ce: 8,
+        }),
         ..report
     };
     let pad = PadId::new(1).expect("there are more");
@@ -210,6 +229,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Message<'static>)> {
         ),
         ("report_displayed", Message::Report(report)),
         ("report_dropped", Message::Report(dropped)),
+        ("report_ecn", Message::Report(with_ecn)),
         (
             "reports_seen",
             Message::ReportsAcked {

@@ -1,3 +1,5 @@
+use openuvr_proto::ecn::EcnCounts;
+
 use super::*;
 
 fn rows(records: &[FrameRecord]) -> Vec<HashMap<String, String>> {
@@ -29,6 +31,12 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
         runs: 2,
         repaired: 1,
         resent: 4,
+        ecn: Some(EcnCounts {
+            not_ect: 1,
+            ect1: 9,
+            ect0: 2,
+            ce: 5,
+        }),
         ..complete_frame(7, 1)
     }]);
     let row = |name: &str| rows[0][name].as_str();
@@ -65,6 +73,8 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     ]
     .map(row);
     assert_eq!(losses, ["3", "2", "1", "4"]);
+    let ecn = ["ecn_not_ect", "ecn_ect1", "ecn_ect0", "ecn_ce"].map(row);
+    assert_eq!(ecn, ["1", "9", "2", "5"]);
     assert_eq!(row("rendition"), "2");
 }
 

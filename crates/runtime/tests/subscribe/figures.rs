@@ -57,6 +57,7 @@ fn a_client_reports_and_a_recorder_does_not() {
         role: Role::Observer,
         frames_per_second: None,
         latency: None,
+        ce_share: None,
     };
     let two = eventually("both", || Some(host.figures()).filter(|all| all.len() == 2));
     assert_eq!(two[1], unknown);

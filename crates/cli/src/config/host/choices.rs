@@ -2,6 +2,7 @@
 
 use openuvr_media::encode::Chroma;
 use openuvr_proto::control::clipboard::ClipboardDirections;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_runtime::host::{CLIPBOARD_DIRECTIONS, EncoderName};
 use openuvr_scene::source::Submit;
@@ -24,6 +25,14 @@ impl Choice for Rate {
 
 impl Choice for ClipboardDirections {
     const VALUES: &'static [(&'static str, Self)] = &CLIPBOARD_DIRECTIONS;
+}
+
+impl Choice for L4sMode {
+    const VALUES: &'static [(&'static str, Self)] = &[
+        ("auto", L4sMode::Auto),
+        ("on", L4sMode::On),
+        ("off", L4sMode::Off),
+    ];
 }
 
 impl Choice for Recovery {

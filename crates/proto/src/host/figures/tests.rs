@@ -1,5 +1,6 @@
 use super::*;
 use crate::control::clock::Mapped;
+use crate::ecn::EcnCounts;
 use crate::id::{FrameId, SessionId};
 use crate::time::PeerInstant;
 use crate::trace::{Fidelity, Stage};
@@ -72,6 +73,7 @@ fn subscribers_without_reports_have_no_figures() {
         role,
         frames_per_second: None,
         latency: None,
+        ce_share: None,
     };
     let player = unknown(SubscriberKind::Client, Role::Player);
     let observer = unknown(SubscriberKind::VideoPlayer, Role::Observer);
@@ -171,6 +173,7 @@ fn a_group_has_the_worst_of_its_members() {
             p99: ms(p99),
             bound: ms(1),
         }),
+        ce_share: rate.map(|rate| rate / 100.0),
     };
     let (observes, plays) = (Role::Observer, Role::Player);
     let all = [
@@ -193,9 +196,27 @@ fn a_group_has_the_worst_of_its_members() {
     assert_eq!(groups[1].frames_per_second, Some(31.5));
     let latency = groups[1].latency.unwrap();
     assert_eq!((latency.p50, latency.p99), (ms(9), ms(30)));
+    assert_eq!(groups[1].ce_share, Some(0.6));
     let unknown = groups[2];
     assert_eq!((unknown.frames_per_second, unknown.latency), (None, None));
     assert_eq!(grouped(&[]), []);
+}
+
+#[test]
+fn the_share_of_marks_covers_the_window() {
+    let mut figures = playing(0);
+    let mut record = displayed(PLAYER, ms(9));
+    assert_eq!(one(&figures, at(1)).ce_share, None);
+    for frame in 1..=400 {
+        record.ecn = Some(EcnCounts {
+            ect1: 15,
+            // Only the older frames are marked completely.
+            ce: if frame <= 100 { 15 } else { 5 },
+            ..EcnCounts::default()
+        });
+        figures.note(at(frame * 20), &record);
+    }
+    assert_eq!(one(&figures, at(8000)).ce_share, Some(0.25));
 }
 
 #[test]
