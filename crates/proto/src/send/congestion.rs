@@ -177,6 +177,8 @@ pub struct Congestion {
     lost: (u32, u32),
     climbing: bool,
     scalable: Scalable,
+    /// The rate of paced datagrams in bits a second; 0 before the first mark.
+    pace: f64,
 }
 
 impl Congestion {
@@ -214,6 +216,7 @@ impl Congestion {
             lost: (0, 0),
             climbing: false,
             scalable: Scalable::default(),
+            pace: 0.0,
         }
     }
 
@@ -299,6 +302,7 @@ impl Congestion {
         self.tentative = None;
         self.crossed = (0.0, 0.0);
         self.scalable = Scalable::default();
+        self.pace = 0.0;
     }
 
     /// Handles a frame on which the ledger gave up because no report arrived. This call does not count as a report.

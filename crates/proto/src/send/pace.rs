@@ -3,7 +3,7 @@
 //! Bursts minimise latency, because a frame is complete only with its last datagram. On a full link, the part of a key
 //! frame that exceeds the link's queue would be lost. A token bucket (RFC 3290, section 5.3.4), one frame deep, shapes
 //! this excess at the measured rate. A queue that supports L4S marks datagrams that wait for a millisecond, so there the
-//! bucket is that shallow, and its rate follows from the target.
+//! bucket is that shallow, and its rate follows the marks.
 
 use std::time::Duration;
 
@@ -15,11 +15,6 @@ const MOST: Duration = Duration::from_millis(50);
 
 /// Minimum sleep (guess). Shorter waits are omitted, because the link's queue absorbs the data.
 const MIN_SLEEP: Duration = Duration::from_millis(1);
-
-/// The rate of paced datagrams, relative to the target of the congestion control. Linux paces TCP with this factor in
-/// congestion avoidance (`tcp_pacing_ca_ratio`, ip-sysctl). A frame of mean size then takes five sixths of the frame
-/// interval, which leaves the rest for larger frames.
-const SCALABLE_HEADROOM: f64 = 1.2;
 
 /// The burst that an L4S queue takes without marks: the threshold of a DualQ's L queue, 1 ms (RFC 9332, appendix A.1,
 /// rounded up from 800 µs).
@@ -35,17 +30,11 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Pacing on a path with a marking L4S queue.
+    /// Pacing at `rate` on a path with a marking L4S queue.
     #[must_use]
-    pub fn scalable(target: Bitrate) -> Pacing {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "> 0, and far below 2^64"
-        )]
-        let rate = (target.0 as f64 * SCALABLE_HEADROOM) as u64;
+    pub fn scalable(rate: Bitrate) -> Pacing {
         Pacing {
-            rate: Bitrate(rate),
+            rate,
             burst: SCALABLE_BURST,
         }
     }
@@ -159,7 +148,7 @@ mod tests {
     fn a_marking_path_takes_a_frame_within_its_interval() {
         let (mut pacer, mut now) = (Pacer::default(), Instant(0));
         // 20 kB each 16 ms are 10 Mb/s.
-        let pacing = Some(Pacing::scalable(Bitrate::from_mbps(10)));
+        let pacing = Some(Pacing::scalable(Bitrate::from_mbps(12)));
         for _ in 0..60 {
             let begun = now;
             pacer.start_frame();

@@ -227,8 +227,8 @@ impl Policy {
         if !self.settings.adaptive {
             return None;
         }
-        if self.congestion.marks_bursts(now) {
-            return Some(Pacing::scalable(self.congestion.target()));
+        if let Some(rate) = self.congestion.paced_rate(now) {
+            return Some(Pacing::scalable(rate));
         }
         Some(Pacing {
             rate: self.congestion.capacity()?,

@@ -5,12 +5,30 @@ use std::time::Duration;
 use super::scalable::{CLASSIC, Response, Sample};
 use super::{CLIMB_EVERY, Congestion, FrameTransit, RateChange};
 use crate::time::{Instant, PeerInstant};
+use crate::units::Bitrate;
+
+/// The lowest rate of paced datagrams, relative to the target. Linux paces TCP with this factor in congestion avoidance
+/// (`tcp_pacing_ca_ratio`, ip-sysctl). A frame of mean size then takes five sixths of the frame interval, which leaves the
+/// rest for larger frames.
+const HEADROOM: f64 = 1.2;
+
+/// The highest rate of paced datagrams, relative to the maximum target: a frame of mean size takes a sixteenth of its
+/// interval, as in a burst.
+const MOST_PACE: f64 = 16.0;
 
 impl Congestion {
-    /// Whether the path has an L4S queue that would mark a burst.
+    /// The rate at which datagrams are sent, if the path has an L4S queue that would mark a burst. It follows the marks as
+    /// the target does, but is not bounded by the maximum target, so it approaches the link's rate.
     #[must_use]
-    pub fn marks_bursts(&self, now: Instant) -> bool {
-        self.scalable.marks_bursts(now)
+    pub fn paced_rate(&self, now: Instant) -> Option<Bitrate> {
+        let rate = self.pace.max(self.target * HEADROOM);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "> 0"
+        )]
+        let rate = rate as u64;
+        (self.scalable.is_active(now)).then_some(Bitrate(rate))
     }
 
     /// Changes the rate as the marks of an L4S queue require. Most changes are no events, because marks arrive in each
@@ -37,19 +55,23 @@ impl Congestion {
         match response {
             Response::Raise(by) => {
                 if self.late == 0 && !self.draining {
-                    self.target = (self.target + by).min(self.range.max.0 as f64);
+                    let max = self.range.max.0 as f64;
+                    self.target = (self.target + by).min(max);
+                    let least = self.target * HEADROOM;
+                    self.pace = (self.pace + by).clamp(least, (max * MOST_PACE).max(least));
                 }
                 None
             }
             Response::Scalable(share) => {
                 self.lower(now, 1.0 - share / 2.0);
                 let to = self.target();
-                (self.scalable.takes_event(now)).then_some(RateChange::Marked { to, share })
+                (self.scalable.takes_event(now, false)).then_some(RateChange::Marked { to, share })
             }
             Response::Classic(waited) => {
                 self.lower(now, CLASSIC);
                 let to = self.target();
-                (self.scalable.takes_event(now)).then_some(RateChange::ClassicMarks { to, waited })
+                (self.scalable.takes_event(now, true))
+                    .then_some(RateChange::ClassicMarks { to, waited })
             }
         }
     }
@@ -57,6 +79,7 @@ impl Congestion {
     /// Lowers the target by this factor because of marks. Frames in flight show the rate before it.
     fn lower(&mut self, now: Instant, factor: f64) {
         self.target = (self.target * factor).max(self.range.min.0 as f64);
+        self.pace = (self.pace * factor).max(self.target * HEADROOM);
         self.tentative = None;
         self.climbing = false;
         self.crossed = (0.0, 0.0);

@@ -31,13 +31,11 @@ pub(super) const CLASSIC: f64 = 0.7;
 const CLASSIC_QUEUE: Duration = Duration::from_millis(5);
 /// The time over which the shortest delay counts as standing: CoDel's interval (RFC 8289, section 4.3).
 const STANDING: Duration = Duration::from_millis(100);
-/// Time for which a path with marks counts as one with a marking queue: the memory of a full link's rate.
-const REMEMBERED: Duration = Duration::from_secs(10);
-/// Time after the last mark for which frames are paced. A burst shows whether the queue still marks, at the cost of a
-/// visible decrease, so this is longer than [`REMEMBERED`] (guess).
-const PACED: Duration = Duration::from_secs(60);
-/// Minimum interval between events (guess): marks arrive in each round trip.
-const EVENT_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after the last mark for which the path counts as one with a marking queue (guess). In this time, the pacing rate
+/// rises so far that its end does not change the bursts.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Minimum interval between events of one kind (guess): marks arrive in each round trip.
+const EVENT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The marks and the queueing delay that a report shows.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +78,8 @@ pub(super) struct Scalable {
     shortest: (Option<Duration>, Option<Duration>),
     standing_end: Instant,
     marked_at: Option<Instant>,
-    event_at: Option<Instant>,
+    /// The last events about scalable and about classic responses.
+    event_at: [Option<Instant>; 2],
     last_report: Option<Instant>,
 }
 
@@ -88,11 +87,6 @@ impl Scalable {
     /// Whether the path has a marking queue.
     pub(super) fn is_active(&self, now: Instant) -> bool {
         self.marked_at.is_some_and(|at| now < at + REMEMBERED)
-    }
-
-    /// Whether a burst would be marked.
-    pub(super) fn marks_bursts(&self, now: Instant) -> bool {
-        self.marked_at.is_some_and(|at| now < at + PACED)
     }
 
     /// Handles a report with counts. While the path has no marking queue, there is no response.
@@ -140,11 +134,12 @@ impl Scalable {
         self.cut = (newest, until);
     }
 
-    /// Whether an event is due. It is then recorded as emitted.
-    pub(super) fn takes_event(&mut self, now: Instant) -> bool {
-        let due = self.event_at.is_none_or(|at| now >= at + EVENT_INTERVAL);
+    /// Whether an event about a classic or scalable response is due. It is then recorded as emitted.
+    pub(super) fn takes_event(&mut self, now: Instant, classic: bool) -> bool {
+        let last = &mut self.event_at[usize::from(classic)];
+        let due = last.is_none_or(|at| now >= at + EVENT_INTERVAL);
         if due {
-            self.event_at = Some(now);
+            *last = Some(now);
         }
         due
     }
@@ -278,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_marks_for_ten_seconds_is_forgotten() {
+    fn a_path_without_marks_for_a_minute_is_forgotten() {
         let mut reports = Reports::new();
         reports.report(20, 0);
-        for _ in 0..590 {
+        for _ in 0..3590 {
             assert!(reports.report(0, 0).is_some());
         }
         for _ in 0..20 {

@@ -1,6 +1,8 @@
 //! The controller against a model of a bottleneck with a queue, on a virtual clock.
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of a model")]
 
+mod l4s;
+
 use super::*;
 
 const MS: i64 = 1_000_000;
@@ -109,12 +111,11 @@ impl Path {
         let paused = self.pauses.0 > 0;
         self.pauses.0 -= u32::from(paused);
         let (mut first, mut last, mut missing, mut marked) = (None, None, 0, 0);
-        let paced = self.congestion.marks_bursts(Instant(self.now));
-        let over = match paced {
-            // A frame of mean size at 1.2 times the target.
-            true => FRAME * 5 / 6,
-            false => 3 * MS,
-        };
+        let paced = self.congestion.paced_rate(Instant(self.now));
+        let over = paced.map_or(3 * MS, |rate| {
+            let takes = i64::from(count * DATAGRAM) * 8_000_000_000 / rate.0 as i64;
+            takes.clamp(3 * MS, 3 * FRAME)
+        });
         let jitter = i64::from(self.frame) * 7919 % 1000 * self.jitter * MS / 1000;
         let mut left = self.now;
         for i in 0..count {

@@ -1,7 +1,8 @@
 use std::num::NonZeroU16;
 
 use super::*;
-use crate::ecn::Ecn;
+use crate::control_event::{L4sChange, RateChange};
+use crate::ecn::{Ecn, EcnCounts};
 use crate::id::ViewId;
 use crate::send::intake::Intake;
 use crate::send::key_frame::OBSERVER_BUDGET;
@@ -9,6 +10,7 @@ use crate::send::l4s::L4sMode;
 use crate::send::loss::Loss;
 use crate::send::pace::Pacing;
 use crate::send::subscriber::{Progress, Slice};
+use crate::time::PeerInstant;
 use crate::trace::{Fidelity, Outcome};
 use crate::wire::control::Report;
 use crate::wire::video::SlicePlace;
@@ -586,4 +588,67 @@ fn a_lost_last_frame_is_followed_by_another() {
     let coded = stands_still(&mut rendition, at(0) + MS * 1100);
     let expected: Vec<Instant> = (1..=5).map(|n| at(0) + MS * 200 * n).collect();
     assert_eq!(coded, expected);
+}
+
+/// Marks and pacing concern only the player's link.
+#[test]
+fn only_the_players_datagrams_carry_ect1() {
+    let rate = Bitrate::from_mbps;
+    let settings = rendition().settings;
+    let mut rendition: Rendition<Recorder> = Rendition::new(Settings {
+        policy: PolicySettings {
+            range: Range {
+                min: rate(1),
+                start: rate(10),
+                max: rate(10),
+            },
+            adaptive: true,
+            l4s: L4sMode::Auto,
+            ..settings.policy
+        },
+        ..settings
+    });
+    join(&mut rendition, PLAYER, Role::Player);
+    join(&mut rendition, OBSERVER, Role::Observer);
+    let arrived = |frame, ce| {
+        Feedback::Frame(Report {
+            first_received: Some(PeerInstant(at(frame).0)),
+            recoverable: Some(MS),
+            ecn: Some(EcnCounts {
+                ect1: 20 - ce,
+                ce,
+                ..EcnCounts::default()
+            }),
+            ..Report::new(FrameId(frame), Outcome::Displayed(Fidelity::Complete))
+        })
+    };
+    let link = |rendition: &mut Rendition<Recorder>, id| {
+        let recorder = rendition.subscriber(id).expect("a subscriber");
+        (recorder.ecn, recorder.pacing.is_some())
+    };
+    // The client's counts start the marking, and the first mark starts the pacing. Frame 2 is the first with ECT(1).
+    for (frame, ce, ecn, paced) in [
+        (1, 0, Ecn::NotEct, false),
+        (2, 0, Ecn::Ect1, false),
+        (3, 10, Ecn::Ect1, false),
+        (4, 0, Ecn::Ect1, true),
+    ] {
+        code(&mut rendition, at(frame));
+        assert_eq!(link(&mut rendition, PLAYER), (ecn, paced), "{frame}");
+        assert_eq!(link(&mut rendition, OBSERVER), (Ecn::NotEct, false));
+        rendition.feedback(at(frame), PLAYER, arrived(frame, ce));
+        // An observer's counts are ignored.
+        rendition.feedback(at(frame), OBSERVER, arrived(frame, 20));
+    }
+    // Half of the datagrams of one frame were marked, so the rate decreased by a quarter, and rises again.
+    assert!((rate(7)..rate(8)).contains(&rendition.policy.target()));
+    let events: Vec<_> = std::iter::from_fn(|| rendition.poll_control_event())
+        .filter(|event| !matches!(event, ControlEvent::KeyFrame { .. }))
+        .collect();
+    let marked = RateChange::Marked {
+        to: Bitrate(7_500_000),
+        share: 0.5,
+    };
+    let started = ControlEvent::L4s(L4sChange::Started);
+    assert_eq!(events, [started, ControlEvent::Rate(marked)]);
 }

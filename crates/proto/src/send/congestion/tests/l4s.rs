@@ -1,0 +1,98 @@
+//! The controller on paths with an L4S queue, which marks datagrams that wait for more than a millisecond.
+
+use super::*;
+
+/// A path with L4S from 1 to 20 Mb/s.
+fn l4s() -> Path {
+    let mut path = Path::new(20, 64 << 10);
+    path.marks_above = Some(MS);
+    path
+}
+
+/// Runs for this many seconds. Returns the target at each tenth of a second, in Mb/s.
+fn targets(path: &mut Path, seconds: i64, mbps: i64) -> Vec<f64> {
+    let step = |_| {
+        path.run(100, mbps);
+        path.congestion.target().0 as f64 / 1e6
+    };
+    (0..seconds * 10).map(step).collect()
+}
+
+/// Latencies of the frames displayed since `from`, in ms, sorted.
+fn latencies(path: &Path, from: i64) -> Vec<i64> {
+    let mut all: Vec<_> = path.since(from).map(|(_, latency)| *latency).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn marks_keep_the_rate_near_the_capacity_without_a_queue() {
+    for mbps in [5, 8, 12] {
+        let mut path = l4s();
+        path.run(3_000, mbps);
+        let from = path.now;
+        let targets = targets(&mut path, 17, mbps);
+        let mean = targets.iter().sum::<f64>() / targets.len() as f64;
+        let share = mean / mbps as f64;
+        assert!((0.75..1.02).contains(&share), "{mbps}: {mean} Mb/s");
+        let marked = path.marked;
+        assert!(marked > 0, "{mbps}");
+        // 5 ms to the client, less than a frame interval for sending, and a short queue.
+        let sorted = latencies(&path, from);
+        let p99 = sorted[sorted.len() * 99 / 100];
+        assert!(p99 <= 28, "{mbps}: p99 {p99} ms");
+        assert!(path.longest_gap(from) <= 60, "{mbps}");
+    }
+}
+
+/// On a link with spare capacity, only bursts are marked. The pacing rate then approaches the link's rate.
+#[test]
+fn marked_bursts_hardly_lower_the_rate() {
+    let mut path = l4s();
+    path.run(5_000, 50);
+    let from = path.now;
+    let targets = targets(&mut path, 20, 50);
+    let least = targets.iter().copied().fold(f64::MAX, f64::min);
+    assert!(least >= 18.0, "{least} Mb/s");
+    let sorted = latencies(&path, from);
+    let median = sorted[sorted.len() / 2];
+    // A frame of 42 kB takes 6.7 ms at 50 Mb/s, and 14 ms at 24 Mb/s.
+    assert!(median <= 15, "{median} ms");
+}
+
+#[test]
+fn without_marks_l4s_changes_nothing() {
+    let mut plain = Path::new(20, 64 << 10);
+    let mut path = Path::new(20, 64 << 10);
+    path.marks_above = Some(i64::MAX);
+    for (ms, mbps) in [(3_000, 50), (8_000, 8), (8_000, 50)] {
+        plain.run(ms, mbps);
+        path.run(ms, mbps);
+    }
+    assert_eq!(path.changes, plain.changes);
+    assert_eq!(path.displayed, plain.displayed);
+    assert_eq!(path.congestion.target(), plain.congestion.target());
+}
+
+/// A queue that marks drops only when it is overloaded, so a small loss counts there.
+#[test]
+fn a_small_loss_on_a_marking_path_is_congestion() {
+    let lost = |(_, change): &(i64, RateChange)| matches!(change, RateChange::Loss { .. });
+    for (marks_above, counts) in [(Some(MS), true), (Some(i64::MAX), false), (None, false)] {
+        let mut path = Path::new(20, 256 << 10);
+        path.marks_above = marks_above;
+        path.loss = 8;
+        path.run(10_000, 50);
+        let found = path.changes.iter().any(lost);
+        assert_eq!(found, counts, "{marks_above:?}: {:?}", path.changes);
+    }
+}
+
+#[test]
+fn a_new_path_is_not_paced_before_its_first_mark() {
+    let mut path = l4s();
+    path.run(3_000, 8);
+    assert!(path.congestion.paced_rate(Instant(path.now)).is_some());
+    path.congestion.path_changed();
+    assert_eq!(path.congestion.paced_rate(Instant(path.now)), None);
+}
