@@ -24,7 +24,9 @@ use openuvr_net::{Link, LinkError, RecvBatch};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_proto::ecn::{Ecn, EcnCounts};
 use openuvr_proto::id::{FrameId, PathId, RenditionId, SessionId, SubscriberId};
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Side, Stage};
 use openuvr_proto::units::Size;
 use openuvr_proto::wire::header::{Header, Plane};
@@ -143,6 +145,16 @@ impl Link for ImpairedLink {
     }
 
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError> {
+        self.send_marked(to, batch, segment, Ecn::NotEct)
+    }
+
+    fn send_marked(
+        &self,
+        to: PathId,
+        batch: &[u8],
+        segment: usize,
+        ecn: Ecn,
+    ) -> Result<(), LinkError> {
         let impairment = &self.1;
         let of = Header::parse(batch)
             .ok()
@@ -151,7 +163,7 @@ impl Link for ImpairedLink {
             header.session().0 == impairment.session.load(Ordering::Relaxed)
         });
         if !meant {
-            return self.0.send(to, batch, segment);
+            return self.0.send_marked(to, batch, segment, ecn);
         }
         let mut blocks = impairment.blocks.lock().unwrap();
         if *blocks {
@@ -167,7 +179,7 @@ impl Link for ImpairedLink {
             if one_in != 0 && number.is_multiple_of(one_in) {
                 impairment.lost.fetch_add(1, Ordering::Relaxed);
             } else {
-                self.0.send(to, datagram, datagram.len())?;
+                self.0.send_marked(to, datagram, datagram.len(), ecn)?;
             }
         }
         Ok(())
@@ -537,6 +549,34 @@ fn a_lossy_link_harms_only_its_own_clients_frames() {
     assert_eq!(opened, [1, 2, 3], "once each");
     // The lossy client also continues.
     lossy.see(20);
+}
+
+#[test]
+fn only_the_players_video_arrives_with_ect1() {
+    let mut rig = Rig::new("marks", |config| config.l4s = L4sMode::Auto);
+    let player = rig.client("player", false, None);
+    let observer = rig.client("observer", true, None);
+    let ecn = |log: &HostLog, client: usize| -> Vec<EcnCounts> {
+        let own = log.of(log.clients[client].0);
+        own.iter().filter_map(|record| record.ecn).collect()
+    };
+    rig.until("frames with ECT(1)", |log| {
+        let marked = |counts: &EcnCounts| counts.ect1 > 0;
+        log.clients.len() == 2 && ecn(log, 0).into_iter().filter(marked).count() >= 60
+    });
+    let counts = ecn(&rig.log, 0);
+    assert!(
+        counts
+            .iter()
+            .all(|counts| (counts.ect0, counts.ce) == (0, 0))
+    );
+    let first = counts.iter().position(|counts| counts.ect1 > 0).unwrap();
+    // The first report with ECT(1) may also count datagrams of earlier frames.
+    let rest = &counts[first + 2..];
+    assert!(rest.iter().all(|counts| counts.not_ect == 0), "{rest:?}");
+    assert_eq!(ecn(&rig.log, 1), [], "an observer is not asked for counts");
+    player.see(20);
+    observer.see(20);
 }
 
 #[test]

@@ -790,8 +790,9 @@ fn a_sensor_moves_a_game_by_its_settings() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 13] = [
+    let hosts: [&[&str]; 14] = [
         &["--recovery", "none"],
+        &["--l4s", "auto", "--rate", "constant"],
         &["--encoder", "x264,openh264"],
         &["--encoder", "jpeg,jpeg"],
         &["--recovery", "intra-refresh", "--encoder", "x264,jpeg"],

@@ -114,6 +114,7 @@ impl MediaReceiver {
         let opened = self.opener.open(datagram, &mut self.body)?;
         self.received += 1;
         self.losses.note(opened.number);
+        let ecn = ecn.filter(|_| self.reports_ecn);
         let (views, body) = (&mut self.views, &mut self.body);
         let taken = match Owner::of(body)? {
             Some(Owner::Fragment(id)) => {

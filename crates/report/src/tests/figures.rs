@@ -2,6 +2,7 @@ use super::*;
 use crate::table::{Drawing, IdleText};
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::control_event::{ControlEvent, RateChange};
+use openuvr_proto::ecn::EcnCounts;
 use openuvr_proto::units::Bitrate;
 use openuvr_terminal::out::TerminalSize;
 
@@ -197,6 +198,37 @@ fn without_decoded_there_is_one_row_to_submitted() {
     let bridge = row("Recoverable→Submitted").expect("the row");
     assert!(bridge.contains("2.00"), "{bridge}");
     assert!(!shown.contains("Decoded"), "{shown}");
+}
+
+#[test]
+fn the_share_of_marks_follows_the_loss() {
+    let shown = |ecn: Option<EcnCounts>| {
+        let mut table = Table::new(true, IDLE_TEXT);
+        let mut totals = Totals::default();
+        for n in 1..=60 {
+            let now = Instant(1_030 * MS + i64::from(n) * 16_666_667);
+            let mut record = complete_frame(1, n);
+            record.ecn = ecn;
+            totals.count(now, &record, Role::Player, "desk");
+            table.add(now, &record);
+        }
+        table.finish(&totals, 200)
+    };
+    let marked = EcnCounts {
+        ect1: 14,
+        ce: 2,
+        ..EcnCounts::default()
+    };
+    let text = shown(Some(marked));
+    assert!(text.contains("loss 0.00 %  L4S, CE 12.5 %"), "{text}");
+    let bleached = EcnCounts {
+        not_ect: 16,
+        ..EcnCounts::default()
+    };
+    for without in [Some(bleached), None] {
+        let text = shown(without);
+        assert!(!text.contains("L4S"), "{text}");
+    }
 }
 
 #[test]

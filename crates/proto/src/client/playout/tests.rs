@@ -1,20 +1,28 @@
 use super::*;
 use crate::control::handshake::{PublicKey, SessionSecret};
 use crate::control::negotiate::{ClientConstraints, Offer, Role};
+use crate::ecn::{Ecn, EcnCounts};
 use crate::id::{ConfigEpoch, SessionId};
 use crate::input::event::InputEvent;
+use crate::recv::ArrivalTimes;
+use crate::send::packetize::SendBuf;
+use crate::send::plane::MediaSender;
 use crate::trace::Fidelity;
-use crate::wire::video::{DrawingTimes, FrameHeader, InputEcho};
+use crate::wire::video::{DrawingTimes, Extensions, FrameHeader, InputEcho, SlicePlace};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn client() -> (Playout, ClientSession) {
-    let established = Established {
+fn established() -> Established {
+    Established {
         session: SessionId(1),
         secret: SessionSecret([7; 32]),
         peer: PublicKey([7; 32]),
         version: 1,
-    };
+    }
+}
+
+fn client() -> (Playout, ClientSession) {
+    let established = established();
     let offer = Offer {
         role: Role::Player,
         take_over: false,
@@ -209,4 +217,55 @@ fn an_undecoded_frame_ends_at_its_last_stage() {
         assert_eq!(report.first_received, first.map(|at| PeerInstant(at.0)));
         assert_eq!((report.decoded, report.submitted), (None, None));
     }
+}
+
+/// The counts cover the datagrams since the previous report, and only authentic ones.
+#[test]
+fn a_report_counts_ecn_fields_on_request() {
+    let (mut playout, mut session) = client();
+    let mut sender = MediaSender::new(&established()).video();
+    let mut out = SendBuf::default();
+    let mut frame = |playout: &mut Playout, number: u32, fields: &[Ecn]| {
+        let FrameResult::Completed(end) = self::out(number, at(number), 0) else {
+            unreachable!("it completed");
+        };
+        let place = SlicePlace {
+            index: 0,
+            count: 1,
+            first_mb: 0,
+            mbs: 1,
+        };
+        let (now, none) = (at(number), Extensions::default());
+        // 3000 bytes need three datagrams.
+        sender.slice(now, &end.header, none, place, &[0; 3000], &mut out);
+        assert_eq!(out.datagrams(), 3);
+        let times = ArrivalTimes { now, arrived: now };
+        for (datagram, ecn) in out.iter().zip(fields) {
+            let ecn = Some(*ecn);
+            let taken = playout.media.handle_arrival(times, ecn, datagram);
+            assert_eq!(taken, Ok(()));
+            assert!(playout.media.handle_arrival(times, ecn, datagram).is_err());
+        }
+        let result = FrameResult::Completed(end);
+        let shown = shown(now);
+        let report = playout.finish(now, ViewId::FIRST, &result, &shown, &mut session);
+        report.ecn
+    };
+    assert_eq!(frame(&mut playout, 1, &[Ecn::Ce; 3]), None);
+    playout.media.report_ecn();
+    let fields = [Ecn::Ect1, Ecn::Ce, Ecn::Ect1];
+    let counts = frame(&mut playout, 2, &fields);
+    let expected = EcnCounts {
+        ect1: 2,
+        ce: 1,
+        ..EcnCounts::default()
+    };
+    assert_eq!(counts, Some(expected));
+    let fields = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect0];
+    let expected = EcnCounts {
+        not_ect: 1,
+        ect0: 2,
+        ..EcnCounts::default()
+    };
+    assert_eq!(frame(&mut playout, 3, &fields), Some(expected));
 }
