@@ -8,6 +8,7 @@ use openuvr_proto::control::no_session;
 use openuvr_proto::control::streams::StreamOffer;
 use openuvr_proto::control::transport_probe::{ProbeTarget, TransportKind};
 use openuvr_proto::control_event::{ControlEvent, KeyFrameReason};
+use openuvr_proto::ecn::EcnCounts;
 use openuvr_proto::host::{Ending, Host, HostEvent, HostPolicy, SecondPlayer, SubscribeRequest};
 use openuvr_proto::id::{
     ConfigEpoch, DeviceId, FrameId, PathId, PoseId, SessionId, SubscriberId, ViewId,
@@ -147,6 +148,12 @@ fn report(draw: &mut Draw<'_>) -> Report {
         pose: None,
         age: Default::default(),
         resent: 0,
+        ecn: Some(u16::from(draw.u8()))
+            .filter(|count| count % 2 == 1)
+            .map(|ce| EcnCounts {
+                ce,
+                ..Default::default()
+            }),
     }
 }
 

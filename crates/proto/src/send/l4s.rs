@@ -46,6 +46,8 @@ pub struct L4s {
     /// Counts of frames with ECT(1) since the last evaluation: all datagrams, those with ECT(1) or CE, and those with
     /// ECT(0).
     counted: (u32, u32, u32),
+    /// With [`L4sMode::On`]: whether the path was reported as unusable.
+    reported: bool,
 }
 
 impl L4s {
@@ -56,6 +58,7 @@ impl L4s {
             mode,
             state: State::Waiting,
             counted: (0, 0, 0),
+            reported: false,
         }
     }
 
@@ -71,8 +74,7 @@ impl L4s {
                 since.get_or_insert(frame);
                 true
             }
-            State::Unusable => self.mode == L4sMode::On,
-            State::Waiting => false,
+            State::Unusable | State::Waiting => false,
         };
         if marks { Ecn::Ect1 } else { Ecn::NotEct }
     }
@@ -111,7 +113,11 @@ impl L4s {
         if kept * 2 >= all {
             return None;
         }
-        self.state = State::Unusable;
+        if self.mode == L4sMode::Auto {
+            self.state = State::Unusable;
+        } else if std::mem::replace(&mut self.reported, true) {
+            return None;
+        }
         match remarked * 2 >= all {
             true => Some(L4sChange::Remarked),
             false => Some(L4sChange::Bleached),
@@ -190,6 +196,8 @@ mod tests {
             assert_eq!(run(&mut l4s, kept).0, [L4sChange::Started]);
         }
         let mut always = L4s::new(L4sMode::On);
-        assert_eq!(run(&mut always, remarked).1, 99, "ECT(1) stays on request");
+        let (changes, marked) = run(&mut always, remarked);
+        assert_eq!(changes, [L4sChange::Started, L4sChange::Remarked], "once");
+        assert_eq!(marked, 99, "ECT(1) stays on request");
     }
 }

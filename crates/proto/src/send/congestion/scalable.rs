@@ -115,7 +115,9 @@ impl Scalable {
         }
         let standing = self.standing().filter(|queue| *queue > CLASSIC_QUEUE);
         if marked > 0 && frame > self.cut.0 && now >= self.cut.1 {
-            self.note_cut(sample.newest, now + round_trip);
+            // Reports arrive once per frame interval. Counting from the earliest time of this decrease keeps the mean
+            // interval of decreases at the round trip.
+            self.note_cut(sample.newest, (self.cut.1 + round_trip).max(now));
             return Some(match standing {
                 Some(queue) => Response::Classic(queue),
                 None => Response::Scalable(self.alpha?),
