@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scalable::{CLASSIC, Response, Sample};
+use super::scalable::{CLASSIC, Decrease, Sample};
 use super::{CLIMB_EVERY, Congestion, FrameTransit, RateChange};
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
@@ -48,26 +48,32 @@ impl Congestion {
             now,
             frame: transit.frame,
             newest: self.newest,
-            round_trip: self.round_trip,
+            // The report on a frame arrives after its last datagram, and changes the next frame at the earliest.
+            round_trip: self.round_trip.max(self.interval * 2),
             counts: transit.ecn?,
             queue,
         })?;
-        match response {
-            Response::Raise(by) => {
-                if self.late == 0 && !self.draining {
-                    let max = self.range.max.0 as f64;
-                    self.target = (self.target + by).min(max);
-                    let least = self.target * HEADROOM;
-                    self.pace = (self.pace + by).clamp(least, (max * MOST_PACE).max(least));
-                }
-                None
-            }
-            Response::Scalable(share) => {
+        let change = response
+            .decrease
+            .and_then(|decrease| self.decrease(now, decrease));
+        if self.late == 0 && !self.draining {
+            let max = self.range.max.0 as f64;
+            self.target = (self.target + response.raise).min(max);
+            let least = self.target * HEADROOM;
+            let most = (max * MOST_PACE).max(least);
+            self.pace = (self.pace + response.raise).clamp(least, most);
+        }
+        change
+    }
+
+    fn decrease(&mut self, now: Instant, decrease: Decrease) -> Option<RateChange> {
+        match decrease {
+            Decrease::Scalable(share) => {
                 self.lower(now, 1.0 - share / 2.0);
                 let to = self.target();
                 (self.scalable.takes_event(now, false)).then_some(RateChange::Marked { to, share })
             }
-            Response::Classic(waited) => {
+            Decrease::Classic(waited) => {
                 self.lower(now, CLASSIC);
                 let to = self.target();
                 (self.scalable.takes_event(now, true))

@@ -52,15 +52,21 @@ pub(super) struct Sample {
     pub(super) queue: Option<Duration>,
 }
 
-/// The response to a report.
+/// The response to a report: a decrease, then an increase. As in Prague, the increase does not pause after a decrease.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Response {
-    /// Lower the rate by half of this share.
+pub(super) struct Response {
+    pub(super) decrease: Option<Decrease>,
+    /// Bits a second.
+    pub(super) raise: f64,
+}
+
+/// A decrease.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Decrease {
+    /// By half of this share.
     Scalable(f64),
-    /// Lower the rate as a classic sender, because of a queue with this standing delay.
+    /// That of a classic sender, because of a queue with this standing delay.
     Classic(Duration),
-    /// Raise the rate by these bits a second.
-    Raise(f64),
 }
 
 /// The state of the response.
@@ -114,21 +120,24 @@ impl Scalable {
             return None;
         }
         let standing = self.standing().filter(|queue| *queue > CLASSIC_QUEUE);
-        if marked > 0 && frame > self.cut.0 && now >= self.cut.1 {
+        let decrease = match standing {
+            Some(queue) => Decrease::Classic(queue),
+            None => Decrease::Scalable(self.alpha?),
+        };
+        let due = marked > 0 && frame > self.cut.0 && now >= self.cut.1;
+        if due {
             // Reports arrive once per frame interval. Counting from the earliest time of this decrease keeps the mean
             // interval of decreases at the round trip.
             self.note_cut(sample.newest, (self.cut.1 + round_trip).max(now));
-            return Some(match standing {
-                Some(queue) => Response::Classic(queue),
-                None => Response::Scalable(self.alpha?),
-            });
         }
         // Marked datagrams do not raise the rate, and after a pause, the elapsed time shows nothing.
-        let over = since.filter(|_| standing.is_none())?.min(round_trip);
-        let of_round = over.as_secs_f64() / round_trip.as_secs_f64();
-        Some(Response::Raise(
-            SEGMENT / round_trip.as_secs_f64() * of_round * (1.0 - share(marked, all)),
-        ))
+        let over = since.filter(|_| standing.is_none()).unwrap_or_default();
+        let seconds = round_trip.as_secs_f64();
+        let of_round = over.min(round_trip).as_secs_f64() / seconds;
+        Some(Response {
+            decrease: Some(decrease).filter(|_| due),
+            raise: SEGMENT / seconds * of_round * (1.0 - share(marked, all)),
+        })
     }
 
     /// Records a decrease. Frames up to `newest` were sent before it, and the next decrease follows at `until` or later.
@@ -209,6 +218,11 @@ mod tests {
                 queue: Some(Duration::from_millis(queue)),
             })
         }
+
+        /// As [`Reports::report`]; only the decrease.
+        fn decrease(&mut self, ce: u16, queue: u64) -> Option<Decrease> {
+            self.report(ce, queue)?.decrease
+        }
     }
 
     #[test]
@@ -222,7 +236,7 @@ mod tests {
     fn the_rate_decreases_at_most_once_per_round_trip() {
         let mut reports = Reports::new();
         let cuts: Vec<u32> = (1..=60)
-            .filter(|_| matches!(reports.report(20, 1), Some(Response::Scalable(_))))
+            .filter(|_| reports.decrease(20, 1).is_some())
             .collect();
         // Frames 1 to 3 were sent before the first decrease.
         assert_eq!(cuts[..3], [1, 4, 7]);
@@ -233,7 +247,7 @@ mod tests {
     fn alpha_approaches_the_share_of_marked_datagrams() {
         for ce in [1, 5, 20] {
             let mut reports = Reports::new();
-            assert_eq!(reports.report(20, 1), Some(Response::Scalable(1.0)));
+            assert_eq!(reports.decrease(20, 1), Some(Decrease::Scalable(1.0)));
             for _ in 0..600 {
                 reports.report(ce, 1);
             }
@@ -249,10 +263,9 @@ mod tests {
         reports.report(1, 0);
         let mut raised = 0.0;
         for _ in 0..60 {
-            match reports.report(0, 0) {
-                Some(Response::Raise(by)) => raised += by,
-                other => panic!("{other:?}"),
-            }
+            let response = reports.report(0, 0).expect("a response");
+            assert_eq!(response.decrease, None);
+            raised += response.raise;
         }
         // One segment per round trip, and 25 round trips in a second.
         let expected = SEGMENT / 0.04 * 25.0;
@@ -266,12 +279,13 @@ mod tests {
             reports.report(0, 12);
         }
         let queue = Duration::from_millis(12);
-        assert_eq!(reports.report(1, 12), Some(Response::Classic(queue)));
+        assert_eq!(reports.decrease(1, 12), Some(Decrease::Classic(queue)));
         // A single frame without delay shows that the queue drains.
         for _ in 0..5 {
             reports.report(0, 0);
         }
-        assert!(matches!(reports.report(1, 12), Some(Response::Scalable(_))));
+        let decrease = reports.decrease(1, 12);
+        assert!(matches!(decrease, Some(Decrease::Scalable(_))));
     }
 
     #[test]
@@ -286,6 +300,6 @@ mod tests {
         }
         assert_eq!(reports.report(0, 0), None);
         // The first marks set alpha again.
-        assert_eq!(reports.report(5, 0), Some(Response::Scalable(0.25)));
+        assert_eq!(reports.decrease(5, 0), Some(Decrease::Scalable(0.25)));
     }
 }

@@ -46,6 +46,8 @@ struct Path {
     marks_above: Option<i64>,
     /// Marked datagrams so far.
     marked: u32,
+    /// With L4S: other flows cause a random share of marks, in thousandths. With the state of the random numbers.
+    random_marks: Option<(u64, u64)>,
 }
 
 impl Path {
@@ -79,6 +81,7 @@ impl Path {
             most: u32::MAX,
             marks_above: None,
             marked: 0,
+            random_marks: None,
         }
     }
 
@@ -127,6 +130,7 @@ impl Path {
                 continue;
             }
             marked += u32::from(self.marks_above.is_some_and(|above| wait > above));
+            marked += u32::from(self.is_marked_at_random());
             self.busy_until = left.max(self.busy_until) + i64::from(DATAGRAM) * 8000 / mbps;
             let together = (self.busy_until + self.grain - 1) / self.grain * self.grain;
             let late = if paused && i >= count / 2 {
@@ -152,7 +156,7 @@ impl Path {
             first: first.map(clock),
             recoverable: last.filter(|_| whole).map(clock),
             datagrams: ((count - missing) as u16, missing as u16),
-            ecn: self.marks_above.map(|_| EcnCounts {
+            ecn: self.has_l4s().then(|| EcnCounts {
                 ect1: (count - missing - marked) as u16,
                 ce: marked as u16,
                 ..EcnCounts::default()
@@ -165,6 +169,21 @@ impl Path {
         if !self.without_reports {
             self.reports.push_back((done + self.delay, transit));
         }
+    }
+
+    fn has_l4s(&self) -> bool {
+        self.marks_above.is_some() || self.random_marks.is_some()
+    }
+
+    /// The next random decision (xorshift).
+    fn is_marked_at_random(&mut self) -> bool {
+        let Some((share, state)) = &mut self.random_marks else {
+            return false;
+        };
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state % 1000 < *share
     }
 
     fn since(&self, from: i64) -> impl Iterator<Item = &(i64, i64)> {

@@ -45,6 +45,25 @@ fn marks_keep_the_rate_near_the_capacity_without_a_queue() {
     }
 }
 
+/// Prague's rate at a marked share p is that of 2/p segments per round trip, because a decrease by p/2 of the window and an
+/// increase by one segment are then equal. The round trip of the control is two frame intervals.
+#[test]
+fn the_marked_share_determines_the_rate_as_in_prague() {
+    for thousandths in [50, 100, 200] {
+        for seed in [1, 2, 3] {
+            let mut path = Path::new(40, 256 << 10);
+            path.random_marks = Some((thousandths, seed));
+            path.run(10_000, 1000);
+            let targets = targets(&mut path, 20, 1000);
+            let mean = targets.iter().sum::<f64>() / targets.len() as f64;
+            let share = thousandths as f64 / 1000.0;
+            let prague = 2.0 / share * 8.0 * 1400.0 * 30.0 / 1e6;
+            let ratio = mean / prague;
+            assert!((0.7..1.4).contains(&ratio), "{share}, {seed}: {ratio}");
+        }
+    }
+}
+
 /// On a link with spare capacity, only bursts are marked. The pacing rate then approaches the link's rate.
 #[test]
 fn marked_bursts_hardly_lower_the_rate() {
