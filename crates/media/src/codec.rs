@@ -16,11 +16,19 @@ pub enum Codec {
     H264 = 2,
     /// Bands of JPEG (ITU-T T.81).
     Jpeg = 3,
+    /// VP9 frames (RFC 9628). Only browsers decode them; this crate has no decoder.
+    Vp9 = 4,
 }
 
 impl Codec {
     /// All codecs.
-    const ALL: [Codec; 4] = [Codec::Null, Codec::Raw, Codec::H264, Codec::Jpeg];
+    const ALL: [Codec; 5] = [
+        Codec::Null,
+        Codec::Raw,
+        Codec::H264,
+        Codec::Jpeg,
+        Codec::Vp9,
+    ];
 
     /// The human-readable name.
     #[must_use]
@@ -30,6 +38,7 @@ impl Codec {
             Codec::Raw => "raw pixels",
             Codec::H264 => "H.264",
             Codec::Jpeg => "JPEG",
+            Codec::Vp9 => "VP9",
         }
     }
 }
@@ -58,6 +67,6 @@ mod tests {
         for codec in Codec::ALL {
             assert_eq!(Codec::try_from(codec as u8), Ok(codec));
         }
-        assert_eq!(Codec::try_from(4), Err(UnknownCodec(4)));
+        assert_eq!(Codec::try_from(5), Err(UnknownCodec(5)));
     }
 }

@@ -60,6 +60,8 @@ Examples:
   openuvr host --pair                       pair another device
   openuvr host --csv run.csv --duration 60s      measure for one minute
   openuvr host --encoder x264,jpeg          JPEG for clients with --codec jpeg, H.264 for all others
+  openuvr host --web --encoder libvpx-vp9,x264
+                                            VP9 for browsers, H.264 for all others
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
@@ -151,7 +153,8 @@ one applies. -h prints short help, --help the full help.";
             /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
             /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv` and `h264_v4l2m2m`:
             /// hardware encoders through libavcodec; `h264_vaapi` is not usable in this version. `libx264`: x264 through libavcodec, for comparison.
-            /// `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
+            /// `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other clients get
+            /// H.264. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
             /// link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the
             /// first that it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");

@@ -422,13 +422,13 @@ fn a_bad_value_is_refused_with_name_and_allowed_range() {
             "encoder",
             "x265",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null, or several separated by commas",
+             libx264, libvpx-vp9, raw, null, or several separated by commas",
         ),
         (
             "encoder",
             "x264,",
             "one of x264, jpeg, openh264, h264_nvenc, h264_qsv, h264_v4l2m2m, h264_vaapi, \
-             libx264, raw, null, or several separated by commas",
+             libx264, libvpx-vp9, raw, null, or several separated by commas",
         ),
         (
             "bitrate",

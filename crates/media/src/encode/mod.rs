@@ -34,6 +34,7 @@ pub static BACKENDS: &[Backend] = &[
     avcodec::BACKENDS[2],
     avcodec::BACKENDS[3],
     avcodec::BACKENDS[4],
+    avcodec::vp9::BACKEND,
     raw::BACKEND,
     null::BACKEND,
 ];
@@ -179,7 +180,7 @@ pub enum RateSupport {
 /// An encoder's settings. A change of any of them starts a new configuration epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Size of the pictures. Both sides must be even for H.264 with 4:2:0 chroma (see
+    /// Size of the pictures. Both sides must be even for H.264 and VP9 with 4:2:0 chroma (see
     /// [`Converter::padded`](crate::convert::Converter::padded)).
     pub size: Size,
     /// Maximum frame rate, a hint for the bit stream's timing information.
@@ -233,11 +234,14 @@ impl Settings {
                 "a picture of {size}: each side must be 1 to {} pixels, and the area at most {MAX_PIXELS} pixels",
                 Size::MAX_SIDE
             )
-        } else if codec == Codec::H264
+        } else if matches!(codec, Codec::H264 | Codec::Vp9)
             && self.pixels == Chroma::Yuv420
             && (size.width % 2 != 0 || size.height % 2 != 0)
         {
-            format!("an H.264 picture of {size} with 4:2:0 chroma: width and height must be even")
+            format!(
+                "{} with 4:2:0 chroma and a picture of {size}: width and height must be even",
+                codec.name()
+            )
         } else if matches!(codec, Codec::H264 | Codec::Jpeg) && macroblocks(size).is_none() {
             format!("a picture of {size}: at most 65535 blocks of 16x16 are supported")
         } else if !(1..=Self::MAX_FPS).contains(&fps) {

@@ -168,6 +168,7 @@ impl Choice for EncoderName {
         ("h264_v4l2m2m", EncoderName("h264_v4l2m2m")),
         ("h264_vaapi", EncoderName("h264_vaapi")),
         ("libx264", EncoderName("libx264")),
+        ("libvpx-vp9", EncoderName("libvpx-vp9")),
         ("raw", EncoderName("raw")),
         ("null", EncoderName("null")),
     ];

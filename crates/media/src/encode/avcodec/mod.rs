@@ -6,6 +6,7 @@
 //! tested; the hardware options follow the drivers' documentation.
 
 mod sys;
+pub mod vp9;
 
 use std::time::{Duration, Instant};
 
@@ -163,7 +164,8 @@ fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, En
             settings.size
         ))
     })?;
-    let library = sys::Encoder::open(kind.name, &options(kind, settings), settings.size)
+    let all = options(kind, settings);
+    let library = sys::Encoder::open(kind.name, &all, settings.size, PixelFormat::Nv12)
         .map_err(|why| EncodeError(format!("the encoder {} can't be used: {why}", kind.name)))?;
     Ok(Box::new(Avcodec {
         name: kind.name,

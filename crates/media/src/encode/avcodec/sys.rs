@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 
-use crate::picture::{Picture, RowOrder};
+use crate::picture::{Picture, PixelFormat, RowOrder};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
 /// `AV_PICTURE_TYPE_I`, and the type that leaves the choice to the encoder.
@@ -38,11 +38,12 @@ pub(super) struct Encoder {
 unsafe impl Send for Encoder {}
 
 impl Encoder {
-    /// Opens the encoder called `name` with `options` for NV12 pictures of `size`.
+    /// Opens the encoder called `name` with `options` for pictures of `size` in `format`: NV12 or I420.
     pub(super) fn open(
         name: &str,
         options: &[(&str, String)],
         size: Size,
+        format: PixelFormat,
     ) -> Result<Encoder, String> {
         let functions = Functions::load()?;
         let text = CString::new(name).map_err(|e| e.to_string())?;
@@ -93,7 +94,7 @@ impl Encoder {
                  (`openuvr doctor` lists the working encoders)"
             ));
         }
-        encoder.take_memory(size)?;
+        encoder.take_memory(size, format)?;
         Ok(encoder)
     }
 
@@ -104,10 +105,14 @@ impl Encoder {
     }
 
     /// Allocates the frame's memory.
-    fn take_memory(&mut self, size: Size) -> Result<(), String> {
+    fn take_memory(&mut self, size: Size, format: PixelFormat) -> Result<(), String> {
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
+        let name = match format {
+            PixelFormat::I420 => c"yuv420p",
+            _ => c"nv12",
+        };
         // SAFETY: the name is NUL-terminated.
-        let format = unsafe { (self.functions.pixel_format)(c"nv12".as_ptr()) };
+        let format = unsafe { (self.functions.pixel_format)(name.as_ptr()) };
         // SAFETY: the frame is ours and empty; these fields are required by the library.
         let code = unsafe {
             let frame = self.frame.as_mut();
@@ -122,8 +127,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Submits `picture`: NV12 of the encoder's size. The caller must have checked that it is
-    /// complete.
+    /// Submits `picture`, which has the encoder's size and format. The caller must have checked that it is complete.
     pub(super) fn send(
         &mut self,
         picture: &Picture<'_>,
@@ -138,16 +142,21 @@ impl Encoder {
         if code < 0 {
             return Err(self.functions.error("write a picture", code));
         }
-        let size = picture.size;
-        let rows = [size.height as usize, size.height as usize / 2];
-        for (i, (plane, rows)) in picture.planes.iter().zip(rows).enumerate() {
-            // SAFETY: the frame has an NV12 picture of the encoder's size: two planes with `width` bytes in each of
-            // these rows. Its rows are `linesize` apart, and are writable now. `picture` has such planes, too, as the
+        let (width, height) = (picture.size.width as usize, picture.size.height as usize);
+        // NV12 has one plane of chroma, and I420 has two of half its width.
+        let (chroma, count) = match picture.format {
+            PixelFormat::I420 => (width / 2, 3),
+            _ => (width, 2),
+        };
+        let planes = [(width, height), (chroma, height / 2), (chroma, height / 2)];
+        for (i, (plane, (width, rows))) in picture.planes.iter().zip(planes).take(count).enumerate()
+        {
+            // SAFETY: the frame has a picture of the encoder's size and format: these planes, with `width` bytes in each
+            // of these rows. Its rows are `linesize` apart, and are writable now. `picture` has such planes, too, as the
             // caller has checked; slicing checks the bounds again.
             unsafe {
                 let frame = self.frame.as_ref();
                 let stride = usize::try_from(frame.linesize[i]).unwrap_or(0);
-                let width = size.width as usize;
                 if frame.data[i].is_null() || stride < width {
                     return Err("a plane of the frame is missing".into());
                 }

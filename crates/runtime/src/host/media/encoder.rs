@@ -40,7 +40,7 @@ pub(in crate::host) fn open(
         },
         ..usual
     };
-    if backend.codec == Codec::H264 && settings.pixels == Chroma::Yuv420 {
+    if matches!(backend.codec, Codec::H264 | Codec::Vp9) && settings.pixels == Chroma::Yuv420 {
         // The encoder gets the padded size, because the conversion pads the picture.
         settings.size = Converter::padded(size, PixelFormat::Nv12);
     }

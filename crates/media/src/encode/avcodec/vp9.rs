@@ -1,0 +1,250 @@
+//! VP9 with libvpx, through libavcodec: for browsers (`openuvr host --web`), because this crate has no decoder for it.
+//! Each picture is one slice, and refers only to pictures since the last key frame. After a loss, a browser therefore
+//! needs a key frame, as with libavcodec's encoders of H.264.
+//!
+//! The library controls the rate ([`Rate::Cbr`]). libavcodec passes a new bitrate only to a newly opened libvpx
+//! (libavcodec 59 with libvpx 1.12: the option can be set, but has no effect), so a large change of the rate costs a key
+//! frame. Smaller changes wait for the next key frame.
+//!
+//! Limits: 4:2:0 only, no slices, no intra refresh.
+
+use openuvr_proto::units::Bitrate;
+
+use super::sys;
+use crate::encode::{
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, Rate, RateSupport,
+    Settings, Slice, check_picture,
+};
+use crate::picture::{Picture, PixelFormat};
+
+const NAME: &str = "libvpx-vp9";
+
+/// The table entry.
+pub const BACKEND: Backend = Backend {
+    name: NAME,
+    about: "VP9 for browsers, by libvpx through libavcodec on the processor; whole pictures",
+    codec: Codec::Vp9,
+    pixels: &[Chroma::Yuv420],
+    rates: RateSupport::Cbr,
+    refreshes: false,
+    open,
+};
+
+/// Key-frame interval without requests, as for libavcodec's other encoders.
+const KEY_FRAME_INTERVAL: u32 = 1_000_000;
+
+/// Speed of the real-time mode: the fastest one that libavcodec accepts (−8 to 8).
+const SPEED: u32 = 8;
+
+/// Maximum size of a key frame, in percent of a frame's share of the bitrate. libwebrtc uses at least 300
+/// (`LibvpxVp9Encoder::MaxIntraTarget`).
+const LARGEST_KEY_FRAME: u32 = 300;
+
+/// Duration of the rate-control buffer as a share of a second: 200 ms. libwebrtc uses a second, which permits larger
+/// bursts. With one frame, as for H.264, libvpx misses the bitrate by a fifth in either direction (2 Mb/s, 320x192,
+/// noise). The value between them is a guess.
+const BUFFERS_PER_SECOND: u64 = 5;
+
+/// The range, relative to the bitrate of the open encoder, in which a new bitrate waits for the next key frame. A
+/// decrease is more urgent, because the link is full (guesses).
+const TOLERATED: (f64, f64) = (0.9, 1.25);
+
+struct Vp9 {
+    library: sys::Encoder,
+    settings: Settings,
+    /// The bitrate of `library`, and the requested one.
+    rate: Bitrate,
+    wanted: Bitrate,
+    /// Whether the last frame failed, so that references can't be trusted.
+    broken: bool,
+}
+
+fn open(settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
+    settings.check(Codec::Vp9)?;
+    let Rate::Cbr(rate) = settings.rate else {
+        return Err(EncodeError(format!(
+            "{NAME} controls the rate itself: choose the rate mode cbr"
+        )));
+    };
+    Ok(Box::new(Vp9 {
+        library: library(settings, rate)?,
+        settings: *settings,
+        rate,
+        wanted: rate,
+        broken: true,
+    }))
+}
+
+fn library(settings: &Settings, rate: Bitrate) -> Result<sys::Encoder, EncodeError> {
+    let all = options(settings, rate);
+    sys::Encoder::open(NAME, &all, settings.size, PixelFormat::I420)
+        .map_err(|why| EncodeError(format!("the encoder {NAME} can't be used: {why}")))
+}
+
+/// The options, in the order in which they are set. Names and values are from FFmpeg's documentation of libvpx.
+fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)> {
+    let rate = bitrate.0.min(2_000_000_000);
+    let text = |(name, value): (&'static str, &str)| (name, value.to_owned());
+    let mut all: Vec<(&str, String)> = vec![
+        ("video_size", settings.size.to_string()),
+        ("pixel_format", "yuv420p".into()),
+        ("time_base", format!("1/{}", settings.fps)),
+        ("g", KEY_FRAME_INTERVAL.to_string()),
+        ("threads", settings.threads.to_string()),
+        // Threads share a picture by columns of tiles, whose number is a power of two. libvpx makes fewer columns in a
+        // picture that is too narrow.
+        ("tile-columns", settings.threads.max(1).ilog2().to_string()),
+        ("cpu-used", SPEED.to_string()),
+        // Three equal rates select the mode for a constant bitrate.
+        ("b", rate.to_string()),
+        ("minrate", rate.to_string()),
+        ("maxrate", rate.to_string()),
+        ("bufsize", (rate / BUFFERS_PER_SECOND).to_string()),
+        ("max-intra-rate", LARGEST_KEY_FRAME.to_string()),
+    ];
+    all.extend(
+        [
+            ("deadline", "realtime"),
+            ("lag-in-frames", "0"),
+            // Without hidden pictures, each packet is one picture.
+            ("auto-alt-ref", "0"),
+            ("row-mt", "1"),
+            ("flags", "+low_delay"),
+            ("color_primaries", "bt709"),
+            ("color_trc", "bt709"),
+            ("colorspace", "bt709"),
+            ("color_range", "tv"),
+        ]
+        .map(text),
+    );
+    all
+}
+
+impl Vp9 {
+    /// Whether the open encoder's bitrate is so wrong that the right one is worth a key frame, or costs none.
+    fn must_reopen(&self, key_frame: bool) -> bool {
+        let (rate, wanted) = (self.rate.0 as f64, self.wanted.0 as f64);
+        let (low, high) = TOLERATED;
+        (key_frame && self.wanted != self.rate) || wanted < rate * low || wanted > rate * high
+    }
+
+    fn code(
+        &mut self,
+        picture: &Picture<'_>,
+        ask: &FrameRequest<'_>,
+        key_frame: bool,
+    ) -> Result<(), String> {
+        // Pictures of failed frames are discarded, because they would be mistaken for this one.
+        while self.library.receive()? {}
+        self.library.send(picture, ask.frame.0.into(), key_frame)?;
+        // Without a lag, libvpx returns a picture before the call for the picture ends.
+        if !self.library.receive()? {
+            return Err("the encoder delays or drops pictures".into());
+        }
+        match self.library.packet() {
+            (pts, _) if pts != i64::from(ask.frame.0) => {
+                Err("the encoder returned another frame".into())
+            }
+            (_, []) => Err("the encoder returned an empty picture".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Encoder for Vp9 {
+    fn input(&self) -> PixelFormat {
+        PixelFormat::I420
+    }
+
+    fn slices(&self) -> u8 {
+        1
+    }
+
+    fn encode(
+        &mut self,
+        picture: &Picture<'_>,
+        ask: &FrameRequest<'_>,
+        sink: &mut (dyn FnMut(Slice<'_>) + Send),
+    ) -> Result<Encoded, EncodeError> {
+        check_picture(picture, self.settings.size, PixelFormat::I420)?;
+        let mut key_frame = ask.key_frame || self.broken;
+        if self.must_reopen(key_frame) {
+            self.library = library(&self.settings, self.wanted)?;
+            self.rate = self.wanted;
+            key_frame = true;
+        }
+        self.broken = true;
+        self.code(picture, ask, key_frame).map_err(|why| {
+            EncodeError(format!(
+                "{NAME} could not encode frame {}: {why}; ask for a key frame",
+                ask.frame.0
+            ))
+        })?;
+        let (_, bytes) = self.library.packet();
+        let encoded = Encoded {
+            key_frame: is_key_frame(bytes),
+            bytes: bytes.len(),
+            clean_after: None,
+        };
+        if key_frame && !encoded.key_frame {
+            return Err(EncodeError(format!(
+                "{NAME} did not encode frame {} as the requested key frame: choose another encoder",
+                ask.frame.0
+            )));
+        }
+        sink(Slice {
+            index: 0,
+            first_mb: 0,
+            mbs: 0,
+            last: true,
+            clean_after: None,
+            bytes,
+        });
+        self.broken = false;
+        Ok(encoded)
+    }
+
+    fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
+        self.wanted = bitrate;
+        Ok(())
+    }
+}
+
+/// Whether a frame of profile 0 is a key frame. The first byte holds the frame marker (2, two bits), two bits of the
+/// profile, `show_existing_frame`, and `frame_type` (VP9 bitstream specification 6.2).
+fn is_key_frame(frame: &[u8]) -> bool {
+    frame
+        .first()
+        .is_some_and(|first| first & 0b1111_1100 == 0b1000_0000)
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::units::Size;
+
+    use super::*;
+
+    #[test]
+    fn only_a_shown_key_frame_counts() {
+        for (first, key) in [(0x82, true), (0x86, false), (0x8a, false), (0x42, false)] {
+            assert_eq!(is_key_frame(&[first, 0x49]), key, "{first:#x}");
+        }
+        assert!(!is_key_frame(&[]));
+    }
+
+    #[test]
+    fn tile_columns_and_buffer_follow_threads_and_rate() {
+        let settings = Settings {
+            threads: 4,
+            ..Settings::of(Size::new(1280, 720))
+        };
+        let all = options(&settings, Bitrate(10_000_000));
+        let value = |name: &str| all.iter().find(|(of, _)| *of == name).map(|(_, v)| &**v);
+        assert_eq!(value("tile-columns"), Some("2"));
+        assert_eq!(value("bufsize"), Some("2000000"));
+        assert_eq!(
+            (value("b"), value("minrate")),
+            (value("maxrate"), value("b"))
+        );
+    }
+}
