@@ -116,6 +116,11 @@ pub enum RateChange {
         /// The new target.
         to: Bitrate,
     },
+    /// The target follows an estimate of the player's own transport.
+    Estimate {
+        /// The new target.
+        to: Bitrate,
+    },
     /// Frames arrived late, in one burst, because the link or a machine stalled. The target is unchanged.
     Stall {
         /// The delay.
@@ -234,6 +239,9 @@ impl fmt::Display for ControlEvent {
                 "rate back to {:.1} Mb/s: the capacity was underestimated",
                 mbps(to)
             ),
+            ControlEvent::Rate(RateChange::Estimate { to }) => {
+                write!(f, "rate set to {:.1} Mb/s: estimate of GCC", mbps(to))
+            }
             ControlEvent::Rate(RateChange::Stall { by }) => write!(
                 f,
                 "rate unchanged: frames arrived {} ms late in a burst after a stall",

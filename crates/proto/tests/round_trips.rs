@@ -82,6 +82,7 @@ fn decision() -> impl Strategy<Value = ControlEvent> {
             .prop_map(|(to, waited)| ControlEvent::Rate(RateChange::ClassicMarks { to, waited })),
         select(&[L4sChange::Started, L4sChange::Bleached, L4sChange::Remarked])
             .prop_map(ControlEvent::L4s),
+        rate().prop_map(|to| ControlEvent::Rate(RateChange::Estimate { to })),
         (frame(), frame())
             .prop_map(|(frame, to)| ControlEvent::ReferenceInvalidation { frame, to }),
         (frame(), frame()).prop_map(|(frame, lost)| ControlEvent::IntraRefresh { frame, lost }),

@@ -120,6 +120,7 @@ fn gateway_messages() -> Vec<GatewayMessage> {
                 run: 2.5,
             },
         }),
+        Feedback::Estimate(Bitrate(7_000_000)),
         Feedback::KeyFrame {
             last_good: FrameId::NONE,
             newest: FrameId(70),

@@ -345,7 +345,7 @@ impl Host {
                 answered,
                 heard,
             } => other.clock.note(asked, received, answered, heard),
-            Feedback::Link(_) | Feedback::KeyFrame { .. } => {}
+            Feedback::Link(_) | Feedback::Estimate(_) | Feedback::KeyFrame { .. } => {}
         }
     }
 

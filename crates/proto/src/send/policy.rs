@@ -36,6 +36,10 @@ pub const TRANSPORT_HEADERS: u32 = 28;
 /// Maximum unread events. Older ones are dropped.
 const MAX_EVENTS: usize = 32;
 
+/// An estimate counts if it differs from the target by this part or more, because each change of the target may cost an
+/// encoder a key frame: a twentieth (guess).
+const ESTIMATE_STEPS: u64 = 20;
+
 /// The settings of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -125,6 +129,8 @@ pub struct Policy {
     key_frames: KeyFramePolicy,
     congestion: Congestion,
     l4s: L4s,
+    /// The newest estimate of the player's own transport. If there is one, `congestion` only observes.
+    estimate: Option<Bitrate>,
     last_coded: Option<Instant>,
     holding: bool,
     /// Parity shards of a typical frame, and whether retransmission is on.
@@ -145,6 +151,7 @@ impl Policy {
             key_frames: KeyFramePolicy::with_one_every(settings.key_frame_interval),
             congestion: settings.congestion(),
             l4s: settings.l4s(),
+            estimate: None,
             last_coded: None,
             holding: false,
             protection: (0, true),
@@ -190,6 +197,7 @@ impl Policy {
     pub fn player_changed(&mut self) {
         self.congestion = self.settings.congestion();
         self.l4s = self.settings.l4s();
+        self.estimate = None;
         self.holding = false;
         self.protection = (0, true);
     }
@@ -224,7 +232,7 @@ impl Policy {
     /// recently full link. `None` if bursts are harmless.
     #[must_use]
     pub fn pacing(&self, now: Instant) -> Option<Pacing> {
-        if !self.settings.adaptive {
+        if !self.decides_rate() {
             return None;
         }
         if let Some(rate) = self.congestion.paced_rate(now) {
@@ -239,6 +247,31 @@ impl Policy {
     /// The ECN field of the player's datagrams of frame `frame`, which starts now.
     pub fn mark(&mut self, frame: FrameId) -> Ecn {
         self.l4s.mark(frame)
+    }
+
+    /// Whether this policy decides the rate: neither the settings nor the player's transport do.
+    fn decides_rate(&self) -> bool {
+        self.settings.adaptive && self.estimate.is_none()
+    }
+
+    /// Handles an estimate of the player's own transport, which replaces the policy's congestion control until the player
+    /// changes. A small difference from the previous estimate is ignored.
+    pub fn on_estimate(&mut self, estimate: Bitrate) {
+        let before = self.estimate.map(|_| self.target());
+        let to = self.settings.range.clamp(estimate);
+        let small = before.is_some_and(|before| {
+            let difference = before.0.abs_diff(to.0);
+            difference == 0
+                || (difference < before.0 / ESTIMATE_STEPS && to != self.settings.range.max)
+        });
+        if small {
+            return;
+        }
+        self.estimate = Some(to);
+        self.holding = false;
+        if self.settings.adaptive {
+            self.emit(ControlEvent::Rate(RateChange::Estimate { to }));
+        }
     }
 
     /// Sets the maximum frames a second. Call it before [`Policy::player_changed`].
@@ -366,7 +399,7 @@ impl Policy {
     }
 
     fn rate_changed(&mut self, change: Option<RateChange>) {
-        if let Some(change) = change.filter(|_| self.settings.adaptive) {
+        if let Some(change) = change.filter(|_| self.decides_rate()) {
             self.emit(ControlEvent::Rate(change));
         }
     }
@@ -374,10 +407,12 @@ impl Policy {
     /// The target rate, including all headers and repair data.
     #[must_use]
     pub fn target(&self) -> Bitrate {
-        if self.settings.adaptive {
-            self.congestion.target()
-        } else {
-            self.settings.range.max
+        if !self.settings.adaptive {
+            return self.settings.range.max;
+        }
+        match self.estimate {
+            Some(estimate) => self.settings.range.clamp(estimate),
+            None => self.congestion.target(),
         }
     }
 
@@ -406,7 +441,7 @@ impl Policy {
         let held = self
             .congestion
             .held_until(now)
-            .filter(|_| self.settings.adaptive);
+            .filter(|_| self.decides_rate());
         let news = !std::mem::replace(&mut self.holding, held.is_some());
         if let Some(until) = held.filter(|_| news) {
             let wait = until.since(now);

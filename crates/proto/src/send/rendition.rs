@@ -219,6 +219,11 @@ impl<S: Subscriber> Rendition<S> {
         };
         match feedback {
             Feedback::Link(link) => member.link = Some(link),
+            Feedback::Estimate(rate) => {
+                if member.role == Role::Player {
+                    self.policy.on_estimate(rate);
+                }
+            }
             Feedback::KeyFrame { last_good, newest } => {
                 let requester = KeyFrameRequester::of(member.role, member.subscriber.intake());
                 self.policy.request_key_frame(requester, last_good, newest);

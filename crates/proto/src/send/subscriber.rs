@@ -176,6 +176,9 @@ pub enum Feedback {
     Frame(Report),
     /// The loss and round-trip time of the subscriber's link.
     Link(LinkState),
+    /// The rate that the congestion control of the subscriber's own transport permits (such as Google Congestion
+    /// Control). From the first one on, a player's estimates replace the rendition's congestion control.
+    Estimate(Bitrate),
     /// The subscriber's picture is damaged. The subscriber requests a key frame or another repair.
     KeyFrame {
         /// The newest frame that the subscriber displayed completely; [`FrameId::NONE`] if unknown.

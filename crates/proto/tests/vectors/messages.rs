@@ -85,6 +85,10 @@ pub(crate) fn control_events() -> Vec<(&'static str, ControlEvent)> {
             "decision_classic_marks",
             ControlEvent::Rate(RateChange::ClassicMarks { to, waited: ms(25) }),
         ),
+        (
+            "decision_estimate",
+            ControlEvent::Rate(RateChange::Estimate { to }),
+        ),
         ("decision_skip_back", skip),
         ("decision_refresh", refresh),
         ("decision_key", ControlEvent::KeyFrame { frame, why }),

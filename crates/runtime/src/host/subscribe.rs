@@ -201,12 +201,12 @@ impl HostRuntime {
         }
     }
 
-    /// Handles a subscriber's feedback. Under a flood of feedback, key-frame requests and link states may be
-    /// dropped.
+    /// Handles a subscriber's feedback. Under a flood of feedback, key-frame requests, link states and
+    /// estimates may be dropped.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         self.shared
             .note_subscriber(from, |host| host.feedback(clock::now(), from, &feedback));
-        if let Feedback::KeyFrame { .. } | Feedback::Link(_) = feedback {
+        if let Feedback::KeyFrame { .. } | Feedback::Link(_) | Feedback::Estimate(_) = feedback {
             let _ = self
                 .media_commands
                 .try_send(MediaCommand::Feedback(from, feedback));

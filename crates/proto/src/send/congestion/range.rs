@@ -14,6 +14,12 @@ pub struct Range {
 }
 
 impl Range {
+    /// The rate within these bounds that is nearest to `rate`.
+    #[must_use]
+    pub fn clamp(self, rate: Bitrate) -> Bitrate {
+        rate.clamp(self.min, self.max)
+    }
+
     /// The range with a new maximum, which is also the initial rate.
     #[must_use]
     pub fn up_to(self, max: Bitrate) -> Range {

@@ -256,3 +256,49 @@ fn losses_of_complete_frames_are_counted() {
     }
     assert!(policy.target() < Bitrate::from_mbps(20));
 }
+
+#[test]
+fn estimates_of_the_transport_replace_the_congestion_control() {
+    let mut policy = following();
+    let mbps = Bitrate::from_mbps;
+    policy.on_estimate(mbps(8));
+    assert_eq!(policy.target(), mbps(8));
+    // Lost reports would lower the rate of the policy's own control, and skip frames.
+    for frame in 1..=300 {
+        assert_eq!(policy.held_until(at(frame)), None);
+        policy.sent(at(frame), FrameId(frame), Some(20_000));
+        sent(&mut policy, frame, frame, LOST, 20);
+    }
+    assert_eq!(policy.target(), mbps(8));
+    assert!(policy.pacing(at(300)).is_none());
+    // A small difference is ignored; the range holds.
+    policy.on_estimate(Bitrate(8_200_000));
+    assert_eq!(policy.target(), mbps(8));
+    for (estimate, target) in [(mbps(50), 20), (Bitrate(1), 1), (mbps(5), 5)] {
+        policy.on_estimate(estimate);
+        assert_eq!(policy.target(), mbps(target));
+    }
+    let events = std::iter::from_fn(|| policy.poll_control_event());
+    let rates: Vec<_> = events
+        .filter_map(|event| match event {
+            ControlEvent::Rate(change) => Some(change),
+            _ => None,
+        })
+        .collect();
+    let estimate = |to| RateChange::Estimate { to: mbps(to) };
+    assert_eq!(rates, [8, 20, 1, 5].map(estimate));
+    // The next player starts without an estimate.
+    policy.player_changed();
+    assert_eq!(policy.target(), mbps(20));
+}
+
+#[test]
+fn a_constant_rate_ignores_estimates() {
+    let mut policy = Policy::new(Settings {
+        adaptive: false,
+        ..following().settings
+    });
+    policy.on_estimate(Bitrate::from_mbps(2));
+    assert_eq!(policy.target(), Bitrate::from_mbps(20));
+    assert_eq!(policy.poll_control_event(), None);
+}

@@ -24,6 +24,7 @@ mod kind {
     pub(super) const MARKED: u8 = 14;
     pub(super) const CLASSIC_MARKS: u8 = 15;
     pub(super) const L4S: u8 = 16;
+    pub(super) const ESTIMATE: u8 = 17;
 }
 
 const KEY_REASONS: [KeyFrameReason; 5] = [
@@ -89,6 +90,7 @@ fn write_change<'a, 'b>(w: &'a mut Writer<'b>, change: RateChange) -> &'a mut Wr
         RateChange::Maximum { to } => w.u8(kind::FULL).u64(to.0),
         RateChange::LongerPath { by } => w.u8(kind::LONGER).u32(micros(by)),
         RateChange::Reverted { to } => w.u8(kind::TAKEN_BACK).u64(to.0),
+        RateChange::Estimate { to } => w.u8(kind::ESTIMATE).u64(to.0),
         RateChange::Stall { by } => w.u8(kind::PAUSE).u32(micros(by)),
         RateChange::Marked { to, share } => w.u8(kind::MARKED).u64(to.0).u16(fixed(share, ONE)),
         RateChange::ClassicMarks { to, waited } => {
@@ -119,6 +121,7 @@ pub(super) fn parse(r: &mut Reader<'_>) -> Result<Option<ControlEvent>, Reject> 
         kind::FULL => ControlEvent::Rate(RateChange::Maximum { to: rate(r)? }),
         kind::LONGER => ControlEvent::Rate(RateChange::LongerPath { by: span(r)? }),
         kind::TAKEN_BACK => ControlEvent::Rate(RateChange::Reverted { to: rate(r)? }),
+        kind::ESTIMATE => ControlEvent::Rate(RateChange::Estimate { to: rate(r)? }),
         kind::PAUSE => ControlEvent::Rate(RateChange::Stall { by: span(r)? }),
         kind::SKIP_BACK => ControlEvent::ReferenceInvalidation {
             frame: frame(r)?,
