@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use openuvr_gateway::forwarded::browser;
 use openuvr_gateway::login;
-use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads};
+use openuvr_gateway::packetise::{MAX_PAYLOAD, payloads, vp9};
 use openuvr_gateway::reflexive::{DatagramKind, Reflexive};
 use openuvr_gateway::signalling::{Reply, Request};
 use openuvr_gateway_settings::{ProxyNetwork, WebOrigin};
@@ -64,6 +64,15 @@ pub fn packetise(bytes: &[u8]) {
     });
     assert_eq!(ends, usize::from(count > 0));
     assert!(sum <= bytes.len() + 2 * count);
+    let (mut sum, mut count, mut ends) = (0, 0, 0);
+    vp9::Packetiser::default().payloads(bytes, |payload, last| {
+        assert!(ends == 0 && (1..=MAX_PAYLOAD).contains(&payload.len()));
+        ends += usize::from(last);
+        sum += payload.len();
+        count += 1;
+    });
+    assert_eq!(ends, usize::from(!bytes.is_empty()));
+    assert!((bytes.len() + 5 * count..=bytes.len() + 6 * count).contains(&sum));
 }
 
 /// Datagrams from the address of a STUN server, with the transaction id of the pending request. A response results in

@@ -359,7 +359,12 @@ impl Connection {
         if self.local.ip().is_loopback() {
             known.extend(self.shared.media.on_this_machine());
         }
-        let answered = Peer::answer(self.shared.media.clone(), (self.local, &known), sdp);
+        let answered = Peer::answer(
+            self.shared.media.clone(),
+            (self.local, &known),
+            sdp,
+            &self.shared.media_options,
+        );
         let (peer, answer) = match answered {
             Ok(answered) => answered,
             Err(why) => return self.refused(&why),

@@ -16,7 +16,8 @@
 //! A portal session has neither page nor log-in, because the portal carries its browsers' signalling (`portal_requests`).
 //!
 //! The modules [`rtsp`] (video players) and [`record`] (recordings) are independent of the page, and have their own
-//! threads. The gateway is independent of codecs, devices and native links, and makes no rate decisions.
+//! threads. The gateway is independent of codec libraries, devices and native links. It makes no rate decisions, but may
+//! pass the estimates of WebRTC's congestion control on to the host ([`RateControl::Gcc`]).
 
 mod addresses;
 mod admission;
@@ -54,6 +55,7 @@ mod tls;
 mod tls_error;
 mod tokens;
 mod updates;
+mod video_codec;
 mod views;
 mod visitor;
 
@@ -64,7 +66,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
-use openuvr_runtime::host::GatewayHost;
+use openuvr_proto::units::Bitrate;
+use openuvr_runtime::host::{EncoderName, GatewayHost};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openuvr_runtime::trust_store::DeviceStore;
 use rustix::net::sockopt;
@@ -115,6 +118,38 @@ pub struct Setup {
     pub proxies: Vec<ProxyNetwork>,
     /// Clients of another service that wait for a PIN, which a player enters on the page.
     pub pin_entry: Option<Arc<dyn PinEntry>>,
+    /// The host's encoders. Browsers negotiate a codec of one of them.
+    pub encoders: Vec<EncoderName>,
+    /// The congestion control for browsers.
+    pub rate_control: RateControl,
+}
+
+/// A congestion control for browsers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RateControl {
+    /// The host's own, from the page's report on each frame.
+    #[default]
+    Reports,
+    /// Google Congestion Control (draft-ietf-rmcat-gcc-02) in the gateway, from the browser's transport-wide feedback
+    /// (draft-holmer-rmcat-transport-wide-cc-extensions-01). A browser without this feedback is controlled by its
+    /// reports.
+    Gcc {
+        /// The initial estimate.
+        start: Bitrate,
+        /// The highest rate for which the connection is probed.
+        max: Bitrate,
+    },
+}
+
+impl RateControl {
+    /// The name in metrics, which is also that of the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            RateControl::Reports => "reports",
+            RateControl::Gcc { .. } => "gcc",
+        }
+    }
 }
 
 impl Setup {

@@ -40,6 +40,8 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     ] {
         put(name, "counter", help, value);
     }
+    let controller = shared.media_options.rate_control.name();
+    let estimate = shared.lowest_estimate();
     let stun = &shared.addresses.counters;
     for (name, help, counter) in [
         (
@@ -119,6 +121,21 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
     ] {
         put(name, "counter", help, counter.get());
+    }
+    let _ = write!(
+        text,
+        "# HELP openuvr_web_rate_control Congestion control of browsers.\n\
+         # TYPE openuvr_web_rate_control gauge\n\
+         openuvr_web_rate_control{{controller=\"{controller}\"}} 1\n"
+    );
+    if let Some(estimate) = estimate {
+        let _ = write!(
+            text,
+            "# HELP openuvr_web_estimate_bits_per_second Lowest estimate over the connected browsers.\n\
+             # TYPE openuvr_web_estimate_bits_per_second gauge\n\
+             openuvr_web_estimate_bits_per_second {}\n",
+            estimate.0
+        );
     }
     if let Some(figures) = figures {
         write_metrics(&mut text, figures);

@@ -3,6 +3,8 @@
 //!
 //! A slice is packetized as soon as the encoder outputs it, without waiting for the rest of the frame.
 
+pub mod vp9;
+
 /// Maximum payload in bytes. With RTP header (12), header extensions (up to 40), SRTP tag (16), UDP and IPv6 (48), it stays
 /// below the 1280 bytes that every IPv6 link carries.
 pub const MAX_PAYLOAD: usize = 1150;

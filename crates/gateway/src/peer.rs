@@ -11,6 +11,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use openuvr_proto::units::Bitrate;
+use str0m::bwe::BweKind;
 use str0m::change::SdpOffer;
 use str0m::channel::ChannelId;
 use str0m::media::MediaKind;
@@ -21,8 +23,10 @@ use tokio::sync::Notify;
 
 use self::track::Track;
 pub(crate) use self::track::{Packet, Sound, video_ticks};
+use crate::RateControl;
 use crate::addresses::base;
 use crate::media_sockets::MediaSockets;
+use crate::video_codec::VideoCodec;
 
 /// Interval of statistics from the browser's receiver reports.
 const STATS_INTERVAL: Duration = Duration::from_millis(500);
@@ -75,6 +79,17 @@ pub(crate) enum PeerEvent {
         /// Round-trip time.
         round_trip: Option<Duration>,
     },
+    /// A new estimate of the connection's congestion control.
+    Estimate(Bitrate),
+}
+
+/// The options of all connections.
+#[derive(Clone, Debug)]
+pub(crate) struct MediaOptions {
+    /// The host's codecs.
+    pub(crate) codecs: Vec<VideoCodec>,
+    /// The congestion control.
+    pub(crate) rate_control: RateControl,
 }
 
 /// Why a browser's offer was refused.
@@ -83,17 +98,17 @@ pub(crate) enum OfferRefused {
     /// The offer cannot be parsed, or contradicts an earlier one.
     #[error("invalid session description: {0}")]
     Sdp(String),
-    /// The offer has no video in H.264 with packetization mode 1.
-    #[error(
-        "the browser does not offer to receive H.264 (packetization-mode=1): use a browser that supports it"
-    )]
-    NoH264,
+    /// The offer has no video in a codec of the host: the codecs' names, and another remedy.
+    #[error("the browser does not offer to receive {0}: use a browser that supports it{1}")]
+    NoVideo(String, &'static str),
 }
 
 /// A connection.
 pub(crate) struct Peer {
     state: Mutex<State>,
     sockets: Arc<MediaSockets>,
+    /// The host's codecs that the browser supports; at least one.
+    codecs: Vec<VideoCodec>,
     /// The newest frame of which a packet was sent; 0 if there is none.
     pub(crate) newest: AtomicU32,
     /// Wakes the gateway's thread because of an event or an earlier timeout.
@@ -116,6 +131,8 @@ struct State {
     /// When `str0m` must be called next.
     next: Instant,
     traffic: Traffic,
+    /// The newest estimate of the congestion control.
+    estimate: Option<Bitrate>,
 }
 
 /// Traffic of the connection.
@@ -147,14 +164,22 @@ impl Peer {
         sockets: Arc<MediaSockets>,
         (local, known): (SocketAddr, &[SocketAddr]),
         offer: &str,
+        options: &MediaOptions,
     ) -> Result<(Peer, String), OfferRefused> {
         let now = Instant::now();
         let words = |e: &dyn std::fmt::Display| OfferRefused::Sdp(e.to_string());
+        let rate = |rate: Bitrate| str0m::bwe::Bitrate::kbps(rate.0 / 1000);
+        let estimate = match options.rate_control {
+            RateControl::Gcc { start, max } => Some((rate(start), rate(max))),
+            RateControl::Reports => None,
+        };
         let mut rtc = Rtc::builder()
             .set_rtp_mode(true)
             .clear_codecs()
             .enable_opus(true, false)
-            .enable_h264(true)
+            .enable_h264(options.codecs.contains(&VideoCodec::H264))
+            .enable_vp9(options.codecs.contains(&VideoCodec::Vp9))
+            .enable_bwe(estimate.map(|(start, _)| start))
             .set_extension(PLAYOUT_DELAY_ID, Extension::PlayoutDelay)
             .set_stats_interval(Some(STATS_INTERVAL))
             .set_sctp_max_buffered_amount(MAX_UNREAD)
@@ -174,18 +199,26 @@ impl Peer {
             events: VecDeque::new(),
             next: now,
             traffic: Traffic::default(),
+            estimate: None,
         };
         state.reached_at(known, &sockets);
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         state.settle(now, &sockets);
+        if let Some((_, max)) = estimate {
+            state.rtc.bwe().set_bitrate(str0m::bwe::Bitrate::ZERO, max);
+            state.settle(now, &sockets);
+        }
         let answer = answer.to_sdp_string();
         // The answer lists the formats that both sides support. The tracks are not known before media can flow.
-        if !has_h264(&answer) {
-            return Err(OfferRefused::NoH264);
+        let codecs = options.codecs.iter().copied();
+        let codecs: Vec<_> = codecs.filter(|codec| codec.is_in(&answer)).collect();
+        if codecs.is_empty() {
+            return Err(no_video(&options.codecs));
         }
         let peer = Peer {
             state: Mutex::new(state),
             sockets,
+            codecs,
             newest: AtomicU32::new(0),
             woken: Notify::new(),
         };
@@ -329,6 +362,16 @@ impl Peer {
         self.lock().sound.is_some()
     }
 
+    /// The host's codecs that the browser supports.
+    pub(crate) fn codecs(&self) -> &[VideoCodec] {
+        &self.codecs
+    }
+
+    /// The newest estimate of the congestion control, if there is one.
+    pub(crate) fn estimate(&self) -> Option<Bitrate> {
+        self.lock().estimate
+    }
+
     pub(crate) fn traffic(&self) -> Traffic {
         self.lock().traffic
     }
@@ -467,6 +510,11 @@ impl State {
                 false => PeerEvent::Notice(data.data),
             },
             Event::KeyframeRequest(_) => PeerEvent::KeyFrame,
+            Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. }) => {
+                let estimate = Bitrate(estimate.as_u64());
+                self.estimate = Some(estimate);
+                PeerEvent::Estimate(estimate)
+            }
             Event::MediaEgressStats(stats) if self.is_video(stats.mid) => PeerEvent::Link {
                 loss: stats.loss.map(f64::from),
                 round_trip: stats.rtt,
@@ -485,18 +533,12 @@ impl State {
     }
 }
 
-/// Whether a session description has H.264 in packetization mode 1.
-fn has_h264(sdp: &str) -> bool {
-    let formats = sdp.lines().filter_map(|line| {
-        let (pt, codec) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;
-        codec
-            .to_ascii_uppercase()
-            .starts_with("H264/")
-            .then_some(pt)
-    });
-    let mut modes = formats.map(|pt| format!("a=fmtp:{pt} "));
-    modes.any(|fmtp| {
-        let mut lines = sdp.lines().filter(|line| line.starts_with(&fmtp));
-        lines.any(|line| line.contains("packetization-mode=1"))
-    })
+/// The refusal of an offer without these codecs.
+fn no_video(codecs: &[VideoCodec]) -> OfferRefused {
+    let names: Vec<_> = codecs.iter().map(|codec| codec.name()).collect();
+    let remedy = match codecs.contains(&VideoCodec::H264) {
+        true => "",
+        false => ", or add x264 to the host's --encoder",
+    };
+    OfferRefused::NoVideo(names.join(" or "), remedy)
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use openuvr_clock as clock;
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, WebOrigin};
 use openuvr_proto::control::identity::PublicKey;
+use openuvr_proto::units::Bitrate;
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::trust_store::DeviceStore;
@@ -18,7 +19,8 @@ use crate::lease::Lease;
 use crate::login::Logins;
 use crate::media_sockets::MediaSockets;
 use crate::pairing::PinEntry;
-use crate::peer::{Peer, Traffic};
+use crate::peer::{MediaOptions, Peer, Traffic};
+use crate::video_codec::VideoCodec;
 
 /// Maximum concurrent browser connections in total.
 const CONNECTIONS: usize = 32;
@@ -92,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) proxies: Vec<ProxyNetwork>,
     /// See [`Setup::pin_entry`].
     pub(crate) pin_entry: Option<Arc<dyn PinEntry>>,
+    /// Codecs and congestion control of all connections.
+    pub(crate) media_options: MediaOptions,
     /// Media of all connections, on one port.
     pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
@@ -131,6 +135,10 @@ impl Shared {
             origins: setup.origins,
             proxies: setup.proxies,
             pin_entry: setup.pin_entry,
+            media_options: MediaOptions {
+                codecs: VideoCodec::of_encoders(&setup.encoders),
+                rate_control: setup.rate_control,
+            },
             media: Arc::new(MediaSockets::new(media)?),
             media_port: here.port(),
             addresses: Arc::new(Addresses::new(here, &setup.addresses)),
@@ -194,6 +202,12 @@ impl Shared {
         let mut all = peers.closed;
         peers.open.iter().for_each(|peer| all.add(peer.traffic()));
         (peers.open.len(), all)
+    }
+
+    /// The lowest rate that the congestion control of a browser's connection permits; `None` without an estimate.
+    pub(crate) fn lowest_estimate(&self) -> Option<Bitrate> {
+        let peers = lock(&self.peers);
+        peers.open.iter().filter_map(|peer| peer.estimate()).min()
     }
 
     /// Handles a datagram.

@@ -13,9 +13,10 @@ use openuvr_proto::trace::{DropCause, Stage};
 use openuvr_proto::wire::video::FrameHeader;
 
 use crate::frames::{Encoding, Frames};
-use crate::packetise::payloads;
+use crate::packetise::{payloads, vp9};
 use crate::peer::{Packet, Peer};
 use crate::updates::Updates;
+use crate::video_codec::VideoCodec;
 use crate::views::Views;
 
 /// The subscriber for a browser.
@@ -25,6 +26,9 @@ pub(crate) struct Slices {
     frames: Frames,
     views: Views,
     open: Option<OpenFrame>,
+    /// The codec of the newest key frame.
+    codec: Option<VideoCodec>,
+    vp9: vp9::Packetiser,
 }
 
 /// The frame in progress.
@@ -43,6 +47,8 @@ impl Slices {
             frames: Frames::default(),
             views: Views::default(),
             open: None,
+            codec: None,
+            vp9: vp9::Packetiser::default(),
         }
     }
 }
@@ -51,6 +57,9 @@ impl Subscriber for Slices {
     fn start_frame(&mut self, now: Instant, frame: &Frame) {
         if let Some(message) = self.views.begins(frame) {
             self.peer.send_control(&message);
+        }
+        if let Some(configuration) = frame.configuration {
+            self.codec = VideoCodec::numbered(configuration.codec);
         }
         self.open = Some(OpenFrame {
             header: frame.header,
@@ -61,19 +70,26 @@ impl Subscriber for Slices {
     }
 
     fn slice(&mut self, now: Instant, slice: &Slice<'_>) {
-        let Some(open) = &mut self.open else { return };
+        let (Some(open), Some(codec)) = (&mut self.open, self.codec) else {
+            return;
+        };
         open.first_slice.get_or_insert(now);
         open.newest_slice = now;
         let ends = slice.place.index + 1 == slice.place.count;
         let captured = Instant(open.header.captured);
         let mut packets = Vec::new();
-        payloads(slice.bytes, |payload, last| {
+        let add = |payload: &[u8], last: bool| {
             packets.push(Packet {
+                codec,
                 payload: payload.into(),
                 last: last && ends,
                 captured,
             });
-        });
+        };
+        match codec {
+            VideoCodec::H264 => payloads(slice.bytes, add),
+            VideoCodec::Vp9 => self.vp9.payloads(slice.bytes, add),
+        }
         (self.peer.newest).store(open.header.frame.0, Ordering::Release);
         let before = self.peer.traffic();
         let after = self.peer.video(&packets);

@@ -8,7 +8,7 @@ use super::host::HostConfig;
 use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
 /// The settings of a gateway. All others belong to the application.
-const GATEWAY_SETTINGS: [&str; 17] = [
+const GATEWAY_SETTINGS: [&str; 18] = [
     "config-dir",
     "log",
     "name",
@@ -26,6 +26,7 @@ const GATEWAY_SETTINGS: [&str; 17] = [
     "public-address",
     "web-origin",
     "web-proxy",
+    "web-rate-control",
 ];
 
 const SOCKET: &str = "socket";

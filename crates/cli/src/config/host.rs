@@ -42,9 +42,9 @@ use super::{
 };
 
 pub(crate) use choices::PadsKind;
-pub(crate) use choices::RateMode;
 pub use choices::SourceKind;
 use choices::{DisplayKind, InputKind, Rate, SoundFrame, Subpel};
+pub(crate) use choices::{RateMode, WebRateControl};
 
 settings! {
     /// The configuration of a host.
@@ -309,7 +309,7 @@ one applies. -h prints short help, --help the full help.";
         "Browsers" {
             /// Serve browsers: a page over HTTPS, media over UDP on the same port.
             /// A browser plays or watches like a client: it pairs with a PIN, is listed by `openuvr devices`, and
-            /// receives the same H.264 stream. `--web` without a value uses [::]:4711. docs/clients.md lists the supported
+            /// receives the same stream, in H.264 or VP9 (see --encoder). `--web` without a value uses [::]:4711. docs/clients.md lists the supported
             /// features.
             web: Option<SocketAddr> = "web", optional(address_or("[::]:4711")),
                 Default::Unset("disabled");
@@ -345,6 +345,11 @@ one applies. -h prints short help, --help the full help.";
             /// The limits on log-ins and wrong PINs use the proxies' X-Forwarded-For header to identify the browser.
             /// Separate the proxies by commas.
             web_proxy: Vec<ProxyNetwork> = "web-proxy", web_proxies(), Default::Unset("none");
+            /// Congestion control for a browser that plays.
+            /// `reports`: as for other clients, from the page's report on each frame. `gcc`: Google Congestion Control,
+            /// as in other WebRTC services, from the transport-wide feedback (TWCC) of the browser. With `--rate
+            /// constant`, neither has an effect.
+            web_rate_control: WebRateControl = "web-rate-control", choice(), Default::Is("reports");
         }
         "Video players" {
             /// Serve video players over RTSP (ffplay, mpv, VLC, GStreamer).

@@ -35,6 +35,8 @@ pub(crate) use self::client::ClientConfig;
 pub(crate) use self::endpoints::{InputSpec, PresentKind, Surface, WindowSpec};
 pub(crate) use self::gateway::GatewayConfig;
 pub use self::host::SourceKind;
+#[cfg(feature = "gateway")]
+pub(crate) use self::host::WebRateControl;
 pub(crate) use self::host::{HostConfig, PadsKind, Subject};
 use openuvr_runtime::machine::{self, LONGEST_NAME};
 use openuvr_runtime::store::read_text;

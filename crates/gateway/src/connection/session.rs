@@ -19,7 +19,6 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::seq;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::{Message, Messages, Report};
-use openuvr_runtime::host::codec_of;
 use serde::Deserialize;
 
 use super::pairing::Pairing;
@@ -132,7 +131,7 @@ impl Session {
             false => visitor.most,
         };
         let request = SubscribeRequest {
-            codecs: codec_of("x264").map_or(0, |codec| 1 << codec),
+            codecs: peer.codecs().iter().fold(0, |all, codec| all | codec.bit()),
             kind: SubscriberKind::Browser,
             software: "a browser, over WebRTC".to_owned(),
             constraints: page_options.constraints,
@@ -142,10 +141,10 @@ impl Session {
         };
         let slices = Slices::new(peer.clone(), updates.clone());
         let subscribed = shared.host.subscribe(request, Box::new(slices));
-        let (id, grant) = subscribed.map_err(|why| match codec_of("x264") {
-            Some(_) => why.to_string(),
-            None => "this host does not encode H.264".to_owned(),
-        })?;
+        let (id, grant) = subscribed.map_err(|why| why.to_string())?;
+        if let Some(rate) = peer.estimate() {
+            shared.host.feedback(id, Feedback::Estimate(rate));
+        }
         let sound = peer.takes_sound().then(|| listen(shared, peer));
         Ok(Session {
             shared: shared.clone(),
@@ -240,6 +239,9 @@ impl Session {
                     let link = LinkState { round_trip, loss };
                     shared.host.feedback(self.id, Feedback::Link(link));
                 }
+            }
+            PeerEvent::Estimate(rate) => {
+                shared.host.feedback(self.id, Feedback::Estimate(rate));
             }
             PeerEvent::Control(body) => self.control(shared, &body),
             PeerEvent::Notice(_) if !self.may_request() => shared.counters.bad_input.add(1),

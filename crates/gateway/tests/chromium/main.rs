@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod firefox;
+mod gcc;
 mod ledger;
 mod lossy;
 mod page;
@@ -14,6 +15,7 @@ mod real_keys;
 mod support;
 mod together;
 mod virtual_reality;
+mod vp9;
 mod world;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

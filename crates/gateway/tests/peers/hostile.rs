@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use openuvr_gateway::{PinEntry, Service};
 use openuvr_proto::units::Size;
 use serde_json::json;
+use str0m::format::Codec;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::caller::{Caller, next, send_message};
@@ -206,7 +207,7 @@ fn pins_of_observers_and_floods_of_pins_are_dropped() {
 fn a_browser_without_h264_is_refused() {
     let rig = Rig::new("no-h264", SIZE);
     let caller = Caller::known(&rig);
-    let refused = Remote::offer(&caller, "", false).err().unwrap();
+    let refused = Remote::offer(&caller, "", &[]).err().unwrap();
     let (answer, mut socket) = *refused;
     assert_eq!(answer["type"], "error");
     let why = answer["message"].as_str().unwrap();
@@ -226,7 +227,7 @@ fn a_silent_browser_gets_a_reason() {
     let caller = Caller::known(&rig);
     let mut player = Remote::connected(&caller, "");
     // The browser ignores the answer, so that ICE finds no path.
-    let Ok(mut silent) = Remote::offer(&caller, "role=watch", true) else {
+    let Ok(mut silent) = Remote::offer(&caller, "role=watch", &[Codec::H264]) else {
         panic!("the offer was refused");
     };
     let told = std::thread::spawn(move || {

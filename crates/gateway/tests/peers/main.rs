@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
 mod caller;
+mod gcc;
 mod hostile;
 mod login;
 mod media;
@@ -18,3 +19,4 @@ mod strangers;
 mod support;
 mod translated;
 mod translator;
+mod vp9;

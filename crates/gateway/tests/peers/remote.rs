@@ -13,6 +13,7 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_s
 use serde_json::{Value, json};
 use str0m::change::SdpAnswer;
 use str0m::channel::{ChannelConfig, ChannelId, Reliability};
+use str0m::format::Codec;
 use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid};
 use str0m::net::{Protocol, Receive};
 use str0m::rtp::{Extension, RtpPacket};
@@ -64,15 +65,16 @@ fn socket(here: IpAddr) -> UdpSocket {
     udp
 }
 
-/// Creates a connection with an offer from this address. `h264` states whether it supports H.264.
-fn offer(here: IpAddr, h264: bool) -> (UdpSocket, Rtc) {
+/// Creates a connection with an offer from this address, for VP8 and these codecs.
+fn offer(here: IpAddr, codecs: &[Codec]) -> (UdpSocket, Rtc) {
     let udp = socket(here);
     let mut rtc = Rtc::builder()
         .set_rtp_mode(true)
         .clear_codecs()
         .enable_opus(true, false)
         .enable_vp8(true)
-        .enable_h264(h264)
+        .enable_h264(codecs.contains(&Codec::H264))
+        .enable_vp9(codecs.contains(&Codec::Vp9))
         .set_extension(9, Extension::PlayoutDelay)
         .build(Instant::now());
     let here = udp.local_addr().unwrap();
@@ -85,7 +87,7 @@ impl Remote {
     pub(crate) fn offer(
         caller: &Caller,
         query: &str,
-        h264: bool,
+        codecs: &[Codec],
     ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
         let mut socket = caller.websocket(query, &caller.origin()).unwrap();
         send_message(
@@ -95,7 +97,7 @@ impl Remote {
         let connect = next(&mut socket).unwrap();
         assert_eq!(connect["type"], "connect");
         assert_eq!(connect["connectionId"], ID);
-        let (udp, mut rtc) = offer(caller.here, h264);
+        let (udp, mut rtc) = offer(caller.here, codecs);
         let mut api = rtc.sdp_api();
         let video = api.add_media(MediaKind::Video, Direction::RecvOnly, None, None, None);
         api.add_media(MediaKind::Audio, Direction::RecvOnly, None, None, None);
@@ -162,9 +164,14 @@ impl Remote {
         })
     }
 
-    /// A connection with both channels open.
+    /// A connection for H.264 with both channels open.
     pub(crate) fn connected(caller: &Caller, query: &str) -> Remote {
-        let mut remote = match Remote::offer(caller, query, true) {
+        Remote::with_codecs(caller, query, &[Codec::H264])
+    }
+
+    /// A connection for these codecs with both channels open.
+    pub(crate) fn with_codecs(caller: &Caller, query: &str, codecs: &[Codec]) -> Remote {
+        let mut remote = match Remote::offer(caller, query, codecs) {
             Ok(remote) => remote,
             Err(refused) => panic!("{}", refused.0),
         };

@@ -4,6 +4,7 @@
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 
 use openuvr_gateway_settings::{IceServer, PublicAddress};
+use str0m::format::Codec;
 
 use super::caller::Caller;
 use super::remote::{Arrived, Remote};
@@ -34,7 +35,7 @@ fn browser(rig: &Rig, port: u16) -> Caller {
 }
 
 fn offered(caller: &Caller) -> Remote {
-    Remote::offer(caller, "", true).unwrap_or_else(|refused| panic!("{}", refused.0))
+    Remote::offer(caller, "", &[Codec::H264]).unwrap_or_else(|refused| panic!("{}", refused.0))
 }
 
 fn packets_come(remote: &mut Remote) {

@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PinEntry, PortalListener, Setup};
+use openuvr_gateway::{Certificate, Gateway, PinEntry, PortalListener, RateControl, Setup};
 use openuvr_gateway_settings::{IceServer, PublicAddress};
 use openuvr_media::application::WindowScope;
 use openuvr_media::capture::Capture;
@@ -74,11 +74,12 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
-/// The portal's lease, how the portal connects, and a service whose clients wait for a PIN.
+/// The portal's lease, how the portal connects, and a service whose clients wait for a PIN; and the congestion control.
 type Access = (
     Option<Arc<Lease>>,
     Option<PortalListener>,
     Option<Arc<dyn PinEntry>>,
+    RateControl,
 );
 
 /// A host that streams the test pattern and admits browsers.
@@ -127,6 +128,18 @@ impl Rig {
         )
     }
 
+    /// The same host with this congestion control for browsers.
+    pub(crate) fn controlled(
+        name: &str,
+        size: Size,
+        rate_control: RateControl,
+        change: impl FnOnce(&mut Config),
+    ) -> Rig {
+        let access = (None, None, None, rate_control);
+        let nothing = (Vec::new(), &[][..]);
+        Rig::made(name, pattern(size), nothing, LOCAL, access, change)
+    }
+
     /// The same host with other pictures.
     pub(crate) fn showing(
         name: &str,
@@ -164,7 +177,7 @@ impl Rig {
 
     /// The same host with a service whose clients wait for a PIN.
     pub(crate) fn with_pin_entry(name: &str, size: Size, entry: Arc<dyn PinEntry>) -> Rig {
-        let access = (None, None, Some(entry));
+        let access = (None, None, Some(entry), RateControl::Reports);
         Rig::made(
             name,
             pattern(size),
@@ -177,7 +190,7 @@ impl Rig {
 
     /// The same host, controlled by a portal.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
-        let lease = (Some(Arc::new(lease)), None, None);
+        let lease = (Some(Arc::new(lease)), None, None, RateControl::Reports);
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
     }
 
@@ -188,7 +201,7 @@ impl Rig {
         lease: Lease,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let lease = (Some(Arc::new(lease)), None, None);
+        let lease = (Some(Arc::new(lease)), None, None, RateControl::Reports);
         let nothing = (Vec::new(), &[][..]);
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
@@ -200,7 +213,12 @@ impl Rig {
         (lease, listener): (Lease, PortalListener),
         change: impl FnOnce(&mut Config),
     ) -> Rig {
-        let lease = (Some(Arc::new(lease)), Some(listener), None);
+        let lease = (
+            Some(Arc::new(lease)),
+            Some(listener),
+            None,
+            RateControl::Reports,
+        );
         let nothing = (Vec::new(), &[][..]);
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
@@ -228,7 +246,7 @@ impl Rig {
         capture: Box<dyn Capture>,
         (ice_servers, addresses): (Vec<IceServer>, &[PublicAddress]),
         web: IpAddr,
-        (lease, portal, pin_entry): Access,
+        (lease, portal, pin_entry, rate_control): Access,
         change: impl FnOnce(&mut Config),
     ) -> Rig {
         let folder = TempDir::with_prefix(name).unwrap();
@@ -280,6 +298,8 @@ impl Rig {
             origins: vec![ORIGIN.parse().unwrap()],
             proxies: vec![PROXY.parse().unwrap()],
             pin_entry,
+            encoders: config.encoders.clone(),
+            rate_control,
         };
         let gateway = Gateway::start(setup, host.clone(), &scheduler).unwrap();
         Rig {

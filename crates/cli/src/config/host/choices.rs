@@ -44,6 +44,22 @@ impl Choice for Recovery {
     ];
 }
 
+/// Congestion control for browsers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WebRateControl {
+    /// The host's, from the page's reports.
+    Reports,
+    /// Google Congestion Control.
+    Gcc,
+}
+
+impl Choice for WebRateControl {
+    const VALUES: &'static [(&'static str, Self)] = &[
+        ("reports", WebRateControl::Reports),
+        ("gcc", WebRateControl::Gcc),
+    ];
+}
+
 /// Quarter-pixel motion search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subpel {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use openuvr_gateway::lease::Lease;
-use openuvr_gateway::{Certificate, Gateway, PinEntry, PortalListener, Setup};
+use openuvr_gateway::{Certificate, Gateway, PinEntry, PortalListener, RateControl, Setup};
 use openuvr_gateway_settings::IceServer;
 use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::host::config::default_bitrate;
 use openuvr_runtime::sched::Scheduler;
 use openuvr_runtime::trust_store::DeviceStore;
 
 use super::url::authority;
-use crate::config::HostConfig;
+use crate::config::{HostConfig, WebRateControl};
 
 /// Starts the gateway, if configured. Its page accepts PINs for `pin_entry`.
 pub(super) fn open(
@@ -47,9 +48,23 @@ pub(super) fn open(
         origins: config.web_origin.clone(),
         proxies: config.web_proxy.clone(),
         pin_entry,
+        encoders: config.encoders.clone(),
+        rate_control: rate_control(config),
     };
     let gateway = Gateway::start(setup, host.clone(), scheduler);
     gateway.map(Some).map_err(|e| anyhow!("--web: {e}"))
+}
+
+/// The congestion control for browsers. Its limits are those of the first encoder; the host applies those of the one in
+/// use.
+fn rate_control(config: &HostConfig) -> RateControl {
+    if config.web_rate_control == WebRateControl::Reports {
+        return RateControl::Reports;
+    }
+    let encoder = config.encoders.first().map_or("", |encoder| encoder.0);
+    let max = config.bitrate.unwrap_or(default_bitrate(encoder));
+    let start = config.start_bitrate.unwrap_or(max);
+    RateControl::Gcc { start, max }
 }
 
 /// How the portal connects, if a portal relays the signalling of its browsers.

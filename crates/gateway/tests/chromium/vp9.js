@@ -1,0 +1,54 @@
+// Injected before the page's script, and after barcode.js: loses frames on request, and compares the picture with its
+// bar code.
+
+/** While this is set, frames are lost. A key frame resets it. */
+globalThis.losing = false;
+globalThis.lost = 0;
+
+/** The encoded frames pass through a transform, which loses them between the depacketiser and the decoder. */
+{
+  const Connection = globalThis.RTCPeerConnection;
+  globalThis.RTCPeerConnection = class extends Connection {
+    constructor(settings) {
+      super({ ...settings, encodedInsertableStreams: true });
+      this.addEventListener("track", ({ receiver }) => {
+        const { readable, writable } = receiver.createEncodedStreams();
+        const transform = (frame, controller) => {
+          if (frame.type === "key") losing = false;
+          if (losing && frame.type === "delta") lost += 1;
+          else controller.enqueue(frame);
+        };
+        void readable.pipeThrough(new TransformStream({ transform })).pipeTo(writable);
+      });
+    }
+  };
+}
+
+/** The codec of the received video, and the number of decoded frames; null without a stream. */
+globalThis.decodedVideo = async () => {
+  for (const peer of watched.peers) {
+    const all = await peer.getStats();
+    for (const entry of all.values())
+      if (entry.type === "inbound-rtp" && entry.kind === "video" && entry.codecId)
+        return { codec: all.get(entry.codecId).mimeType, frames: entry.framesDecoded, requests: entry.pliCount };
+  }
+  return null;
+};
+
+/** The PSNR in dB of the displayed bar code relative to a code in pure black and white; null without a code. */
+globalThis.likeness = () => {
+  if (readBarcode() === null) return null;
+  const canvas = globalThis.barcodeCanvas;
+  const cell = canvas.width / 80;
+  const [width, height] = [Math.floor(64 * cell), Math.floor(2 * cell)];
+  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+  const green = (x, y) => data[4 * (y * width + x) + 1];
+  let sum = 0;
+  for (let y = 0; y < height; y++)
+    for (let x = 0; x < width; x++) {
+      const middle = (at) => Math.floor((Math.floor(at / cell) + 0.5) * cell);
+      const ideal = green(middle(x), middle(y)) > 127 ? 255 : 0;
+      sum += (green(x, y) - ideal) ** 2;
+    }
+  return 10 * Math.log10(255 ** 2 / (sum / (width * height)));
+};

@@ -1,0 +1,82 @@
+//! A real browser that decodes VP9, and gets a key frame after it has lost frames.
+
+use openuvr_devtools::{Browser, Tab};
+use openuvr_runtime::host::EncoderName;
+use serde_json::json;
+
+use super::support::{PIN, Rig};
+use super::{BARCODE, SIZE, start};
+
+const WATCH: &str = include_str!("../../../testbed/assets/watch.js");
+const VP9: &str = include_str!("vp9.js");
+
+/// Minimum PSNR of the bar code in dB. A code with wrong cells is unreadable, and noise has 5 dB.
+const LIKENESS: f64 = 20.0;
+
+fn rig(name: &str, encoders: &[&'static str]) -> Rig {
+    let encoders = encoders.iter().copied().map(EncoderName).collect();
+    Rig::with(name, SIZE, |config| config.encoders = encoders)
+}
+
+/// A logged-in page with the scripts.
+fn watched(rig: &Rig, browser: &mut Browser) -> Tab {
+    let tab = browser.open("about:blank");
+    let source = format!("{BARCODE}\n{VP9}\n{WATCH}");
+    browser.call(Some(&tab), "Page.enable", &json!({}));
+    let source = json!({ "source": source });
+    browser.call(Some(&tab), "Page.addScriptToEvaluateOnNewDocument", &source);
+    let page = format!("https://127.0.0.1:{}/", rig.address().port());
+    browser.call(Some(&tab), "Page.navigate", &json!({ "url": page }));
+    browser.log_in(&tab, PIN);
+    browser.until(&tab, "(readBarcode() ?? 0) > 0");
+    tab
+}
+
+#[test]
+fn chromium_decodes_vp9() {
+    let rig = rig("vp9", &["libvpx-vp9"]);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = watched(&rig, &mut browser);
+    browser.until(&tab, "decodedVideo().then((of) => of?.frames > 60)");
+    let decoded = browser.run(&tab, "decodedVideo()");
+    assert_eq!(decoded["codec"], "video/VP9");
+    let mut last = 0;
+    for _ in 0..10 {
+        browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));
+        last = browser.run(&tab, "readBarcode()").as_u64().unwrap_or(last);
+    }
+    // The page may show the next picture in between, but each has a code.
+    browser.until(&tab, "likeness() !== null");
+    let likeness = browser.run(&tab, "likeness()").as_f64().unwrap_or(0.0);
+    assert!(likeness > LIKENESS, "{likeness} dB");
+}
+
+#[test]
+fn lost_frames_of_vp9_bring_a_key_frame() {
+    let rig = rig("vp9-lossy", &["libvpx-vp9"]);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = watched(&rig, &mut browser);
+    browser.run(&tab, "losing = true");
+    // The transform passes the next key frame on.
+    browser.until(&tab, "lost > 0 && !losing");
+    let last = browser.run(&tab, "readBarcode() ?? 0");
+    browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));
+    let decoded = browser.run(&tab, "decodedVideo()");
+    assert!(decoded["requests"].as_u64() > Some(0), "{decoded}");
+}
+
+#[test]
+fn h264_before_vp9_gives_chromium_h264() {
+    let rig = rig("h264-vp9", &["x264", "libvpx-vp9"]);
+    let Some((mut browser, _turn)) = start(&rig) else {
+        return;
+    };
+    let tab = watched(&rig, &mut browser);
+    browser.until(&tab, "decodedVideo().then((of) => of?.frames > 30)");
+    let decoded = browser.run(&tab, "decodedVideo()");
+    assert_eq!(decoded["codec"], "video/H264");
+}
