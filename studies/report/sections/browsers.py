@@ -14,6 +14,7 @@ COLUMNS = (
     "freeze_ms",
     "host_cores",
     "browser_cores",
+    "sent_mbps",
 )
 HEADS = [
     "browser",
@@ -27,6 +28,7 @@ HEADS = [
     "longest freeze, ms",
     "host, cores",
     "browser, cores",
+    "sent, Mb/s",
 ]
 
 

@@ -13,6 +13,7 @@ mod goals;
 mod observers;
 mod players;
 mod print;
+mod variant;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -33,6 +34,7 @@ use self::figures::{Browser, Run};
 use self::goals::Goals;
 use self::observers::Beside;
 use self::players::Player;
+use self::variant::{BitrateMode, Codec, RateControl, Variant};
 use super::heading::{Heading, write_json};
 use super::rig::{BrowserSetup, Rig, Setup};
 use super::turns::{ComparisonOptions, Turns};
@@ -44,7 +46,8 @@ use super::verdict::Verdict;
 /// For a browser that plays, measures the time from drawing to the hand-over to the compositor, also by stage; frames
 /// per second decoded and handed over, and the longest freeze; the time from a press in the page to the application;
 /// and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated with a delay of 2 ms
-/// each way and a loss of 1 % or 5 % in each direction. For our own client, measures the latency from drawn to visible
+/// each way and a loss of 1 % or 5 % in each direction. With several codecs, bitrate modes or congestion controls, each
+/// combination is measured over each link. For our own client, measures the latency from drawn to visible
 /// in five cases: without observers; with a browser and a video player; with a browser and four video players; with a
 /// browser, a video player and a Moonlight client; and with a video player that has stopped reading. It also measures
 /// the host's cost per observer. For ffplay and GStreamer, measures the latency from drawn to visible. Needs Chromium
@@ -64,6 +67,15 @@ pub(crate) struct Args {
         default_value = "browser,beside,players"
     )]
     parts: Vec<Section>,
+    /// Codecs of the browser's stream
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "h264")]
+    codec: Vec<Codec>,
+    /// Whether the browser's stream adapts its bitrate to the link, up to --bitrate
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "dynamic")]
+    bitrate_mode: Vec<BitrateMode>,
+    /// Congestion controls of a dynamic bitrate for the browser
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "reports")]
+    rate_control: Vec<RateControl>,
     /// Key presses in each run of the browser
     #[arg(long, default_value_t = 60)]
     presses: u32,
@@ -158,13 +170,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         stop: &stop,
     };
     let is_selected = |part| args.parts.contains(&part);
-    let mut runs: [Vec<Run>; LINKS.len()] = Default::default();
+    let variants = Variant::all(&args.codec, &args.bitrate_mode, &args.rate_control);
+    let cases = variants
+        .iter()
+        .flat_map(|variant| LINKS.map(|link| (*variant, link)));
+    let mut cases: Vec<_> = cases.map(|case| (case, Vec::<Run>::new())).collect();
     let mut beside = observers::ways();
     for repetition in 1..=turns.repetitions {
-        for ((name, loss), runs) in LINKS.iter().zip(&mut runs) {
+        for ((variant, (link, loss)), runs) in &mut cases {
             if is_selected(Section::Browser) {
-                bench.log_progress(repetition, &format!("a browser plays, {name}"));
-                runs.push(bench.browse(loss.map(losing))?);
+                let case = variant.case(link);
+                bench.log_progress(repetition, &format!("a browser plays, {case}"));
+                runs.push(bench.browse(*variant, loss.map(losing))?);
             }
         }
         for way in &mut beside {
@@ -184,12 +201,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         turns,
         streams.chain(players.iter().map(Player::stream)),
     );
-    let loudest = runs.iter().flatten().map(|run| run.browsing.other_cores);
+    let runs = cases.iter().flat_map(|(_, runs)| runs);
+    let loudest = runs.map(|run| run.browsing.other_cores);
     head.other_cores = loudest.fold(head.other_cores, f64::max);
-    let browsers = LINKS
+    let browsers = cases
         .iter()
-        .zip(&runs)
-        .filter_map(|((name, _), runs)| Browser::of(name, runs));
+        .filter_map(|((variant, (link, _)), runs)| Browser::of(link, *variant, runs));
     let mut found = Output {
         head,
         version: chromium::version(program).unwrap_or_default(),
@@ -231,7 +248,7 @@ impl Bench<'_> {
     }
 
     /// Measures a browser once.
-    fn browse(&self, impaired: Option<Impairment>) -> Result<Run> {
+    fn browse(&self, variant: Variant, impaired: Option<Impairment>) -> Result<Run> {
         let dir = TemporaryDir::new()?;
         // Without a sound server, everything except the sound is measured.
         let server = SoundServer::start(dir.path()).inspect_err(|why| {
@@ -250,6 +267,7 @@ impl Bench<'_> {
             impaired: impaired.as_ref(),
             fps: self.fps(),
             bitrate: &self.args.options.bitrate,
+            options: &variant.options(),
             seconds: self.turns.seconds,
             presses: if self.turns.quick {
                 5

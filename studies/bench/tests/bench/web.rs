@@ -41,6 +41,35 @@ fn number(value: &Value, at: &str) -> f64 {
 
 #[test]
 #[ignore = "plays in a browser for a minute: ./dev test-web"]
+fn vp9_under_gcc_is_measured() {
+    if !has_xvfb() || !has("chromium") || !has("ffmpeg") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let variant = ["browser", "--codec", "vp9", "--rate-control", "gcc"];
+    bench(&[&SMALL[..], &variant].concat(), "--out", folder.path());
+    let all = read_json(&folder, "web.json");
+    let browsers = all["browsers"].as_array().expect("a list");
+    let names: Vec<&str> = browsers
+        .iter()
+        .filter_map(|browser| browser["name"].as_str())
+        .collect();
+    let links = ["direct", "1 % lost", "5 % lost"];
+    assert_eq!(names, links.map(|link| format!("{link}, VP9, GCC")));
+    for browser in browsers {
+        assert_eq!(browser["variant"]["codec"], "vp9");
+        assert_eq!(browser["variant"]["rate_control"], "gcc");
+        for figure in ["decoded_fps", "sent_mbps"] {
+            assert!(
+                number(browser, &format!("/{figure}/median")) > 0.0,
+                "{browser}"
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "plays in a browser for a minute: ./dev test-web"]
 fn a_browser_is_measured_with_and_without_loss() {
     if !has_xvfb() || !has("chromium") || !has("ffmpeg") {
         return;

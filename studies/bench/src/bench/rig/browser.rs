@@ -26,6 +26,8 @@ pub(in crate::bench) struct BrowserSetup<'a> {
     pub(in crate::bench) impaired: Option<&'a Impairment>,
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
+    /// More options of the host: encoder and rate.
+    pub(in crate::bench) options: &'a [&'a str],
     pub(in crate::bench) seconds: f64,
     /// Number of key presses.
     pub(in crate::bench) presses: u32,
@@ -59,18 +61,22 @@ pub(in crate::bench) struct BrowserMeasurement {
 }
 
 impl Rig<'_> {
-    /// Starts a host that serves the page and writes its record to `csv`. With `sound`, the host streams the clicks
-    /// that the rig plays on this sound server.
+    /// Starts a host with these options that serves the page and writes its record to `csv`. With `sound`, the host
+    /// streams the clicks that the rig plays on this sound server.
     pub(super) fn host_with_page(
         &self,
         (fps, bitrate): (f64, &str),
         dir: &Path,
         csv: &Path,
         sound: Option<&str>,
+        options: &[&str],
     ) -> Result<Host> {
-        let mut more_host = ["--web", "127.0.0.1:0", "--encoder", "x264"]
-            .map(str::to_owned)
-            .to_vec();
+        let page = ["--web", "127.0.0.1:0"];
+        let mut more_host: Vec<String> = page
+            .iter()
+            .chain(options)
+            .map(|word| (*word).to_owned())
+            .collect();
         more_host.extend(match sound {
             Some(_) => sound_words(HOST_SINK),
             None => ["--sound", "off"].map(str::to_owned),
@@ -109,7 +115,8 @@ impl Rig<'_> {
     pub(in crate::bench) fn browse(&mut self, of: &BrowserSetup<'_>) -> Result<BrowserMeasurement> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
-        let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound)?;
+        let mut host =
+            self.host_with_page((of.fps, of.bitrate), of.dir, &csv, of.sound, of.options)?;
         let url = pair::page_of(&mut host.child)?;
         let link = match of.impaired {
             Some(impaired) => Some(media_link(&url, impaired)?),

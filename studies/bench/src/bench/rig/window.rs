@@ -67,7 +67,13 @@ impl Rig<'_> {
     fn page(&mut self, of: &WindowSetup<'_>, less: u32) -> Result<(Stream, Slices)> {
         self.with_scene()?;
         let csv = of.dir.join("frames.csv");
-        let mut host = self.host_with_page((of.fps, of.bitrate), of.dir, &csv, None)?;
+        let mut host = self.host_with_page(
+            (of.fps, of.bitrate),
+            of.dir,
+            &csv,
+            None,
+            &["--encoder", "x264"],
+        )?;
         let url = pair::page_of(&mut host.child)?;
         let mut browser = self.browser(of)?;
         let tab = browser.show(Page {

@@ -10,6 +10,7 @@ use openuvr_testbed::reader::Sighting;
 use openuvr_testbed::stats::{Range, Summary};
 use serde::Serialize;
 
+use super::variant::Variant;
 use crate::bench::rig::BrowserMeasurement;
 
 /// The steps of a frame to a browser. A browser does not report Decoded.
@@ -39,7 +40,11 @@ pub(super) struct Run {
 /// The figures of a browser over all its repetitions.
 #[derive(Debug, Serialize)]
 pub(super) struct Browser {
-    pub(super) name: &'static str,
+    pub(super) name: String,
+    /// The host's stream.
+    pub(super) variant: Variant,
+    /// The sent bitrate, with IP and UDP headers, in Mb/s.
+    pub(super) sent_mbps: Option<Range>,
     /// From drawing to the hand-over to the compositor (Submitted), for every picture with a readable number.
     pub(super) p50_ms: Option<Range>,
     pub(super) p99_ms: Option<Range>,
@@ -81,8 +86,8 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// `None` without runs.
-    pub(super) fn of(name: &'static str, runs: &[Run]) -> Option<Browser> {
+    /// The figures over this link; `None` without runs.
+    pub(super) fn of(link: &str, variant: Variant, runs: &[Run]) -> Option<Browser> {
         let all = || runs.iter().map(|run| &run.browsing);
         let range = |of: &dyn Fn(&BrowserMeasurement) -> Option<f64>| {
             Range::of(&all().filter_map(of).collect::<Vec<_>>())
@@ -102,7 +107,9 @@ impl Browser {
         let received = |of: &dyn Fn(&Lateness) -> Vec<f64>| Summary::of(&of(lateness.as_ref()?));
         let made: usize = all().map(|run| run.watched.keys.len()).sum();
         (!runs.is_empty()).then(|| Browser {
-            name,
+            name: variant.case(link),
+            variant,
+            sent_mbps: range(&|run| Some(sent_mbps(run))),
             p50_ms: range(&|run| Some(latency(run)?.p50)),
             p99_ms: range(&|run| Some(latency(run)?.p99)),
             drawn_fps: range(&|run| Some(run.drawn.clone().count() as f64 / seconds(run))),
@@ -133,15 +140,23 @@ fn seconds(run: &BrowserMeasurement) -> f64 {
     to.since(from).as_secs_f64()
 }
 
+/// The host's records of frames captured during the run.
+fn captured(run: &BrowserMeasurement) -> impl Iterator<Item = &journey::Row> {
+    let [from, to] = run.window.map(|at| at.0);
+    let inside =
+        move |row: &&journey::Row| row.at("Captured").is_some_and(|at| at >= from && at < to);
+    run.record.iter().filter(inside)
+}
+
 /// Frames captured during the run that are complete in the host's record.
 fn complete(run: &BrowserMeasurement) -> usize {
-    let [from, to] = run.window.map(|at| at.0);
-    let captured = |row: &&journey::Row| row.at("Captured").is_some_and(|at| at >= from && at < to);
-    run.record
-        .iter()
-        .filter(captured)
-        .filter(|row| row.is_whole())
-        .count()
+    captured(run).filter(|row| row.is_whole()).count()
+}
+
+/// The bitrate of these frames.
+fn sent_mbps(run: &BrowserMeasurement) -> f64 {
+    let bytes: u64 = captured(run).map(|row| row.wire_bytes).sum();
+    bytes as f64 * 8e-6 / seconds(run)
 }
 
 /// Pictures per second that the browser passed to its compositor. Counts from the first to the last picture reported to
@@ -262,7 +277,7 @@ mod tests {
             browsing: browsing(&[(1, 1000, 1006), (2, 1016, 1024)]),
             lateness: None,
         };
-        let browser = Browser::of("direct", &[run]).unwrap();
+        let browser = Browser::of("direct", Variant::USUAL, &[run]).unwrap();
         let input = browser.input_ms.unwrap();
         assert_eq!((input.count, browser.presses_lost), (1, 1));
         assert!((input.p50 - 1.0).abs() < 1e-6);
@@ -274,6 +289,7 @@ mod tests {
         let presented = browser.presented_fps.unwrap().median;
         assert!((presented - 1.0 / 0.018).abs() < 1e-6, "{presented}");
         assert_eq!((browser.unheard, browser.sound_ms), (None, None));
-        assert!(Browser::of("direct", &[]).is_none());
+        assert_eq!(browser.name, "direct");
+        assert!(Browser::of("direct", Variant::USUAL, &[]).is_none());
     }
 }

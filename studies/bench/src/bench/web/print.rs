@@ -14,7 +14,7 @@ pub(super) fn print(found: &Output) {
     if !found.browsers.is_empty() {
         println!(
             "\ndrawn, decoded, composed, handed (to the compositor) and complete are in frames per second\n\
-             {:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
+             {:<24} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11} {:>6}",
             "browser",
             "p50 ms (range)",
             "p99",
@@ -24,12 +24,13 @@ pub(super) fn print(found: &Output) {
             "handed",
             "complete",
             "freeze ms",
-            "cores"
+            "cores",
+            "Mb/s"
         );
     }
     for browser in &found.browsers {
         println!(
-            "{:<10} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11}",
+            "{:<24} {:>17} {:>6} {:>6} {:>7} {:>8} {:>6} {:>8} {:>9} {:>11} {:>6}",
             browser.name,
             spread(&browser.p50_ms),
             median(&browser.p99_ms, 1),
@@ -45,6 +46,7 @@ pub(super) fn print(found: &Output) {
             [&browser.host_cores, &browser.browser_cores]
                 .map(|cores| median(cores, 2))
                 .join(" + "),
+            median(&browser.sent_mbps, 1),
         );
     }
     for browser in &found.browsers {
