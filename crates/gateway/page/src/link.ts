@@ -1,6 +1,7 @@
 // The connection to the gateway: signalling over a WebSocket with the messages of Unity Render Streaming, and WebRTC.
 
 import { iceServers, isPortal } from "./portal";
+import { offerOnly } from "./support";
 
 export interface Events {
   state(words: string): void;
@@ -42,6 +43,8 @@ export class Link {
     query: string,
     /** Only through a relay (TURN), for testing. */
     private readonly relayed: boolean,
+    /** The only video codec to offer; null for all. */
+    private readonly codec: string | null,
   ) {
     // The address is relative to the page. Only a portal serves the page without TLS, behind a proxy or on this
     // machine.
@@ -132,7 +135,8 @@ export class Link {
     this.noticeChannel.binaryType = "arraybuffer";
     this.noticeChannel.onmessage = (message) => this.events.notice(message.data);
     this.noticeChannel.onopen = () => this.events.open();
-    peer.addTransceiver("video", { direction: "recvonly" });
+    const video = peer.addTransceiver("video", { direction: "recvonly" });
+    if (this.codec !== null) offerOnly(this.codec, video);
     peer.addTransceiver("audio", { direction: "recvonly" });
     this.measureRoundTrip(peer);
     peer.ontrack = ({ track, receiver }) => {

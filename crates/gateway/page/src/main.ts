@@ -48,6 +48,7 @@ const state = byId("state");
 const query = new URLSearchParams(location.search);
 const watch = query.get("role") === "watch";
 const relayed = query.get("path") === "relay";
+const codec = query.get("codec");
 // On a portal's page, page.css hides the statistics if this attribute is missing.
 document.documentElement.toggleAttribute("data-figures", query.has("figures"));
 
@@ -173,6 +174,7 @@ function connect() {
     },
     `reports${watch ? "&role=watch" : ""}${constraints.query()}`,
     relayed,
+    codec,
   );
   link = made;
 }

@@ -5,21 +5,29 @@
 globalThis.losing = false;
 globalThis.lost = 0;
 
-/** The encoded frames pass through a transform, which loses them between the depacketiser and the decoder. */
+/**
+ * The received video's encoded frames pass through a transform, which loses them between the depacketiser and the
+ * decoder. Chromium permits it only in the task that creates the receiver.
+ */
 {
   const Connection = globalThis.RTCPeerConnection;
   globalThis.RTCPeerConnection = class extends Connection {
     constructor(settings) {
       super({ ...settings, encodedInsertableStreams: true });
-      this.addEventListener("track", ({ receiver }) => {
-        const { readable, writable } = receiver.createEncodedStreams();
+    }
+
+    addTransceiver(kind, options) {
+      const made = super.addTransceiver(kind, options);
+      if (kind === "video") {
+        const { readable, writable } = made.receiver.createEncodedStreams();
         const transform = (frame, controller) => {
           if (frame.type === "key") losing = false;
           if (losing && frame.type === "delta") lost += 1;
           else controller.enqueue(frame);
         };
         void readable.pipeThrough(new TransformStream({ transform })).pipeTo(writable);
-      });
+      }
+      return made;
     }
   };
 }
