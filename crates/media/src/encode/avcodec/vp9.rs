@@ -42,8 +42,8 @@ const LARGEST_KEY_FRAME: u32 = 300;
 
 /// Duration of the rate-control buffer as a share of a second: 200 ms. Measured with libvpx 1.12 and the film of this
 /// crate's tests (640x360, 60 frames/s): at 1 Mb/s, frames have 0.6 to 1.4 times their share of the bitrate, and 0.4 to
-/// 2.7 times with a buffer of one frame. With a second, as in libwebrtc, the rate is still 40 % too low half a second after
-/// a key frame.
+/// 2.7 times with a buffer of one frame. With a second, as in libwebrtc, the rate is 40 % too low in the third of a second
+/// after a key frame.
 const BUFFERS_PER_SECOND: u64 = 5;
 
 /// The range, relative to the bitrate of the open encoder, in which a new bitrate waits for the next key frame. A
