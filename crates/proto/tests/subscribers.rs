@@ -126,6 +126,9 @@ fn keys_of_a_silent_player_are_released() {
     host.on_activity(at(700), PLAYER);
     host.handle_timeout(at(800));
     assert_eq!(host.next_timeout(), Some((at(2200), Wakeup::ReleaseInput)));
+    // The gateway repeats an estimate even if its client is silent.
+    let estimate = openuvr_proto::units::Bitrate::from_mbps(5);
+    host.feedback(at(2100), PLAYER, &Feedback::Estimate(estimate));
     host.handle_timeout(at(2199));
     assert_eq!(releases(&mut host), 0);
     host.handle_timeout(at(2200));

@@ -142,9 +142,6 @@ impl Session {
         let slices = Slices::new(peer.clone(), updates.clone());
         let subscribed = shared.host.subscribe(request, Box::new(slices));
         let (id, grant) = subscribed.map_err(|why| why.to_string())?;
-        if let Some(rate) = peer.estimate() {
-            shared.host.feedback(id, Feedback::Estimate(rate));
-        }
         let sound = peer.takes_sound().then(|| listen(shared, peer));
         Ok(Session {
             shared: shared.clone(),
@@ -201,6 +198,10 @@ impl Session {
                 };
             let asked = clock::now().0;
             self.send(&[Message::Ping { asked }]);
+            // The host forgets the estimate when its player changes.
+            if let Some(rate) = self.peer.estimate() {
+                shared.host.feedback(self.id, Feedback::Estimate(rate));
+            }
             if self.notices_open && !self.pairing.follow(&self.peer, self.role.0 == Role::Player) {
                 return Some(UNREAD.to_owned());
             }

@@ -333,7 +333,10 @@ impl Host {
 
     /// Handles the subscriber's feedback on frames and clocks. Other feedback is for the rendition.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
-        self.on_activity(now, id);
+        // A gateway repeats the newest estimate, even if its client is silent.
+        if !matches!(feedback, Feedback::Estimate(_)) {
+            self.on_activity(now, id);
+        }
         let Some(other) = self.other(id) else { return };
         match *feedback {
             Feedback::Frame(report) => {
