@@ -3,6 +3,7 @@
 //! packets and sends sound. Neither thread waits for the network. Packets that a full socket rejects are lost, and
 //! retransmitted on request. No thread that serves native clients takes the mutex.
 
+mod offer;
 mod track;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use str0m::rtp::Extension;
 use str0m::{Candidate, Event, Input, Output, Rtc};
 use tokio::sync::Notify;
 
+pub(crate) use self::offer::{MediaOptions, OfferRefused};
 use self::track::Track;
 pub(crate) use self::track::{Packet, Sound, video_ticks};
 use crate::RateControl;
@@ -81,26 +83,6 @@ pub(crate) enum PeerEvent {
     },
     /// A new estimate of the connection's congestion control.
     Estimate(Bitrate),
-}
-
-/// The options of all connections.
-#[derive(Clone, Debug)]
-pub(crate) struct MediaOptions {
-    /// The host's codecs.
-    pub(crate) codecs: Vec<VideoCodec>,
-    /// The congestion control.
-    pub(crate) rate_control: RateControl,
-}
-
-/// Why a browser's offer was refused.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OfferRefused {
-    /// The offer cannot be parsed, or contradicts an earlier one.
-    #[error("invalid session description: {0}")]
-    Sdp(String),
-    /// The offer has no video in a codec of the host: the codecs' names, and another remedy.
-    #[error("the browser does not offer to receive {0}: use a browser that supports it{1}")]
-    NoVideo(String, &'static str),
 }
 
 /// A connection.
@@ -213,7 +195,7 @@ impl Peer {
         let codecs = options.codecs.iter().copied();
         let codecs: Vec<_> = codecs.filter(|codec| codec.is_in(&answer)).collect();
         if codecs.is_empty() {
-            return Err(no_video(&options.codecs));
+            return Err(OfferRefused::without(&options.codecs));
         }
         let peer = Peer {
             state: Mutex::new(state),
@@ -531,14 +513,4 @@ impl State {
     fn is_video(&self, mid: str0m::media::Mid) -> bool {
         self.video.as_ref().is_some_and(|track| track.mid == mid)
     }
-}
-
-/// The refusal of an offer without these codecs.
-fn no_video(codecs: &[VideoCodec]) -> OfferRefused {
-    let names: Vec<_> = codecs.iter().map(|codec| codec.name()).collect();
-    let remedy = match codecs.contains(&VideoCodec::H264) {
-        true => "",
-        false => ", or add x264 to the host's --encoder",
-    };
-    OfferRefused::NoVideo(names.join(" or "), remedy)
 }
