@@ -87,6 +87,15 @@ fn without_a_pairing_window_no_device_pairs() {
 }
 
 #[test]
+fn a_host_with_vp9_alone_refuses_clients() {
+    let vp9 = ["--encoder", "libvpx-vp9"];
+    let mut host = Host::start(&[&PIN[..], &PATTERN, &vp9].concat());
+    let client = host.headless_client("new", &PIN);
+    client.line("host and client have no common codec: change --encoder at the host");
+    host.program.assert_running();
+}
+
+#[test]
 fn a_new_host_needs_a_pin() {
     let host = Host::start(&[&PIN[..], &PATTERN].concat());
     let text = host.headless_client("new", &[]).fails_in_one_line();
