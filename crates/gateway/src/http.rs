@@ -50,6 +50,7 @@ pub(crate) async fn answer(
         (&Method::GET, "/" | "/signalling") if asks_upgrade => {
             upgrade(&shared, endpoints, request).await
         }
+        (&Method::GET, "/codecs") => json(StatusCode::OK, &codecs(&shared)),
         (&Method::GET, "/metrics") => show_metrics(&shared, endpoints, &request).await,
         (&Method::POST, "/login/challenge") => challenge(&shared, endpoints, &request),
         (&Method::POST, "/login") => log_in(&shared, endpoints, request).await,
@@ -59,6 +60,12 @@ pub(crate) async fn answer(
         (&Method::GET | &Method::HEAD, path) => pages::page(path),
         _ => text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n"),
     })
+}
+
+/// The host's video codecs, by their names in SDP. A browser without H.264 requests them before the log-in.
+fn codecs(shared: &Shared) -> serde_json::Value {
+    let codecs = shared.media_options.codecs.iter();
+    codecs.map(|codec| codec.encoding_name()).collect()
 }
 
 /// The page's origin, if the request comes from this host's page. A page of another site must not act for its visitor.

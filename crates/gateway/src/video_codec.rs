@@ -54,16 +54,21 @@ impl VideoCodec {
         }
     }
 
+    /// The encoding name in SDP (RFC 6184 section 8.1, RFC 9628 section 6).
+    pub(crate) const fn encoding_name(self) -> &'static str {
+        match self {
+            VideoCodec::H264 => "H264",
+            VideoCodec::Vp9 => "VP9",
+        }
+    }
+
     /// Whether a session description contains the codec in a usable format.
     pub(crate) fn is_in(self, sdp: &str) -> bool {
         let mut formats = sdp.lines().filter_map(|line| {
             let (pt, codec) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;
-            let codec = codec.to_ascii_uppercase();
-            let wanted = match self {
-                VideoCodec::H264 => "H264/",
-                VideoCodec::Vp9 => "VP9/",
-            };
-            codec.starts_with(wanted).then(|| format!("a=fmtp:{pt} "))
+            let (name, _) = codec.split_once('/')?;
+            name.eq_ignore_ascii_case(self.encoding_name())
+                .then(|| format!("a=fmtp:{pt} "))
         });
         formats.any(|fmtp| {
             let mut parameters = sdp.lines().filter_map(|line| line.strip_prefix(&fmtp));

@@ -4,20 +4,28 @@
 export async function missing(): Promise<string | null> {
   if (!("RTCPeerConnection" in window) || !("WebSocket" in window))
     return "This browser has no WebRTC: use Chromium, Chrome, Edge, Firefox or Safari.";
-  if (await decodesVideo()) return null;
-  return "This browser supports neither H.264 nor VP9 in WebRTC: use another one; in Firefox, reload the page once its OpenH264 plug-in is installed.";
+  const decodes = await decodedCodecs();
+  if (decodes.includes("H264")) return null;
+  if (decodes.includes("VP9") && (await hostCodecs()).includes("VP9")) return null;
+  return "This browser has no H.264 support in WebRTC: use another one; in Firefox, reload the page once its OpenH264 plug-in is installed.";
 }
 
-/** Tests with an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
-async function decodesVideo(): Promise<boolean> {
+/** Asks an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
+async function decodedCodecs(): Promise<string[]> {
   const peer = new RTCPeerConnection();
   try {
     peer.addTransceiver("video", { direction: "recvonly" });
     const { sdp } = await peer.createOffer();
-    return /^a=rtpmap:\d+ (H264|VP9)\/90000/m.test(sdp ?? "");
+    return Array.from((sdp ?? "").matchAll(/^a=rtpmap:\d+ (\w+)\/90000/gm), (found) => found[1]!);
   } finally {
     peer.close();
   }
+}
+
+/** The host's codecs. A portal does not tell them. */
+async function hostCodecs(): Promise<string[]> {
+  const answer = await fetch("codecs").catch(() => null);
+  return answer?.ok ? ((await answer.json()) as string[]) : [];
 }
 
 /** Offers only this codec, such as "vp9", and its retransmissions. A browser without it offers all codecs. */

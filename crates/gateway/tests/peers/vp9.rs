@@ -2,6 +2,7 @@
 
 use openuvr_proto::units::Size;
 use openuvr_runtime::host::EncoderName;
+use serde_json::json;
 use str0m::format::Codec;
 use str0m::media::KeyframeRequestKind;
 use str0m::rtp::RtpPacket;
@@ -113,6 +114,19 @@ fn the_first_common_codec_of_the_hosts_encoders_is_used() {
                 .contains(&format!("a=rtpmap:{payload} {codec}/"))
         };
         assert_eq!((of("VP9"), of("H264")), (vp9, !vp9), "{codecs:?}");
+    }
+}
+
+#[test]
+fn the_hosts_codecs_are_known_before_the_log_in() {
+    for (encoders, codecs) in [
+        (&["x264"][..], json!(["H264"])),
+        (&["libvpx-vp9", "jpeg"][..], json!(["VP9"])),
+        (&["libvpx-vp9", "x264"][..], json!(["H264", "VP9"])),
+    ] {
+        let rig = encoding("named-codecs", encoders);
+        let answer = Caller::new(&rig).request("GET /codecs", &[], "");
+        assert_eq!((answer.status, answer.json()), (200, codecs));
     }
 }
 
