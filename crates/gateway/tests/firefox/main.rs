@@ -8,6 +8,7 @@ mod support;
 
 use marionette::Firefox;
 use openuvr_proto::units::Size;
+use openuvr_runtime::host::EncoderName;
 use support::skip::skip;
 use support::{PIN, Rig};
 
@@ -27,6 +28,11 @@ fn firefox_on_the_hosts_machine_connects_by_loopback() {
     let Some(mut firefox) = start(&rig) else {
         return;
     };
+    plays(&mut firefox, &rig);
+}
+
+/// Logs in and waits until Firefox plays.
+fn plays(firefox: &mut Firefox, rig: &Rig) {
     firefox.open(&format!("https://127.0.0.1:{}/", rig.address().port()));
     firefox.until("document.querySelector('#pin')?.offsetParent");
     let fill = format!(
@@ -34,4 +40,17 @@ fn firefox_on_the_hosts_machine_connects_by_loopback() {
     );
     firefox.run(&fill);
     firefox.until("document.querySelector('#state')?.textContent === 'you play'");
+}
+
+#[test]
+fn firefox_decodes_vp9() {
+    let rig = Rig::with("firefox-vp9", SIZE, |config| {
+        config.encoders = vec![EncoderName("libvpx-vp9")];
+    });
+    let Some(mut firefox) = start(&rig) else {
+        return;
+    };
+    plays(&mut firefox, &rig);
+    firefox
+        .until("document.querySelector('#video').getVideoPlaybackQuality().totalVideoFrames > 60");
 }
