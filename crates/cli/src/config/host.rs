@@ -154,9 +154,9 @@ one applies. -h prints short help, --help the full help.";
             /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv` and `h264_v4l2m2m`:
             /// hardware encoders through libavcodec; `h264_vaapi` is not usable in this version. `libx264`: x264 through libavcodec, for comparison.
             /// `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other clients get
-            /// H.264. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
-            /// link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client gets the
-            /// first that it can decode; each encoder runs only while a client uses it.
+            /// H.264. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to
+            /// test a link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client
+            /// gets the first that it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
@@ -309,8 +309,8 @@ one applies. -h prints short help, --help the full help.";
         "Browsers" {
             /// Serve browsers: a page over HTTPS, media over UDP on the same port.
             /// A browser plays or watches like a client: it pairs with a PIN, is listed by `openuvr devices`, and
-            /// receives the same stream, in H.264 or VP9 (see --encoder). `--web` without a value uses [::]:4711. docs/clients.md lists the supported
-            /// features.
+            /// receives the same stream, in H.264 or VP9 (see --encoder). `--web` without a value uses [::]:4711.
+            /// docs/clients.md lists the supported features.
             web: Option<SocketAddr> = "web", optional(address_or("[::]:4711")),
                 Default::Unset("disabled");
             /// Certificate chain of the page, in PEM format.
