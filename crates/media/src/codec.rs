@@ -18,6 +18,8 @@ pub enum Codec {
     Jpeg = 3,
     /// VP9 frames (RFC 9628). Only browsers decode them; this crate has no decoder.
     Vp9 = 4,
+    /// H.265 (HEVC) Annex B, one slice per picture.
+    Hevc = 5,
 }
 
 impl Codec {
@@ -28,6 +30,7 @@ impl Codec {
         Codec::H264,
         Codec::Jpeg,
         Codec::Vp9,
+        Codec::Hevc,
     ];
 
     /// The human-readable name.
@@ -39,7 +42,14 @@ impl Codec {
             Codec::H264 => "H.264",
             Codec::Jpeg => "JPEG",
             Codec::Vp9 => "VP9",
+            Codec::Hevc => "HEVC",
         }
+    }
+
+    /// Whether a picture with 4:2:0 chroma must have even sides.
+    #[must_use]
+    pub const fn needs_even_sides(self) -> bool {
+        matches!(self, Codec::H264 | Codec::Hevc | Codec::Vp9)
     }
 }
 
@@ -67,6 +77,6 @@ mod tests {
         for codec in Codec::ALL {
             assert_eq!(Codec::try_from(codec as u8), Ok(codec));
         }
-        assert_eq!(Codec::try_from(5), Err(UnknownCodec(5)));
+        assert_eq!(Codec::try_from(99), Err(UnknownCodec(99)));
     }
 }

@@ -210,6 +210,7 @@ pub(crate) struct CodecName(pub(super) Codec);
 impl Choice for CodecName {
     const VALUES: &'static [(&'static str, Self)] = &[
         ("h264", CodecName(Codec::H264)),
+        ("hevc", CodecName(Codec::Hevc)),
         ("jpeg", CodecName(Codec::Jpeg)),
         ("raw", CodecName(Codec::Raw)),
     ];
@@ -225,5 +226,11 @@ impl Choice for DecoderName {
         ("h264_cuvid", DecoderName("h264_cuvid")),
         ("h264_qsv", DecoderName("h264_qsv")),
         ("h264_v4l2m2m", DecoderName("h264_v4l2m2m")),
+        ("h264_vaapi", DecoderName("h264_vaapi")),
+        ("h264_nvdec", DecoderName("h264_nvdec")),
+        ("h264_vulkan", DecoderName("h264_vulkan")),
+        ("hevc_vaapi", DecoderName("hevc_vaapi")),
+        ("hevc_nvdec", DecoderName("hevc_nvdec")),
+        ("hevc_vulkan", DecoderName("hevc_vulkan")),
     ];
 }

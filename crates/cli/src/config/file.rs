@@ -92,6 +92,20 @@ fn words(value: &DeValue<'_>, form: Form, file: &Path) -> Option<String> {
             DeValue::String(text),
             Form::Text | Form::NumberOrText | Form::TextOr(_) | Form::TextOrTables,
         ) => Some(text.to_string()),
+        (DeValue::String(text), Form::Table) => Some(text.to_string()),
+        (DeValue::Table(entries), Form::Table) => {
+            let lines = entries.iter().map(|(name, value)| {
+                let value = match value.get_ref() {
+                    DeValue::String(text) => text.to_string(),
+                    DeValue::Integer(number) => number.as_str().to_owned(),
+                    DeValue::Float(number) => number.as_str().to_owned(),
+                    DeValue::Boolean(yes) => u8::from(*yes).to_string(),
+                    _ => return None,
+                };
+                Some(format!("{}={value}", name.get_ref()))
+            });
+            Some(lines.collect::<Option<Vec<String>>>()?.join("\n"))
+        }
         (DeValue::Array(_), Form::TextOrTables) => file.to_str().map(str::to_owned),
         (DeValue::Integer(number), Form::Number | Form::NumberOrText) => {
             let number = i128::from_str_radix(number.as_str(), number.radix()).ok()?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_media::audio::opus;
-use openuvr_media::encode::{self, Chroma};
+use openuvr_media::encode::{self, Chroma, EncoderOptions};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::pairing::Pin;
@@ -32,9 +32,10 @@ use openuvr_scene::source::Submit;
 use tracing::Level;
 
 use super::kind::{
-    LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice,
-    choices, cores, count, flag, ice_servers, list, number, optional, path, pin, public_addresses,
-    region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies, window,
+    LinkName, Realtime, Region, TableMode, WindowName, address, address_or, bitrate, choice, cores,
+    count, encoder_options, encoders, flag, ice_servers, list, number, optional, path, pin,
+    public_addresses, region, size, sound, text, ticket_key, time, uuid, web_origins, web_proxies,
+    window,
 };
 use super::{
     ConfigError, Default, Effective, Environment, LONGEST_NAME, NO_DISPLAY, NO_WAYLAND_DISPLAY,
@@ -151,13 +152,24 @@ one applies. -h prints short help, --help the full help.";
             /// Video encoder.
             /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding
             /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
-            /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_nvenc`, `h264_qsv` and `h264_v4l2m2m`:
-            /// hardware encoders through libavcodec; `h264_vaapi` is not usable in this version. `libx264`: x264 through libavcodec, for comparison.
-            /// `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other clients get
-            /// H.264. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to
-            /// test a link. An unavailable encoder is an error. With several encoders, such as x264,jpeg, each client
-            /// gets the first that it can decode; each encoder runs only while a client uses it.
-            encoders: Vec<EncoderName> = "encoder", choices(), Default::Is("x264");
+            /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_` and `hevc_` followed by `nvenc`, `qsv`,
+            /// `vaapi`, `amf`, `vulkan` or `v4l2m2m`: hardware encoders through libavcodec, unverified on hardware
+            /// (docs/hardware.md). `auto`: the first hardware encoder of H.264 that works here, otherwise x264.
+            /// `libx264` and `libx265`: x264 and x265 through libavcodec, for comparison. Any other H.264 or HEVC
+            /// encoder of the installed libavcodec can be named, too. `libvpx-vp9`: VP9 on the CPU, only for browsers
+            /// (`--web`); with `libvpx-vp9,x264`, all other clients get H.264. Video players receive H.264 only.
+            /// `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
+            /// link. An unavailable encoder is an error; a hardware encoder of H.264 that fails later is replaced by
+            /// x264. With several encoders, such as x264,jpeg, each client gets the first that it can decode; each
+            /// encoder runs only while a client uses it.
+            encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
+            /// Option of the encoder's library, by its name there; may be repeated.
+            /// For x264: `preset`, `tune`, and every parameter of `x264 --fullhelp`, such as `ref`, `me` or `merange`;
+            /// with `preset`, the preset replaces --subpel. For an encoder of libavcodec: every option of `ffmpeg -h
+            /// encoder=NAME`, and `device` for encoders with their own memory (`device=/dev/dri/renderD129`). An
+            /// unknown option, a wrong value, and an option that would delay pictures or that the host sets itself are
+            /// errors at the start. These flags replace the table of a settings file.
+            encoder_options: EncoderOptions = "encoder-option", encoder_options(), Default::Unset("none");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
             /// client has its own rate and loss recovery, at the cost of one encoder per client. The player's encoder
@@ -682,6 +694,7 @@ impl HostConfig {
 
     fn check_requirements(&self) -> Result<(), ConfigError> {
         self.check_files()?;
+        self.check_encoder_options()?;
         if self.source() == SourceKind::Wayland {
             return match self.wayland_display {
                 Some(_) => Ok(()),
@@ -738,9 +751,25 @@ impl HostConfig {
             () if self.recovery == Recovery::None && self.key_frame_interval.is_none() => {
                 "--recovery none repairs pictures only by periodic key frames: it requires --key-frame-interval"
             }
+            () if !self.encoder_options.is_empty()
+                && backends.iter().filter(|b| b.options.is_some()).count() != 1 =>
+            {
+                "--encoder-option requires exactly one encoder that takes options, such as x264"
+            }
             () => return Ok(()),
         };
         Err(ConfigError(words.to_owned()))
+    }
+
+    /// Checks the options of the encoder's library, which only the library knows.
+    pub(super) fn check_encoder_options(&self) -> Result<(), ConfigError> {
+        let all = self.encoders.iter();
+        let mut all = all.filter_map(|name| encode::find(name.0).ok());
+        match all.find(|backend| backend.options.is_some()) {
+            Some(backend) => encode::check_options(backend, &self.encoder_options)
+                .map_err(|why| ConfigError(why.to_string())),
+            None => Ok(()),
+        }
     }
 }
 
@@ -765,6 +794,7 @@ impl From<&HostConfig> for Config {
             gateway: None,
             seats: SeatSockets::default(),
             encoders: config.encoders.clone(),
+            encoder_options: config.encoder_options.clone(),
             encoder_per_client: config.encoder_per_client,
             slices: config.slices,
             encoder_threads: config.encoder_threads,

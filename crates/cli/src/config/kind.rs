@@ -11,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
+use openuvr_media::encode::{self, EncoderOptions, automatic};
 use openuvr_net::address::parse_address;
 use openuvr_proto::control::pairing::Pin;
 use openuvr_proto::control::ticket::{SessionUuid, TicketKey};
@@ -20,6 +21,7 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::units::{Bitrate, Size};
 pub(crate) use openuvr_report::TableMode;
 use openuvr_runtime::client::Target;
+use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::sound_choice::SoundChoice;
 
 /// The value type of a setting.
@@ -53,6 +55,8 @@ pub(super) enum Form {
     /// A string that contains the path of a file with a list of tables. The settings file may contain the list itself
     /// instead.
     TextOrTables,
+    /// A table of names and values. The flag is given once per entry, as `NAME=VALUE`.
+    Table,
     /// A string. A flag without a value means this string.
     TextOr(&'static str),
 }
@@ -141,16 +145,40 @@ pub(super) fn choice<T: Choice>() -> Kind<T> {
     }
 }
 
-/// A comma-separated list of values of `T`.
-pub(super) fn choices<T: Choice>() -> Kind<Vec<T>> {
-    let one = choice::<T>();
+/// A comma-separated list of encoders. `auto` tries the hardware of this machine; a name that is not in the table is
+/// looked up in libavcodec.
+pub(super) fn encoders() -> Kind<Vec<EncoderName>> {
+    let names: Vec<&str> = encode::BACKENDS
+        .iter()
+        .map(|backend| backend.name)
+        .collect();
+    let names = names.join(", ");
     Kind {
         placeholder: "WORD,…",
-        range: one.range,
-        allowed: format!("{}, or several separated by commas", one.allowed),
-        form: one.form,
-        parse: Box::new(move |text| text.split(',').map(&one.parse).collect()),
+        range: format!("{}, {names}, …", automatic::NAME),
+        allowed: format!(
+            "{}, one of {names}, another H.264 or HEVC encoder of libavcodec, or several separated by commas",
+            automatic::NAME
+        ),
+        form: Form::Text,
+        parse: Box::new(|text| {
+            let names = text.split(',').map(str::to_owned);
+            names.map(|name| EncoderName::try_from(name).ok()).collect()
+        }),
         absent: None,
+    }
+}
+
+/// Options of an encoder's library, one `NAME=VALUE` per line.
+pub(super) fn encoder_options() -> Kind<EncoderOptions> {
+    Kind {
+        placeholder: "NAME=VALUE",
+        range: String::new(),
+        allowed: "NAME=VALUE with a name of letters, digits, - and _ (in a file: a table such as { preset = \"fast\" })"
+            .to_owned(),
+        form: Form::Table,
+        parse: Box::new(|text| text.parse().ok()),
+        absent: Some(EncoderOptions::default),
     }
 }
 

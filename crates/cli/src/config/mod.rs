@@ -162,13 +162,13 @@ pub(crate) trait Settings: Sized {
         for setting in &table {
             let flag = match setting.fixed {
                 true => None,
-                false => matches.get_one::<OsString>(setting.key),
+                false => setting.given(matches),
             };
             let in_file = in_file.remove(setting.key);
             let value = match flag {
                 // An empty text unsets the setting.
                 Some(text) if setting.optional && text.is_empty() => None,
-                Some(text) => Some(setting.flag(text)?),
+                Some(text) => Some(setting.flag(&text)?),
                 None => in_file,
             };
             let value = value.or_else(|| match setting.default {
@@ -309,7 +309,20 @@ impl Setting {
                 .require_equals(true)
                 .default_missing_value("true"),
             Form::TextOr(usual) => arg.num_args(0..=1).default_missing_value(usual),
+            Form::Table => arg.action(ArgAction::Append),
             _ => arg,
+        }
+    }
+
+    /// The text of its flag. The entries of a table are lines.
+    fn given(&self, matches: &ArgMatches) -> Option<OsString> {
+        let words = matches.get_many::<OsString>(self.key)?;
+        match self.form {
+            Form::Table => {
+                let lines: Vec<&OsStr> = words.map(OsString::as_os_str).collect();
+                Some(lines.join(OsStr::new("\n")))
+            }
+            _ => words.last().cloned(),
         }
     }
 

@@ -104,6 +104,14 @@ fn literal(text: &str, form: Form) -> String {
     let number = || text.parse::<f64>().ok().filter(|n| n.is_finite());
     match (form, number()) {
         (Form::Flag, _) => text.to_owned(),
+        (Form::Table, _) => {
+            let entry = |line: &str| {
+                let (name, value) = line.split_once('=')?;
+                Some(format!("{name} = {}", toml::Value::from(value)))
+            };
+            let entries: Vec<String> = text.lines().filter_map(entry).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
         // TOML does not allow `+.5` or `007`.
         (Form::Number | Form::NumberOrText, Some(number)) => number.to_string(),
         _ => toml::Value::String(text.to_owned()).to_string(),

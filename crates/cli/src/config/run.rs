@@ -107,7 +107,8 @@ impl Settings for RunConfig {
     }
 
     fn check_environment(&self) -> Result<(), ConfigError> {
-        self.host.check_files()
+        self.host.check_files()?;
+        self.host.check_encoder_options()
     }
 }
 

@@ -86,7 +86,8 @@ impl Settings for XrConfig {
     }
 
     fn check_environment(&self) -> Result<(), ConfigError> {
-        self.host.check_files()
+        self.host.check_files()?;
+        self.host.check_encoder_options()
     }
 }
 

@@ -28,6 +28,13 @@ pub static BACKENDS: &[Backend] = &[
     avcodec::HARDWARE[0],
     avcodec::HARDWARE[1],
     avcodec::HARDWARE[2],
+    avcodec::HARDWARE[3],
+    avcodec::HARDWARE[4],
+    avcodec::HARDWARE[5],
+    avcodec::HEVC[0],
+    avcodec::HEVC[1],
+    avcodec::HEVC[2],
+    avcodec::HEVC[3],
     raw::BACKEND,
     null::BACKEND,
 ];

@@ -26,7 +26,9 @@ pub const BACKEND: Backend = Backend {
     pixels: &[Chroma::Yuv420, Chroma::Yuv444],
     rates: RateSupport::Own,
     refreshes: false,
-    open,
+    options: None,
+    hardware: false,
+    open: |opening| open(opening.settings),
 };
 
 /// Side of a band's blocks with 4:2:0 chroma (T.81 A.2.3). It is the same as in H.264, so bands can

@@ -11,14 +11,18 @@ use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
 
 pub use crate::codec::Codec;
-pub use probe::{PROBE_SIZE, Probe, probe};
+pub use options::{EncoderOptions, check_options};
+pub use probe::{PROBE_SIZE, Probe, probe, probe_at};
 
+pub mod automatic;
 pub mod avcodec;
 mod h264;
 mod h264_sei;
+mod hevc;
 pub mod jpeg;
 pub mod null;
 pub mod openh264;
+mod options;
 mod probe;
 pub mod raw;
 mod slice_order;
@@ -34,19 +38,49 @@ pub static BACKENDS: &[Backend] = &[
     avcodec::BACKENDS[2],
     avcodec::BACKENDS[3],
     avcodec::BACKENDS[4],
+    avcodec::BACKENDS[5],
+    avcodec::BACKENDS[6],
+    avcodec::BACKENDS[7],
+    avcodec::BACKENDS[8],
+    avcodec::BACKENDS[9],
+    avcodec::BACKENDS[10],
+    avcodec::BACKENDS[11],
+    avcodec::BACKENDS[12],
+    avcodec::BACKENDS[13],
     avcodec::vp9::BACKEND,
     raw::BACKEND,
     null::BACKEND,
 ];
 
-/// Opens the encoder `name` of [`BACKENDS`].
+/// Opens the encoder `name` without options. See [`find`] and [`open_with`].
 ///
 /// # Errors
-/// [`EncodeError`] if the name is unknown (the text lists the valid ones), if `settings` are out of
-/// range or not supported, or if the backend can't be opened. There is no fallback.
+/// [`EncodeError`] if the name is unknown (the text lists the valid ones), or as [`open_with`].
 pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
-    let backend = find(name)?;
+    open_with(&Opening {
+        backend: find(name)?,
+        settings,
+        options: &EncoderOptions::NONE,
+    })
+}
+
+/// Opens an encoder.
+///
+/// # Errors
+/// [`EncodeError`] if the settings are out of range or not supported, if an option is refused, or if the backend can't
+/// be opened. There is no fallback.
+pub fn open_with(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
+    let Opening {
+        backend,
+        settings,
+        options,
+    } = *opening;
+    let name = backend.name;
     settings.check(backend.codec)?;
+    if let (None, Some((option, _))) = (backend.options, options.iter().next()) {
+        let why = format!("the encoder {name} has no options; remove it, or choose x264");
+        return Err(options::refused(option, &why));
+    }
     let refused = |what: &str, wanted: &str, there: Vec<&str>| {
         EncodeError(format!(
             "the encoder {name} does not support {what} {wanted}: choose {}, or another encoder",
@@ -70,24 +104,27 @@ pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeE
             there.join(" or ")
         )));
     }
-    (backend.open)(settings)
+    (backend.open)(opening)
 }
 
-/// Finds the encoder `name` of [`BACKENDS`].
+/// Finds the encoder `name`: one of [`BACKENDS`], [`automatic::choice`] for `auto`, or any other H.264 or HEVC encoder of
+/// the installed libavcodec.
 ///
 /// # Errors
 /// [`EncodeError`] if the name is unknown; the text lists the valid ones.
 pub fn find(name: &str) -> Result<&'static Backend, EncodeError> {
-    BACKENDS
-        .iter()
-        .find(|backend| backend.name == name)
-        .ok_or_else(|| {
-            let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
-            EncodeError(format!(
-                "unknown encoder \"{name}\": choose one of {}",
-                names.join(", ")
-            ))
-        })
+    if name == automatic::NAME {
+        return Ok(automatic::choice().backend);
+    }
+    let listed = BACKENDS.iter().find(|backend| backend.name == name);
+    listed.or_else(|| avcodec::by_name(name)).ok_or_else(|| {
+        let names: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+        EncodeError(format!(
+            "unknown encoder \"{name}\": choose auto or one of {}, or an H.264 or HEVC encoder of the installed libavcodec \
+             (ffmpeg -encoders)",
+            names.join(", ")
+        ))
+    })
 }
 
 /// Finds the encoders with these names. A client gets the first encoder whose codec it can decode.
@@ -234,7 +271,7 @@ impl Settings {
                 "a picture of {size}: each side must be 1 to {} pixels, and the area at most {MAX_PIXELS} pixels",
                 Size::MAX_SIDE
             )
-        } else if matches!(codec, Codec::H264 | Codec::Vp9)
+        } else if codec.needs_even_sides()
             && self.pixels == Chroma::Yuv420
             && (size.width % 2 != 0 || size.height % 2 != 0)
         {
@@ -426,7 +463,7 @@ pub trait Encoder: Send {
 }
 
 /// An encoder that can be selected by name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Backend {
     /// The name on the command line.
     pub name: &'static str,
@@ -440,8 +477,23 @@ pub struct Backend {
     pub rates: RateSupport,
     /// Whether the encoder supports intra refreshes ([`Settings::refresh`]).
     pub refreshes: bool,
-    /// Opens it.
-    pub open: fn(&Settings) -> Result<Box<dyn Encoder>, EncodeError>,
+    /// The command that lists the options of its library; `None` if it takes no [`EncoderOptions`].
+    pub options: Option<&'static str>,
+    /// Whether a device encodes, which may be missing or fail at any time.
+    pub hardware: bool,
+    /// Opens it. [`open_with`] checks the settings first.
+    pub open: fn(&Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError>,
+}
+
+/// A request to open an encoder.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// The encoder.
+    pub backend: &'a Backend,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// The options of its library.
+    pub options: &'a EncoderOptions,
 }
 
 impl Backend {

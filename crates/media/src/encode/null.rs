@@ -2,8 +2,7 @@
 //! measurements of the other components.
 
 use super::{
-    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Settings,
-    Slice,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, RateSupport, Slice,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -15,7 +14,9 @@ pub const BACKEND: Backend = Backend {
     pixels: &[Chroma::Rgb],
     rates: RateSupport::Own,
     refreshes: false,
-    open: |_: &Settings| Ok(Box::new(Null)),
+    options: None,
+    hardware: false,
+    open: |_| Ok(Box::new(Null)),
 };
 
 struct Null;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
 
-use super::{Backend, EncodeError, FrameRequest, open};
+use super::{Backend, EncodeError, EncoderOptions, FrameRequest, Opening, open_with};
 use crate::convert::Converter;
 use crate::picture::Picture;
 
@@ -20,7 +20,7 @@ const BITRATE: Bitrate = Bitrate::from_mbps(10);
 /// Number of encoded pictures: the first is a key frame for warm-up, and the last is timed.
 const PICTURES: u32 = 3;
 
-/// The result of a working encoder for one picture of [`PROBE_SIZE`].
+/// The result of a working encoder for one picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
     /// Time from submitting the picture to receiving its last slice, in milliseconds.
@@ -29,20 +29,32 @@ pub struct Probe {
     pub bytes: usize,
 }
 
-/// Opens `backend` and encodes generated pictures with it.
+/// Opens `backend` and encodes generated pictures of [`PROBE_SIZE`] with it.
 ///
 /// # Errors
 /// [`EncodeError`] in one line if it can't be opened or fails.
 pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
-    let mut encoder = open(backend.name, &backend.settings(PROBE_SIZE, BITRATE))?;
+    probe_at(backend, PROBE_SIZE)
+}
+
+/// As [`probe`], for pictures of `size`.
+///
+/// # Errors
+/// As [`probe`].
+pub fn probe_at(backend: &Backend, size: Size) -> Result<Probe, EncodeError> {
+    let mut encoder = open_with(&Opening {
+        backend,
+        settings: &backend.settings(size, BITRATE),
+        options: &EncoderOptions::NONE,
+    })?;
     let mut converter = Converter::new();
     let mut result = Probe {
         millis: 0.0,
         bytes: 0,
     };
     for number in 1..=PICTURES {
-        let pixels = drawing(number);
-        let picture = Picture::bgrx(PROBE_SIZE, &pixels, PROBE_SIZE.width as usize * 4);
+        let pixels = drawing(number, size);
+        let picture = Picture::bgrx(size, &pixels, size.width as usize * 4);
         let picture = converter
             .convert(&picture, encoder.input())
             .map_err(|error| EncodeError(error.to_string()))?;
@@ -75,13 +87,13 @@ pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
 }
 
 /// A gradient with a moving lattice.
-fn drawing(number: u32) -> Vec<u8> {
-    let mut pixels = Vec::with_capacity(PROBE_SIZE.pixels() * 4);
-    for y in 0..PROBE_SIZE.height {
-        for x in 0..PROBE_SIZE.width {
+fn drawing(number: u32, size: Size) -> Vec<u8> {
+    let mut pixels = Vec::with_capacity(size.pixels() * 4);
+    for y in 0..size.height {
+        for x in 0..size.width {
             let lattice = ((x + 4 * number) ^ y) & 32;
-            let [red, ..] = (x * 255 / PROBE_SIZE.width).to_le_bytes();
-            let [green, ..] = (y * 255 / PROBE_SIZE.height).to_le_bytes();
+            let [red, ..] = (x * 255 / size.width).to_le_bytes();
+            let [green, ..] = (y * 255 / size.height).to_le_bytes();
             let [blue, ..] = (lattice * 4).to_le_bytes();
             pixels.extend_from_slice(&[blue, green, red, 0]);
         }

@@ -17,7 +17,9 @@ pub const BACKEND: Backend = Backend {
     pixels: &[Chroma::Rgb],
     rates: RateSupport::Own,
     refreshes: false,
-    open,
+    options: None,
+    hardware: false,
+    open: |opening| open(opening.settings),
 };
 
 struct Raw {

@@ -5,6 +5,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
+use super::hardware::HardwareFunctions;
+
 /// Majors of libavcodec and the matching libavutil, newest first: Debian 11 to 13, Ubuntu 22.04 and
 /// 24.04, FFmpeg 4.x to 8.x.
 const MAJORS: [(c_uint, c_uint); 5] = [(62, 60), (61, 59), (60, 58), (59, 57), (58, 56)];
@@ -47,7 +49,15 @@ pub(crate) struct AvFrame {
 compile_error!("AVFrame's layout is only verified for 64-bit machines: check it for this one");
 const _: () = assert!(std::mem::offset_of!(AvFrame, pts) == 136);
 
-pub(crate) enum AvCodec {}
+/// The first fields of `AVCodec`, as for [`AvPacket`].
+#[repr(C)]
+pub(crate) struct AvCodec {
+    _name: *const c_char,
+    _long_name: *const c_char,
+    _kind: c_int,
+    #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders are asked"))]
+    pub(crate) id: c_int,
+}
 
 /// The first fields of `AVCodecContext`, as for [`AvPacket`].
 #[repr(C)]
@@ -83,7 +93,6 @@ pub(crate) struct Functions {
     pub(crate) new_packet: unsafe extern "C" fn(*mut AvPacket, c_int) -> c_int,
     #[cfg(feature = "client")]
     pub(crate) frame_ref: unsafe extern "C" fn(*mut AvFrame, *const AvFrame) -> c_int,
-    #[cfg(feature = "client")]
     pub(crate) frame_unref: unsafe extern "C" fn(*mut AvFrame),
     #[cfg(feature = "client")]
     pub(crate) buffer_is_writable: unsafe extern "C" fn(*const c_void) -> c_int,
@@ -115,7 +124,9 @@ pub(crate) struct Functions {
     pub(crate) pixel_format: unsafe extern "C" fn(*const c_char) -> c_int,
     opt_set: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int) -> c_int,
     strerror: unsafe extern "C" fn(c_int, *mut c_char, usize) -> c_int,
-    /// libavutil's major version.
+    pub(super) hardware: HardwareFunctions,
+    /// The major versions of libavcodec and libavutil.
+    pub(crate) avcodec: c_uint,
     #[cfg(feature = "host")]
     pub(crate) avutil: c_uint,
     /// Declared after the functions, which must not outlive them.
@@ -153,7 +164,7 @@ impl Functions {
                 refused.push(format!("{} is version {found:?}", names.join(" with ")));
                 continue;
             }
-            match Functions::symbols(codec, util, avutil, ours) {
+            match Functions::symbols(codec, util, (avcodec, avutil), ours) {
                 Ok(functions) => {
                     tracing::debug!(avcodec, avutil, "loaded libavcodec");
                     return Ok(Arc::new(functions));
@@ -173,7 +184,8 @@ impl Functions {
     fn symbols(
         codec: libloading::Library,
         util: libloading::Library,
-        #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))] avutil: c_uint,
+        #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders ask"))]
+        (avcodec, avutil): (c_uint, c_uint),
         ours: bool,
     ) -> Result<Functions, libloading::Error> {
         // SAFETY: the major versions are supported. In all of them, the functions have these types; structures are
@@ -195,7 +207,6 @@ impl Functions {
                 new_packet: *codec.get(b"av_new_packet")?,
                 #[cfg(feature = "client")]
                 frame_ref: *util.get(b"av_frame_ref")?,
-                #[cfg(feature = "client")]
                 frame_unref: *util.get(b"av_frame_unref")?,
                 #[cfg(feature = "client")]
                 buffer_is_writable: *util.get(b"av_buffer_is_writable")?,
@@ -225,6 +236,8 @@ impl Functions {
                 pixel_format: *util.get(b"av_get_pix_fmt")?,
                 opt_set: *util.get(b"av_opt_set")?,
                 strerror: *util.get(b"av_strerror")?,
+                hardware: HardwareFunctions::of(&util)?,
+                avcodec,
                 #[cfg(feature = "host")]
                 avutil,
                 _libraries: [codec, util],

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openuvr_media::audio::{application::AppSpeaker, opus};
-use openuvr_media::encode::{self, Backend, Chroma, Rate};
+use openuvr_media::encode::{self, Backend, Chroma, EncoderOptions, Rate};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::Link as _;
 use openuvr_net::address::path_of;
@@ -92,6 +92,8 @@ pub struct Config {
     pub keys: Keys,
     /// The encoders in order of preference. A client gets the first encoder whose codec it can decode.
     pub encoders: Vec<EncoderName>,
+    /// The options of the encoder's library, by its names. They require exactly one encoder that takes options.
+    pub encoder_options: EncoderOptions,
     /// Whether each client has its own encoder.
     pub encoder_per_client: bool,
     /// Slices per frame, 1–64.
@@ -179,6 +181,7 @@ impl Default for Config {
             max_observers: 8,
             keys: Keys::Symbol,
             encoders: vec![EncoderName("x264")],
+            encoder_options: EncoderOptions::NONE,
             encoder_per_client: false,
             slices: 8,
             encoder_threads: None,
@@ -332,13 +335,20 @@ impl Config {
     /// about a value contains the allowed range.
     pub fn encodings(&self) -> Result<Vec<Encoding>, String> {
         let backends = encode::find_all(&self.encoders).map_err(|e| format!("encoder: {e}"))?;
+        let takers = backends.iter().filter(|found| found.options.is_some());
+        if !self.encoder_options.is_empty() && takers.count() != 1 {
+            return Err(
+                "encoder_options: exactly one of the encoders must take options, such as x264"
+                    .to_owned(),
+            );
+        }
         backends
             .into_iter()
             .map(|found| self.encoding(found))
             .collect()
     }
 
-    fn encoding(&self, backend: &Backend) -> Result<Encoding, String> {
+    fn encoding(&self, backend: &'static Backend) -> Result<Encoding, String> {
         let range = self.range(backend.name)?;
         if self.recovery == Recovery::Refresh && !backend.refreshes {
             return Err(format!(
@@ -369,7 +379,11 @@ impl Config {
             }
         }
         Ok(Encoding {
-            encoder: backend.name.to_owned(),
+            encoder: backend,
+            options: match backend.options {
+                Some(_) => self.encoder_options.clone(),
+                None => EncoderOptions::NONE,
+            },
             slices: self.slices,
             threads,
             subpel: self.subpel,

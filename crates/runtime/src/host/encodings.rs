@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use openuvr_media::encode::{self, Chroma};
+use openuvr_media::encode::{self, Backend, Chroma, EncoderOptions};
 use openuvr_proto::id::RenditionId;
 use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::rendition;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The name of an encoder in [`encode::BACKENDS`].
+/// The name of an encoder, as [`encode::find`] knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(into = "String")]
 pub struct EncoderName(pub &'static str);
@@ -44,8 +44,10 @@ impl From<EncoderName> for String {
 /// How the pictures of a rendition are encoded.
 #[derive(Clone, Debug)]
 pub struct Encoding {
-    /// The encoder's name in [`encode::BACKENDS`].
-    pub encoder: String,
+    /// The encoder.
+    pub encoder: &'static Backend,
+    /// The options of the encoder's library.
+    pub options: EncoderOptions,
     /// Slices per frame, 1–64.
     pub slices: u8,
     /// Encoder threads, 1–64.
@@ -123,10 +125,7 @@ impl Encodings {
     /// Assigns a rendition to a client that decodes `codecs` (bit n for codec number n). The client gets the first
     /// encoding with such a codec, or the first of all encodings if there is none.
     pub(super) fn assign(&self, codecs: u32) -> Assigned {
-        let decodes = |encoding: &Encoding| {
-            let codec = codec_of(&encoding.encoder);
-            codec.is_some_and(|codec| codecs & 1 << codec != 0)
-        };
+        let decodes = |encoding: &Encoding| codecs & 1 << encoding.encoder.codec as u8 != 0;
         let encoding = self.all.iter().position(decodes).unwrap_or(0);
         let number = match self.encoder_per_client {
             true => self.own.fetch_add(1, Ordering::Relaxed),
@@ -142,10 +141,8 @@ impl Encodings {
 /// The wire number of an encoder's codec.
 #[must_use]
 pub fn codec_of(encoder: &str) -> Option<u8> {
-    encode::BACKENDS
-        .iter()
-        .find(|b| b.name == encoder)
-        .map(|b| b.codec as u8)
+    let backend = encode::find(encoder).ok()?;
+    Some(backend.codec as u8)
 }
 
 #[cfg(test)]

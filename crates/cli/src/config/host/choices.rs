@@ -4,7 +4,7 @@ use openuvr_media::encode::Chroma;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
-use openuvr_runtime::host::{CLIPBOARD_DIRECTIONS, EncoderName};
+use openuvr_runtime::host::CLIPBOARD_DIRECTIONS;
 use openuvr_scene::source::Submit;
 
 use crate::config::kind::Choice;
@@ -172,22 +172,6 @@ impl Choice for SoundFrame {
 impl Choice for Submit {
     const VALUES: &'static [(&'static str, Self)] =
         &[("free", Submit::Free), ("lock-step", Submit::LockStep)];
-}
-
-impl Choice for EncoderName {
-    const VALUES: &'static [(&'static str, Self)] = &[
-        ("x264", EncoderName("x264")),
-        ("jpeg", EncoderName("jpeg")),
-        ("openh264", EncoderName("openh264")),
-        ("h264_nvenc", EncoderName("h264_nvenc")),
-        ("h264_qsv", EncoderName("h264_qsv")),
-        ("h264_v4l2m2m", EncoderName("h264_v4l2m2m")),
-        ("h264_vaapi", EncoderName("h264_vaapi")),
-        ("libx264", EncoderName("libx264")),
-        ("libvpx-vp9", EncoderName("libvpx-vp9")),
-        ("raw", EncoderName("raw")),
-        ("null", EncoderName("null")),
-    ];
 }
 
 /// The target of input.

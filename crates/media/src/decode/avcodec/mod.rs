@@ -7,9 +7,12 @@
 //!
 //! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
 //! rows that are final.
+//!
+//! HEVC and hardware decoders get complete pictures.
 
 mod drm_prime;
 mod sys;
+mod whole;
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -17,6 +20,7 @@ use std::time::{Duration, Instant};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::Size;
 
+use self::whole::Whole;
 use super::h264_pskip::PSkip;
 use super::{Backend, Chunk, Codec, DecodeError, Decoded, Decoder, View};
 use crate::dma_buf::MappedPicture;
@@ -25,6 +29,7 @@ use crate::present::{Canvas, to_bgrx};
 
 /// The software decoder.
 static SOFTWARE: sys::Kind = sys::Kind {
+    backend: "avcodec",
     name: "h264",
     options: &[
         ("flags", "+low_delay+output_corrupt"),
@@ -37,6 +42,7 @@ static SOFTWARE: sys::Kind = sys::Kind {
     ],
     whole: false,
     dma_bufs: false,
+    device: None,
 };
 
 /// The table entry of the default decoder.
@@ -47,11 +53,14 @@ pub const BACKEND: Backend = Backend {
     open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
 
-/// Hardware decoders that take coded pictures from main memory. They return decoded pictures there; `h264_v4l2m2m` returns
-/// them in dma-bufs, if libavcodec was built with this extension (that of Raspberry Pi OS is). Such a decoder gets a
-/// coded picture only when it is complete. It therefore finishes later than the CPU, which has by then decoded most of
-/// the picture.
-pub const HARDWARE: [Backend; 3] = [
+/// Hardware decoders of H.264. They take coded pictures from main memory, and return decoded pictures there;
+/// `h264_v4l2m2m` returns them in dma-bufs, if libavcodec was built with this extension (that of Raspberry Pi OS is). Such
+/// a decoder gets a coded picture only when it is complete. It therefore finishes later than the CPU, which has by then
+/// decoded most of the picture.
+///
+/// `h264_vaapi`, `h264_nvdec` and `h264_vulkan` are libavcodec's decoder `h264` with a device; the others are decoders of
+/// their own. The decoder decides itself to use its device, or the CPU for pictures that the device does not support.
+pub const HARDWARE: [Backend; 6] = [
     Backend {
         name: "h264_cuvid",
         about: "H.264 by an NVIDIA GPU, through libavcodec; whole pictures",
@@ -70,21 +79,92 @@ pub const HARDWARE: [Backend; 3] = [
         codec: Codec::H264,
         open: || Ok(Box::new(Avcodec::open(&V4L2)?)),
     },
+    Backend {
+        name: "h264_vaapi",
+        about: "H.264 by a GPU's driver (VA-API), through libavcodec; whole pictures",
+        codec: Codec::H264,
+        open: || Ok(Box::new(Avcodec::open(&H264_VAAPI)?)),
+    },
+    Backend {
+        name: "h264_nvdec",
+        about: "H.264 by an NVIDIA GPU (NVDEC), through libavcodec; whole pictures",
+        codec: Codec::H264,
+        open: || Ok(Box::new(Avcodec::open(&H264_NVDEC)?)),
+    },
+    Backend {
+        name: "h264_vulkan",
+        about: "H.264 by a GPU's driver (Vulkan Video), through libavcodec; whole pictures",
+        codec: Codec::H264,
+        open: || Ok(Box::new(Avcodec::open(&H264_VULKAN)?)),
+    },
 ];
 
-static CUVID: sys::Kind = hardware("h264_cuvid");
-static QSV: sys::Kind = hardware("h264_qsv");
+/// Decoders of HEVC: on the processor, which is the default, and by a device.
+pub const HEVC: [Backend; 4] = [
+    Backend {
+        name: "hevc",
+        about: "HEVC by libavcodec on the processor; whole pictures",
+        codec: Codec::Hevc,
+        open: || Ok(Box::new(Whole::open(&HEVC_SOFTWARE)?)),
+    },
+    Backend {
+        name: "hevc_vaapi",
+        about: "HEVC by a GPU's driver (VA-API), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        open: || Ok(Box::new(Whole::open(&HEVC_VAAPI)?)),
+    },
+    Backend {
+        name: "hevc_nvdec",
+        about: "HEVC by an NVIDIA GPU (NVDEC), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        open: || Ok(Box::new(Whole::open(&HEVC_NVDEC)?)),
+    },
+    Backend {
+        name: "hevc_vulkan",
+        about: "HEVC by a GPU's driver (Vulkan Video), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        open: || Ok(Box::new(Whole::open(&HEVC_VULKAN)?)),
+    },
+];
+
+static H264_VAAPI: sys::Kind = on_device("h264_vaapi", "h264", "vaapi");
+static H264_NVDEC: sys::Kind = on_device("h264_nvdec", "h264", "cuda");
+static H264_VULKAN: sys::Kind = on_device("h264_vulkan", "h264", "vulkan");
+static HEVC_SOFTWARE: sys::Kind = whole("hevc");
+static HEVC_VAAPI: sys::Kind = on_device("hevc_vaapi", "hevc", "vaapi");
+static HEVC_NVDEC: sys::Kind = on_device("hevc_nvdec", "hevc", "cuda");
+static HEVC_VULKAN: sys::Kind = on_device("hevc_vulkan", "hevc", "vulkan");
+
+/// A decoder of libavcodec with a device of the type `device`.
+const fn on_device(backend: &'static str, name: &'static str, device: &'static str) -> sys::Kind {
+    sys::Kind {
+        backend,
+        options: &[
+            ("flags", "+low_delay"),
+            ("threads", "1"),
+            // Streams of baseline profile are decoded by the device's higher profiles.
+            ("hwaccel_flags", "+allow_profile_mismatch"),
+        ],
+        device: Some(device),
+        ..whole(name)
+    }
+}
+
+static CUVID: sys::Kind = whole("h264_cuvid");
+static QSV: sys::Kind = whole("h264_qsv");
 static V4L2: sys::Kind = sys::Kind {
     dma_bufs: true,
-    ..hardware("h264_v4l2m2m")
+    ..whole("h264_v4l2m2m")
 };
 
-const fn hardware(name: &'static str) -> sys::Kind {
+const fn whole(name: &'static str) -> sys::Kind {
     sys::Kind {
+        backend: name,
         name,
         options: &[("flags", "+low_delay")],
         whole: true,
         dma_bufs: false,
+        device: None,
     }
 }
 
@@ -286,7 +366,6 @@ impl Avcodec {
 
     /// Receives pictures up to that of `frame`.
     fn drain(&mut self, frame: FrameId) -> Result<bool, String> {
-        let begin = Instant::now();
         if self.library.is_whole() {
             let whole = std::mem::take(&mut self.whole);
             let sent = self.hand_over(&whole, frame);
@@ -294,16 +373,7 @@ impl Avcodec {
             self.whole.clear();
             sent?;
         }
-        loop {
-            match self.library.receive()? {
-                Some(pts) if pts == i64::from(frame.0) => return Ok(true),
-                Some(_) => {}
-                None if self.library.is_whole() && begin.elapsed() < PICTURE_TIMEOUT => {
-                    std::thread::sleep(POLL_INTERVAL);
-                }
-                None => return Err("libavcodec did not return the picture in time".into()),
-            }
-        }
+        received(&mut self.library, frame).map(|()| true)
     }
 
     /// Discards the incomplete frame and all references. The next frame must be a key frame.
@@ -404,6 +474,21 @@ fn paint(
         size,
         rows: end.max(from),
     })
+}
+
+/// Receives pictures up to that of `frame`, and waits for it if the decoder takes complete pictures.
+fn received(library: &mut sys::Decoder, frame: FrameId) -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        match library.receive()? {
+            Some(pts) if pts == i64::from(frame.0) => return Ok(()),
+            Some(_) => {}
+            None if library.is_whole() && begin.elapsed() < PICTURE_TIMEOUT => {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            None => return Err("libavcodec did not return the picture in time".into()),
+        }
+    }
 }
 
 fn dropped(frame: FrameId, what: &str) -> DecodeError {

@@ -1,5 +1,5 @@
-//! An H.264 decoder of libavcodec with its packet and its pictures, including incomplete ones. The parent module orders
-//! slices.
+//! A decoder of libavcodec with its packet, its pictures, including incomplete ones, and its device, if it uses one. The
+//! parent module orders slices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -15,6 +15,7 @@ use crate::decode::DecodeError;
 use crate::dma_buf::{DmaBufPicture, Objects};
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
+use crate::sys::hardware::{Device, download};
 
 /// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read this far beyond a packet.
 const PADDING: usize = 64;
@@ -25,6 +26,9 @@ const MAX_CHUNK: usize = 32 * 1024 * 1024;
 
 /// A decoder of libavcodec, and its settings.
 pub(super) struct Kind {
+    /// The name on the command line.
+    pub(super) backend: &'static str,
+    /// The name in libavcodec.
     pub(super) name: &'static str,
     /// Names and values.
     pub(super) options: &'static [(&'static str, &'static str)],
@@ -33,6 +37,8 @@ pub(super) struct Kind {
     pub(super) whole: bool,
     /// Whether pictures in dma-bufs are requested. A libavcodec that can't provide them returns pictures in main memory.
     pub(super) dma_bufs: bool,
+    /// The type of the device that decodes, if the decoder needs one. Its pictures are copied to main memory.
+    pub(super) device: Option<&'static str>,
 }
 
 /// A codec context.
@@ -40,7 +46,11 @@ struct Context(NonNull<AvCodecContext>);
 
 impl Context {
     /// Opens the decoder `kind.name` of libavcodec.
-    fn open(functions: &Functions, kind: &Kind) -> Result<Context, DecodeError> {
+    fn open(
+        functions: &Functions,
+        kind: &Kind,
+        device: Option<&Device>,
+    ) -> Result<Context, DecodeError> {
         let name = CString::new(kind.name).unwrap_or_default();
         // SAFETY: the name is NUL-terminated, and the library accepts its own results.
         let (codec, context) = unsafe {
@@ -55,7 +65,7 @@ impl Context {
             (codec, (functions.alloc_context)(codec))
         };
         let mut context = Context(NonNull::new(context).ok_or_else(no_memory)?);
-        match context.set_up(functions, codec, kind) {
+        match context.set_up(functions, codec, kind, device) {
             Ok(()) => Ok(context),
             Err(error) => {
                 context.free(functions);
@@ -69,6 +79,7 @@ impl Context {
         functions: &Functions,
         codec: *const AvCodec,
         kind: &Kind,
+        device: Option<&Device>,
     ) -> Result<(), DecodeError> {
         let max_pixels = MAX_PIXELS.to_string();
         let common = [("max_pixels", &*max_pixels)];
@@ -87,6 +98,11 @@ impl Context {
                 "this libavcodec copies the pictures of {} into main memory",
                 kind.name
             );
+        }
+        if let Some(device) = device {
+            // With a device, the default choice of the pixel format (`get_format`) is the device's own.
+            // SAFETY: the context is ours, and is not open yet.
+            unsafe { device.attach(self.0.as_ptr()) }.map_err(DecodeError)?;
         }
         // SAFETY: the context was allocated for this codec and is not open yet.
         let code = unsafe { (functions.open)(self.0.as_ptr(), codec, std::ptr::null_mut()) };
@@ -208,10 +224,13 @@ fn no_memory() -> DecodeError {
     DecodeError("out of memory for a decoder".into())
 }
 
-/// An open H.264 decoder and its last picture.
+/// An open decoder and its last picture.
 pub(super) struct Decoder {
     functions: Arc<Functions>,
     kind: &'static Kind,
+    device: Option<Device>,
+    /// With a device, the frame that `frame` is exchanged with when its picture is copied to main memory.
+    spare: Option<NonNull<AvFrame>>,
     /// `None` only if the codec could not be reopened.
     context: Option<Context>,
     /// Whether the context has received no data yet.
@@ -235,7 +254,11 @@ unsafe impl Send for Decoder {}
 impl Decoder {
     pub(super) fn open(kind: &'static Kind) -> Result<Decoder, DecodeError> {
         let functions = Functions::load().map_err(DecodeError)?;
-        let mut context = Context::open(&functions, kind)?;
+        let unusable = |why: String| DecodeError(format!("{} can't be used: {why}", kind.backend));
+        let device = (kind.device)
+            .map(|device| Device::open(&functions, device, None).map_err(unusable))
+            .transpose()?;
+        let mut context = Context::open(&functions, kind, device.as_ref())?;
         let formats = [
             (c"yuv420p", PixelFormat::I420),
             (c"yuv444p", PixelFormat::I444),
@@ -255,6 +278,13 @@ impl Decoder {
         let (Some(packet), [Some(frame), Some(under_way)]) = (NonNull::new(packet), all) else {
             return Err(no_memory());
         };
+        let spare = match &device {
+            // SAFETY: plain allocation; the result is checked, and freed by `Drop`.
+            Some(_) => {
+                Some(NonNull::new(unsafe { (functions.frame_alloc)() }).ok_or_else(no_memory)?)
+            }
+            None => None,
+        };
         let progress = NonNull::from(Box::leak(Box::new(Progress {
             functions: Arc::clone(&functions),
             frame: under_way,
@@ -266,6 +296,8 @@ impl Decoder {
         Ok(Decoder {
             functions,
             kind,
+            device,
+            spare,
             context: Some(context),
             fresh: true,
             packet,
@@ -342,9 +374,26 @@ impl Decoder {
         match code {
             EAGAIN => Ok(None),
             code if code < 0 => Err(self.functions.error("return a picture", code)),
-            // SAFETY: just filled.
-            _ => Ok(Some(unsafe { self.frame.as_ref() }.pts)),
+            _ => {
+                self.fetch()?;
+                // SAFETY: just filled.
+                Ok(Some(unsafe { self.frame.as_ref() }.pts))
+            }
         }
+    }
+
+    /// Copies the received picture to main memory, if the device has decoded it.
+    fn fetch(&mut self) -> Result<(), String> {
+        // SAFETY: valid as long as `self`; the library is not at work.
+        let received = unsafe { self.frame.as_ref() };
+        let here = |(number, _): &(c_int, PixelFormat)| *number == received.format;
+        let Some(spare) = self.spare.filter(|_| !self.formats.iter().any(here)) else {
+            return Ok(());
+        };
+        // SAFETY: both frames are ours, and no picture of them is borrowed.
+        unsafe { download(&self.functions, received, spare.as_ptr()) }?;
+        self.spare = Some(std::mem::replace(&mut self.frame, spare));
+        Ok(())
     }
 
     /// The last received picture.
@@ -456,7 +505,7 @@ impl Decoder {
             context.free(&self.functions);
         }
         self.begin_picture();
-        self.context = Context::open(&self.functions, self.kind)
+        self.context = Context::open(&self.functions, self.kind, self.device.as_ref())
             .inspect_err(|error| tracing::warn!(%error, "libavcodec could not be reopened"))
             .ok();
         if let (Some(context), false) = (&mut self.context, self.kind.whole) {
@@ -490,6 +539,10 @@ impl Drop for Decoder {
         unsafe {
             (self.functions.frame_free)(&raw mut frame);
             (self.functions.packet_free)(&raw mut packet);
+            if let Some(spare) = self.spare {
+                let mut spare = spare.as_ptr();
+                (self.functions.frame_free)(&raw mut spare);
+            }
         }
         if let Some(context) = self.context.take() {
             context.free(&self.functions);
@@ -508,10 +561,12 @@ mod tests {
 
     /// libavcodec's own decoder, in place of one that provides dma-bufs.
     static KIND: Kind = Kind {
+        backend: "h264",
         name: "h264",
         options: &[],
         whole: true,
         dma_bufs: true,
+        device: None,
     };
 
     #[test]

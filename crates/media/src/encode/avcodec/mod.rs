@@ -1,131 +1,45 @@
-//! H.264 with the encoders of libavcodec, which are loaded at run time and selected by name: hardware, and libx264 for
-//! comparison. They return complete pictures, each of which is sent as one slice. Therefore, no part of a picture is
-//! sent before the picture is completely encoded.
+//! H.264 and HEVC with the encoders of libavcodec, which are loaded at run time and selected by name: hardware, and
+//! libx264 and libx265 for comparison. They return complete pictures, each of which is sent as one slice. Therefore, no
+//! part of a picture is sent before the picture is completely encoded.
 //!
-//! The library controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` has been
-//! tested; the hardware options follow the drivers' documentation.
+//! The library controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
+//! `libx265` have been tested; the hardware options follow the documentation.
 
+mod kinds;
+mod limits;
 mod sys;
 pub mod vp9;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use openuvr_proto::units::Bitrate;
 
+use self::kinds::{Kind, Memory};
 use super::h264::{Unit, deliver, units};
 use super::{
-    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, Rate, RateSupport,
-    Settings, Slice, check_picture, macroblocks,
+    Backend, Codec, EncodeError, Encoded, Encoder, EncoderOptions, FrameRequest, Opening, Rate,
+    Settings, Slice, check_picture, hevc, macroblocks, options,
 };
 use crate::picture::{Picture, PixelFormat};
 
 /// The table entries.
-pub const BACKENDS: [Backend; 5] = [
-    Backend {
-        name: "h264_nvenc",
-        about: "H.264 by an NVIDIA GPU, through libavcodec; whole pictures",
-        open: |settings| open(&NVENC, settings),
-        ..COMMON
-    },
-    Backend {
-        name: "h264_qsv",
-        about: "H.264 by an Intel GPU (Quick Sync), through libavcodec; whole pictures",
-        open: |settings| open(&QSV, settings),
-        ..COMMON
-    },
-    Backend {
-        name: "h264_v4l2m2m",
-        about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures",
-        open: |settings| open(&V4L2, settings),
-        ..COMMON
-    },
-    Backend {
-        name: "h264_vaapi",
-        about: "H.264 by a GPU's driver (VA-API), through libavcodec; whole pictures",
-        open: |settings| open(&VAAPI, settings),
-        ..COMMON
-    },
-    Backend {
-        name: "libx264",
-        about: "H.264 by libx264 through libavcodec: whole pictures, for comparison with x264",
-        open: |settings| open(&LIBX264, settings),
-        ..COMMON
-    },
-];
+pub const BACKENDS: [Backend; 14] = kinds::backends();
 
-const COMMON: Backend = Backend {
-    name: "",
-    about: "",
-    codec: Codec::H264,
-    pixels: &[Chroma::Yuv420],
-    rates: RateSupport::Cbr,
-    refreshes: false,
-    open: |settings| open(&LIBX264, settings),
-};
-
-/// An encoder of libavcodec, and its options in addition to the common ones. Together, the options select minimal
-/// delay, no B frames, CAVLC (for concealment of lost pictures), and key frames on request.
-struct Kind {
-    name: &'static str,
-    /// Names and values from FFmpeg's documentation of the codec.
-    options: &'static [(&'static str, &'static str)],
-    /// Whether the encoder's pictures must lie in GPU memory.
-    uploads: bool,
+/// Any other H.264 or HEVC encoder of the installed libavcodec, by its name.
+pub(super) fn by_name(name: &str) -> Option<&'static Backend> {
+    // One entry per encoder of the library at most, so the memory is bounded.
+    static FOUND: Mutex<Vec<&'static Backend>> = Mutex::new(Vec::new());
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = found.iter().copied().find(|known| known.name == name) {
+        return Some(known);
+    }
+    let codec = sys::codec_of(name)?;
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    let backend: &'static Backend = Box::leak(Box::new(kinds::other(name, codec)));
+    found.push(backend);
+    Some(backend)
 }
-
-const NVENC: Kind = Kind {
-    name: "h264_nvenc",
-    options: &[
-        ("preset", "p1"),
-        ("tune", "ull"),
-        ("zerolatency", "1"),
-        ("delay", "0"),
-        ("rc", "cbr"),
-        ("profile", "baseline"),
-        ("coder", "cavlc"),
-        ("forced-idr", "1"),
-    ],
-    uploads: false,
-};
-
-const QSV: Kind = Kind {
-    name: "h264_qsv",
-    options: &[
-        ("preset", "veryfast"),
-        ("async_depth", "1"),
-        ("forced_idr", "1"),
-        ("profile", "baseline"),
-    ],
-    uploads: false,
-};
-
-const V4L2: Kind = Kind {
-    name: "h264_v4l2m2m",
-    options: &[],
-    uploads: false,
-};
-
-const VAAPI: Kind = Kind {
-    name: "h264_vaapi",
-    options: &[
-        ("async_depth", "1"),
-        ("rc_mode", "CBR"),
-        ("coder", "cavlc"),
-        ("profile", "constrained_baseline"),
-    ],
-    uploads: true,
-};
-
-const LIBX264: Kind = Kind {
-    name: "libx264",
-    options: &[
-        ("preset", "ultrafast"),
-        ("tune", "zerolatency"),
-        ("profile", "baseline"),
-        ("forced-idr", "1"),
-    ],
-    uploads: false,
-};
 
 /// Timeout of a hardware picture: 30 frames at 60 Hz, because the first picture starts a driver (guess).
 const PICTURE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -139,8 +53,11 @@ const KEY_FRAME_INTERVAL: u32 = 1_000_000;
 
 struct Avcodec {
     name: &'static str,
+    codec: Codec,
     library: sys::Encoder,
+    input: PixelFormat,
     settings: Settings,
+    /// 0 for a codec without macroblocks.
     total_mbs: u32,
     /// The newest parameter sets, because not every encoder repeats them.
     sets: Vec<u8>,
@@ -149,44 +66,97 @@ struct Avcodec {
     broken: bool,
 }
 
-fn open(kind: &'static Kind, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
-    settings.check(Codec::H264)?;
-    if kind.uploads {
-        return Err(EncodeError(format!(
-            "{} needs pictures in GPU memory, and this version of OpenUVR does not \
-             copy them there: choose another encoder",
-            kind.name
-        )));
-    }
-    let (columns, rows) = macroblocks(settings.size).ok_or_else(|| {
-        EncodeError(format!(
-            "{} has too many macroblocks for H.264",
-            settings.size
-        ))
-    })?;
-    let all = options(kind, settings);
-    let library = sys::Encoder::open(kind.name, &all, settings.size, PixelFormat::Nv12)
-        .map_err(|why| EncodeError(format!("the encoder {} can't be used: {why}", kind.name)))?;
+fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
+    let Opening {
+        backend,
+        settings,
+        options,
+    } = *opening;
+    limits::check(options)?;
+    let total_mbs = match backend.codec {
+        Codec::Hevc => 0,
+        _ => macroblocks(settings.size)
+            .map_or(0, |(columns, rows)| u32::from(columns) * u32::from(rows)),
+    };
+    let (library, input) = open_library(backend.name, settings, options)?;
+    tracing::debug!(encoder = backend.name, size = %settings.size, "opened an encoder of libavcodec");
     Ok(Box::new(Avcodec {
-        name: kind.name,
+        name: backend.name,
+        codec: backend.codec,
         library,
+        input,
         settings: *settings,
-        total_mbs: u32::from(columns) * u32::from(rows),
+        total_mbs,
         sets: Vec::new(),
         joined: Vec::new(),
         broken: true,
     }))
 }
 
-/// The options, in the order in which they are set.
-fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
+/// Opens the encoder `name` with the first pixel format that it accepts.
+///
+/// # Errors
+/// If the encoder opens without `options`, the error names the first option with which it does not.
+fn open_library(
+    name: &str,
+    settings: &Settings,
+    options: &EncoderOptions,
+) -> Result<(sys::Encoder, PixelFormat), EncodeError> {
+    let kind = Kind::of(name);
+    let attempt = |options: &EncoderOptions| {
+        let mut refused = String::new();
+        for input in kind.inputs {
+            let common = common(kind, settings, *input);
+            let order = sys::Order {
+                name,
+                common: &common,
+                kind,
+                options,
+                input: *input,
+                size: settings.size,
+            };
+            match sys::Encoder::open(&order) {
+                Ok(library) => return Ok((library, *input)),
+                Err(why) => refused = why,
+            }
+        }
+        Err(refused)
+    };
+    let why = match attempt(options) {
+        Ok(opened) => return Ok(opened),
+        Err(why) => why,
+    };
+    if !options.is_empty() && attempt(&EncoderOptions::NONE).is_ok() {
+        for (count, (option, value)) in (1..).zip(options.iter()) {
+            if let Err(why) = attempt(&options.first(count)) {
+                let why = format!(
+                    "{name} does not accept the value {value:?} ({why}); ffmpeg -h encoder={name} lists the options"
+                );
+                return Err(options::refused(option, &why));
+            }
+        }
+    }
+    Err(EncodeError(format!("{name} can't be used: {why}")))
+}
+
+/// The options that are common to all encoders.
+fn common(kind: &Kind, settings: &Settings, input: PixelFormat) -> Vec<(&'static str, String)> {
     let word = |(name, value): (&'static str, &str)| (name, value.to_owned());
+    let format = match kind.memory {
+        Memory::Main => sys::format_name(input),
+        Memory::Device(device) => device,
+    };
+    let threads = if kind.slice_threads {
+        settings.threads
+    } else {
+        1
+    };
     let mut all: Vec<(&str, String)> = vec![
         ("video_size", settings.size.to_string()),
-        ("pixel_format", "nv12".into()),
+        ("pixel_format", format.into()),
         ("time_base", format!("1/{}", settings.fps)),
         ("g", KEY_FRAME_INTERVAL.to_string()),
-        ("threads", settings.threads.to_string()),
+        ("threads", threads.to_string()),
     ];
     all.extend(
         [
@@ -202,7 +172,6 @@ fn options(kind: &Kind, settings: &Settings) -> Vec<(&'static str, String)> {
     if let Rate::Cbr(bitrate) = settings.rate {
         all.extend(rate(bitrate, settings.fps));
     }
-    all.extend(kind.options.iter().copied().map(word));
     all
 }
 
@@ -251,7 +220,7 @@ impl Avcodec {
 
 impl Encoder for Avcodec {
     fn input(&self) -> PixelFormat {
-        PixelFormat::Nv12
+        self.input
     }
 
     fn slices(&self) -> u8 {
@@ -264,7 +233,7 @@ impl Encoder for Avcodec {
         ask: &FrameRequest<'_>,
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
-        check_picture(picture, self.settings.size, PixelFormat::Nv12)?;
+        check_picture(picture, self.settings.size, self.input)?;
         let key_frame = ask.key_frame || self.broken;
         self.broken = true;
         self.code(picture, ask, key_frame).map_err(|why| {
@@ -274,18 +243,14 @@ impl Encoder for Avcodec {
             ))
         })?;
         let (_, packet) = self.library.packet();
-        let mut parts: Vec<&[u8]> = units(packet).collect();
-        let sets = |parts: &[&[u8]]| -> Vec<u8> {
-            let sets = parts.iter().filter(|u| Unit::of(u) == Unit::ParameterSet);
-            sets.copied().flatten().copied().collect()
+        let parts: Vec<&[u8]> = units(packet).collect();
+        let encoded = match self.codec {
+            Codec::Hevc => hevc::deliver(&parts, &mut self.sets, &mut self.joined, sink)?,
+            _ => {
+                let parts = with_sets(parts, &mut self.sets);
+                deliver(&parts, (1, self.total_mbs), &mut self.joined, sink)?
+            }
         };
-        let came = sets(&parts);
-        if !came.is_empty() {
-            self.sets = came;
-        } else if parts.iter().any(|unit| is_key(unit)) {
-            parts.insert(0, &self.sets);
-        }
-        let encoded = deliver(&parts, (1, self.total_mbs), &mut self.joined, sink)?;
         if key_frame && !encoded.key_frame {
             return Err(EncodeError(format!(
                 "{} did not encode frame {} as the requested key frame: choose another encoder",
@@ -305,6 +270,22 @@ impl Encoder for Avcodec {
         self.settings.rate = Rate::Cbr(bitrate);
         Ok(())
     }
+}
+
+/// The units of a picture, with parameter sets in a key frame. `sets` holds the newest ones, because not every encoder
+/// repeats them.
+fn with_sets<'a>(mut parts: Vec<&'a [u8]>, sets: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
+    let is_set = |unit: &&[u8]| Unit::of(unit) == Unit::ParameterSet;
+    let came: Vec<u8> = (parts.iter().copied().filter(is_set))
+        .flatten()
+        .copied()
+        .collect();
+    if !came.is_empty() {
+        *sets = came;
+    } else if parts.iter().any(|unit| is_key(unit)) {
+        parts.insert(0, sets);
+    }
+    parts
 }
 
 fn is_key(unit: &[u8]) -> bool {

@@ -1,4 +1,5 @@
-//! An encoder of libavcodec with its picture and packet. The parent module chooses the options.
+//! An encoder of libavcodec with its picture and packet, and with the memory of a device if the encoder needs it. The
+//! parent module chooses the options.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -7,8 +8,19 @@ use std::sync::Arc;
 
 use openuvr_proto::units::Size;
 
+use super::kinds::{Kind, Memory};
+use crate::codec::Codec;
+use crate::encode::EncoderOptions;
 use crate::picture::{Picture, PixelFormat, RowOrder};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
+use crate::sys::hardware::{Device, FramePool};
+
+/// `AV_CODEC_ID_H264` and `AV_CODEC_ID_HEVC`, the same in all supported versions.
+const ID_H264: c_int = 27;
+const ID_HEVC: c_int = 173;
+
+/// The option that selects a device, such as `/dev/dri/renderD129`, for encoders that need pictures in its memory.
+const DEVICE: &str = "device";
 
 /// `AV_PICTURE_TYPE_I`, and the type that leaves the choice to the encoder.
 const PICTURE_I: c_int = 1;
@@ -23,30 +35,68 @@ const OPTIONAL: [&str; 5] = [
     "color_range",
 ];
 
+/// The codec of the encoder `name`; `None` if this libavcodec has no such encoder for a codec of this crate.
+pub(super) fn codec_of(name: &str) -> Option<Codec> {
+    let name = CString::new(name).ok()?;
+    let functions = Functions::load().ok()?;
+    // SAFETY: the name is NUL-terminated; a found codec is a constant of the library.
+    match unsafe { (functions.find_encoder)(name.as_ptr()).as_ref() }?.id {
+        ID_H264 => Some(Codec::H264),
+        ID_HEVC => Some(Codec::Hevc),
+        _ => None,
+    }
+}
+
+/// libavutil's name of a format.
+pub(super) const fn format_name(format: PixelFormat) -> &'static str {
+    match format {
+        PixelFormat::I420 => "yuv420p",
+        _ => "nv12",
+    }
+}
+
+/// A request to open an encoder.
+pub(super) struct Order<'a> {
+    pub(super) name: &'a str,
+    /// Names and values of the options that all encoders have.
+    pub(super) common: &'a [(&'static str, String)],
+    /// The kind, with further options.
+    pub(super) kind: &'a Kind,
+    /// The configured options.
+    pub(super) options: &'a EncoderOptions,
+    /// NV12 or I420.
+    pub(super) input: PixelFormat,
+    pub(super) size: Size,
+}
+
+/// The memory of a device, for an encoder that needs it.
+struct Upload {
+    pool: FramePool,
+    /// The picture in this memory.
+    frame: NonNull<AvFrame>,
+}
+
 /// An open encoder.
 pub(super) struct Encoder {
     functions: Arc<Functions>,
     context: NonNull<AvCodecContext>,
+    /// The picture in main memory.
     frame: NonNull<AvFrame>,
+    upload: Option<Upload>,
     packet: NonNull<AvPacket>,
     /// Whether the packet holds data.
     full: bool,
 }
 
-// SAFETY: a context, its packet and its frame may be used from any thread, one call at a time;
+// SAFETY: a context, its packet and its frames may be used from any thread, one call at a time;
 // `&mut self` ensures this, and `&self` only reads the packet.
 unsafe impl Send for Encoder {}
 
 impl Encoder {
-    /// Opens the encoder called `name` with `options` for pictures of `size` in `format`: NV12 or I420.
-    pub(super) fn open(
-        name: &str,
-        options: &[(&str, String)],
-        size: Size,
-        format: PixelFormat,
-    ) -> Result<Encoder, String> {
+    /// Opens an encoder for pictures of the requested size and format.
+    pub(super) fn open(order: &Order<'_>) -> Result<Encoder, String> {
         let functions = Functions::load()?;
-        let text = CString::new(name).map_err(|e| e.to_string())?;
+        let text = CString::new(order.name).map_err(|e| e.to_string())?;
         // SAFETY: the name is NUL-terminated, and the library accepts its own results. Allocations
         // are freed by `drop`, or leaked if a later one fails.
         let (codec, context, frame, packet) = unsafe {
@@ -72,16 +122,13 @@ impl Encoder {
             functions,
             context,
             frame,
+            upload: None,
             packet,
             full: false,
         };
-        for (name, value) in options {
-            match encoder.set(name, value) {
-                Err(why) if OPTIONAL.contains(name) => {
-                    tracing::debug!(%why, "optional setting left unchanged")
-                }
-                done => done?,
-            }
+        encoder.set_all(order)?;
+        if let Memory::Device(kind) = order.kind.memory {
+            encoder.use_device(kind, order)?;
         }
         let functions = encoder.functions.clone();
         // SAFETY: the context was allocated for this codec and is not open yet.
@@ -94,8 +141,58 @@ impl Encoder {
                  (`openuvr doctor` lists the working encoders)"
             ));
         }
-        encoder.take_memory(size, format)?;
+        encoder.take_memory(order.input, order.size)?;
         Ok(encoder)
+    }
+
+    /// Sets the options: common ones, those of the kind, and the configured ones.
+    fn set_all(&mut self, order: &Order<'_>) -> Result<(), String> {
+        for (name, value) in order.common {
+            match self.set(name, value) {
+                Err(why) if OPTIONAL.contains(name) => {
+                    tracing::debug!(%why, "optional setting left unchanged")
+                }
+                done => done?,
+            }
+        }
+        for (name, value) in order.kind.options {
+            self.set(name, value)?;
+        }
+        for (name, value) in order.kind.hints {
+            if let Err(why) = self.set(name, value) {
+                tracing::debug!(%why, "this version lacks the option");
+            }
+        }
+        let device = order.kind.memory != Memory::Main;
+        let others = |(name, _): &(&str, &str)| !(device && *name == DEVICE);
+        for (name, value) in order.options.iter().filter(others) {
+            self.set(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a device of the type `kind`, and makes the encoder take pictures from its memory.
+    fn use_device(&mut self, kind: &str, order: &Order<'_>) -> Result<(), String> {
+        let device = Device::open(&self.functions, kind, order.options.value(DEVICE))?;
+        let (format, software) = (self.format(kind)?, self.format(format_name(order.input))?);
+        let pool = FramePool::new(&device, (format, software), order.size)?;
+        // SAFETY: the context is ours, and is not open yet.
+        unsafe { pool.attach(self.context.as_ptr()) }?;
+        // SAFETY: plain allocation; the result is checked, and freed by `drop`.
+        let frame = NonNull::new(unsafe { (self.functions.frame_alloc)() });
+        let frame = frame.ok_or("out of memory")?;
+        self.upload = Some(Upload { pool, frame });
+        Ok(())
+    }
+
+    /// libavutil's number of a pixel format.
+    fn format(&self, name: &str) -> Result<c_int, String> {
+        let text = CString::new(name).map_err(|e| e.to_string())?;
+        // SAFETY: the name is NUL-terminated.
+        match unsafe { (self.functions.pixel_format)(text.as_ptr()) } {
+            number if number < 0 => Err(format!("this libavutil has no pixel format {name}")),
+            number => Ok(number),
+        }
     }
 
     /// Sets an option by name, even while the encoder runs.
@@ -105,14 +202,9 @@ impl Encoder {
     }
 
     /// Allocates the frame's memory.
-    fn take_memory(&mut self, size: Size, format: PixelFormat) -> Result<(), String> {
+    fn take_memory(&mut self, format: PixelFormat, size: Size) -> Result<(), String> {
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
-        let name = match format {
-            PixelFormat::I420 => c"yuv420p",
-            _ => c"nv12",
-        };
-        // SAFETY: the name is NUL-terminated.
-        let format = unsafe { (self.functions.pixel_format)(name.as_ptr()) };
+        let format = self.format(format_name(format))?;
         // SAFETY: the frame is ours and empty; these fields are required by the library.
         let code = unsafe {
             let frame = self.frame.as_mut();
@@ -127,7 +219,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Submits `picture`, which has the encoder's size and format. The caller must have checked that it is complete.
+    /// Submits `picture`, in the encoder's format and size. The caller must have checked that it is
+    /// complete.
     pub(super) fn send(
         &mut self,
         picture: &Picture<'_>,
@@ -143,16 +236,20 @@ impl Encoder {
             return Err(self.functions.error("write a picture", code));
         }
         let (width, height) = (picture.size.width as usize, picture.size.height as usize);
-        // NV12 has one plane of chroma, and I420 has two of half its width.
-        let (chroma, count) = match picture.format {
-            PixelFormat::I420 => (width / 2, 3),
-            _ => (width, 2),
+        let chroma = match picture.format {
+            PixelFormat::I420 => width / 2,
+            _ => width,
         };
-        let planes = [(width, height), (chroma, height / 2), (chroma, height / 2)];
-        for (i, (plane, (width, rows))) in picture.planes.iter().zip(planes).take(count).enumerate()
+        let planes = match picture.format {
+            PixelFormat::I420 => 3,
+            _ => 2,
+        };
+        let shapes = [(width, height), (chroma, height / 2), (chroma, height / 2)];
+        for (i, (plane, (width, rows))) in
+            picture.planes.iter().zip(shapes).take(planes).enumerate()
         {
-            // SAFETY: the frame has a picture of the encoder's size and format: these planes, with `width` bytes in each
-            // of these rows. Its rows are `linesize` apart, and are writable now. `picture` has such planes, too, as the
+            // SAFETY: the frame has a picture of the encoder's format and size, whose planes have these numbers of bytes
+            // and rows. Its rows are `linesize` apart, and are writable now. `picture` has such planes, too, as the
             // caller has checked; slicing checks the bounds again.
             unsafe {
                 let frame = self.frame.as_ref();
@@ -171,12 +268,18 @@ impl Encoder {
                 }
             }
         }
+        let mut submitted = self.frame;
+        if let Some(upload) = &self.upload {
+            submitted = upload.frame;
+            // SAFETY: both frames are ours, and no picture of them is borrowed.
+            unsafe { (upload.pool).upload(self.frame.as_ref(), submitted.as_ptr()) }?;
+        }
         // SAFETY: context and frame are valid; the library takes a reference to the frame's memory.
         let code = unsafe {
-            let frame = self.frame.as_mut();
+            let frame = submitted.as_mut();
             frame.kind[place] = kind;
             frame.pts = pts;
-            (self.functions.send_frame)(self.context.as_ptr(), self.frame.as_ptr())
+            (self.functions.send_frame)(self.context.as_ptr(), submitted.as_ptr())
         };
         if code < 0 {
             return Err(self.functions.error("accept a picture", code));
@@ -219,9 +322,14 @@ impl Drop for Encoder {
     fn drop(&mut self) {
         let (mut frame, mut packet) = (self.frame.as_ptr(), self.packet.as_ptr());
         let mut context = self.context.as_ptr();
+        let uploaded = self.upload.take();
         // SAFETY: allocated by this library, no longer used.
         unsafe {
             (self.functions.free_context)(&raw mut context);
+            if let Some(upload) = uploaded {
+                let mut frame = upload.frame.as_ptr();
+                (self.functions.frame_free)(&raw mut frame);
+            }
             (self.functions.frame_free)(&raw mut frame);
             (self.functions.packet_free)(&raw mut packet);
         }

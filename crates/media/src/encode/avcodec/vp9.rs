@@ -10,10 +10,11 @@
 
 use openuvr_proto::units::Bitrate;
 
+use super::kinds::Kind;
 use super::sys;
 use crate::encode::{
-    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, FrameRequest, Rate, RateSupport,
-    Settings, Slice, check_picture,
+    Backend, Chroma, Codec, EncodeError, Encoded, Encoder, EncoderOptions, FrameRequest, Opening,
+    Rate, RateSupport, Settings, Slice, check_picture,
 };
 use crate::picture::{Picture, PixelFormat};
 
@@ -27,6 +28,8 @@ pub const BACKEND: Backend = Backend {
     pixels: &[Chroma::Yuv420],
     rates: RateSupport::Cbr,
     refreshes: false,
+    options: None,
+    hardware: false,
     open,
 };
 
@@ -60,8 +63,8 @@ struct Vp9 {
     broken: bool,
 }
 
-fn open(settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
-    settings.check(Codec::Vp9)?;
+fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
+    let settings = opening.settings;
     let Rate::Cbr(rate) = settings.rate else {
         return Err(EncodeError(format!(
             "{NAME} controls the rate itself: choose the rate mode cbr"
@@ -78,7 +81,15 @@ fn open(settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
 
 fn library(settings: &Settings, rate: Bitrate) -> Result<sys::Encoder, EncodeError> {
     let all = options(settings, rate);
-    sys::Encoder::open(NAME, &all, settings.size, PixelFormat::I420)
+    let order = sys::Order {
+        name: NAME,
+        common: &all,
+        kind: &Kind::PLAIN,
+        options: &EncoderOptions::NONE,
+        input: PixelFormat::I420,
+        size: settings.size,
+    };
+    sys::Encoder::open(&order)
         .map_err(|why| EncodeError(format!("the encoder {NAME} can't be used: {why}")))
 }
 

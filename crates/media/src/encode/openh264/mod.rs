@@ -24,7 +24,9 @@ pub const BACKEND: Backend = Backend {
     pixels: &[Chroma::Yuv420],
     rates: RateSupport::Own,
     refreshes: false,
-    open,
+    options: None,
+    hardware: false,
+    open: |opening| open(opening.settings),
 };
 
 /// Maximum quantiser (ITU-T H.264 7.4.2.2, 8 bits per sample).

@@ -45,6 +45,18 @@ const NAL_SLICE_IDR: c_int = 5;
 const NAL_SPS: c_int = 7;
 const NAL_PPS: c_int = 8;
 
+/// `X264_PARAM_BAD_NAME` of x264.h.
+const BAD_NAME: c_int = -1;
+
+/// Why a parameter was not set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ParameterError {
+    /// The library does not have it.
+    Name,
+    /// The library refuses its value.
+    Value,
+}
+
 /// libx264, in exactly the build for which the bindings were generated, because its structures change with every build.
 /// The library's only version check is the name of one symbol.
 #[derive(Clone)]
@@ -52,6 +64,7 @@ pub(super) struct Library(Arc<Functions>);
 
 struct Functions {
     preset: unsafe extern "C" fn(*mut x264_param_t, *const c_char, *const c_char) -> c_int,
+    parse: unsafe extern "C" fn(*mut x264_param_t, *const c_char, *const c_char) -> c_int,
     open: unsafe extern "C" fn(*mut x264_param_t) -> *mut x264_t,
     reconfigure: unsafe extern "C" fn(*mut x264_t, *mut x264_param_t) -> c_int,
     close: unsafe extern "C" fn(*mut x264_t),
@@ -85,21 +98,31 @@ impl Library {
             .map_err(|error| missing(&file, &error))
     }
 
-    /// The library's parameters for `preset` and `tune`.
-    pub(super) fn preset(&self, preset: &CStr, tune: &CStr) -> Result<x264_param_t, EncodeError> {
+    /// The library's parameters for `preset` and `tune`. `None` if it does not have one of them.
+    pub(super) fn preset(&self, preset: &CStr, tune: &CStr) -> Option<x264_param_t> {
         let mut parameters = MaybeUninit::<x264_param_t>::zeroed();
         // SAFETY: the structure has the layout of this build (checked by `open`), and both strings
         // are NUL-terminated.
         let failed =
             unsafe { (self.0.preset)(parameters.as_mut_ptr(), preset.as_ptr(), tune.as_ptr()) };
-        if failed != 0 {
-            return Err(EncodeError(format!(
-                "libx264 has no preset {preset:?} with tune {tune:?}: install Debian's or \
-                 Ubuntu's libx264-{X264_BUILD}"
-            )));
-        }
         // SAFETY: written by the library; all-zero bytes are valid, too.
-        Ok(unsafe { parameters.assume_init() })
+        (failed == 0).then(|| unsafe { parameters.assume_init() })
+    }
+
+    /// Sets the parameter `name`, as the program x264 does with `--name value`.
+    pub(super) fn set(
+        &self,
+        parameters: &mut x264_param_t,
+        name: &CStr,
+        value: &CStr,
+    ) -> Result<(), ParameterError> {
+        // SAFETY: the structure has the layout of this build (checked by `open`), and both strings are NUL-terminated.
+        let code = unsafe { (self.0.parse)(parameters, name.as_ptr(), value.as_ptr()) };
+        match code {
+            0 => Ok(()),
+            BAD_NAME => Err(ParameterError::Name),
+            _ => Err(ParameterError::Value),
+        }
     }
 
     /// An encoder with `parameters`. [`Encoder::encode`] delivers its slices.
@@ -132,6 +155,7 @@ impl Functions {
             Ok(Functions {
                 open: *library.get(format!("x264_encoder_open_{X264_BUILD}").as_bytes())?,
                 preset: *library.get(b"x264_param_default_preset")?,
+                parse: *library.get(b"x264_param_parse")?,
                 reconfigure: *library.get(b"x264_encoder_reconfig")?,
                 close: *library.get(b"x264_encoder_close")?,
                 encode: *library.get(b"x264_encoder_encode")?,

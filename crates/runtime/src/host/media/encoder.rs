@@ -2,7 +2,7 @@
 
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
-use openuvr_media::encode::{self, Chroma, Encoder, Rate, Refresh, Settings};
+use openuvr_media::encode::{self, Chroma, Encoder, Opening, Rate, Refresh, Settings};
 use openuvr_media::picture::PixelFormat;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::OpenedEncoder;
@@ -21,7 +21,7 @@ pub(in crate::host) fn open(
     size: Size,
     target: Bitrate,
 ) -> Result<(Box<dyn Encoder>, OpenedEncoder), encode::EncodeError> {
-    let backend = encode::find(&encoding.encoder)?;
+    let backend = encoding.encoder;
     let usual = backend.settings(size, target);
     let policy = &encoding.rendition.policy;
     let mut settings = Settings {
@@ -40,11 +40,15 @@ pub(in crate::host) fn open(
         },
         ..usual
     };
-    if matches!(backend.codec, Codec::H264 | Codec::Vp9) && settings.pixels == Chroma::Yuv420 {
+    if backend.codec.needs_even_sides() && settings.pixels == Chroma::Yuv420 {
         // The encoder gets the padded size, because the conversion pads the picture.
         settings.size = Converter::padded(size, PixelFormat::Nv12);
     }
-    let encoder = encode::open(backend.name, &settings)?;
+    let encoder = encode::open_with(&Opening {
+        backend,
+        settings: &settings,
+        options: &encoding.options,
+    })?;
     let opened = OpenedEncoder {
         size,
         codec: backend.codec as u8,
@@ -57,7 +61,7 @@ pub(in crate::host) fn open(
         codes_parts: encoder.supports_partial(),
         macroblocks: match backend.codec {
             // A codec without a quantiser has no static refinement.
-            Codec::Raw | Codec::Null => 0,
+            Codec::Raw | Codec::Null | Codec::Hevc => 0,
             _ => encode::macroblocks(size).map_or(1, |(columns, rows)| columns * rows),
         },
     };

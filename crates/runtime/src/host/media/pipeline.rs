@@ -9,7 +9,9 @@ use openuvr_clock as clock;
 use openuvr_media::capture::RenderInfo;
 use openuvr_media::convert::{Converter, Scaler};
 use openuvr_media::damage::{Block, Damage};
-use openuvr_media::encode::{self, Encoder, FrameRequest, MacroblockRange};
+use openuvr_media::encode::{
+    self, Encoder, EncoderOptions, FrameRequest, MacroblockRange, automatic,
+};
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::control_event::ControlEvent;
@@ -53,6 +55,8 @@ pub(super) struct Pipeline {
     single_client: bool,
     rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
+    /// Whether the configured encoder has coded a frame.
+    encoder_worked: bool,
     converter: Converter,
     scaler: Scaler,
     /// The size of the encoded pictures.
@@ -81,6 +85,7 @@ impl Pipeline {
             rendition: Rendition::new(encoding.rendition),
             encoding,
             encoder: None,
+            encoder_worked: false,
             converter,
             scaler: Scaler::default(),
             size: Size::default(),
@@ -266,12 +271,41 @@ impl Pipeline {
         }
         self.echo(info);
         match self.encode(picture) {
-            Ok(()) => true,
+            Ok(()) => {
+                self.encoder_worked = true;
+                true
+            }
+            Err((stage, why)) if self.falls_back(stage, &why) => {
+                // The picture becomes another frame, with the other encoder. It does not fall back again.
+                self.frame(picture, info, true)
+            }
             Err((stage, why)) => {
                 self.fail(stage, why);
                 false
             }
         }
+    }
+
+    /// Replaces a hardware encoder that has worked and now fails by libx264, if the clients can decode its output. Ends
+    /// the frame and posts one warning.
+    fn falls_back(&mut self, stage: Stage, why: &str) -> bool {
+        let (failed, instead) = (self.encoding.encoder, automatic::software());
+        // Errors before the encoder (such as those of the conversion) are not the encoder's.
+        let encoded = matches!(stage, Stage::FirstSlice | Stage::Encoded);
+        let replaced =
+            failed.hardware && failed.codec == instead.codec && self.encoder_worked && encoded;
+        if !replaced {
+            return false;
+        }
+        self.encoder = None;
+        self.rendition.failed(clock::now(), stage);
+        self.encoding.encoder = instead;
+        self.encoding.options = EncoderOptions::NONE;
+        self.shared.notice(Notice::Warning(format!(
+            "{} ({}): {why}; {} continues from the next frame on",
+            self.id, failed.name, instead.name
+        )));
+        true
     }
 
     /// Sends the rest of the frame. If the player's link is busy, returns the time at which the caller must call this
@@ -304,7 +338,7 @@ impl Pipeline {
         self.rendition.failed(clock::now(), stage);
         // Report the same error of consecutive frames only once.
         if self.last_error.as_ref() != Some(&why) {
-            let encoder = &self.encoding.encoder;
+            let encoder = self.encoding.encoder.name;
             let text = format!("{} ({encoder}): {why}", self.id);
             self.shared.notice(Notice::Warning(text));
         }
@@ -403,7 +437,7 @@ impl Pipeline {
         if self.last_error.is_none() {
             self.shared.notice(Notice::EncoderOpened {
                 rendition: self.id,
-                encoder: self.encoding.encoder.clone(),
+                encoder: self.encoding.encoder.name.to_owned(),
                 size,
             });
         }

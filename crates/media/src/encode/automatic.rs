@@ -1,0 +1,98 @@
+//! `--encoder auto`: the first hardware encoder that works here, otherwise libx264.
+//!
+//! It is not the default. A hardware encoder returns whole pictures, so nothing is sent before a picture is complete,
+//! while libx264 delivers the first of eight slices after a fifth of its time (measured, see
+//! `docs/adr/0003-encoder-defaults.md`). No measurement of a hardware encoder with OpenUVR exists yet (`docs/hardware.md`).
+
+use std::sync::OnceLock;
+
+use openuvr_proto::units::Size;
+
+use super::{BACKENDS, Backend, Codec, EncodeError, Probe, probe_at};
+
+/// The name of this choice on the command line.
+pub const NAME: &str = "auto";
+
+/// The size of the test pictures: that of an ordinary stream, because a device may work with small pictures only.
+pub const SIZE: Size = Size::new(1280, 720);
+
+/// The selected encoder.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The encoder.
+    pub backend: &'static Backend,
+    /// Why it was selected, in one line.
+    pub reason: String,
+}
+
+/// The encoder without a device.
+#[must_use]
+pub fn software() -> &'static Backend {
+    &BACKENDS[0]
+}
+
+/// Tries the hardware encoders of H.264, which every client can decode. The encoders are tried once per process, which
+/// takes up to a second per device.
+#[must_use]
+pub fn choice() -> &'static Choice {
+    static CHOICE: OnceLock<Choice> = OnceLock::new();
+    CHOICE.get_or_init(|| choose(BACKENDS, |backend| probe_at(backend, SIZE)))
+}
+
+fn choose(
+    candidates: &'static [Backend],
+    works: impl Fn(&Backend) -> Result<Probe, EncodeError>,
+) -> Choice {
+    let hardware = |backend: &&Backend| backend.hardware && backend.codec == Codec::H264;
+    for backend in candidates.iter().filter(hardware) {
+        match works(backend) {
+            Ok(probe) => {
+                let reason = format!(
+                    "it encoded a test picture of {SIZE} in {:.1} ms",
+                    probe.millis
+                );
+                return Choice { backend, reason };
+            }
+            Err(why) => tracing::debug!(encoder = backend.name, %why, "not usable"),
+        }
+    }
+    Choice {
+        backend: software(),
+        reason: "no hardware encoder of H.264 works here".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(works: impl Fn(&str) -> bool) -> Choice {
+        choose(BACKENDS, |backend| match works(backend.name) {
+            true => Ok(Probe {
+                millis: 3.2,
+                bytes: 1000,
+            }),
+            false => Err(EncodeError("no device".to_owned())),
+        })
+    }
+
+    #[test]
+    fn the_first_working_device_is_chosen_else_x264() {
+        let first = chosen(|_| true);
+        assert_eq!(first.backend.name, "h264_nvenc");
+        assert!(first.reason.contains("3.2 ms"), "{}", first.reason);
+        assert_eq!(
+            chosen(|name| name.ends_with("vaapi")).backend.name,
+            "h264_vaapi"
+        );
+        // Not every client decodes HEVC.
+        assert_eq!(chosen(|name| name.starts_with("hevc")).backend.name, "x264");
+        let none = chosen(|_| false);
+        assert_eq!(none.backend.name, "x264");
+        assert!(
+            none.reason.contains("no hardware encoder"),
+            "{}",
+            none.reason
+        );
+    }
+}

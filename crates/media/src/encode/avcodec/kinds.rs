@@ -1,0 +1,364 @@
+//! The encoders of libavcodec that are known by name, with their options for minimal delay: no B-frames, no look-ahead,
+//! no pictures in flight, key frames on request.
+//!
+//! Names and values are those of FFmpeg's documentation ("Codecs", sections "VAAPI encoders", "QSV encoders", "AMD AMF",
+//! "libx264, libx264rgb" and "libx265") and of the output of `ffmpeg -h encoder=NAME`, here of FFmpeg 5.1; of
+//! `vulkan_encode.h`, `hw_base_encode.h` and `amfenc_*.c` of FFmpeg 7.1 for Vulkan and AMF. The hardware encoders are
+//! unverified.
+//!
+//! libavcodec offers neither the choice of a reference nor an intra refresh on request for any of these encoders, so the
+//! host recovers from losses with key frames. A periodic refresh is an option of some (`intra-refresh` of NVENC,
+//! `int_ref_type` of QSV, `intra_refresh_mb` of AMF).
+
+use super::super::{Backend, Chroma, Codec, RateSupport};
+use crate::picture::PixelFormat;
+
+/// An encoder of libavcodec.
+pub(super) struct Kind {
+    name: &'static str,
+    about: &'static str,
+    codec: Codec,
+    /// Names and values that the encoder must accept, in addition to those of all encoders.
+    pub(super) options: &'static [(&'static str, &'static str)],
+    /// Names and values that some versions lack.
+    pub(super) hints: &'static [(&'static str, &'static str)],
+    /// The accepted pixel formats, the preferred one first.
+    pub(super) inputs: &'static [PixelFormat],
+    pub(super) memory: Memory,
+    /// Whether its threads work on the same picture. Threads that each work on their own picture would delay it.
+    pub(super) slice_threads: bool,
+    hardware: bool,
+}
+
+/// The memory of an encoder's pictures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Memory {
+    /// Main memory. The encoder uploads pictures itself.
+    Main,
+    /// The memory of a device of this type. The pictures' opaque format has the same name.
+    Device(&'static str),
+}
+
+impl Kind {
+    /// An encoder in main memory, without options.
+    pub(super) const PLAIN: Kind = Kind {
+        hardware: false,
+        ..HARDWARE
+    };
+
+    /// The kind of the encoder `name`.
+    pub(super) fn of(name: &str) -> &'static Kind {
+        let known = KINDS.iter().find(|kind| kind.name == name);
+        known.unwrap_or(&OTHER)
+    }
+
+    /// The table entry.
+    const fn backend(&self) -> Backend {
+        Backend {
+            name: self.name,
+            about: self.about,
+            codec: self.codec,
+            pixels: &[Chroma::Yuv420],
+            rates: RateSupport::Cbr,
+            refreshes: false,
+            options: Some("ffmpeg -h encoder=NAME"),
+            hardware: self.hardware,
+            open: super::open,
+        }
+    }
+}
+
+/// The table entry of an encoder that is not in [`KINDS`].
+pub(super) const fn other(name: &'static str, codec: Codec) -> Backend {
+    Backend {
+        name,
+        codec,
+        ..OTHER.backend()
+    }
+}
+
+/// Number of table entries.
+const COUNT: usize = KINDS.len();
+
+/// The table entries.
+pub(super) const fn backends() -> [Backend; COUNT] {
+    let mut all = [OTHER.backend(); COUNT];
+    let mut n = 0;
+    while n < COUNT {
+        all[n] = KINDS[n].backend();
+        n += 1;
+    }
+    all
+}
+
+const HARDWARE: Kind = Kind {
+    name: "",
+    about: "",
+    codec: Codec::H264,
+    options: &[],
+    hints: &[],
+    inputs: &[PixelFormat::Nv12],
+    memory: Memory::Main,
+    slice_threads: false,
+    hardware: true,
+};
+
+/// Encoders without an entry. Options that they lack are not set.
+const OTHER: Kind = Kind {
+    about: "an encoder of libavcodec; whole pictures",
+    hints: &[
+        ("tune", "zerolatency"),
+        ("forced-idr", "1"),
+        ("forced_idr", "1"),
+        ("async_depth", "1"),
+        ("rc-lookahead", "0"),
+    ],
+    inputs: &[PixelFormat::Nv12, PixelFormat::I420],
+    // It may be the driver of a small board.
+    hardware: true,
+    ..HARDWARE
+};
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "h264_nvenc",
+        about: "H.264 by an NVIDIA GPU, through libavcodec; whole pictures",
+        options: &[
+            ("preset", "p1"),
+            ("tune", "ull"),
+            ("zerolatency", "1"),
+            ("delay", "0"),
+            ("rc", "cbr"),
+            ("profile", "baseline"),
+            ("coder", "cavlc"),
+            ("forced-idr", "1"),
+        ],
+        hints: NVENC_HINTS,
+        ..HARDWARE
+    },
+    Kind {
+        name: "h264_qsv",
+        about: "H.264 by an Intel GPU (Quick Sync), through libavcodec; whole pictures",
+        options: &[
+            ("preset", "veryfast"),
+            ("async_depth", "1"),
+            ("forced_idr", "1"),
+            ("profile", "baseline"),
+        ],
+        hints: QSV_HINTS,
+        ..HARDWARE
+    },
+    Kind {
+        name: "h264_v4l2m2m",
+        about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures",
+        ..HARDWARE
+    },
+    Kind {
+        name: "h264_vaapi",
+        about: "H.264 by a GPU's driver (VA-API), through libavcodec; whole pictures",
+        options: &[
+            ("rc_mode", "CBR"),
+            ("coder", "cavlc"),
+            ("profile", "constrained_baseline"),
+            ("sei", "0"),
+        ],
+        hints: DEVICE_HINTS,
+        memory: Memory::Device("vaapi"),
+        ..HARDWARE
+    },
+    Kind {
+        name: "h264_amf",
+        about: "H.264 by an AMD GPU (AMF), through libavcodec; whole pictures",
+        options: &[
+            ("usage", "ultralowlatency"),
+            ("quality", "speed"),
+            ("rc", "cbr"),
+            ("profile", "constrained_baseline"),
+        ],
+        hints: &[
+            ("coder", "cavlc"),
+            ("preanalysis", "0"),
+            ("frame_skipping", "0"),
+            ("forced_idr", "1"),
+            ("max_b_frames", "0"),
+        ],
+        ..HARDWARE
+    },
+    Kind {
+        name: "h264_vulkan",
+        about: "H.264 by a GPU's driver (Vulkan Video), through libavcodec 61 or newer; whole pictures",
+        options: &[
+            ("rc_mode", "cbr"),
+            ("tune", "ull"),
+            ("usage", "stream"),
+            ("content", "rendered"),
+            ("profile", "constrained_baseline"),
+        ],
+        hints: DEVICE_HINTS,
+        memory: Memory::Device("vulkan"),
+        ..HARDWARE
+    },
+    Kind {
+        name: "hevc_nvenc",
+        about: "HEVC by an NVIDIA GPU, through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        options: &[
+            ("preset", "p1"),
+            ("tune", "ull"),
+            ("zerolatency", "1"),
+            ("delay", "0"),
+            ("rc", "cbr"),
+            ("profile", "main"),
+            ("forced-idr", "1"),
+        ],
+        hints: NVENC_HINTS,
+        ..HARDWARE
+    },
+    Kind {
+        name: "hevc_qsv",
+        about: "HEVC by an Intel GPU (Quick Sync), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        options: &[
+            ("preset", "veryfast"),
+            ("async_depth", "1"),
+            ("forced_idr", "1"),
+            ("profile", "main"),
+        ],
+        hints: &[("gpb", "0"), ("low_delay_brc", "1")],
+        ..HARDWARE
+    },
+    Kind {
+        name: "hevc_v4l2m2m",
+        about: "HEVC by a small board's video unit (V4L2), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        ..HARDWARE
+    },
+    Kind {
+        name: "hevc_vaapi",
+        about: "HEVC by a GPU's driver (VA-API), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        options: &[("rc_mode", "CBR"), ("profile", "main"), ("sei", "0")],
+        hints: DEVICE_HINTS,
+        memory: Memory::Device("vaapi"),
+        ..HARDWARE
+    },
+    Kind {
+        name: "hevc_amf",
+        about: "HEVC by an AMD GPU (AMF), through libavcodec; whole pictures",
+        codec: Codec::Hevc,
+        options: &[
+            ("usage", "ultralowlatency"),
+            ("quality", "speed"),
+            ("rc", "cbr"),
+            ("profile", "main"),
+        ],
+        hints: &[
+            ("preanalysis", "0"),
+            ("skip_frame", "0"),
+            ("forced_idr", "1"),
+        ],
+        ..HARDWARE
+    },
+    Kind {
+        name: "hevc_vulkan",
+        about: "HEVC by a GPU's driver (Vulkan Video), through libavcodec 61 or newer; whole pictures",
+        codec: Codec::Hevc,
+        options: &[
+            ("rc_mode", "cbr"),
+            ("tune", "ull"),
+            ("usage", "stream"),
+            ("content", "rendered"),
+            ("profile", "main"),
+        ],
+        hints: DEVICE_HINTS,
+        memory: Memory::Device("vulkan"),
+        ..HARDWARE
+    },
+    Kind {
+        name: "libx264",
+        about: "H.264 by libx264 through libavcodec: whole pictures, for comparison with x264",
+        options: &[
+            ("preset", "ultrafast"),
+            ("tune", "zerolatency"),
+            ("profile", "baseline"),
+            ("forced-idr", "1"),
+        ],
+        slice_threads: true,
+        hardware: false,
+        ..HARDWARE
+    },
+    Kind {
+        name: "libx265",
+        about: "HEVC by libx265 through libavcodec: whole pictures, three times x264's encoding time",
+        codec: Codec::Hevc,
+        options: &[
+            ("preset", "ultrafast"),
+            ("tune", "zerolatency"),
+            ("forced-idr", "1"),
+        ],
+        inputs: &[PixelFormat::I420],
+        hardware: false,
+        ..HARDWARE
+    },
+];
+
+const NVENC_HINTS: &[(&str, &str)] = &[
+    ("rc-lookahead", "0"),
+    ("b_ref_mode", "disabled"),
+    ("multipass", "disabled"),
+];
+
+const QSV_HINTS: &[(&str, &str)] = &[("look_ahead", "0"), ("low_delay_brc", "1"), ("cavlc", "1")];
+
+/// For encoders that share FFmpeg's base for devices. Older versions lack some of them.
+const DEVICE_HINTS: &[(&str, &str)] = &[("async_depth", "1"), ("b_depth", "1")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_one_entry_and_fits_its_name() {
+        let all = backends();
+        for (n, (backend, kind)) in all.iter().zip(KINDS).enumerate() {
+            assert_eq!(
+                (backend.name, Kind::of(backend.name).name),
+                (kind.name, kind.name)
+            );
+            assert!(
+                all[..n].iter().all(|other| other.name != backend.name),
+                "{} occurs twice",
+                backend.name
+            );
+            let named = match backend.codec {
+                Codec::Hevc => ["hevc_", "libx265"],
+                _ => ["h264_", "libx264"],
+            };
+            assert!(
+                named.iter().any(|start| backend.name.starts_with(start)),
+                "{}",
+                backend.name
+            );
+            assert_eq!(backend.hardware, !backend.name.starts_with("lib"));
+            if let Memory::Device(device) = kind.memory {
+                assert!(backend.name.ends_with(device), "{}", backend.name);
+            }
+        }
+        assert!(Kind::of("h264_rkmpp").name.is_empty());
+    }
+
+    #[test]
+    fn no_kind_delays_pictures() {
+        // The options that would delay pictures, and the only value of each that does not.
+        for kind in KINDS.iter().chain([&OTHER]) {
+            for (name, value) in kind.options.iter().chain(kind.hints) {
+                let rule = super::super::limits::delaying(name);
+                assert!(
+                    rule.is_none_or(|harmless| harmless.contains(value)),
+                    "{}: {name}={value}",
+                    kind.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Options of an encoder's library, by the library's own names: `preset`, `me`, `refs` and all others.
+//!
+//! An option is checked where it is applied, because only the library knows its options. A check opens the encoder
+//! once, so that a wrong option is an error at the start of a host and not at the first client.
+
+use std::ffi::CString;
+use std::str::FromStr;
+
+use openuvr_proto::units::Bitrate;
+use serde::{Deserialize, Serialize};
+
+use super::{Backend, EncodeError, Opening, PROBE_SIZE};
+
+/// Maximum number of options (guess: a tenth of what libx264 has would be unusual).
+const MAX_OPTIONS: usize = 64;
+/// Maximum length of a name and of a value in bytes (guess).
+const MAX_NAME: usize = 64;
+const MAX_VALUE: usize = 1024;
+
+/// Names and values of options, in the order of their application. A name occurs once.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(String, String)>", into = "Vec<(String, String)>")]
+pub struct EncoderOptions(Vec<(String, String)>);
+
+impl EncoderOptions {
+    /// No options.
+    pub const NONE: EncoderOptions = EncoderOptions(Vec::new());
+
+    /// Whether there are no options.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of the option `name`.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let mut all = self.iter();
+        all.find(|(other, _)| *other == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The first `count` options.
+    pub(super) fn first(&self, count: usize) -> EncoderOptions {
+        EncoderOptions(self.0.iter().take(count).cloned().collect())
+    }
+
+    fn add(&mut self, name: &str, value: &str) -> Result<(), EncodeError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let named = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(plain);
+        if !named || value.len() > MAX_VALUE || value.chars().any(char::is_control) {
+            return Err(EncodeError(format!(
+                "the encoder option {name:?} can't have the value {value:?}: write NAME=VALUE, with a name of letters, \
+                 digits, - and _"
+            )));
+        }
+        self.0.retain(|(other, _)| other != name);
+        if self.0.len() == MAX_OPTIONS {
+            return Err(EncodeError(format!(
+                "more than {MAX_OPTIONS} encoder options: remove some"
+            )));
+        }
+        self.0.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+}
+
+/// Parses one `NAME=VALUE` per line. A later value of a name replaces an earlier one.
+impl FromStr for EncoderOptions {
+    type Err = EncodeError;
+
+    fn from_str(text: &str) -> Result<EncoderOptions, EncodeError> {
+        let mut options = EncoderOptions::NONE;
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once('=') else {
+                return Err(EncodeError(format!(
+                    "the encoder option {line:?} has no value: write NAME=VALUE, such as preset=faster"
+                )));
+            };
+            options.add(name, value)?;
+        }
+        Ok(options)
+    }
+}
+
+impl TryFrom<Vec<(String, String)>> for EncoderOptions {
+    type Error = EncodeError;
+
+    fn try_from(all: Vec<(String, String)>) -> Result<EncoderOptions, EncodeError> {
+        let mut options = EncoderOptions::NONE;
+        for (name, value) in &all {
+            options.add(name, value)?;
+        }
+        Ok(options)
+    }
+}
+
+impl From<EncoderOptions> for Vec<(String, String)> {
+    fn from(options: EncoderOptions) -> Vec<(String, String)> {
+        options.0
+    }
+}
+
+/// Checks `options` for `backend`: opens the encoder once with them, for a small picture. Without options, nothing is
+/// opened.
+///
+/// # Errors
+/// [`EncodeError`] in one line with the name of the option that the encoder does not have, whose value it refuses, or
+/// that would delay pictures; or with the reason why the encoder can't be opened at all.
+pub fn check_options(backend: &Backend, options: &EncoderOptions) -> Result<(), EncodeError> {
+    /// A moderate bitrate for encoders with their own rate control.
+    const BITRATE: Bitrate = Bitrate::from_mbps(10);
+    if options.is_empty() {
+        return Ok(());
+    }
+    super::open_with(&Opening {
+        backend,
+        settings: &backend.settings(PROBE_SIZE, BITRATE),
+        options,
+    })
+    .map(drop)
+}
+
+/// The error for the option `name`: why it is refused, and what to do.
+pub(super) fn refused(name: &str, why: &str) -> EncodeError {
+    EncodeError(format!("the encoder option {name} is refused: {why}"))
+}
+
+/// A name or value for a C library.
+pub(super) fn c_text(name: &str, text: &str) -> Result<CString, EncodeError> {
+    // Options contain no control characters.
+    CString::new(text).map_err(|_| refused(name, "it contains a NUL character; remove it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_keep_their_order_and_the_last_value() {
+        let options: EncoderOptions = "preset=faster\nme=dia\npreset=fast".parse().unwrap();
+        let all: Vec<_> = options.iter().collect();
+        assert_eq!(all, [("me", "dia"), ("preset", "fast")]);
+        assert_eq!(options.value("me"), Some("dia"));
+        assert_eq!(options.value("ref"), None);
+        assert_eq!(options.first(1).iter().count(), 1);
+        let value: EncoderOptions = "x264-params=a=1:b=2".parse().unwrap();
+        assert_eq!(value.value("x264-params"), Some("a=1:b=2"));
+        assert!("".parse::<EncoderOptions>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn malformed_options_are_refused_with_their_text() {
+        for text in ["preset", "=fast", "pre set=fast", "a=\u{7}", "ä=1"] {
+            let why = text.parse::<EncoderOptions>().expect_err(text).to_string();
+            assert!(why.contains("encoder option"), "{text}: {why}");
+        }
+        let many: Vec<_> = (0..=MAX_OPTIONS).map(|n| format!("o{n}=1")).collect();
+        assert!(many.join("\n").parse::<EncoderOptions>().is_err());
+        assert!(many[1..].join("\n").parse::<EncoderOptions>().is_ok());
+    }
+
+    #[test]
+    fn an_encoder_without_options_refuses_all_of_them() {
+        let options: EncoderOptions = "quality=80".parse().unwrap();
+        let jpeg = super::super::find("jpeg").unwrap();
+        let why = check_options(jpeg, &options).expect_err("no options");
+        assert!(why.to_string().contains("quality"), "{why}");
+        assert!(check_options(jpeg, &EncoderOptions::NONE).is_ok());
+    }
+}

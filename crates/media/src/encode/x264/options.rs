@@ -1,0 +1,249 @@
+//! libx264's options by name: `preset` and `tune`, and all parameters of `x264_param_parse`.
+//!
+//! Some parameters belong to the host, because the stream depends on them. They are recognised by their effect, since
+//! several names can set the same parameter: an option is refused if it changes one of the [`OWNED`] values.
+
+use std::ffi::CString;
+
+use super::super::options::{c_text, refused};
+use super::sys::{self, ParameterError};
+use super::{EncodeError, EncoderOptions};
+
+/// The option that selects libx264's preset.
+pub(super) const PRESET: &str = "preset";
+const TUNE: &str = "tune";
+
+/// The tuning without look-ahead and B-frames. Other tunings are combined with it.
+const LOW_DELAY: &str = "zerolatency";
+
+/// Options that name files. Everybody who may configure a host could otherwise overwrite the files of its user.
+const FILES: [&str; 5] = ["stats", "dump-yuv", "opencl-clbin", "cqmfile", "zones"];
+
+/// A value that an option must not change, and why.
+struct Owned {
+    value: fn(&sys::x264_param_t) -> i64,
+    why: &'static str,
+}
+
+const fn owned(value: fn(&sys::x264_param_t) -> i64, why: &'static str) -> Owned {
+    Owned { value, why }
+}
+
+const OWNED: &[Owned] = &[
+    owned(
+        |p| p.i_bframe.into(),
+        "B-frames delay each picture by at least one frame; remove it",
+    ),
+    owned(
+        |p| i64::from(p.rc.i_lookahead) + i64::from(p.i_sync_lookahead),
+        "look-ahead delays each picture; remove it",
+    ),
+    owned(
+        |p| p.rc.b_mb_tree.into(),
+        "it needs look-ahead, which delays each picture; remove it",
+    ),
+    owned(
+        |p| p.b_cabac.into(),
+        "clients conceal lost slices with CAVLC; remove it",
+    ),
+    owned(
+        |p| p.analyse.i_weighted_pred.into(),
+        "clients conceal lost slices without weights; remove it",
+    ),
+    owned(
+        |p| p.i_cqm_preset.into(),
+        "clients conceal lost slices without scaling matrices; remove it",
+    ),
+    owned(
+        |p| i64::from(p.b_interlaced) + i64::from(p.b_fake_interlaced),
+        "the pictures are not interlaced; remove it",
+    ),
+    owned(
+        |p| i64::from(p.i_keyint_max) ^ i64::from(p.i_scenecut_threshold),
+        "the host requests key frames; use --key-frame-interval",
+    ),
+    owned(
+        |p| p.b_intra_refresh.into(),
+        "use --recovery intra-refresh and --refresh-interval",
+    ),
+    owned(
+        |p| i64::from(p.i_threads) ^ i64::from(p.b_sliced_threads) << 16,
+        "use --encoder-threads",
+    ),
+    owned(
+        |p| {
+            let slices = i64::from(p.i_slice_count) << 20;
+            slices ^ i64::from(p.i_slice_max_mbs) ^ i64::from(p.i_slice_max_size) << 40
+        },
+        "use --slices",
+    ),
+    owned(
+        |p| {
+            let buffer = i64::from(p.rc.i_vbv_max_bitrate) ^ i64::from(p.rc.i_vbv_buffer_size);
+            i64::from(p.rc.i_rc_method) << 32 ^ i64::from(p.rc.i_bitrate) ^ buffer << 8
+        },
+        "use --bitrate and --rate-control",
+    ),
+    owned(
+        |p| p.rc.i_qp_constant.into(),
+        "the host chooses the quantiser of each frame; use --bitrate",
+    ),
+    owned(
+        |p| i64::from(p.i_fps_num) ^ i64::from(p.i_fps_den) << 32,
+        "use --fps",
+    ),
+    owned(|p| p.i_csp.into(), "use --chroma"),
+    owned(
+        |p| p.i_dpb_size.into(),
+        "the host sets it for its recovery from losses; remove it",
+    ),
+    owned(
+        |p| i64::from(p.b_annexb) ^ i64::from(p.b_repeat_headers) << 1 ^ i64::from(p.b_aud) << 2,
+        "the protocol determines the format of the stream; remove it",
+    ),
+    owned(
+        |p| i64::from(p.vui.b_fullrange) ^ i64::from(p.vui.i_colmatrix) << 8,
+        "the host converts to BT.709 with limited range; remove it",
+    ),
+    owned(
+        |p| p.i_log_level.into(),
+        "the host reports errors itself; use --log",
+    ),
+    owned(
+        |p| p.b_opencl.into(),
+        "it serves look-ahead, which delays each picture; remove it",
+    ),
+];
+
+/// The library's parameters for the requested preset and tuning, or for the fastest preset.
+pub(super) fn preset(
+    library: &sys::Library,
+    options: &EncoderOptions,
+) -> Result<sys::x264_param_t, EncodeError> {
+    let preset = c_text(PRESET, options.value(PRESET).unwrap_or("ultrafast"))?;
+    let tune = match options.value(TUNE) {
+        Some(tune) if tune != LOW_DELAY => c_text(TUNE, &format!("{tune},{LOW_DELAY}"))?,
+        _ => c_text(TUNE, LOW_DELAY)?,
+    };
+    if let Some(parameters) = library.preset(&preset, &tune) {
+        return Ok(parameters);
+    }
+    let usual = CString::from(c"zerolatency");
+    let culprit = match library.preset(&preset, &usual) {
+        None => PRESET,
+        Some(_) => TUNE,
+    };
+    let value = options.value(culprit).unwrap_or_default();
+    let why = format!("libx264 has no {culprit} {value:?}; x264 --fullhelp lists them");
+    Err(refused(culprit, &why))
+}
+
+/// Sets all other options.
+pub(super) fn apply(
+    library: &sys::Library,
+    options: &EncoderOptions,
+    parameters: &mut sys::x264_param_t,
+) -> Result<(), EncodeError> {
+    let others = |(name, _): &(&str, &str)| ![PRESET, TUNE].contains(name);
+    for (name, value) in options.iter().filter(others) {
+        if FILES.contains(&&*name.replace('_', "-")) {
+            let why = "it is for encoding files; remove it";
+            return Err(refused(name, why));
+        }
+        let before: Vec<i64> = OWNED
+            .iter()
+            .map(|owned| (owned.value)(parameters))
+            .collect();
+        library
+            .set(parameters, &c_text(name, name)?, &c_text(name, value)?)
+            .map_err(|error| {
+                let why = match error {
+                    ParameterError::Name => "libx264 has no such option".to_owned(),
+                    ParameterError::Value => format!("libx264 does not accept the value {value:?}"),
+                };
+                refused(name, &format!("{why}; see x264 --fullhelp"))
+            })?;
+        let changed = OWNED
+            .iter()
+            .zip(before)
+            .find(|(owned, before)| (owned.value)(parameters) != *before);
+        if let Some((owned, _)) = changed {
+            return Err(refused(name, owned.why));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::units::Size;
+
+    use super::super::{Settings, SliceLayout, parameters};
+    use super::*;
+
+    fn parsed(text: &str) -> Result<sys::x264_param_t, EncodeError> {
+        let library = sys::Library::open(std::env::var_os("OPENUVR_X264")).expect("libx264");
+        let settings = Settings::of(Size::new(1280, 720));
+        let layout = SliceLayout::new(80, 45, 1, 1);
+        parameters(&library, &settings, &layout, &text.parse()?)
+    }
+
+    #[test]
+    fn options_of_the_papers_are_set() {
+        // GamingAnywhere's encoder: its preset, motion search and references (MMSys 2013, section 6.1).
+        let text = "preset=faster\ntune=zerolatency\nref=1\nme=dia\nmerange=16";
+        let paper = parsed(text).expect("accepted");
+        assert_eq!((paper.i_frame_reference, paper.analyse.i_me_range), (1, 16));
+        assert_eq!(paper.analyse.i_me_method, 0, "dia");
+        assert_eq!(paper.analyse.i_subpel_refine, 4, "of the preset faster");
+        assert_eq!((paper.i_bframe, paper.b_cabac), (0, 0));
+        let usual = parsed("").expect("no options");
+        assert_eq!(usual.i_frame_reference, 1);
+        assert_eq!(usual.analyse.i_subpel_refine, 0, "as --subpel says");
+        let deblocked = parsed("deblock=1,1").expect("accepted");
+        assert_eq!(deblocked.i_deblocking_filter_alphac0, 1);
+    }
+
+    #[test]
+    fn unchanged_values_of_the_host_are_accepted() {
+        for text in [
+            "bframes=0",
+            "rc-lookahead=0",
+            "cabac=0",
+            "scenecut=0",
+            "weightp=0",
+        ] {
+            assert!(parsed(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused_options_are_named_with_the_reason() {
+        for (text, name, why) in [
+            ("bframes=2", "bframes", "delay"),
+            ("rc-lookahead=10", "rc-lookahead", "look-ahead"),
+            ("sync-lookahead=3", "sync-lookahead", "look-ahead"),
+            ("cabac=1", "cabac", "CAVLC"),
+            ("weightp=2", "weightp", "weights"),
+            ("cqm=jvt", "cqm", "matrices"),
+            ("keyint=30", "keyint", "--key-frame-interval"),
+            ("intra-refresh=1", "intra-refresh", "--recovery"),
+            ("threads=4", "threads", "--encoder-threads"),
+            ("slices=4", "slices", "--slices"),
+            ("bitrate=3000", "bitrate", "--bitrate"),
+            ("crf=20", "crf", "--bitrate"),
+            ("qp=20", "qp", "--bitrate"),
+            ("fps=30", "fps", "--fps"),
+            ("dump_yuv=/tmp/a", "dump_yuv", "files"),
+            ("refs2=1", "refs2", "no such option"),
+            ("me=fast", "me", "\"fast\""),
+            ("merange=far", "merange", "\"far\""),
+            ("preset=warp", "preset", "\"warp\""),
+            ("tune=game", "tune", "\"game\""),
+        ] {
+            let error = parsed(text).map(|_| ()).expect_err(text).to_string();
+            let named = error.contains(&format!("option {name} is refused"));
+            assert!(named && error.contains(why), "{text}: {error}");
+        }
+    }
+}
