@@ -4,6 +4,7 @@ mod ablation;
 mod capture;
 mod case;
 mod codec;
+mod encoder;
 mod floor;
 mod foveation;
 mod heading;
@@ -49,6 +50,7 @@ enum Bench {
     Sensor(sensor::Args),
     Sync(sync::Args),
     Capture(capture::Args),
+    Encoder(encoder::Args),
     Foveation(foveation::Args),
     Scheduling(scheduling::Args),
     Peers(peers::Args),
@@ -72,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Bench::Sensor(args) => sensor::run(args),
         Bench::Sync(args) => sync::run(args),
         Bench::Capture(args) => capture::run(args),
+        Bench::Encoder(args) => encoder::run(args),
         Bench::Foveation(args) => foveation::run(args),
         Bench::Scheduling(args) => scheduling::run(args),
         Bench::Peers(args) => peers::run(args),

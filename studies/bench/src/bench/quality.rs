@@ -3,7 +3,7 @@
 //! The measurements follow GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and section 6.4 (video
 //! quality, figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
 
-mod clips;
+pub(super) mod clips;
 mod condition;
 mod figures;
 mod point;

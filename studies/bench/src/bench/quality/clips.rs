@@ -25,7 +25,7 @@ use openuvr_testbed::screen::Screen;
 
 /// The contents of a clip.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Content {
+pub(in crate::bench) enum Content {
     /// The built-in scene.
     Scene,
     /// A match of bots in OpenArena, from the viewpoint of one bot.
@@ -49,9 +49,9 @@ impl Content {
 
 /// An available clip.
 #[derive(Clone, Debug)]
-pub(super) struct StoredClip {
+pub(in crate::bench) struct StoredClip {
     pub(super) name: String,
-    pub(super) path: PathBuf,
+    pub(in crate::bench) path: PathBuf,
     pub(super) size: Size,
     pub(super) frames: u32,
     pub(super) sha256: String,
@@ -72,14 +72,18 @@ impl fmt::Display for StoredClip {
 
 /// Format of a new recording.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Format {
-    pub(super) size: Size,
-    pub(super) fps: u32,
-    pub(super) frames: u32,
+pub(in crate::bench) struct Format {
+    pub(in crate::bench) size: Size,
+    pub(in crate::bench) fps: u32,
+    pub(in crate::bench) frames: u32,
 }
 
 /// Finds a clip or records it.
-pub(super) fn find(content: &Content, format: Format, stop: &AtomicBool) -> Result<StoredClip> {
+pub(in crate::bench) fn find(
+    content: &Content,
+    format: Format,
+    stop: &AtomicBool,
+) -> Result<StoredClip> {
     let path = match content {
         Content::File(path) => path.clone(),
         _ => {
