@@ -67,7 +67,7 @@ enum OPENUVR_ENCODER_TYPE {
     OPENUVR_ENCODER_H264_QSV = 4,
     // H.264 with a V4L2 memory-to-memory device, as found on single-board computers.
     OPENUVR_ENCODER_H264_V4L2 = 5,
-    // H.264 through VA-API. It requires pictures in GPU memory, which is not implemented yet.
+    // H.264 on a GPU, through VA-API.
     OPENUVR_ENCODER_H264_VAAPI = 6,
     // H.264 on the CPU, with libopenh264.
     OPENUVR_ENCODER_OPENH264 = 7,

@@ -26,7 +26,7 @@ pub enum OPENUVR_ENCODER_TYPE {
     OPENUVR_ENCODER_H264_QSV = 4,
     /// H.264 with a V4L2 memory-to-memory device, as found on single-board computers.
     OPENUVR_ENCODER_H264_V4L2 = 5,
-    /// H.264 through VA-API. It requires pictures in GPU memory, which is not implemented yet.
+    /// H.264 on a GPU, through VA-API.
     OPENUVR_ENCODER_H264_VAAPI = 6,
     /// H.264 on the CPU, with libopenh264.
     OPENUVR_ENCODER_OPENH264 = 7,
@@ -149,8 +149,6 @@ pub(crate) enum Decoding {
     Usual,
     /// A hardware decoder by name, without a fallback.
     Hardware(&'static str),
-    /// Unsupported, with the reason.
-    None(&'static str),
 }
 
 const fn coded(
@@ -186,7 +184,7 @@ const ENCODERS: &[EncoderWord] = &[
     coded(
         OPENUVR_ENCODER_H264_VAAPI,
         "h264_vaapi",
-        Decoding::None("decoding through VA-API is not implemented"),
+        Decoding::Hardware("h264_vaapi"),
     ),
     coded(OPENUVR_ENCODER_OPENH264, "openh264", Decoding::Usual),
     coded(OPENUVR_ENCODER_JPEG, "jpeg", Decoding::Usual),
@@ -320,7 +318,6 @@ pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
             .and_then(decode::probe)
             .map(drop)
             .map_err(|e| e.to_string()),
-        Decoding::None(why) => Err(why.to_owned()),
     };
     works.map_err(|e| Failure::unavailable(format!("{e}; use OPENUVR_ENCODER_H264")))?;
     match TransportSelector::client(only) {

@@ -174,7 +174,7 @@ impl Kind for Mud {
                 take_over: config.take_over != 0,
                 decoder: match word.decoder {
                     Decoding::Hardware(name) => Some(name.to_owned()),
-                    Decoding::Usual | Decoding::None(_) => None,
+                    Decoding::Usual => None,
                 },
                 only_decoder: matches!(word.decoder, Decoding::Hardware(_)),
                 realtime: config.realtime != 0,

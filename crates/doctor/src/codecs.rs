@@ -1,6 +1,7 @@
-//! Encoders and decoders: each backend codes a test picture.
+//! Encoders and decoders: each backend codes a test picture. Graphics devices: each type is opened.
 
 use openuvr_media::codec::Codec;
+use openuvr_media::encode::{automatic, avcodec};
 use openuvr_media::{decode, encode};
 
 use super::finding::Finding;
@@ -8,8 +9,45 @@ use super::finding::Finding;
 /// The default encoder of `openuvr host`.
 const USUAL: &str = "x264";
 
+/// The devices of hardware encoders and decoders.
+pub(super) fn devices() -> Vec<Finding> {
+    let finding = |kind: &str| match avcodec::try_device(kind) {
+        Ok(()) => Finding::ok(kind, "libavutil opens a device of this type"),
+        Err(why) => Finding::absent(
+            kind,
+            why.to_string(),
+            driver(kind).unwrap_or("install the device's driver"),
+        ),
+    };
+    avcodec::DEVICES.into_iter().map(finding).collect()
+}
+
+/// The encoder that `--encoder auto` selects.
+fn selected() -> Finding {
+    let automatic::Choice { backend, reason } = automatic::choice();
+    let name = backend.name;
+    let why = match name == USUAL {
+        true => reason.clone(),
+        false => format!(
+            "{reason}; the default is {USUAL}, which delivers a picture slice by slice: compare both with openuvr bench \
+             encoder NAME"
+        ),
+    };
+    Finding::ok(
+        automatic::NAME,
+        format!("--encoder auto takes {name}: {why}"),
+    )
+}
+
 pub(super) fn encoders() -> Vec<Finding> {
-    let coded = |b| encode::probe(b).map_err(|why| why.to_string());
+    // Some devices encode only small pictures, or only large ones.
+    let coded = |b: &encode::Backend| {
+        let size = match b.hardware {
+            true => automatic::SIZE,
+            false => encode::PROBE_SIZE,
+        };
+        encode::probe_at(b, size).map_err(|why| why.to_string())
+    };
     let tried: Vec<_> = encode::BACKENDS.iter().map(|b| (b, coded(b))).collect();
     let instead = tried
         .iter()
@@ -20,11 +58,8 @@ pub(super) fn encoders() -> Vec<Finding> {
         Ok(coded) => Finding::ok(
             backend.name,
             format!(
-                "{}; encoded a picture of {} into {} bytes in {:.1} ms",
-                backend.about,
-                encode::PROBE_SIZE,
-                coded.bytes,
-                coded.millis
+                "{}; encoded a test picture into {} bytes in {:.1} ms",
+                backend.about, coded.bytes, coded.millis
             ),
         ),
         Err(why) => {
@@ -43,7 +78,8 @@ pub(super) fn encoders() -> Vec<Finding> {
             }
         }
     };
-    tried.iter().map(finding).collect()
+    let findings = tried.iter().map(finding);
+    findings.chain([selected()]).collect()
 }
 
 pub(super) fn decoders() -> Vec<Finding> {
@@ -81,14 +117,23 @@ fn compresses(codec: Codec) -> bool {
 /// The requirements of a backend that uses a device, as Debian packages (main and non-free); `None` for a backend
 /// without a device.
 fn driver(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "h264_nvenc" => "with an NVIDIA GPU: sudo apt install libnvidia-encode1",
-        "h264_cuvid" => "with an NVIDIA GPU: sudo apt install libnvcuvid1",
-        "h264_qsv" => "with an Intel GPU: sudo apt install libmfx-gen1.2 intel-media-va-driver",
-        "h264_v4l2m2m" => {
+    // Codecs are named after their device, such as hevc_vaapi.
+    Some(match name.rsplit('_').next().unwrap_or(name) {
+        "nvenc" => "with an NVIDIA GPU: sudo apt install libnvidia-encode1",
+        "cuvid" | "nvdec" | "cuda" => "with an NVIDIA GPU: sudo apt install libnvcuvid1",
+        "qsv" => "with an Intel GPU: sudo apt install libmfx-gen1.2 intel-media-va-driver",
+        "vaapi" => {
+            "with an Intel or AMD GPU: sudo apt install va-driver-all; sudo usermod -aG render $USER"
+        }
+        "amf" => {
+            "with an AMD GPU: install AMD's driver amf-amdgpu-pro, and a libavcodec built with AMF"
+        }
+        "vulkan" => {
+            "with a GPU that supports Vulkan Video: use FFmpeg 7.1 or newer, and the newest driver"
+        }
+        "v4l2m2m" => {
             "on a board with a V4L2 codec: check that /dev/video* exists; sudo usermod -aG video $USER"
         }
-        "h264_vaapi" => "not supported yet",
         _ => return None,
     })
 }

@@ -129,6 +129,7 @@ fn examine(args: &Args) -> Report {
     if display.is_some() || wayland.is_none() {
         areas.push(("Display", displays::findings(role, display.as_deref())));
     }
+    areas.push(("Graphics devices", codecs::devices()));
     areas.retain(|(_, findings)| !findings.is_empty());
     Report { role, areas }
 }

@@ -254,7 +254,12 @@ unsafe impl Send for Decoder {}
 impl Decoder {
     pub(super) fn open(kind: &'static Kind) -> Result<Decoder, DecodeError> {
         let functions = Functions::load().map_err(DecodeError)?;
-        let unusable = |why: String| DecodeError(format!("{} can't be used: {why}", kind.backend));
+        let unusable = |why: String| {
+            DecodeError(format!(
+                "{} can't be used: {why}; choose another decoder",
+                kind.backend
+            ))
+        };
         let device = (kind.device)
             .map(|device| Device::open(&functions, device, None).map_err(unusable))
             .transpose()?;

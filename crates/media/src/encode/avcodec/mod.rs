@@ -26,6 +26,17 @@ use crate::picture::{Picture, PixelFormat};
 /// The table entries.
 pub const BACKENDS: [Backend; 14] = kinds::backends();
 
+/// The types of devices that encoders and decoders of libavcodec use.
+pub const DEVICES: [&str; 4] = ["vaapi", "cuda", "qsv", "vulkan"];
+
+/// Opens the default device of a type of [`DEVICES`], and closes it.
+///
+/// # Errors
+/// The library's message in one line.
+pub fn try_device(kind: &str) -> Result<(), EncodeError> {
+    sys::try_device(kind).map_err(EncodeError)
+}
+
 /// Any other H.264 or HEVC encoder of the installed libavcodec, by its name.
 pub(super) fn by_name(name: &str) -> Option<&'static Backend> {
     // One entry per encoder of the library at most, so the memory is bounded.

@@ -47,6 +47,11 @@ pub(super) fn codec_of(name: &str) -> Option<Codec> {
     }
 }
 
+/// Opens a device of the type `kind`, such as `vaapi`, and closes it.
+pub(super) fn try_device(kind: &str) -> Result<(), String> {
+    Device::open(&Functions::load()?, kind, None).map(drop)
+}
+
 /// libavutil's name of a format.
 pub(super) const fn format_name(format: PixelFormat) -> &'static str {
     match format {
@@ -102,7 +107,9 @@ impl Encoder {
         let (codec, context, frame, packet) = unsafe {
             let codec = (functions.find_encoder)(text.as_ptr());
             if codec.is_null() {
-                return Err("this libavcodec was built without the encoder".into());
+                return Err(
+                    "this libavcodec was built without the encoder; choose another encoder".into(),
+                );
             }
             (
                 codec,
@@ -128,7 +135,8 @@ impl Encoder {
         };
         encoder.set_all(order)?;
         if let Memory::Device(kind) = order.kind.memory {
-            encoder.use_device(kind, order)?;
+            (encoder.use_device(kind, order))
+                .map_err(|why| format!("{why}; choose another encoder"))?;
         }
         let functions = encoder.functions.clone();
         // SAFETY: the context was allocated for this codec and is not open yet.
