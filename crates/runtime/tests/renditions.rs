@@ -17,6 +17,9 @@ use openuvr_media::capture::{Capture, CaptureError, CaptureEvent, Waker};
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::cursor::Cursor;
+use openuvr_media::encode::{
+    self, Backend, EncodeError, Encoded, Encoder, FrameRequest, Opening, Slice,
+};
 use openuvr_media::input_sink;
 use openuvr_media::picture::{Picture, PixelFormat};
 use openuvr_media::present::{PresentError, Presenter};
@@ -28,11 +31,13 @@ use openuvr_proto::ecn::{Ecn, EcnCounts};
 use openuvr_proto::id::{FrameId, PathId, RenditionId, SessionId, SubscriberId};
 use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::trace::{DropCause, Fidelity, FrameRecord, Outcome, Side, Stage};
-use openuvr_proto::units::Size;
+use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::header::{Header, Plane};
 use openuvr_runtime::client::{self, ClientRuntime, Target};
 use openuvr_runtime::host::config::Config;
-use openuvr_runtime::host::{EncoderName, HostRuntime, HostSetup, Input, Notice};
+use openuvr_runtime::host::{
+    EncoderName, Encoding, Encodings, HostRuntime, HostSetup, Input, Notice,
+};
 use openuvr_runtime::sound_choice::SoundChoice;
 use support::{MANY, TIMEOUT};
 use tempfile::TempDir;
@@ -244,6 +249,8 @@ struct HostLog {
     opened: Vec<(u32, String)>,
     clients: Vec<(SessionId, Role, RenditionId)>,
     records: Vec<FrameRecord>,
+    /// The warnings, if they are expected.
+    warnings: Option<Vec<String>>,
 }
 
 impl HostLog {
@@ -274,6 +281,9 @@ impl HostLog {
                 client.expect("it is known").1 = role;
             }
             Notice::Record(record) => self.records.push(*record),
+            Notice::Warning(why) if self.warnings.is_some() => {
+                self.warnings.get_or_insert_default().push(why);
+            }
             Notice::Failed(why) | Notice::Warning(why) => panic!("{why}"),
             _ => {}
         }
@@ -297,6 +307,15 @@ impl HostLog {
 
 impl Rig {
     fn new(name: &str, change: impl FnOnce(&mut Config)) -> Rig {
+        Rig::with_encodings(name, change, |_| {})
+    }
+
+    /// A host with encodings that a configuration cannot name.
+    fn with_encodings(
+        name: &str,
+        change: impl FnOnce(&mut Config),
+        change_encoding: impl Fn(&mut Encoding),
+    ) -> Rig {
         let folder = TempDir::with_prefix(name).unwrap();
         let mut config = Config {
             sound: SoundChoice::Off,
@@ -308,6 +327,9 @@ impl Rig {
         };
         change(&mut config);
         let opened = config.open().unwrap();
+        let mut encodings = opened.encodings.all().to_vec();
+        encodings.iter_mut().for_each(change_encoding);
+        let encodings = Encodings::new(encodings, opened.encodings.encoder_per_client());
         let port = opened.link.local_addr().unwrap().port();
         let captured = Arc::<Captured>::default();
         let impairment = Arc::<Impairment>::default();
@@ -327,7 +349,7 @@ impl Rig {
             cursor: None,
             input: Input::Sink(input_sink::open("null").unwrap()),
             converter: Converter::new(),
-            encodings: opened.encodings,
+            encodings,
             clipboard: None,
             pads: None,
             audio: None,
@@ -597,4 +619,93 @@ fn the_next_player_takes_its_own_rendition_along() {
     let seen = next.see(60);
     assert_increasing(&seen);
     rig.assert_as_captured(&seen);
+}
+
+/// Number of frames that [`failing`] encodes.
+const WORKS_FOR: u32 = 40;
+
+/// A stand-in for a hardware encoder whose device fails: libx264 through libavcodec, until [`WORKS_FOR`] frames.
+fn failing() -> &'static Backend {
+    fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
+        let backend = encode::find("libx264")?;
+        let encoder = encode::open_with(&Opening {
+            backend,
+            ..*opening
+        })?;
+        Ok(Box::new(FailingEncoder {
+            encoder,
+            left: WORKS_FOR,
+        }))
+    }
+    Box::leak(Box::new(Backend {
+        name: "failing",
+        hardware: true,
+        open,
+        ..*encode::find("libx264").unwrap()
+    }))
+}
+
+struct FailingEncoder {
+    encoder: Box<dyn Encoder>,
+    left: u32,
+}
+
+impl Encoder for FailingEncoder {
+    fn input(&self) -> PixelFormat {
+        self.encoder.input()
+    }
+
+    fn slices(&self) -> u8 {
+        self.encoder.slices()
+    }
+
+    fn encode(
+        &mut self,
+        picture: &Picture<'_>,
+        ask: &FrameRequest<'_>,
+        sink: &mut (dyn FnMut(Slice<'_>) + Send),
+    ) -> Result<Encoded, EncodeError> {
+        if self.left == 0 {
+            return Err(EncodeError("the device was lost".to_owned()));
+        }
+        self.left -= 1;
+        self.encoder.encode(picture, ask, sink)
+    }
+
+    fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
+        self.encoder.retarget(bitrate)
+    }
+}
+
+#[test]
+fn x264_replaces_a_hardware_encoder_that_fails() {
+    let failing = failing();
+    let mut rig = Rig::with_encodings("fallback", |_| {}, |encoding| encoding.encoder = failing);
+    rig.log.warnings = Some(Vec::new());
+    let player = rig.client("player", false, None);
+    let seen = player.see(2 * WORKS_FOR as usize);
+    assert_increasing(&seen);
+    rig.assert_as_captured(&seen);
+    rig.until("the other encoder", |log| log.opened.len() == 2);
+    assert_eq!(
+        rig.log.opened,
+        [(1, "failing".to_owned()), (1, "x264".to_owned())]
+    );
+    let session = rig.log.clients[0].0;
+    // The frame after the failed one is a key frame of the same picture.
+    let failed = |record: &FrameRecord| {
+        let why = DropCause::EncodeFailed;
+        matches!(record.outcome, Outcome::Dropped { why: cause, .. } if cause == why)
+    };
+    rig.until("more frames", |log| {
+        let all = log.of(session);
+        let at = all.iter().position(failed);
+        at.is_some_and(|at| all.len() > at + 20)
+    });
+    let all = rig.log.of(session);
+    assert_eq!(all.iter().filter(|record| failed(record)).count(), 1);
+    let warnings = rig.log.warnings.take().unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let line = "(failing): the device was lost; x264 continues from the next frame on";
+    assert!(warnings[0].ends_with(line), "{warnings:?}");
 }

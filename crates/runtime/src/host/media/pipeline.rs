@@ -297,7 +297,7 @@ impl Pipeline {
         if !replaced {
             return false;
         }
-        self.encoder = None;
+        self.close();
         self.rendition.failed(clock::now(), stage);
         self.encoding.encoder = instead;
         self.encoding.options = EncoderOptions::NONE;
