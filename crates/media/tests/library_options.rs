@@ -73,7 +73,7 @@ fn streams_with_options_of_x264_are_decoded() {
         "preset=faster\ntune=zerolatency\nref=1\nme=dia\nmerange=16",
         "ref=3\nme=hex\nsubme=4",
         "deblock=0,0",
-        "8x8dct=1",
+        "8x8dct=1\nsubme=2",
         "preset=veryfast\ntune=psnr",
     ] {
         let bytes = bytes_of_a_stream("x264", options);

@@ -11,8 +11,8 @@ use crate::codec::MAX_PIXELS;
 use crate::picture::{Picture, PixelFormat};
 
 pub use crate::codec::Codec;
-pub use options::{EncoderOptions, check_options};
-pub use probe::{PROBE_SIZE, Probe, probe, probe_at};
+pub use options::EncoderOptions;
+pub use probe::{PROBE_SIZE, Probe, check_options, probe, probe_at};
 
 pub mod automatic;
 pub mod avcodec;

@@ -6,12 +6,11 @@
 use std::ffi::CString;
 use std::str::FromStr;
 
-use openuvr_proto::units::Bitrate;
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, EncodeError, Opening, PROBE_SIZE};
+use super::EncodeError;
 
-/// Maximum number of options (guess: a tenth of what libx264 has would be unusual).
+/// Maximum number of options (guess).
 const MAX_OPTIONS: usize = 64;
 /// Maximum length of a name and of a value in bytes (guess).
 const MAX_NAME: usize = 64;
@@ -108,26 +107,6 @@ impl From<EncoderOptions> for Vec<(String, String)> {
     }
 }
 
-/// Checks `options` for `backend`: opens the encoder once with them, for a small picture. Without options, nothing is
-/// opened.
-///
-/// # Errors
-/// [`EncodeError`] in one line with the name of the option that the encoder does not have, whose value it refuses, or
-/// that would delay pictures; or with the reason why the encoder can't be opened at all.
-pub fn check_options(backend: &Backend, options: &EncoderOptions) -> Result<(), EncodeError> {
-    /// A moderate bitrate for encoders with their own rate control.
-    const BITRATE: Bitrate = Bitrate::from_mbps(10);
-    if options.is_empty() {
-        return Ok(());
-    }
-    super::open_with(&Opening {
-        backend,
-        settings: &backend.settings(PROBE_SIZE, BITRATE),
-        options,
-    })
-    .map(drop)
-}
-
 /// The error for the option `name`: why it is refused, and what to do.
 pub(super) fn refused(name: &str, why: &str) -> EncodeError {
     EncodeError(format!("the encoder option {name} is refused: {why}"))
@@ -165,14 +144,5 @@ mod tests {
         let many: Vec<_> = (0..=MAX_OPTIONS).map(|n| format!("o{n}=1")).collect();
         assert!(many.join("\n").parse::<EncoderOptions>().is_err());
         assert!(many[1..].join("\n").parse::<EncoderOptions>().is_ok());
-    }
-
-    #[test]
-    fn an_encoder_without_options_refuses_all_of_them() {
-        let options: EncoderOptions = "quality=80".parse().unwrap();
-        let jpeg = super::super::find("jpeg").unwrap();
-        let why = check_options(jpeg, &options).expect_err("no options");
-        assert!(why.to_string().contains("quality"), "{why}");
-        assert!(check_options(jpeg, &EncoderOptions::NONE).is_ok());
     }
 }

@@ -86,6 +86,24 @@ pub fn probe_at(backend: &Backend, size: Size) -> Result<Probe, EncodeError> {
     Ok(result)
 }
 
+/// Checks `options` for `backend`: opens the encoder once with them, for a small picture. Without options, nothing is
+/// opened.
+///
+/// # Errors
+/// [`EncodeError`] in one line with the name of the option that the encoder does not have, whose value it refuses, or
+/// that would delay pictures; or with the reason why the encoder can't be opened at all.
+pub fn check_options(backend: &Backend, options: &EncoderOptions) -> Result<(), EncodeError> {
+    if options.is_empty() {
+        return Ok(());
+    }
+    open_with(&Opening {
+        backend,
+        settings: &backend.settings(PROBE_SIZE, BITRATE),
+        options,
+    })
+    .map(drop)
+}
+
 /// A gradient with a moving lattice.
 fn drawing(number: u32, size: Size) -> Vec<u8> {
     let mut pixels = Vec::with_capacity(size.pixels() * 4);
@@ -99,4 +117,18 @@ fn drawing(number: u32, size: Size) -> Vec<u8> {
         }
     }
     pixels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoder_without_options_refuses_all_of_them() {
+        let options: EncoderOptions = "quality=80".parse().unwrap();
+        let jpeg = crate::encode::find("jpeg").unwrap();
+        let why = check_options(jpeg, &options).expect_err("no options");
+        assert!(why.to_string().contains("quality"), "{why}");
+        assert!(check_options(jpeg, &EncoderOptions::NONE).is_ok());
+    }
 }

@@ -2,10 +2,12 @@
 //! Options are set by name. Of each structure, only the first fields are declared, which are common to all supported
 //! majors. The modules of `encode` and `decode` use the codecs.
 
+pub(crate) mod hardware;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use super::hardware::HardwareFunctions;
+use self::hardware::HardwareFunctions;
 
 /// Majors of libavcodec and the matching libavutil, newest first: Debian 11 to 13, Ubuntu 22.04 and
 /// 24.04, FFmpeg 4.x to 8.x.
@@ -124,7 +126,7 @@ pub(crate) struct Functions {
     pub(crate) pixel_format: unsafe extern "C" fn(*const c_char) -> c_int,
     opt_set: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int) -> c_int,
     strerror: unsafe extern "C" fn(c_int, *mut c_char, usize) -> c_int,
-    pub(super) hardware: HardwareFunctions,
+    hardware: HardwareFunctions,
     /// The major versions of libavcodec and libavutil.
     pub(crate) avcodec: c_uint,
     #[cfg(feature = "host")]

@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 
 pub(crate) mod avcodec;
-pub(crate) mod hardware;
 pub mod memory;
 pub(crate) mod turbojpeg;
 

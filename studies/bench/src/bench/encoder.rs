@@ -189,7 +189,7 @@ impl Setup<'_> {
 }
 
 /// A slice of a coded picture.
-struct Part {
+struct CodedSlice {
     first_mb: u16,
     mbs: u16,
     bytes: Vec<u8>,
@@ -198,7 +198,7 @@ struct Part {
 /// The coded pictures, with the times of those after the warm-up.
 #[derive(Default)]
 struct Coded {
-    pictures: Vec<Vec<Part>>,
+    pictures: Vec<Vec<CodedSlice>>,
     convert: Vec<f64>,
     first: Vec<f64>,
     last: Vec<f64>,
@@ -249,7 +249,7 @@ fn encode_all(setup: &Setup<'_>, stop: &AtomicBool) -> Result<Coded> {
         let (mut parts, mut first) = (Vec::new(), None);
         let encoded = encoder.encode(&picture, &ask, &mut |slice| {
             first.get_or_insert_with(clock::now);
-            parts.push(Part {
+            parts.push(CodedSlice {
                 first_mb: slice.first_mb,
                 mbs: slice.mbs,
                 bytes: slice.bytes.to_vec(),

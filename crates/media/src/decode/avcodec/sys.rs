@@ -14,8 +14,8 @@ use crate::codec::MAX_PIXELS;
 use crate::decode::DecodeError;
 use crate::dma_buf::{DmaBufPicture, Objects};
 use crate::picture::{Picture, PixelFormat, Plane, RowOrder};
+use crate::sys::avcodec::hardware::{Device, download};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
-use crate::sys::hardware::{Device, download};
 
 /// `AV_INPUT_BUFFER_PADDING_SIZE`: the decoder may read this far beyond a packet.
 const PADDING: usize = 64;

@@ -295,6 +295,8 @@ const KINDS: &[Kind] = &[
             ("preset", "ultrafast"),
             ("tune", "zerolatency"),
             ("forced-idr", "1"),
+            // Otherwise it writes to the process's standard error.
+            ("x265-params", "log-level=none"),
         ],
         inputs: &[PixelFormat::I420],
         hardware: false,

@@ -12,8 +12,8 @@ use super::kinds::{Kind, Memory};
 use crate::codec::Codec;
 use crate::encode::EncoderOptions;
 use crate::picture::{Picture, PixelFormat, RowOrder};
+use crate::sys::avcodec::hardware::{Device, FramePool};
 use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
-use crate::sys::hardware::{Device, FramePool};
 
 /// `AV_CODEC_ID_H264` and `AV_CODEC_ID_HEVC`, the same in all supported versions.
 const ID_H264: c_int = 27;

@@ -16,7 +16,7 @@ const TUNE: &str = "tune";
 /// The tuning without look-ahead and B-frames. Other tunings are combined with it.
 const LOW_DELAY: &str = "zerolatency";
 
-/// Options that name files. Everybody who may configure a host could otherwise overwrite the files of its user.
+/// Options that name files or frames of files. libx264 would write some of these files.
 const FILES: [&str; 5] = ["stats", "dump-yuv", "opencl-clbin", "cqmfile", "zones"];
 
 /// A value that an option must not change, and why.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[cfg(feature = "host")]
 use openuvr_proto::units::Size;
 
-use super::avcodec::{AvCodecContext, AvFrame, Functions};
+use super::{AvCodecContext, AvFrame, Functions};
 
 /// `AV_HWDEVICE_TYPE_NONE`.
 const NO_DEVICE: c_int = 0;
@@ -31,6 +31,10 @@ const POOL: c_int = 20;
 #[repr(C)]
 pub(crate) struct AvBufferRef {
     _buffer: *mut c_void,
+    #[cfg_attr(
+        not(feature = "host"),
+        expect(unused, reason = "for pools of pictures")
+    )]
     data: *mut u8,
 }
 
