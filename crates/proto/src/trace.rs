@@ -346,6 +346,9 @@ impl FrameRecord {
 pub struct FrameCost {
     /// Whether the frame was a key frame.
     pub key_frame: bool,
+    /// Whether the frame repeats a picture that was sent before: for static refinement, for a subscriber that needs
+    /// frames of a still picture, or for a constant frame rate.
+    pub repeats: bool,
     /// The quantisation parameter of the frame.
     pub qp: u8,
     /// Number of datagrams, including repair datagrams but not retransmissions.

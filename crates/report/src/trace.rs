@@ -321,6 +321,7 @@ impl Trace {
         }
         if slice.to.0 == Stage::Encoded {
             args["key_frame"] = json!(record.cost.key_frame);
+            args["repeats"] = json!(record.cost.repeats);
             args["qp"] = json!(record.cost.qp);
             args["bytes"] = json!(record.cost.bytes);
         }

@@ -24,7 +24,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// The columns before and after the columns of the stages.
 const BEFORE: [&str; 5] = ["subscriber", "frame", "outcome", "stage", "cause"];
-const AFTER: [&str; 32] = [
+const AFTER: [&str; 33] = [
     "FirstReceived_host_clock_ns",
     "clock_error_bound_ns",
     "key_frame",
@@ -57,6 +57,7 @@ const AFTER: [&str; 32] = [
     "ecn_ect1",
     "ecn_ect0",
     "ecn_ce",
+    "repeats",
 ];
 
 /// Writes the rows.
@@ -157,6 +158,9 @@ impl Csv {
         optional(out, ecn.map(|ecn| ecn.ect1))?;
         optional(out, ecn.map(|ecn| ecn.ect0))?;
         optional(out, ecn.map(|ecn| ecn.ce))?;
+        // Like the quantiser, this is known only of a frame that was encoded.
+        let repeats = (cost.bytes > 0).then_some(u8::from(cost.repeats));
+        optional(out, repeats)?;
         writeln!(out)
     }
 

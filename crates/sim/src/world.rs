@@ -170,6 +170,15 @@ impl World {
         self.views = vec![view];
     }
 
+    /// Repeats a still picture at the frame rate of [`FRAME_INTERVAL`]. Call it before clients connect.
+    pub fn keep_frame_rate(&mut self) {
+        let settings = Settings {
+            constant_rate: true,
+            ..FREE
+        };
+        self.views = vec![View::new(self.seed, settings)];
+    }
+
     /// Adds a second view with its own frames and encoder. Call it before clients connect.
     pub fn show_two_views(&mut self) {
         let settings = Settings {

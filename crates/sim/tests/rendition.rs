@@ -11,6 +11,7 @@ use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::{DropCause, Outcome, Stage};
 use openuvr_proto::units::Bitrate;
+use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_sim::link::{Impairment, Queue};
 use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_sim::world::{Device, FRAME_INTERVAL, World};
@@ -230,5 +231,66 @@ fn a_key_frame_replaces_a_moving_frame() {
     let before = world.repeated.len();
     world.rest(ms(500));
     assert!(world.repeated.len() > before);
+    world.check_conservation(player);
+}
+
+/// With a constant frame rate, the client gets as many frames of a still picture as of a moving one. A repetition shows
+/// no input that was injected after its picture.
+#[test]
+fn a_constant_frame_rate_repeats_the_picture() {
+    let mut world = World::new(8, SecondPlayer::Refuse);
+    world.keep_frame_rate();
+    let player = world.connect(&Device::new(1, Role::Player));
+    world.rest(Duration::from_secs(1));
+    assert_eq!(world.captured_for(player), [], "there is no picture yet");
+    world.frames(60);
+    assert_eq!(world.captured_for(player).len(), 60);
+    assert!(world.repeated.is_empty(), "{:?}", world.repeated);
+    world.step("nothing moves");
+    world.input(player, InputEvent::PointerRelative { dx: 1, dy: 0 });
+    world.rest(Duration::from_secs(2));
+    let repeated = world.repeated.len();
+    assert!((118..=121).contains(&repeated), "{repeated}");
+    let marked = |world: &World| -> usize {
+        let records = world.records_of(player).iter();
+        records.filter(|record| record.cost.repeats).count()
+    };
+    let echoes = |world: &World| -> usize {
+        let records = world.records_of(player).iter();
+        records.filter(|r| r.motion_to_photon.is_some()).count()
+    };
+    world.step("a repetition shows no new input, the next picture does");
+    assert_eq!(echoes(&world), 0);
+    world.frames(1);
+    world.rest(ms(100));
+    assert_eq!(echoes(&world), 1);
+    let shown = world.machine(player).shown.len();
+    assert_eq!(shown, world.captured_for(player).len());
+    assert_eq!(marked(&world), world.repeated.len());
+    world.end(GoodbyeReason::SourceEnded);
+    world.rest(ms(10));
+    world.check_conservation(player);
+}
+
+/// A lost repetition is repaired like any other frame, and the stream keeps its rate.
+#[test]
+fn a_constant_frame_rate_survives_losses() {
+    let mut world = World::new(9, SecondPlayer::Refuse);
+    world.keep_frame_rate();
+    let lossy = Impairment {
+        delay: ms(2),
+        loss: 0.05,
+        ..Impairment::default()
+    };
+    let player = world.connect(&Device::new(1, Role::Player).behind(&lossy));
+    world.rest(ms(500));
+    world.frames(10);
+    world.rest(Duration::from_secs(10));
+    let captured = world.captured_for(player).len();
+    assert!((605..=615).contains(&captured), "{captured}");
+    let shown = world.machine(player).shown.len();
+    assert!(shown >= 500, "{shown} of {captured}");
+    world.end(GoodbyeReason::SourceEnded);
+    world.rest(ms(10));
     world.check_conservation(player);
 }

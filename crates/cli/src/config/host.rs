@@ -144,6 +144,12 @@ one applies. -h prints short help, --help the full help.";
             /// to 240 frames/s.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
+            /// Repeat the picture while nothing changes, so that the stream keeps --fps.
+            /// By default, nothing is sent while nothing changes, except for static refinement and two frames a second
+            /// for video players and recordings. A constant frame rate is useful for players and editors that expect
+            /// one, and for measurements. A repetition of an H.264 picture takes a few hundred bytes; with jpeg and
+            /// raw, it takes as much as the picture. The column `repeats` of --csv marks repetitions.
+            constant_frame_rate: bool = "constant-frame-rate", flag(), Default::Is("false");
             /// Send the pointer's shape and position.
             /// The client draws the pointer, so that it moves without waiting for a frame.
             cursor: bool = "cursor", flag(), Default::Is("true");
@@ -812,6 +818,7 @@ impl From<&HostConfig> for Config {
             recovery: config.recovery,
             refresh_interval: config.refresh_interval,
             static_refinement: config.static_refinement,
+            constant_frame_rate: config.constant_frame_rate,
             key_frame_interval: config.key_frame_interval,
             cursor: config.cursor,
             sound: config.sound.clone(),

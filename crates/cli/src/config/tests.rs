@@ -79,6 +79,7 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.second_player, SecondPlayer::Observe);
     assert_eq!(host.max_observers, 8);
     assert!(host.injects() && host.cursor && host.static_refinement);
+    assert!(!host.constant_frame_rate);
     assert_eq!(host.name, "desk");
     assert_eq!(host.config_dir, Path::new("/nonexistent"));
     assert_eq!((host.table, host.lasting), (TableMode::Auto, None));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Folder, Host, Program, eventually, openuvr, skip};
+use crate::support::{Display, Folder, Host, Program, eventually, openuvr, skip};
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "60"];
 
@@ -54,6 +54,25 @@ fn a_killed_host_leaves_a_recording() {
     // Each of the first fragments lasts half a second. At 60 frames/s it has 30 frames, or fewer if something delays
     // them.
     assert!(frames >= 3, "{frames}");
+}
+
+#[test]
+fn a_constant_frame_rate_fills_a_recording() {
+    let Some(still) = Display::start("320x200") else {
+        return;
+    };
+    let folder = Folder::new();
+    let file = folder.join("it.mp4");
+    let args = ["--display", &still.name, "--fps", "30"];
+    let steady = ["--constant-frame-rate", "--record", &file];
+    let mut host = Host::start(&[&args[..], &steady].concat());
+    eventually("six fragments", || (fragments(&file) >= 6).then_some(()));
+    host.program.stop();
+    let Some(frames) = decoded(&file) else {
+        return;
+    };
+    // Six fragments last about three seconds. Without the option, a still picture has two frames a second.
+    assert!(frames > 30, "{frames}");
 }
 
 #[test]

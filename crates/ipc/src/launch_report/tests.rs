@@ -45,6 +45,7 @@ fn record() -> FrameRecord {
         outcome: Outcome::Displayed(Fidelity::Tainted),
         cost: FrameCost {
             key_frame: true,
+            repeats: true,
             qp: 23,
             datagrams: 31,
             parity: 4,

@@ -8,6 +8,7 @@
 //! Sans-I/O: the module has no clock, encoder or link. The host's media thread and the tests' deterministic simulation add
 //! them. One frame is processed at a time. Subscribers may join, leave and send feedback at any moment.
 
+mod constant_rate;
 mod frame;
 mod player;
 mod subscribers;
@@ -34,6 +35,7 @@ use crate::wire::video::{
     Configuration, DrawingTimes, EchoKind, FrameHeader, InputEcho, PoseEcho, Views,
 };
 
+use self::constant_rate::ConstantRate;
 pub use self::frame::{AppliedInput, FrameOutcome, OpenedEncoder, Plan, Settings};
 use self::frame::{Current, Marked};
 pub use self::subscribers::FanOut;
@@ -75,7 +77,11 @@ pub struct Rendition<S> {
     /// The link is full until this time, so still pictures are not repeated before it.
     repeat_after: Instant,
     failed_at: Option<Instant>,
+    /// When a still picture is repeated for a constant frame rate.
+    constant_rate: ConstantRate,
     last_echo: InputSeq,
+    /// The echo of the newest picture.
+    picture_echo: InputEcho,
     /// The refinement of a still picture.
     static_refinement: StaticRefinement,
     /// The macroblocks that the current frame need not code.
@@ -109,7 +115,9 @@ impl<S: Subscriber> Rendition<S> {
             last_frame_at: Instant::default(),
             repeat_after: Instant::default(),
             failed_at: None,
+            constant_rate: ConstantRate::default(),
             last_echo: InputSeq::default(),
+            picture_echo: InputEcho::default(),
             static_refinement: StaticRefinement::default(),
             unchanged: Vec::new(),
             current: Current::default(),
@@ -277,12 +285,16 @@ impl<S: Subscriber> Rendition<S> {
         Some(calm.map_or(due, |calm| due.max(calm)))
     }
 
-    /// When a still picture is repeated for subscribers that need it.
+    /// When a still picture is repeated for subscribers that need it, or for a constant frame rate.
     fn repeat_due(&self) -> Option<Instant> {
         // There is nothing to repeat before the first frame. A key frame is due then.
         (self.coded != FrameId::NONE).then_some(())?;
-        let every = self.subscribers.repeats(self.last_frame_at)?;
-        Some((self.last_frame_at + every).max(self.repeat_after))
+        let every = self.subscribers.repeats(self.last_frame_at);
+        let needed = every.map(|every| self.last_frame_at + every);
+        let constant = self.constant_rate.due();
+        let constant = constant.filter(|_| self.settings.constant_rate);
+        let due = needed.into_iter().chain(constant).min()?;
+        Some(due.max(self.repeat_after))
     }
 
     /// Handles an available picture. `fresh` states whether it was captured now; otherwise, it was sent or skipped
@@ -309,6 +321,8 @@ impl<S: Subscriber> Rendition<S> {
             // The outcome of this skipped picture has already been recorded.
             return false;
         }
+        self.constant_rate
+            .frame(now, self.settings.policy.interval());
         self.frame = self.frame.next();
         self.current = Current {
             still: !again && !fresh,
@@ -340,13 +354,24 @@ impl<S: Subscriber> Rendition<S> {
         self.frame
     }
 
+    /// Whether the current frame repeats a picture that was sent before.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        self.current.still
+    }
+
     /// Stamps a stage of the current frame.
     pub fn stamp(&mut self, stage: Stage, at: Instant) {
         self.current.stamps.stamp(stage, at);
     }
 
-    /// Sets the newest input applied before the capture. An earlier player's input has other numbers and is ignored.
+    /// Sets the newest input applied before the capture. An earlier player's input has other numbers and is ignored. A
+    /// frame that repeats a picture shows no newer input than the picture's first frame.
     pub fn applied(&mut self, input: &AppliedInput) {
+        if self.current.still {
+            self.current.echo = self.picture_echo;
+            return;
+        }
         if self.player != Some(input.from) || input.seq == InputSeq::default() {
             return;
         }
@@ -365,6 +390,7 @@ impl<S: Subscriber> Rendition<S> {
             seq: input.seq,
             kind: input.kind,
         };
+        self.picture_echo = self.current.echo;
     }
 
     /// Sets the pose and the views with which the application drew the frame.
@@ -575,6 +601,11 @@ impl<S: Subscriber> Rendition<S> {
                     self.target,
                     interval,
                 );
+            }
+            // The time of the next refinement stays, because repetitions are often closer together.
+            (None, Marked::Nothing) if self.current.still && intra => {}
+            (None, Marked::SinceNewest) if self.current.still => {
+                (self.static_refinement).repeated(self.frame, qp, &self.unchanged);
             }
             (None, Marked::Nothing) => self.static_refinement.coded(now, self.frame, qp, bits),
             (None, _) => {

@@ -119,11 +119,17 @@ impl StaticRefinement {
         bits: u64,
         unchanged: &[bool],
     ) {
+        self.repeated(frame, qp, unchanged);
+        self.restart(now, bits);
+    }
+
+    /// Records that `frame` repeated a still picture with `qp`, except for its `unchanged` macroblocks, which keep their
+    /// quality. The quality of the others was below `qp`, so no macroblock became worse and the refinement continues.
+    pub fn repeated(&mut self, frame: FrameId, qp: u8, unchanged: &[bool]) {
         let all = self.qps.iter_mut().zip(&mut self.since).zip(unchanged);
         for ((known, since), _) in all.filter(|(_, same)| !**same) {
             (*known, *since) = (qp, frame);
         }
-        self.restart(now, bits);
     }
 
     fn restart(&mut self, now: Instant, bits: u64) {

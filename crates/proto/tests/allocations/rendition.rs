@@ -54,6 +54,7 @@ fn a_frame_costs_no_allocation() {
             key_frame_interval: Some(100),
         },
         static_refinement: true,
+        constant_rate: false,
         follows_display: false,
         max_fps: None,
     });

@@ -93,6 +93,7 @@ fn complete_frame(session: u32, n: u32) -> FrameRecord {
         outcome: Outcome::Displayed(Fidelity::Complete),
         cost: FrameCost {
             key_frame: n == 1,
+            repeats: n == 3,
             qp: 23,
             datagrams: 16,
             parity: 2,

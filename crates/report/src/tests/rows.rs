@@ -75,7 +75,15 @@ fn a_row_has_each_stage_on_the_clock_of_its_side() {
     assert_eq!(losses, ["3", "2", "1", "4"]);
     let ecn = ["ecn_not_ect", "ecn_ect1", "ecn_ect0", "ecn_ce"].map(row);
     assert_eq!(ecn, ["1", "9", "2", "5"]);
-    assert_eq!(row("rendition"), "2");
+    assert_eq!((row("rendition"), row("repeats")), ("2", "0"));
+}
+
+#[test]
+fn a_repetition_is_marked_in_its_row() {
+    let dropped = dropped(7, 4, Stage::Converted, DropCause::Superseded);
+    let rows = rows(&[complete_frame(7, 2), complete_frame(7, 3), dropped]);
+    let repeats = rows.iter().map(|row| row["repeats"].as_str());
+    assert_eq!(repeats.collect::<Vec<_>>(), ["0", "1", ""]);
 }
 
 #[test]

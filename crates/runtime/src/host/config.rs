@@ -131,6 +131,8 @@ pub struct Config {
     pub refresh_interval: Option<u16>,
     /// Whether an unchanged picture is encoded again at a higher quality (static refinement).
     pub static_refinement: bool,
+    /// Whether an unchanged picture is repeated, so that the stream keeps its frame rate.
+    pub constant_frame_rate: bool,
     /// Key-frame interval in frames (GOP size); `None` for key frames only on demand.
     pub key_frame_interval: Option<u32>,
     /// Whether the pointer of the application's display is sent (shape and position).
@@ -199,6 +201,7 @@ impl Default for Config {
             recovery: Recovery::ReferenceInvalidation,
             refresh_interval: None,
             static_refinement: true,
+            constant_frame_rate: false,
             key_frame_interval: None,
             cursor: true,
             sound: SoundChoice::Auto,
@@ -404,6 +407,7 @@ impl Config {
                     key_frame_interval: self.key_frame_interval,
                 },
                 static_refinement: self.static_refinement,
+                constant_rate: self.constant_frame_rate,
                 follows_display: self.follows_display && one,
                 max_fps: self.max_fps.filter(|_| one),
             },

@@ -32,6 +32,7 @@ pub(super) const FREE: Settings = Settings {
     },
     // No static refinement.
     static_refinement: false,
+    constant_rate: false,
     follows_display: true,
     max_fps: None,
 };

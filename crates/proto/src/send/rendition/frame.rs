@@ -17,6 +17,8 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// Whether a still picture is refined.
     pub static_refinement: bool,
+    /// Whether a still picture is repeated so that the stream keeps its frame rate.
+    pub constant_rate: bool,
     /// Whether the frame rate is limited to the refresh rate of the player's display, if known.
     pub follows_display: bool,
     /// Maximum of a frame rate that the player's user chooses, in Hz; `None` if such a choice has no effect.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use super::{ClientConstraints, InputSeq, Rendition, Subscriber, SubscriberId};
+use super::{ClientConstraints, InputEcho, InputSeq, Rendition, Subscriber, SubscriberId};
 
 impl<S: Subscriber> Rendition<S> {
     /// The current player.
@@ -62,6 +62,7 @@ impl<S: Subscriber> Rendition<S> {
             self.player = player;
             self.policy.player_changed();
             self.last_echo = InputSeq::default();
+            self.picture_echo = InputEcho::default();
             self.departures.clear();
         }
     }

@@ -1,3 +1,5 @@
+mod constant_rate;
+
 use std::num::NonZeroU16;
 
 use super::*;
@@ -91,6 +93,7 @@ fn rendition() -> Rendition<Recorder> {
             key_frame_interval: None,
         },
         static_refinement: false,
+        constant_rate: false,
         follows_display: false,
         max_fps: None,
     })

@@ -348,7 +348,9 @@ impl Pipeline {
     /// Sets the input echo: the newest input that the application took before it drew the picture, or otherwise the
     /// newest input that was injected before the capture. Also sets the pose and the drawing times.
     fn echo(&mut self, info: &PictureInfo) {
-        if let Some(at) = info.drawn.begun {
+        // The picture of a repetition was drawn for an earlier frame, which has this stage.
+        let repeats = self.rendition.repeats();
+        if let Some(at) = info.drawn.begun.filter(|_| !repeats) {
             self.rendition.stamp(Stage::RenderBegun, at);
         }
         let pose = info.drawn.pose.map(|posed| {
