@@ -4,6 +4,7 @@ use openuvr_gateway::rtsp::{
     MediaPorts, ParameterSets, PlaybackStart, PlayerFeedback, Received, Requests, Session, Streams,
     Track, Transport, parse_reports,
 };
+use openuvr_runtime::host::SoundCodec;
 
 /// The token of the fuzzer's player.
 const TOKEN: &str = "fuzzer-s";
@@ -36,7 +37,7 @@ pub fn rtsp(bytes: &[u8]) {
     let mut requests = Requests::default();
     let token = TOKEN.parse().expect("a token");
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
-    let mut session = Session::new(token, "host", true, here, 7);
+    let mut session = Session::new(token, "host", Some(SoundCodec::Aac), here, 7);
     // Parse the input in chunks, as if it were read from a socket.
     for piece in bytes.chunks(bytes.len() / 3 + 1) {
         requests.put(piece);

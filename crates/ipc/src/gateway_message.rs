@@ -15,6 +15,15 @@ use serde::{Deserialize, Serialize};
 use crate::admission::Admission;
 use crate::frame::Message;
 
+/// The codec of the host's sound for a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SoundCodec {
+    /// Opus (RFC 6716), as clients receive it.
+    Opus,
+    /// AAC-LC (ISO/IEC 14496-3), in access units without ADTS headers.
+    Aac,
+}
+
 /// A message of a gateway. The first message of a connection is one of the first four variants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum GatewayMessage {
@@ -22,8 +31,8 @@ pub enum GatewayMessage {
     Subscribe(SubscribeRequest),
     /// Requests admission of a device.
     Admit(Admission),
-    /// Requests the host's sound.
-    Listen,
+    /// Requests the host's sound in this codec.
+    Listen(SoundCodec),
     /// Requests the statistics of all subscribers.
     Figures,
     /// Requests another role for the subscriber.

@@ -18,7 +18,8 @@ use crate::frame::Message;
 /// 0.4 MB per frame, and a key frame is ten times as large).
 pub const MAX_SLICE: usize = 8 << 20;
 
-/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin.
+/// The longest Opus packet (RFC 6716 section 3.2.1 and 3.4), doubled as a margin. An AAC access unit of two channels has
+/// at most 1536 bytes (ISO/IEC 14496-3 section 4.5.3.1).
 const MAX_PACKET: usize = 2 * 1275;
 
 /// Maximum subscribers in statistics, which is more than a host has (64 observers).
@@ -49,7 +50,7 @@ pub enum HostMessage {
     Dropped(Instant, FrameId, Stage, DropCause),
     /// An update.
     Update(Update),
-    /// The capture time and the number of samples of an Opus packet, which is the payload.
+    /// The capture time and the number of samples of an Opus packet or an AAC access unit, which is the payload.
     Sound(Instant, u16),
     /// Statistics of each subscriber, at most [`MAX_SUBSCRIBERS`].
     Figures(#[serde(deserialize_with = "figures")] Vec<SubscriberFigures>),

@@ -40,6 +40,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_clock as clock;
+pub use openuvr_media::audio::aac::{CONFIG as AAC_CONFIG, MAX_BYTES as AAC_MAX_BYTES};
 use openuvr_media::capture::cursor::CursorWatch;
 use openuvr_media::capture::x11::Viewport;
 use openuvr_media::capture::{Capture, Waker};
@@ -66,7 +67,7 @@ use openuvr_proto::wire::control::{GoodbyeReason, RetransmissionRequest};
 
 pub use self::admit::{Admission, AdmissionCallback, AdmissionGrant, AdmitRefused};
 use self::audio::AudioCommand;
-pub use self::audio::{AudioSource, OpenCapture, Payload};
+pub use self::audio::{AudioSource, OpenCapture, Payload, SoundCodec};
 pub use self::clipboard::{CLIPBOARD_DIRECTIONS, SharedClipboard};
 use self::encodings::Assigned;
 pub use self::encodings::{EncoderName, Encoding, Encodings, SUBPEL_PIXELS, codec_of};

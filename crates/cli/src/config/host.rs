@@ -23,10 +23,10 @@ use openuvr_proto::input::keys::Keys;
 use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::units::{Bitrate, Size};
-use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::host::config::{
     BITRATES, Config, DEFAULT_FPS, RATES, REFRESHES, default_bitrate,
 };
+use openuvr_runtime::host::{EncoderName, SoundCodec};
 use openuvr_runtime::sound_choice::SoundChoice;
 use openuvr_scene::source::Submit;
 use tracing::Level;
@@ -379,6 +379,10 @@ one applies. -h prints short help, --help the full help.";
             /// It grants access to the stream.
             rtsp_token: Option<String> = "rtsp-token", optional(text("TOKEN", 64)),
                 Default::Unset("generated once by the host");
+            /// Sound codec for video players.
+            /// `opus`: the sound that clients receive. `aac`: AAC-LC, for players without Opus, encoded by libavcodec
+            /// at --sound-bitrate. It arrives about 40 ms later than Opus.
+            rtsp_sound: SoundCodec = "rtsp-sound", choice(), Default::Is("opus");
         }
         "Moonlight" {
             /// Serve Moonlight clients: phones, televisions, consoles, desktops.
@@ -404,6 +408,10 @@ one applies. -h prints short help, --help the full help.";
             record: Option<PathBuf> = "record", optional(path("FILE")), Default::Unset("no recording");
             /// Overwrite an existing file of --record.
             record_overwrite: bool = "record-overwrite", flag(), Default::Is("false");
+            /// Sound codec of the recording.
+            /// `opus`: the sound that clients receive. `aac`: AAC-LC, for players and editors without Opus, encoded by
+            /// libavcodec at --sound-bitrate.
+            record_sound: SoundCodec = "record-sound", choice(), Default::Is("opus");
         }
         "Sound" {
             /// Sound source.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::client::ClientConfig;
 use super::endpoints::{InputSpec, PresentKind, Surface, WindowSpec};
-use openuvr_runtime::host::EncoderName;
+use openuvr_runtime::host::{EncoderName, SoundCodec};
 
 use super::host::{HostConfig, RateMode, SourceKind, Subject};
 use super::kind::{Choice, LinkName, Region, TableMode, WindowName};
@@ -80,6 +80,8 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(host.max_observers, 8);
     assert!(host.injects() && host.cursor && host.static_refinement);
     assert!(!host.constant_frame_rate);
+    let sounds = [host.rtsp_sound, host.record_sound];
+    assert_eq!(sounds, [SoundCodec::Opus; 2]);
     assert_eq!(host.name, "desk");
     assert_eq!(host.config_dir, Path::new("/nonexistent"));
     assert_eq!((host.table, host.lasting), (TableMode::Auto, None));
@@ -100,6 +102,15 @@ fn without_flags_and_file_the_defaults_hold() {
     assert_eq!(client.surface().unwrap(), window);
     assert_eq!(client.input_spec(), InputSpec::Window);
     assert!(client.reconnect && !client.observe && !client.take_over);
+}
+
+#[test]
+fn sound_codecs_and_frame_rate_come_from_flags_and_file() {
+    let text = "constant-frame-rate = true\nrtsp-sound = \"aac\"\nrecord-sound = \"opus\"";
+    let read = host_file("sound", text, &["--record-sound", "aac"]).unwrap();
+    assert!(read.constant_frame_rate);
+    assert_eq!([read.rtsp_sound, read.record_sound], [SoundCodec::Aac; 2]);
+    assert!(host(&["--rtsp-sound", "mp3"]).is_err());
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod moonlight;
 mod moonlight;
 mod record;
 mod rtsp;
+mod sound;
 mod url;
 mod web;
 

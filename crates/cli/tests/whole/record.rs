@@ -76,6 +76,34 @@ fn a_constant_frame_rate_fills_a_recording() {
 }
 
 #[test]
+fn a_recording_has_the_chosen_sound_codec() {
+    for codec in ["opus", "aac"] {
+        let folder = Folder::new();
+        let file = folder.join("it.mp4");
+        let sound = ["--sound", "tone:440", "--record-sound", codec];
+        let args = [&PATTERN[..], &sound, &["--record", &file]].concat();
+        let mut host = Host::start(&args);
+        eventually("two fragments", || (fragments(&file) >= 2).then_some(()));
+        let text = host.program.stop();
+        assert!(text.contains("packets of sound"), "{text}");
+        let mut command = Command::new("ffprobe");
+        command.args(["-v", "error", "-select_streams", "a"]);
+        command.args([
+            "-show_entries",
+            "stream=codec_name",
+            "-of",
+            "csv=p=0",
+            &file,
+        ]);
+        let Ok(out) = command.stdin(Stdio::null()).output() else {
+            skip("ffprobe is not installed: apt-get install ffmpeg");
+            return;
+        };
+        assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), codec);
+    }
+}
+
+#[test]
 fn a_recording_is_reported_and_not_overwritten() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");

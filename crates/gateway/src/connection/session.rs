@@ -19,6 +19,7 @@ use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::seq;
 use openuvr_proto::trace::Outcome;
 use openuvr_proto::wire::control::{Message, Messages, Report};
+use openuvr_runtime::host::SoundCodec;
 use serde::Deserialize;
 
 use super::pairing::Pairing;
@@ -563,7 +564,7 @@ struct Payload {
 fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
     let (hand_over, payloads) = sync_channel(SOUND_QUEUE);
     let peer = peer.clone();
-    shared.host.listen(Box::new(move |payload| {
+    let listener = Box::new(move |payload: &openuvr_runtime::host::Payload<'_>| {
         let payload = Payload {
             captured: payload.captured,
             samples: payload.samples,
@@ -576,6 +577,7 @@ fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
         );
         peer.woken.notify_one();
         !gone
-    }));
+    });
+    shared.host.listen(SoundCodec::Opus, listener);
     payloads
 }

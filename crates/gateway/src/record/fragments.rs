@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use openuvr_proto::time::Instant;
+use openuvr_runtime::host::SoundCodec;
 
 use super::mp4;
 pub use super::queue::{Frame, Sound};
@@ -115,7 +116,7 @@ impl FrameSlots {
 
 /// See the module.
 pub struct Fragments {
-    sound: bool,
+    sound: Option<SoundCodec>,
     /// Capture time of the first frame.
     began: Option<Instant>,
     newest: Option<PendingFrame>,
@@ -132,9 +133,9 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// Creates the state for a new file. `sound` states whether the file has a sound track.
+    /// Creates the state for a new file. `sound` is the codec of the sound track, if the file has one.
     #[must_use]
-    pub fn new(sound: bool) -> Fragments {
+    pub fn new(sound: Option<SoundCodec>) -> Fragments {
         Fragments {
             sound,
             began: None,
@@ -180,7 +181,7 @@ impl Fragments {
     pub fn sound(&mut self, sound: Sound) {
         let Some(began) = self
             .began
-            .filter(|began| self.sound && sound.captured >= *began)
+            .filter(|began| self.sound.is_some() && sound.captured >= *began)
         else {
             return;
         };
@@ -375,7 +376,7 @@ mod tests {
 
     #[test]
     fn frames_last_until_the_next_one() {
-        let mut fragments = Fragments::new(false);
+        let mut fragments = Fragments::new(None);
         fragments.frame(frame(-20, false));
         for (millis, key) in [(0, true), (10, false), (30, false), (40, true)] {
             fragments.frame(frame(millis, key));
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_still_picture_is_written() {
-        let mut fragments = Fragments::new(false);
+        let mut fragments = Fragments::new(None);
         fragments.frame(frame(0, true));
         fragments.idle(Instant(BEGAN + 999 * MS));
         assert_eq!(tracks(&mut fragments), []);
@@ -407,7 +408,7 @@ mod tests {
 
     /// The times in ticks of frames captured at these milliseconds.
     fn placed(captured: &[i64]) -> Vec<u64> {
-        let mut fragments = Fragments::new(false);
+        let mut fragments = Fragments::new(None);
         for (number, millis) in captured.iter().enumerate() {
             let frame = frame(*millis, number == 0);
             fragments.frame(Frame {
@@ -482,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_recording_ends_at_its_end_time() {
-        let mut fragments = Fragments::new(false);
+        let mut fragments = Fragments::new(None);
         // The picture does not change, so the host sends a frame twice a second.
         for half in 0..18 {
             fragments.frame(frame(half * 500, half == 0));
@@ -495,7 +496,7 @@ mod tests {
             whole.push_back((bytes, written));
         }
         assert_eq!(newest.map(|written| written.span), Some(8_990 * MS));
-        let mut again = Fragments::new(false);
+        let mut again = Fragments::new(None);
         again.whole = whole;
         let durations = tracks(&mut again).into_iter();
         let sum: u32 = durations.flat_map(|(_, _, durations)| durations).sum();
@@ -504,7 +505,7 @@ mod tests {
 
     #[test]
     fn sound_is_where_it_was_captured() {
-        let mut fragments = Fragments::new(true);
+        let mut fragments = Fragments::new(Some(SoundCodec::Opus));
         fragments.sound(sound(-1));
         fragments.frame(frame(0, true));
         // A small clock drift has no effect.
@@ -527,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_fragment_is_half_a_second_at_most() {
-        let mut fragments = Fragments::new(true);
+        let mut fragments = Fragments::new(Some(SoundCodec::Opus));
         for number in 0..150 {
             fragments.frame(frame(number * 10, number == 0));
             fragments.sound(sound(number * 10));
@@ -548,7 +549,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_parameter_sets_writes_nothing() {
-        let mut fragments = Fragments::new(true);
+        let mut fragments = Fragments::new(Some(SoundCodec::Opus));
         for bytes in [
             &[][..],
             &[0, 0, 1],

@@ -33,7 +33,7 @@ use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::{SubscribeRequest, SubscriberKind};
 use openuvr_proto::id::SubscriberId;
 use openuvr_proto::send::intake::Intake;
-use openuvr_runtime::host::{GatewayHost, SubscribeError, codec_of};
+use openuvr_runtime::host::{GatewayHost, Payload, SoundCodec, SubscribeError, codec_of};
 use openuvr_runtime::lock::lock;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
@@ -56,8 +56,8 @@ pub struct RecordSetup {
     pub file: PathBuf,
     /// Overwrite an existing file.
     pub overwrite: bool,
-    /// The host has sound.
-    pub sound: bool,
+    /// The codec of the sound; `None` if the host has no sound.
+    pub sound: Option<SoundCodec>,
 }
 
 /// Why a recording does not start.
@@ -91,7 +91,7 @@ pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 /// A running recording. Dropping this ends the recording, as [`Recorder::finish`] does.
 pub struct Recorder {
     shared: Arc<Shared>,
-    sound: bool,
+    sound: Option<SoundCodec>,
     end: Option<Receiver<Summary>>,
 }
 
@@ -177,16 +177,17 @@ impl Recorder {
             }
             why => RecordError::Refused(why),
         })?;
-        if self.sound {
+        if let Some(codec) = self.sound {
             let queue = self.shared.queue.clone();
             let open = queue.generation();
-            host.listen(Box::new(move |payload| {
+            let listener = Box::new(move |payload: &Payload<'_>| {
                 let goes_on = queue.generation() == open && !queue.is_closed();
                 if goes_on {
                     queue.sound(Sound::from(payload));
                 }
                 goes_on
-            }));
+            });
+            host.listen(codec, listener);
         }
         *lock(&self.shared.followed) = Some(RecordedHost {
             host,

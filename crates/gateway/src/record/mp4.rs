@@ -1,11 +1,13 @@
 //! The boxes of a fragmented MP4 (ISO/IEC 14496-12), encoded by a library.
 
+use mp4_atom::esds::{self, Esds};
 use mp4_atom::{
     Audio, Avc1, Avcc, AvccExt, Codec, Dinf, Dops, Dref, DrefEntry, Encode as _, FourCC, Ftyp,
-    Hdlr, Mdhd, Mdia, Mfhd, Minf, Moof, Moov, Mvex, Mvhd, Opus, Smhd, Stbl, Stco, Stsd, Tfdt, Tfhd,
-    Tkhd, Traf, Trak, Trex, Trun, TrunEntry, Url, Visual, Vmhd,
+    Hdlr, Mdhd, Mdia, Mfhd, Minf, Moof, Moov, Mp4a, Mvex, Mvhd, Opus, Smhd, Stbl, Stco, Stsd, Tfdt,
+    Tfhd, Tkhd, Traf, Trak, Trex, Trun, TrunEntry, Url, Visual, Vmhd,
 };
 use openuvr_proto::units::Size;
+use openuvr_runtime::host::{AAC_CONFIG, AAC_MAX_BYTES, SoundCodec};
 
 use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 
@@ -16,11 +18,21 @@ const NOT_KEY: u32 = 0x0101_0000;
 /// Header length of an `mdat` in bytes.
 const DATA_HEADER: usize = 8;
 
+/// `objectTypeIndication` of MPEG-4 audio, and `streamType` of sound (ISO/IEC 14496-1 tables 5 and 6).
+const MPEG4_AUDIO: u8 = 0x40;
+const AUDIO_STREAM: u8 = 5;
+
+/// Bytes of the longest access unit, as a 24-bit number.
+const AAC_BUFFER: [u8; 3] = {
+    let [high, low] = AAC_MAX_BYTES.to_be_bytes();
+    [0, high, low]
+};
+
 /// Channels of the host's sound.
 const CHANNELS: u8 = 2;
 
 /// The header before all fragments; `None` if the parameter sets are invalid.
-pub(super) fn head(sets: (&[u8], &[u8]), size: Size, sound: bool) -> Option<Vec<u8>> {
+pub(super) fn head(sets: (&[u8], &[u8]), size: Size, sound: Option<SoundCodec>) -> Option<Vec<u8>> {
     let brands: [&[u8; 4]; 3] = [b"iso6", b"avc1", b"mp41"];
     let ftyp = Ftyp {
         major_brand: b"iso6".into(),
@@ -28,7 +40,7 @@ pub(super) fn head(sets: (&[u8], &[u8]), size: Size, sound: bool) -> Option<Vec<
         compatible_brands: brands.into_iter().map(Into::into).collect(),
     };
     let mut trak = vec![video(sets, size)?];
-    trak.extend(sound.then(sound_track));
+    trak.extend(sound.map(sound_track));
     let trex = trak.iter().map(|trak| Trex {
         track_id: trak.tkhd.track_id,
         default_sample_description_index: 1,
@@ -89,14 +101,29 @@ fn video((sequence, picture): (&[u8], &[u8]), size: Size) -> Option<Trak> {
     Some(trak)
 }
 
-fn sound_track() -> Trak {
-    let entry = Opus {
-        audio: Audio {
-            data_reference_index: 1,
-            channel_count: CHANNELS.into(),
-            sample_size: 16,
-            sample_rate: 48_000.into(),
-        },
+fn sound_track(codec: SoundCodec) -> Trak {
+    let audio = Audio {
+        data_reference_index: 1,
+        channel_count: CHANNELS.into(),
+        sample_size: 16,
+        sample_rate: 48_000.into(),
+    };
+    let entry: Codec = match codec {
+        SoundCodec::Opus => opus(audio).into(),
+        SoundCodec::Aac => mp4a(audio).into(),
+    };
+    let minf = Minf {
+        smhd: Some(Smhd::default()),
+        ..Minf::default()
+    };
+    let mut trak = track(Track::Sound, SOUND_RATE, (b"soun", "sound"), minf, entry);
+    trak.tkhd.volume = 1.into();
+    trak
+}
+
+fn opus(audio: Audio) -> Opus {
+    Opus {
+        audio,
         dops: Dops {
             output_channel_count: CHANNELS,
             // Packet timestamps already include the encoder delay.
@@ -106,20 +133,40 @@ fn sound_track() -> Trak {
             channel_mapping: None,
         },
         btrt: None,
+    }
+}
+
+/// The sample entry of AAC (ISO/IEC 14496-14 section 5.6). Packet timestamps already include the encoder delay.
+fn mp4a(audio: Audio) -> Mp4a {
+    let [high, low] = AAC_CONFIG;
+    let dec_config = esds::DecoderConfig {
+        object_type_indication: MPEG4_AUDIO,
+        stream_type: AUDIO_STREAM,
+        up_stream: 0,
+        // The longest access unit. The bitrates are unknown here, and 0 means that they vary.
+        buffer_size_db: AAC_BUFFER.into(),
+        max_bitrate: 0,
+        avg_bitrate: 0,
+        dec_specific: Some(esds::DecoderSpecific {
+            profile: high >> 3,
+            freq_index: (high & 7) << 1 | low >> 7,
+            chan_conf: low >> 3 & 15,
+            raw: AAC_CONFIG.to_vec(),
+        }),
     };
-    let minf = Minf {
-        smhd: Some(Smhd::default()),
-        ..Minf::default()
-    };
-    let mut trak = track(
-        Track::Sound,
-        SOUND_RATE,
-        (b"soun", "sound"),
-        minf,
-        entry.into(),
-    );
-    trak.tkhd.volume = 1.into();
-    trak
+    Mp4a {
+        audio,
+        esds: Esds {
+            es_desc: esds::EsDescriptor {
+                // In a file, the track has the number of the stream (section 3.1.2).
+                es_id: 0,
+                dec_config,
+                ..esds::EsDescriptor::default()
+            },
+        },
+        btrt: None,
+        taic: None,
+    }
 }
 
 fn track(
@@ -280,5 +327,54 @@ impl Bits<'_> {
             number = number << 1 | u16::from(self.bit()?);
         }
         u8::try_from(number - 1).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parameter sets of x264 for 640x384.
+    const SETS: (&[u8], &[u8]) = (
+        &[0x67, 0x42, 0xc0, 0x1e, 0xd9, 0, 0xa0, 0x18, 0x2a, 0x10],
+        &[0x68, 0xcb, 0x83, 0xcb, 0x20],
+    );
+
+    /// The content of the first box or descriptor that follows `name` in the header of a file.
+    fn after(name: &[u8], sound: SoundCodec) -> Option<Vec<u8>> {
+        let head = head(SETS, Size::new(640, 384), Some(sound)).unwrap();
+        let at = head.windows(name.len()).position(|four| four == name)?;
+        Some(head[at + name.len()..].to_vec())
+    }
+
+    #[test]
+    fn the_aac_sample_entry_has_the_fields_of_the_standard() {
+        let bytes = after(b"esds", SoundCodec::Aac).unwrap();
+        #[rustfmt::skip]
+        let expected = [
+            // Version and flags (ISO/IEC 14496-14 section 5.6.1).
+            0, 0, 0, 0,
+            // ES_Descriptor (ISO/IEC 14496-1 section 7.2.6.5): tag, length, number, flags.
+            3, 25, 0, 0, 0,
+            // DecoderConfigDescriptor (7.2.6.6): MPEG-4 audio, an audio stream with the reserved bit, buffer size 1536,
+            // and the maximum and mean bitrates.
+            4, 17, 0x40, 0x15, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            // DecoderSpecificInfo (7.2.6.7): the AudioSpecificConfig.
+            5, 2, 0x11, 0x90,
+            // SLConfigDescriptor (7.3.2.3): as in all MP4 files.
+            6, 1, 2,
+        ];
+        assert_eq!(bytes[..expected.len()], expected);
+        let bytes = after(b"mp4a", SoundCodec::Aac).unwrap();
+        // Reserved bytes, the data reference, reserved bytes, channels, bits, reserved bytes, and the rate in 16.16 bits
+        // (ISO/IEC 14496-12 section 12.2.3.2).
+        #[rustfmt::skip]
+        let expected = [
+            0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 16, 0, 0, 0, 0, 0xbb, 0x80, 0, 0,
+        ];
+        assert_eq!(bytes[..expected.len()], expected);
+        assert_eq!(after(b"Opus", SoundCodec::Aac), None);
+        assert_eq!(after(b"mp4a", SoundCodec::Opus), None);
+        assert!(after(b"dOps", SoundCodec::Opus).is_some());
     }
 }

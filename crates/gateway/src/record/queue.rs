@@ -29,7 +29,7 @@ pub struct Frame {
     pub bytes: Vec<u8>,
 }
 
-/// An Opus packet.
+/// An Opus packet or an AAC access unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sound {
     /// Capture time of its first sample.

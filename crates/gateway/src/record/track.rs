@@ -3,7 +3,7 @@
 /// Time scale of video in Hz, which is its RTP clock rate.
 pub(super) const VIDEO_RATE: u32 = 90_000;
 
-/// Time scale of sound in Hz. Opus counts samples at 48 kHz.
+/// Time scale of sound in Hz: the sampling rate. Opus always counts samples at 48 kHz.
 pub(super) const SOUND_RATE: u32 = 48_000;
 
 /// The tracks, by their numbers in the file.

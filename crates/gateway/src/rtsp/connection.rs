@@ -15,11 +15,12 @@ use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time;
-use openuvr_runtime::host::codec_of;
+use openuvr_runtime::host::{Payload, SoundCodec, codec_of};
 use openuvr_runtime::sched::ThreadRole;
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::access_unit;
 use super::connection_limits::ConnectionSlot;
 use super::description::{AUDIO, AUDIO_RATE, VIDEO, VIDEO_RATE};
 use super::outlet::{Outlet, UdpPair, Writer};
@@ -281,13 +282,14 @@ impl Connection<'_> {
         for track in self.tracks.iter().flatten() {
             track.closed.store(false, Ordering::Relaxed);
         }
-        if let Some(sound) = &self.tracks[Track::Audio as usize] {
+        let codec = self.server.setup.sound;
+        if let Some((sound, codec)) = self.tracks[Track::Audio as usize].as_ref().zip(codec) {
             let (sound, answering) = (sound.clone(), self.answering.clone());
             // A new flag, because the previous listener may not have stopped yet after a short pause.
             self.hears.store(false, Ordering::Relaxed);
             self.hears = Arc::new(AtomicBool::new(true));
             let hears = self.hears.clone();
-            self.server.host.listen(Box::new(move |payload| {
+            let listener = Box::new(move |payload: &Payload<'_>| {
                 if !hears.load(Ordering::Relaxed) {
                     return false;
                 }
@@ -295,9 +297,19 @@ impl Connection<'_> {
                 if !answered || payload.captured < from {
                     return true;
                 }
-                let (sent, _) = sound.send(payload.captured, false, payload.bytes, false);
-                sent != super::outlet::SendOutcome::Gone
-            }));
+                let mut gone = false;
+                let mut send = |bytes: &[u8], marked| {
+                    let (sent, _) = sound.send(payload.captured, marked, bytes, false);
+                    gone |= sent == super::outlet::SendOutcome::Gone;
+                };
+                match codec {
+                    // The marker would start a talk spurt (RFC 7587 section 4.1).
+                    SoundCodec::Opus => send(payload.bytes, false),
+                    SoundCodec::Aac => access_unit::payloads(payload.bytes, send),
+                }
+                !gone
+            });
+            self.server.host.listen(codec, listener);
         }
         let Some(video) = &self.tracks[Track::Video as usize] else {
             return Ok(());

@@ -2,15 +2,18 @@
 
 use std::net::IpAddr;
 
+use openuvr_runtime::host::SoundCodec;
 use sdp_types::{Attribute, Connection, Media, Origin, Session, Time};
 
+use super::access_unit;
 use super::parameters::ParameterSets;
 
 /// Payload types, from the dynamic range (RFC 3551 section 3).
 pub(super) const VIDEO: u8 = 96;
 pub(super) const AUDIO: u8 = 97;
 
-/// RTP clock rates of video (RFC 6184 section 8.2.1) and Opus (RFC 7587 section 4.1) in Hz.
+/// RTP clock rates of video (RFC 6184 section 8.2.1) and sound in Hz. Sound has its sampling rate (RFC 3640 section 3.3.6,
+/// RFC 7587 section 4.1).
 pub(super) const VIDEO_RATE: u32 = 90_000;
 pub(super) const AUDIO_RATE: u32 = 48_000;
 
@@ -23,7 +26,7 @@ pub(super) fn describe(
     address: IpAddr,
     id: u64,
     parameters: Option<&ParameterSets>,
-    sound: bool,
+    sound: Option<SoundCodec>,
 ) -> Vec<u8> {
     let flag = |name: &str| Attribute::new(name);
     let value = |name: &str, value: &str| Attribute::with_value(name, value);
@@ -58,13 +61,18 @@ pub(super) fn describe(
             value("control", "video"),
         ],
     )];
-    if sound {
+    if let Some(codec) = sound {
+        let (encoding, format) = match codec {
+            SoundCodec::Opus => ("opus", "sprop-stereo=1".to_owned()),
+            SoundCodec::Aac => ("mpeg4-generic", access_unit::format()),
+        };
+        let encoding = format!("{AUDIO} {encoding}/{AUDIO_RATE}/2");
         medias.push(media(
             "audio",
             AUDIO,
             vec![
-                value("rtpmap", &format!("{AUDIO} opus/{AUDIO_RATE}/2")),
-                value("fmtp", &format!("{AUDIO} sprop-stereo=1")),
+                value("rtpmap", &encoding),
+                value("fmtp", &format!("{AUDIO} {format}")),
                 value("control", "audio"),
             ],
         ));
@@ -107,10 +115,29 @@ pub(super) fn describe(
 mod tests {
     use super::*;
 
+    const OPUS: Option<SoundCodec> = Some(SoundCodec::Opus);
+
+    #[test]
+    fn aac_is_described_as_in_rfc_3640() {
+        let address = "192.0.2.7".parse().unwrap();
+        let text = describe("h", address, 7, None, Some(SoundCodec::Aac));
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        // The required parameters of sections 4.1 and 3.3.6.
+        for line in [
+            "m=audio 0 RTP/AVP 97",
+            "a=rtpmap:97 mpeg4-generic/48000/2",
+            "a=fmtp:97 streamtype=5;profile-level-id=41;mode=AAC-hbr;config=1190;sizelength=13;\
+             indexlength=3;indexdeltalength=3",
+        ] {
+            assert!(lines.contains(&line), "{line} is missing in {text}");
+        }
+    }
+
     #[test]
     fn the_description_reads_back_with_both_tracks() {
         let address = "192.0.2.7".parse().unwrap();
-        let text = describe("a host\r\nm=evil", address, 7, None, true);
+        let text = describe("a host\r\nm=evil", address, 7, None, OPUS);
         let read = Session::parse(&text).unwrap();
         assert_eq!(read.session_name, "a hostm=evil");
         let tracks: Vec<&str> = read.medias.iter().map(|media| &media.media[..]).collect();
@@ -119,7 +146,7 @@ mod tests {
         assert_eq!(map(0), Some("96 H264/90000"));
         assert_eq!(map(1), Some("97 opus/48000/2"));
         assert_eq!(
-            Session::parse(&describe("", address, 7, None, false))
+            Session::parse(&describe("", address, 7, None, None))
                 .unwrap()
                 .medias
                 .len(),
@@ -136,7 +163,7 @@ mod tests {
     #[test]
     fn players_without_feedback_read_profile_and_parameter_sets() {
         let sets = ParameterSets::of(KEY).unwrap();
-        let text = describe("h", "192.0.2.7".parse().unwrap(), 7, Some(&sets), true);
+        let text = describe("h", "192.0.2.7".parse().unwrap(), 7, Some(&sets), OPUS);
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.split("\r\n").collect();
         for line in [

@@ -1,4 +1,4 @@
-//! Access for video players: RTSP 1.0 (RFC 2326), RTP (RFC 3550) with H.264 and Opus (RFC 6184, RFC 7587). Players only
+//! Access for video players: RTSP 1.0 (RFC 2326), RTP (RFC 3550) with H.264 and Opus or AAC (RFC 6184, RFC 7587, RFC 3640). Players only
 //! watch, and cannot send input.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! grants access. It is a part of the URL, which every player supports. The streams are not encrypted
 //! (`docs/clients.md`).
 
+mod access_unit;
 mod connection;
 mod connection_limits;
 mod description;
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 use openuvr_clock as clock;
 use openuvr_runtime::accept_backoff::{self, AcceptBackoff};
-use openuvr_runtime::host::GatewayHost;
+use openuvr_runtime::host::{GatewayHost, SoundCodec};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use self::connection_limits::ConnectionLimits;
@@ -68,8 +69,8 @@ pub struct RtspSetup {
     pub token: Token,
     /// Name of the host in players' titles.
     pub name: String,
-    /// The host has sound.
-    pub sound: bool,
+    /// The codec of the sound; `None` if the host has no sound.
+    pub sound: Option<SoundCodec>,
 }
 
 /// Why a server does not start.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use openuvr_runtime::host::SoundCodec;
 use rtsp_types::headers::{
     CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER, SESSION, TRANSPORT,
 };
@@ -89,7 +90,7 @@ pub trait Streams {
 pub struct Session {
     token: Token,
     name: String,
-    sound: bool,
+    sound: Option<SoundCodec>,
     /// The server address to which the player connected.
     address: IpAddr,
     /// Session identifier; sent to the player with its first track.
@@ -100,9 +101,16 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates the session of a player that connected to `address`. `number` is random.
+    /// Creates the session of a player that connected to `address`. `sound` is the codec of the sound track, if there is
+    /// one. `number` is random.
     #[must_use]
-    pub fn new(token: Token, name: &str, sound: bool, address: IpAddr, number: u64) -> Session {
+    pub fn new(
+        token: Token,
+        name: &str,
+        sound: Option<SoundCodec>,
+        address: IpAddr,
+        number: u64,
+    ) -> Session {
         Session {
             token,
             name: name.to_owned(),
@@ -250,7 +258,7 @@ impl Session {
             return Err(StatusCode::MethodNotValidInThisState);
         }
         let track = TRACKS.into_iter().find(|track| track.name() == path);
-        let track = track.filter(|track| self.sound || *track == Track::Video);
+        let track = track.filter(|track| self.sound.is_some() || *track == Track::Video);
         let track = track.ok_or(StatusCode::NotFound)?;
         let header = request.header(&TRANSPORT).ok_or(StatusCode::BadRequest)?;
         let free = 2 * track as u8;
@@ -348,7 +356,8 @@ mod tests {
 
     fn session() -> Session {
         let token = "secret-token".parse().unwrap();
-        Session::new(token, "host", true, "127.0.0.1".parse().unwrap(), 0xbeef)
+        let (sound, here) = (Some(SoundCodec::Opus), "127.0.0.1".parse().unwrap());
+        Session::new(token, "host", sound, here, 0xbeef)
     }
 
     fn request(session: &mut Session, lines: &str) -> (u16, String, Action) {

@@ -103,7 +103,7 @@ fn all_at_once(name: &str, observers: usize, frames: usize) {
         bind: ([127, 0, 0, 1], 0).into(),
         token: TOKEN.parse().unwrap(),
         name: "the test".to_owned(),
-        sound: true,
+        sound: Some(openuvr_runtime::host::SoundCodec::Opus),
     };
     let server = RtspServer::start(setup, rig.host.clone(), &rig.scheduler()).unwrap();
     let (playing, played) = video_player(&server);

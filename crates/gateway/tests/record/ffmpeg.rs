@@ -75,3 +75,12 @@ pub(crate) fn samples(file: &Path) -> Vec<f32> {
         .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
         .collect()
 }
+
+/// Codec, profile, sampling rate and channels of the sound.
+pub(crate) fn sound_format(file: &Path) -> String {
+    let what = "stream=codec_name,profile,sample_rate,channels";
+    let file = file.to_str().unwrap();
+    let words = ["-select_streams", "a", "-show_entries", what, "-of"];
+    let text = output("ffprobe", &[&words[..], &["csv=p=0", file]].concat());
+    String::from_utf8(text).unwrap().trim().to_owned()
+}

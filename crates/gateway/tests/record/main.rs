@@ -20,7 +20,7 @@ use openuvr_proto::control::negotiate::{ClientConstraints, Role};
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::trace::{Outcome, Stage};
 use openuvr_proto::units::Size;
-use openuvr_runtime::host::{Notice, SubscribeError};
+use openuvr_runtime::host::{GatewayHost, Notice, SoundCodec, SubscribeError};
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
 
 use self::beside::{assert_is_part_of, nal_units, write_down};
@@ -34,11 +34,21 @@ const SIZE: Size = Size::new(640, 384);
 /// Messages of a recorder to the user.
 type Messages = Arc<Mutex<Vec<String>>>;
 
-/// A recorder and its messages.
+/// A recorder with Opus, and its messages.
 fn recorder(
     rig: &Rig,
     file: PathBuf,
     overwrite: bool,
+) -> (Result<Recorder, RecordError>, Messages) {
+    recorder_of(rig, file, overwrite, SoundCodec::Opus)
+}
+
+/// A recorder with this sound codec, and its messages.
+fn recorder_of(
+    rig: &Rig,
+    file: PathBuf,
+    overwrite: bool,
+    codec: SoundCodec,
 ) -> (Result<Recorder, RecordError>, Messages) {
     let said = Messages::default();
     let to = said.clone();
@@ -46,7 +56,7 @@ fn recorder(
     let setup = RecordSetup {
         file,
         overwrite,
-        sound: true,
+        sound: Some(codec),
     };
     (Recorder::create(setup, &rig.scheduler(), tell), said)
 }
@@ -196,6 +206,42 @@ fn a_host_in_another_process_is_recorded_with_sound() {
     );
     let stream = annex_b(&file);
     assert_is_part_of(&nal_units(&stream), &made);
+}
+
+/// The sound of a recording with AAC, from a host in this process and from one in another process.
+#[test]
+fn a_recording_with_aac_has_the_right_pitch() {
+    let rig = rig("aac");
+    let path = rig.folder.path().join(NAME);
+    let gateways = GatewayListener::open(&path, &rig.host, &rig.scheduler()).unwrap();
+    let remote: Arc<dyn GatewayHost> = Arc::new(RemoteHost::new(path, &rig.scheduler()));
+    let hosts = [rig.host.clone() as Arc<dyn GatewayHost>, remote];
+    for (host, name) in hosts.into_iter().zip(["here.mp4", "there.mp4"]) {
+        let file = rig.folder.path().join(name);
+        let (recorder, said) = recorder_of(&rig, file.clone(), false, SoundCodec::Aac);
+        let recorder = recorder.unwrap();
+        recorder.follow(host).unwrap();
+        gets(&rig, "recording to", 150);
+        let written = finished(recorder).written;
+        assert!(said.lock().unwrap().is_empty(), "{said:?}");
+        // 47 access units a second.
+        assert!(written.packets > 70, "{written:?}");
+        if !ffmpeg::is_there() {
+            return;
+        }
+        assert_eq!(ffmpeg::sound_format(&file), "aac,LC,48000,2");
+        let times = entries(&file, "a", "packet=pts_time");
+        assert_eq!(times.len() as u64, written.packets);
+        assert!(times.is_sorted_by(|one, next| one < next));
+        let heard = samples(&file);
+        let second = &heard[heard.len() - 48_000..];
+        let crossings = second
+            .windows(2)
+            .filter(|two| two[0] < 0.0 && two[1] >= 0.0);
+        let pitch = crossings.count();
+        assert!((435..=445).contains(&pitch), "{name}: {pitch} Hz");
+    }
+    drop(gateways);
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use openuvr_media::audio::goertzel::amplitude;
+use openuvr_media::audio::tone::AMPLITUDE;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SubscribeRequest;
@@ -13,6 +15,7 @@ use openuvr_proto::send::intake::Intake;
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::time;
 use openuvr_proto::trace::{DropCause, Stage};
+use openuvr_runtime::host::SoundCodec;
 
 use crate::beside::nal_units;
 use crate::support::skip::has_program;
@@ -191,7 +194,7 @@ fn sound_and_picture_are_synchronous_in_a_copy() {
         host.subscribe(request, Box::new(frames)).unwrap();
         let sound = Arc::<Mutex<Captured>>::default();
         let payloads = sound.clone();
-        let heard = host.listen(move |payload| {
+        let heard = host.listen(SoundCodec::Opus, move |payload| {
             let mut payloads = payloads.lock().unwrap();
             payloads.note(payload.captured, payload.bytes);
             true
@@ -239,5 +242,55 @@ fn ffmpeg_begins_without_a_look_at_the_stream() {
             .unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success() && said.is_empty(), "{said}");
+    }
+}
+
+/// ffmpeg and GStreamer's `rtspsrc` implement RFC 3640, too; here ffmpeg decodes the sound.
+#[test]
+fn ffmpeg_decodes_aac_with_the_right_pitch() {
+    if !is_there() {
+        return;
+    }
+    for transport in ["tcp", "udp"] {
+        let pattern = Box::new(Pattern::open(SIZE, 60.0).unwrap());
+        let name = format!("aac-{transport}");
+        let players = Players::hearing(&name, pattern, "tone:1000", SoundCodec::Aac);
+        let file = players.rig.folder.path().join("recording.mkv");
+        let out = Command::new("ffmpeg")
+            .args(["-loglevel", "error", "-nostdin"])
+            .args(["-rtsp_transport", transport, "-i", &players.url()])
+            .args(["-t", "3", "-map", "0:a", "-c", "copy"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            out.status.success() && said.is_empty(),
+            "{transport}: {said}"
+        );
+        let what = "stream=codec_name,profile,sample_rate,channels";
+        let probed = Command::new("ffprobe")
+            .args(["-v", "error", "-show_entries", what, "-of", "csv=p=0"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let probed = String::from_utf8_lossy(&probed.stdout);
+        assert_eq!(probed.trim(), "aac,LC,48000,2", "{transport}");
+        let decoded = Command::new("ffmpeg")
+            .args(["-v", "error", "-nostdin", "-i"])
+            .arg(&file)
+            .args(["-f", "f32le", "-"])
+            .output()
+            .unwrap();
+        let samples: Vec<f32> = (decoded.stdout.chunks_exact(4))
+            .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
+            .collect();
+        // The last second is whole, however the player began.
+        let second = 2 * 48_000;
+        assert!(samples.len() > 2 * second, "{}", samples.len());
+        let last = &samples[samples.len() - second..];
+        let [tone, other] = [1000.0, 1300.0].map(|pitch| amplitude(last, pitch));
+        assert!((tone - AMPLITUDE).abs() < 0.03, "{transport}: {tone}");
+        assert!(other < 0.01, "{transport}: {other}");
     }
 }

@@ -20,6 +20,7 @@ use openuvr_gateway::rtsp::{RtspServer, RtspSetup};
 use openuvr_media::capture::Capture;
 use openuvr_media::capture::pattern::Pattern;
 use openuvr_proto::units::Size;
+use openuvr_runtime::host::SoundCodec;
 use openuvr_runtime::host::config::Config;
 
 use self::support::Rig;
@@ -47,6 +48,11 @@ impl Players {
 
     /// The same host with other sound.
     fn sounding(name: &str, capture: Box<dyn Capture>, sound: &str) -> Players {
+        Players::hearing(name, capture, sound, SoundCodec::Opus)
+    }
+
+    /// The same host with other sound in this codec.
+    fn hearing(name: &str, capture: Box<dyn Capture>, sound: &str, codec: SoundCodec) -> Players {
         let sound = |config: &mut Config| {
             config.sound = openuvr_runtime::sound_choice::SoundChoice::parse(sound)
         };
@@ -55,7 +61,7 @@ impl Players {
             bind: ([127, 0, 0, 1], 0).into(),
             token: TOKEN.parse().unwrap(),
             name: "the test".to_owned(),
-            sound: true,
+            sound: Some(codec),
         };
         let server = RtspServer::start(setup, rig.host.clone(), &rig.scheduler()).unwrap();
         Players { server, rig }

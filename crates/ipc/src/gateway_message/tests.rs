@@ -46,7 +46,8 @@ fn gateway_messages() -> Vec<GatewayMessage> {
             ..SubscribeRequest::new(Role::Player, "Maria's phone")
         }),
         GatewayMessage::Subscribe(SubscribeRequest::new(Role::Observer, "")),
-        GatewayMessage::Listen,
+        GatewayMessage::Listen(SoundCodec::Opus),
+        GatewayMessage::Listen(SoundCodec::Aac),
         GatewayMessage::Figures,
         GatewayMessage::Role {
             role: Role::Player,

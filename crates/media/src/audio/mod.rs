@@ -9,6 +9,8 @@
 //!
 //! A new backend needs one file with one [`CaptureBackend`] or [`PlaybackBackend`], and one line in a table.
 
+#[cfg(feature = "host")]
+pub mod aac;
 pub mod application;
 mod blocks;
 pub mod goertzel;

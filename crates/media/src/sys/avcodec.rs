@@ -61,6 +61,9 @@ pub(crate) struct AvCodec {
     pub(crate) id: c_int,
 }
 
+#[cfg(feature = "host")]
+pub(crate) enum AvCodecParameters {}
+
 /// The first fields of `AVCodecContext`, as for [`AvPacket`].
 #[repr(C)]
 pub(crate) struct AvCodecContext {
@@ -85,13 +88,9 @@ pub(crate) type RowsAreFinal =
 
 /// The functions in use of both libraries.
 pub(crate) struct Functions {
-    #[cfg(feature = "client")]
     pub(crate) find_decoder: unsafe extern "C" fn(*const c_char) -> *const AvCodec,
-    #[cfg(feature = "client")]
     pub(crate) send_packet: unsafe extern "C" fn(*mut AvCodecContext, *const AvPacket) -> c_int,
-    #[cfg(feature = "client")]
     pub(crate) receive_frame: unsafe extern "C" fn(*mut AvCodecContext, *mut AvFrame) -> c_int,
-    #[cfg(feature = "client")]
     pub(crate) new_packet: unsafe extern "C" fn(*mut AvPacket, c_int) -> c_int,
     #[cfg(feature = "client")]
     pub(crate) frame_ref: unsafe extern "C" fn(*mut AvFrame, *const AvFrame) -> c_int,
@@ -113,6 +112,18 @@ pub(crate) struct Functions {
     pub(crate) frame_buffer: unsafe extern "C" fn(*mut AvFrame, c_int) -> c_int,
     #[cfg(feature = "host")]
     pub(crate) frame_writable: unsafe extern "C" fn(*mut AvFrame) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) sample_format: unsafe extern "C" fn(*const c_char) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) parameters_alloc: unsafe extern "C" fn() -> *mut AvCodecParameters,
+    #[cfg(feature = "host")]
+    pub(crate) parameters_free: unsafe extern "C" fn(*mut *mut AvCodecParameters),
+    #[cfg(feature = "host")]
+    pub(crate) parameters_from_context:
+        unsafe extern "C" fn(*mut AvCodecParameters, *const AvCodecContext) -> c_int,
+    #[cfg(feature = "host")]
+    pub(crate) parameters_to_context:
+        unsafe extern "C" fn(*mut AvCodecContext, *const AvCodecParameters) -> c_int,
     pub(crate) alloc_context: unsafe extern "C" fn(*const AvCodec) -> *mut AvCodecContext,
     pub(crate) free_context: unsafe extern "C" fn(*mut *mut AvCodecContext),
     pub(crate) open:
@@ -199,13 +210,9 @@ impl Functions {
                 set_level(AV_LOG_QUIET); // otherwise it writes to the process's standard error
             }
             Ok(Functions {
-                #[cfg(feature = "client")]
                 find_decoder: *codec.get(b"avcodec_find_decoder_by_name")?,
-                #[cfg(feature = "client")]
                 send_packet: *codec.get(b"avcodec_send_packet")?,
-                #[cfg(feature = "client")]
                 receive_frame: *codec.get(b"avcodec_receive_frame")?,
-                #[cfg(feature = "client")]
                 new_packet: *codec.get(b"av_new_packet")?,
                 #[cfg(feature = "client")]
                 frame_ref: *util.get(b"av_frame_ref")?,
@@ -226,6 +233,16 @@ impl Functions {
                 frame_buffer: *util.get(b"av_frame_get_buffer")?,
                 #[cfg(feature = "host")]
                 frame_writable: *util.get(b"av_frame_make_writable")?,
+                #[cfg(feature = "host")]
+                sample_format: *util.get(b"av_get_sample_fmt")?,
+                #[cfg(feature = "host")]
+                parameters_alloc: *codec.get(b"avcodec_parameters_alloc")?,
+                #[cfg(feature = "host")]
+                parameters_free: *codec.get(b"avcodec_parameters_free")?,
+                #[cfg(feature = "host")]
+                parameters_from_context: *codec.get(b"avcodec_parameters_from_context")?,
+                #[cfg(feature = "host")]
+                parameters_to_context: *codec.get(b"avcodec_parameters_to_context")?,
                 alloc_context: *codec.get(b"avcodec_alloc_context3")?,
                 free_context: *codec.get(b"avcodec_free_context")?,
                 open: *codec.get(b"avcodec_open2")?,

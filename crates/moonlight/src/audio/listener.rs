@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openuvr_runtime::host::{GatewayHost, Payload};
+use openuvr_runtime::host::{GatewayHost, Payload, SoundCodec};
 
 use super::cipher::SoundCipher;
 use super::multistream::Layout;
@@ -34,7 +34,7 @@ pub fn listen(
     let mut packets = SoundPackets::new(layout, millis, cipher);
     let session = session.clone();
     let mut reported = false;
-    host.listen(Box::new(move |payload: &Payload<'_>| {
+    let listener = Box::new(move |payload: &Payload<'_>| {
         if session.is_closed() {
             return false;
         }
@@ -56,5 +56,6 @@ pub fn listen(
             );
         }
         true
-    }))
+    });
+    host.listen(SoundCodec::Opus, listener)
 }

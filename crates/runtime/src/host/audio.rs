@@ -1,14 +1,17 @@
 //! The audio thread. It captures sound block by block, encodes each block once, and seals it for each session that was
-//! granted the stream.
+//! granted the stream. If a listener requests AAC, the blocks are also encoded once to AAC.
 //!
 //! The audio thread is independent of the media thread. A burst of pictures therefore does not delay sound, and a
 //! failed sound capture does not affect pictures. The capture is open while there are listeners.
+
+mod aac;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use openuvr_clock as clock;
+pub use openuvr_ipc::gateway_message::SoundCodec;
 use openuvr_media::audio::opus::Encoder;
 use openuvr_media::audio::{
     AudioCapture, AudioError, AudioEvent, CHANNELS, RATE, duration_of, frames_in,
@@ -20,6 +23,7 @@ use openuvr_proto::send::timed::TimedSender;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
+use self::aac::AacStream;
 use super::{Notice, Shared};
 
 /// Pause between two attempts to open a failed capture.
@@ -40,7 +44,7 @@ pub struct AudioSource {
     pub open: OpenCapture,
     /// Duration of a payload: 2.5, 5, 10 or 20 ms.
     pub frame: Duration,
-    /// Bitrate, excluding repetitions and headers.
+    /// Bitrate of each codec, excluding repetitions and headers.
     pub bitrate: Bitrate,
 }
 
@@ -51,7 +55,7 @@ pub struct Payload<'a> {
     pub captured: Instant,
     /// Samples per channel, at 48 kHz.
     pub samples: u16,
-    /// An Opus packet.
+    /// An Opus packet or an AAC access unit.
     pub bytes: &'a [u8],
 }
 
@@ -66,7 +70,7 @@ pub(super) enum AudioCommand {
         sender: TimedSender,
     },
     /// Adds a listener that is not a session; see [`HostRuntime::listen`](super::HostRuntime::listen).
-    Listen(PayloadCallback),
+    Listen(SoundCodec, PayloadCallback),
     Path(SessionId, PathId),
     Remove(SessionId),
 }
@@ -88,7 +92,7 @@ pub(super) struct Audio {
     source: AudioSource,
     commands: Receiver<AudioCommand>,
     listeners: Vec<Listener>,
-    callbacks: Vec<PayloadCallback>,
+    callbacks: Vec<(SoundCodec, PayloadCallback)>,
     /// Whether the current failure of the capture has been reported.
     reported: bool,
     losses_at: Instant,
@@ -142,7 +146,7 @@ impl Audio {
 
     fn command(&mut self, command: AudioCommand) {
         match command {
-            AudioCommand::Listen(callback) => self.callbacks.push(callback),
+            AudioCommand::Listen(codec, callback) => self.callbacks.push((codec, callback)),
             AudioCommand::Add {
                 session,
                 path,
@@ -165,6 +169,7 @@ impl Audio {
     /// Captures, encodes and sends while there are listeners.
     fn stream(&mut self) -> Result<(), AudioError> {
         let mut encoder = Encoder::open(self.source.bitrate, true)?;
+        let mut aac = None;
         let mut capture = (self.source.open)()?;
         let frames = frames_in(self.source.frame);
         let samples = u16::try_from(frames).unwrap_or(u16::MAX);
@@ -187,6 +192,7 @@ impl Audio {
             let captured = Instant(at.0 - lookahead);
             self.send(captured, samples, encoder.encode(&block)?);
             self.follow_losses();
+            self.send_aac(&mut aac, at, &block);
         }
         tracing::debug!(counters = ?capture.counters(), "sound is no longer captured");
         Ok(())
@@ -210,7 +216,44 @@ impl Audio {
                 let _ = self.shared.link.send(listener.path, datagrams, each);
             }
         }
-        self.callbacks.retain_mut(|callback| callback(&payload));
+        self.pass_on(SoundCodec::Opus, &payload);
+    }
+
+    /// Passes a payload to the callbacks that requested its codec.
+    fn pass_on(&mut self, codec: SoundCodec, payload: &Payload<'_>) {
+        (self.callbacks).retain_mut(|(wanted, callback)| *wanted != codec || callback(payload));
+    }
+
+    /// Encodes a block to AAC, if a listener requests it. If that fails, these listeners get no sound.
+    fn send_aac(&mut self, aac: &mut Option<AacStream>, captured: Instant, block: &[f32]) {
+        let is_wanted = |(codec, _): &(SoundCodec, PayloadCallback)| *codec == SoundCodec::Aac;
+        if !self.callbacks.iter().any(is_wanted) {
+            *aac = None;
+            return;
+        }
+        if let Err(why) = self.encode_aac(aac, captured, block) {
+            *aac = None;
+            self.callbacks.retain(|callback| !is_wanted(callback));
+            let why = format!("no sound for video players and recordings with AAC: {why}");
+            self.shared.notice(Notice::Warning(why));
+        }
+    }
+
+    fn encode_aac(
+        &mut self,
+        aac: &mut Option<AacStream>,
+        captured: Instant,
+        block: &[f32],
+    ) -> Result<(), AudioError> {
+        if aac.is_none() {
+            *aac = Some(AacStream::open(self.source.bitrate)?);
+        }
+        match aac {
+            Some(stream) => stream.add(captured, block, |payload| {
+                self.pass_on(SoundCodec::Aac, payload);
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Sets how often each session's payloads are repeated, according to the loss on that session's link.

@@ -14,7 +14,7 @@ use openuvr_proto::time::PeerInstant;
 
 use super::HostRuntime;
 use super::admit::{Admission, AdmissionCallback};
-use super::audio::Payload;
+use super::audio::{Payload, SoundCodec};
 use super::subscribe::SubscribeError;
 
 /// Receives sound payloads until it returns `false`. Must not block.
@@ -95,7 +95,7 @@ pub trait GatewayHost: Send + Sync {
     fn admit(&self, admission: Admission, answer: AdmissionCallback);
 
     /// See [`HostRuntime::listen`].
-    fn listen(&self, listener: AudioListener) -> bool;
+    fn listen(&self, codec: SoundCodec, listener: AudioListener) -> bool;
 
     /// See [`HostRuntime::figures`]. Returns `None` if the host does not answer. For a host in another process, this
     /// blocks for up to a second.
@@ -175,8 +175,8 @@ impl GatewayHost for HostRuntime {
         HostRuntime::admit(self, admission, answer);
     }
 
-    fn listen(&self, listener: AudioListener) -> bool {
-        HostRuntime::listen(self, listener)
+    fn listen(&self, codec: SoundCodec, listener: AudioListener) -> bool {
+        HostRuntime::listen(self, codec, listener)
     }
 
     fn figures(&self) -> Option<Vec<SubscriberFigures>> {

@@ -14,7 +14,7 @@ use openuvr_proto::time::Instant;
 
 use super::HostRuntime;
 use super::admit::{Admission, AdmissionGrant, AdmitRefused};
-use super::audio::{AudioCommand, Payload};
+use super::audio::{AudioCommand, Payload, SoundCodec};
 use super::control::Command;
 
 impl HostRuntime {
@@ -35,11 +35,15 @@ impl HostRuntime {
         let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));
     }
 
-    /// Adds a listener, which is called with each payload of the host's sound until it returns `false` or the host
-    /// stops. It is called in the audio thread and must not block. Returns whether the listener was added; `false`
+    /// Adds a listener, which is called with each payload of the host's sound in `codec` until it returns `false` or the
+    /// host stops. It is called in the audio thread and must not block. Returns whether the listener was added; `false`
     /// without sound, or if the audio thread's queue is full.
-    pub fn listen(&self, listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static) -> bool {
-        let command = AudioCommand::Listen(Box::new(listener));
+    pub fn listen(
+        &self,
+        codec: SoundCodec,
+        listener: impl FnMut(&Payload<'_>) -> bool + Send + 'static,
+    ) -> bool {
+        let command = AudioCommand::Listen(codec, Box::new(listener));
         (self.audio.as_ref()).is_some_and(|audio| audio.try_send(command).is_ok())
     }
 

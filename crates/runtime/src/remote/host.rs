@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use openuvr_ipc::gateway_message::GatewayMessage;
+use openuvr_ipc::gateway_message::{GatewayMessage, SoundCodec};
 use openuvr_ipc::host_message::HostMessage;
 use openuvr_proto::control::clipboard::ClipboardPiece;
 use openuvr_proto::control::negotiate::{Refusal, Role};
@@ -39,10 +39,12 @@ pub struct RemoteHost {
     /// Number of subscribers so far.
     others: AtomicU32,
     subscriptions: Arc<Mutex<HashMap<SubscriberId, Arc<Subscription>>>>,
-    listeners: Arc<Mutex<Listeners>>,
+    /// The listeners of each codec.
+    opus: Arc<Mutex<Listeners>>,
+    aac: Arc<Mutex<Listeners>>,
 }
 
-/// The listeners of the host's sound, which share one connection.
+/// The listeners of the host's sound in one codec, which share one connection.
 #[derive(Default)]
 struct Listeners {
     all: Vec<AudioListener>,
@@ -58,7 +60,8 @@ impl RemoteHost {
             scheduler: scheduler.clone(),
             others: AtomicU32::new(0),
             subscriptions: Arc::default(),
-            listeners: Arc::default(),
+            opus: Arc::default(),
+            aac: Arc::default(),
         }
     }
 
@@ -207,8 +210,12 @@ impl GatewayHost for RemoteHost {
         });
     }
 
-    fn listen(&self, listener: AudioListener) -> bool {
-        let mut listeners = lock(&self.listeners);
+    fn listen(&self, codec: SoundCodec, listener: AudioListener) -> bool {
+        let of_codec = match codec {
+            SoundCodec::Opus => &self.opus,
+            SoundCodec::Aac => &self.aac,
+        };
+        let mut listeners = lock(of_codec);
         listeners.all.push(listener);
         if listeners.connected {
             return true;
@@ -217,9 +224,9 @@ impl GatewayHost for RemoteHost {
             listeners.all.pop();
             return false;
         };
-        let all = self.listeners.clone();
+        let all = of_codec.clone();
         let started = (self.scheduler).spawn(ThreadRole::Background, "ouvr-listen", move || {
-            forward_audio(&channel, &all);
+            forward_audio(&channel, codec, &all);
         });
         listeners.connected = started.is_ok();
         if !listeners.connected {
@@ -240,8 +247,8 @@ impl GatewayHost for RemoteHost {
 }
 
 /// Forwards sound until there are no listeners or the host is gone.
-fn forward_audio(channel: &Channel, listeners: &Mutex<Listeners>) {
-    if channel.offer(&GatewayMessage::Listen, &[]).is_ok() {
+fn forward_audio(channel: &Channel, codec: SoundCodec, listeners: &Mutex<Listeners>) {
+    if channel.offer(&GatewayMessage::Listen(codec), &[]).is_ok() {
         while let Ok((HostMessage::Sound(captured, samples), packet)) = channel.receive() {
             let payload = Payload {
                 captured,

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openuvr_clock as clock;
-use openuvr_ipc::gateway_message::GatewayMessage;
+use openuvr_ipc::gateway_message::{GatewayMessage, SoundCodec};
 use openuvr_ipc::host_message::{HostMessage, MAX_SUBSCRIBERS};
 use openuvr_media::capture::Waker;
 use openuvr_net::CloseOnFork;
@@ -180,7 +180,7 @@ impl Shared {
         match channel.receive_within(FIRST_MESSAGE_TIMEOUT) {
             Ok((GatewayMessage::Subscribe(request), _)) => self.subscriber(channel, request),
             Ok((GatewayMessage::Admit(admission), _)) => self.admit(channel, admission),
-            Ok((GatewayMessage::Listen, _)) => self.sound(channel),
+            Ok((GatewayMessage::Listen(codec), _)) => self.sound(channel, codec),
             Ok((GatewayMessage::Figures, _)) => self.figures(channel),
             Ok(_) | Err(ReceiveError::Gone) => {}
             Err(why) => tracing::debug!("a gateway was refused: {why}"),
@@ -215,12 +215,12 @@ impl Shared {
         wait_for_close(channel);
     }
 
-    fn sound(&self, channel: &Arc<Channel>) {
+    fn sound(&self, channel: &Arc<Channel>, codec: SoundCodec) {
         let Some(host) = self.host.upgrade() else {
             return;
         };
         let its = channel.clone();
-        host.listen(move |payload| {
+        host.listen(codec, move |payload| {
             let sound = HostMessage::Sound(payload.captured, payload.samples);
             // A payload is lost if the send buffer is full.
             its.offer(&sound, payload.bytes) != Err(SendError::Gone)

@@ -17,7 +17,8 @@ use openuvr_proto::send::update::Update;
 use openuvr_proto::time::PeerInstant;
 use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_runtime::host::{
-    Admission, AdmissionGrant, AdmitRefused, GatewayHost, HostRuntime, Notice, SubscribeError,
+    Admission, AdmissionGrant, AdmitRefused, GatewayHost, HostRuntime, Notice, SoundCodec,
+    SubscribeError,
 };
 use openuvr_runtime::remote::{GatewayListener, NAME, RemoteHost};
 use openuvr_runtime::sched::Scheduler;
@@ -267,7 +268,10 @@ fn an_application_that_ends_notifies_its_gateways() {
     let (writer, _) = Writer::new();
     let refused = remote.subscribe(observer("late"), Box::new(writer));
     assert_eq!(refused.unwrap_err(), SubscribeError::Unavailable);
-    assert!(!remote.listen(Box::new(|_| true)), "there is no sound");
+    assert!(
+        !remote.listen(SoundCodec::Opus, Box::new(|_| true)),
+        "there is no sound"
+    );
     remote.feedback(
         id,
         Feedback::KeyFrame {

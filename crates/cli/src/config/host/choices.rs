@@ -4,7 +4,7 @@ use openuvr_media::encode::Chroma;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
-use openuvr_runtime::host::CLIPBOARD_DIRECTIONS;
+use openuvr_runtime::host::{CLIPBOARD_DIRECTIONS, SoundCodec};
 use openuvr_scene::source::Submit;
 
 use crate::config::kind::Choice;
@@ -167,6 +167,11 @@ impl Choice for SoundFrame {
         ("10", SoundFrame(10_000)),
         ("20", SoundFrame(20_000)),
     ];
+}
+
+impl Choice for SoundCodec {
+    const VALUES: &'static [(&'static str, Self)] =
+        &[("opus", SoundCodec::Opus), ("aac", SoundCodec::Aac)];
 }
 
 impl Choice for Submit {

@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow};
 use openuvr_gateway::record::{RecordSetup, Recorder, Summary};
 use openuvr_runtime::sched::Scheduler;
 
+use super::sound::check_codec;
 use crate::config::HostConfig;
 
 /// Creates the file, if configured. `sound` is whether there may be sound; `subcommand` is the prefix of each line.
@@ -19,10 +20,11 @@ pub(super) fn open(
     let Some(file) = config.record.clone() else {
         return Ok(None);
     };
+    check_codec(sound, config.record_sound).map_err(|why| anyhow!("--record-sound: {why}"))?;
     let setup = RecordSetup {
         file,
         overwrite: config.record_overwrite,
-        sound,
+        sound: sound.then_some(config.record_sound),
     };
     let print = Arc::new(move |words: &str| eprintln!("openuvr {subcommand}: --record: {words}"));
     let recorder = Recorder::create(setup, scheduler, print);

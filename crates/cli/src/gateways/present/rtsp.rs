@@ -7,6 +7,7 @@ use openuvr_gateway::rtsp::{RtspServer, RtspSetup, Token};
 use openuvr_runtime::host::GatewayHost;
 use openuvr_runtime::sched::Scheduler;
 
+use super::sound::check_codec;
 use super::url::authority;
 use crate::config::HostConfig;
 
@@ -30,11 +31,12 @@ pub(super) fn open(
         Some(text) => text.parse().map_err(|e| anyhow!("--rtsp-token: {e}"))?,
         None => Token::kept_in(&config.config_dir).map_err(|e| anyhow!("--rtsp: {e}"))?,
     };
+    check_codec(sound, config.rtsp_sound).map_err(|why| anyhow!("--rtsp-sound: {why}"))?;
     let setup = RtspSetup {
         bind,
         token: token.clone(),
         name: config.name.clone(),
-        sound,
+        sound: sound.then_some(config.rtsp_sound),
     };
     let server =
         RtspServer::start(setup, host.clone(), scheduler).map_err(|e| anyhow!("--rtsp: {e}"))?;
