@@ -259,7 +259,8 @@ one applies. -h prints short help, --help the full help.";
         "Input" {
             /// Microphone for a host that accepts one.
             /// `off`: none. `on`: the default source of PulseAudio or PipeWire. `pulse:SOURCE`: that source
-            /// (`pactl list short sources`). Only the player's microphone is sent.
+            /// (`pactl list short sources`). `alsa:DEVICE`: that ALSA device (`arecord -L`). Only the player's
+            /// microphone is sent.
             microphone: String = "microphone", text("SOURCE", 255), Default::Is("off");
             /// Input source.
             /// `window`: the window. `script`: a file, see `--input-script`. `evdev:DEVICES`: these devices, separated

@@ -417,7 +417,8 @@ one applies. -h prints short help, --help the full help.";
             /// Sound source.
             /// `auto`: the current default sink of PulseAudio or PipeWire, or no sound if neither runs; with `openuvr
             /// run`, the game's sound, which is then played only at the clients. `off`: no sound. `pulse:NAME`: the
-            /// sink or source with this name (`pactl list short`). `tone:440`: a test tone.
+            /// sink or source with this name (`pactl list short`). `alsa:DEVICE`: the ALSA device with this name
+            /// (`arecord -L`), for machines without a sound server. `tone:440`: a test tone.
             sound: SoundChoice = "sound", sound("SOURCE", 255), Default::Is("auto");
             /// Destination of the player's microphone.
             /// `off`: clients do not send the microphone. `on`: a virtual source, from which applications can record;

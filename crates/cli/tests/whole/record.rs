@@ -104,6 +104,62 @@ fn a_recording_has_the_chosen_sound_codec() {
 }
 
 #[test]
+fn an_alsa_device_is_recorded() {
+    let folder = Folder::new();
+    let [dir, file, tone, config] =
+        ["host", "it.mp4", "tone.raw", "asound.conf"].map(|name| folder.join(name));
+    // Ten seconds of a square wave of 1000 Hz, as 16-bit integers with two channels.
+    let frame = |n: u32| match n % 48 < 24 {
+        true => 8000_i16.to_le_bytes().repeat(2),
+        false => (-8000_i16).to_le_bytes().repeat(2),
+    };
+    let samples: Vec<u8> = (0..480_000).flat_map(frame).collect();
+    std::fs::write(&tone, samples).expect("the tone");
+    let device =
+        format!("type file slave.pcm {{ type null }} file /dev/null infile \"{tone}\" format raw");
+    let plug = format!(
+        "pcm.tone {{ type plug slave {{ pcm {{ {device} }} format S16_LE rate 48000 channels 2 }} }}"
+    );
+    std::fs::write(&config, plug).expect("the configuration");
+    let own = ["host", "--config-dir", &dir, "--bind", "127.0.0.1:0"];
+    let sound = [
+        "--sound",
+        "alsa:tone",
+        "--record",
+        &file,
+        "--duration",
+        "4s",
+    ];
+    let mut host = openuvr(&[&own[..], &PATTERN, &sound].concat());
+    host.env("ALSA_CONFIG_PATH", &config);
+    let (status, text) = Program::start("host", host).wait();
+    if text.contains("apt install libasound2") {
+        skip(&text);
+        return;
+    }
+    assert!(
+        status.success() && text.contains("packets of sound"),
+        "{text}"
+    );
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-i", &file, "-map", "0:a"]);
+    command.args(["-ac", "1", "-ar", "48000", "-f", "s16le", "-"]);
+    let Ok(out) = command.stdin(Stdio::null()).output() else {
+        skip("ffmpeg is not installed: apt-get install ffmpeg");
+        return;
+    };
+    let samples = out.stdout.chunks_exact(2);
+    let samples: Vec<i16> = samples
+        .map(|two| i16::from_le_bytes([two[0], two[1]]))
+        .collect();
+    assert!(samples.len() > 96_000, "{}", samples.len());
+    let second = &samples[samples.len() - 72_000..][..48_000];
+    let crossings = second.windows(2).filter(|two| two[0] < 0 && two[1] >= 0);
+    let pitch = crossings.count();
+    assert!((980..=1020).contains(&pitch), "{pitch} Hz");
+}
+
+#[test]
 fn a_recording_is_reported_and_not_overwritten() {
     let folder = Folder::new();
     let file = folder.join("it.mp4");

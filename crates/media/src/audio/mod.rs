@@ -11,6 +11,7 @@
 
 #[cfg(feature = "host")]
 pub mod aac;
+pub mod alsa;
 pub mod application;
 mod blocks;
 pub mod goertzel;
@@ -39,7 +40,7 @@ pub const RATE: u32 = 48_000;
 pub const CHANNELS: usize = 2;
 
 /// The captures, best first.
-pub static CAPTURES: &[CaptureBackend] = &[pulse::CAPTURE, tone::BACKEND];
+pub static CAPTURES: &[CaptureBackend] = &[pulse::CAPTURE, alsa::BACKEND, tone::BACKEND];
 
 /// The playbacks, best first.
 pub static PLAYBACKS: &[PlaybackBackend] = &[pulse::PLAYBACK, wav::BACKEND, null::BACKEND];

@@ -1,0 +1,161 @@
+//! ALSA with libasound, loaded at run time: records a sound card, or any other device that ALSA's configuration defines.
+//!
+//! For machines without a sound server: where PulseAudio or PipeWire runs, the backend `pulse` also follows the default
+//! device. To record the playback of applications, the device must return it, like those of the kernel's `snd-aloop`.
+
+mod pace;
+mod sys;
+
+use std::time::Duration;
+
+use openuvr_clock as clock;
+
+use self::pace::Pace;
+use self::sys::{Format, Pcm, ReadResult};
+use super::blocks::Blocks;
+use super::{
+    AudioCapture, AudioError, AudioEvent, CHANNELS, CaptureBackend, CaptureCounters, Settings,
+    frames_in,
+};
+
+/// The table entry.
+pub const BACKEND: CaptureBackend = CaptureBackend {
+    name: "alsa",
+    about: "records an ALSA device; the device is its name, such as hw:1,0 [default: default]",
+    open: |settings| Ok(Box::new(Capture::open(settings)?)),
+};
+
+/// The device that ALSA's configuration defines for general use.
+const DEFAULT_DEVICE: &str = "default";
+
+/// Length of the device's buffer. No samples are lost while this process is stalled for a shorter time (guess).
+const BUFFER: Duration = Duration::from_millis(200);
+
+/// Length of a read.
+const CHUNK: Duration = Duration::from_millis(20);
+
+/// Records a device.
+pub struct Capture {
+    name: String,
+    pcm: Pcm,
+    blocks: Blocks,
+    pace: Pace,
+    /// Memory for a read.
+    chunk: Vec<u8>,
+    overruns: u64,
+}
+
+impl Capture {
+    /// Records the device [`Settings::device`].
+    ///
+    /// # Errors
+    /// [`AudioError`] if libasound (the text names the package) or the device is missing, or if the device has another
+    /// format and its configuration does not convert it.
+    pub fn open(settings: &Settings) -> Result<Capture, AudioError> {
+        let name = settings.device.as_deref().unwrap_or(DEFAULT_DEVICE);
+        // Half a payload, so that samples wait for a quarter of a payload on average.
+        let opened = Pcm::open(name, settings.frame / 2, BUFFER);
+        let pcm = opened.map_err(|why| error(name, &why))?;
+        let bytes = frames_in(CHUNK) * CHANNELS * pcm.format().bytes();
+        tracing::debug!(name, format = ?pcm.format(), "recording an ALSA device");
+        let now = clock::now();
+        Ok(Capture {
+            name: name.to_owned(),
+            pcm,
+            blocks: Blocks::new(now),
+            pace: Pace::new(now),
+            chunk: vec![0; bytes],
+            overruns: 0,
+        })
+    }
+
+    /// Takes all recorded samples from the device.
+    fn take(&mut self) -> Result<(), AudioError> {
+        loop {
+            let now = clock::now();
+            if self.pace.wait(now) > Duration::ZERO {
+                return Ok(());
+            }
+            match self.pcm.read(&mut self.chunk) {
+                ReadResult::Empty => return Ok(()),
+                ReadResult::Frames(frames) => {
+                    let format = self.pcm.format();
+                    let bytes = &self.chunk[..frames * CHANNELS * format.bytes()];
+                    let samples = bytes.chunks_exact(format.bytes());
+                    let samples = samples.map(|bytes| sample(format, bytes));
+                    self.blocks.arrived(now, frames, Some(samples));
+                    self.pace.read(now, frames);
+                }
+                // The lost samples become silence, once their time has passed.
+                ReadResult::Interrupted(code) => {
+                    let why = self.pcm.message(code);
+                    self.overruns += 1;
+                    tracing::debug!(name = self.name, why, self.overruns, "ALSA interrupted");
+                    let restarted = self.pcm.restart(code);
+                    restarted.map_err(|why| error(&self.name, &why))?;
+                }
+                ReadResult::Failed(code) => {
+                    return Err(error(&self.name, &self.pcm.message(code)));
+                }
+            }
+        }
+    }
+}
+
+fn error(name: &str, why: &str) -> AudioError {
+    AudioError(format!("cannot record the ALSA device \"{name}\": {why}"))
+}
+
+/// A sample from its bytes.
+fn sample(format: Format, bytes: &[u8]) -> f32 {
+    match (format, bytes) {
+        (Format::Float, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+        (Format::S16, &[low, high]) => f32::from(i16::from_le_bytes([low, high])) / 32768.0,
+        _ => 0.0,
+    }
+}
+
+impl AudioCapture for Capture {
+    fn read(
+        &mut self,
+        block: &mut [f32],
+        timeout: Option<Duration>,
+    ) -> Result<AudioEvent, AudioError> {
+        let give_up = timeout.map(|timeout| clock::now() + timeout);
+        loop {
+            self.take()?;
+            let now = clock::now();
+            if let Some(captured) = self.blocks.take(now, block) {
+                return Ok(AudioEvent::Captured(captured));
+            }
+            if give_up.is_some_and(|give_up| now >= give_up) {
+                return Ok(AudioEvent::TimedOut);
+            }
+            let due = self.blocks.due(block);
+            let until = give_up.map_or(due, |give_up| give_up.min(due));
+            match self.pace.wait(now) {
+                Duration::ZERO => self.pcm.wait(until.since(now)),
+                // A device without a clock always has samples.
+                wait => std::thread::sleep(wait.min(until.since(now))),
+            }
+        }
+    }
+
+    fn counters(&self) -> CaptureCounters {
+        self.blocks.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_formats_have_the_same_range() {
+        let float = |value: f32| sample(Format::Float, &value.to_le_bytes());
+        let integer = |value: i16| sample(Format::S16, &value.to_le_bytes());
+        assert_eq!([float(-1.0), float(0.25)], [-1.0, 0.25]);
+        assert_eq!([integer(i16::MIN), integer(8192)], [-1.0, 0.25]);
+        assert!(integer(i16::MAX) < 1.0);
+    }
+}
