@@ -366,8 +366,8 @@ mod tests {
         ];
         assert_eq!(bytes[..expected.len()], expected);
         let bytes = after(b"mp4a", SoundCodec::Aac).unwrap();
-        // Reserved bytes, the data reference, reserved bytes, channels, bits, reserved bytes, and the rate in 16.16 bits
-        // (ISO/IEC 14496-12 section 12.2.3.2).
+        // Reserved bytes, the data reference, reserved bytes, channels, bits, reserved bytes, and the rate in 16.16
+        // bits (ISO/IEC 14496-12 section 12.2.3.2).
         #[rustfmt::skip]
         let expected = [
             0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 16, 0, 0, 0, 0, 0xbb, 0x80, 0, 0,

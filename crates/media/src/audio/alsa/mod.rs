@@ -90,7 +90,8 @@ impl Capture {
                 ReadResult::Interrupted(code) => {
                     let why = self.pcm.message(code);
                     self.overruns += 1;
-                    tracing::debug!(name = self.name, why, self.overruns, "ALSA interrupted");
+                    let overruns = self.overruns;
+                    tracing::debug!(why, overruns, "the ALSA device was interrupted");
                     let restarted = self.pcm.restart(code);
                     restarted.map_err(|why| error(&self.name, &why))?;
                 }
