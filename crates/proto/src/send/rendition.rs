@@ -324,8 +324,11 @@ impl<S: Subscriber> Rendition<S> {
         self.constant_rate
             .frame(now, self.settings.policy.interval());
         self.frame = self.frame.next();
+        let still = !again && !fresh;
         self.current = Current {
-            still: !again && !fresh,
+            still,
+            // Before the first frame, a picture may be available that was captured without subscribers.
+            repeats: still && self.coded != FrameId::NONE,
             ..Current::default()
         };
         self.current.stamps.stamp(Stage::Captured, now);
@@ -357,7 +360,7 @@ impl<S: Subscriber> Rendition<S> {
     /// Whether the current frame repeats a picture that was sent before.
     #[must_use]
     pub fn repeats(&self) -> bool {
-        self.current.still
+        self.current.repeats
     }
 
     /// Stamps a stage of the current frame.
@@ -368,7 +371,7 @@ impl<S: Subscriber> Rendition<S> {
     /// Sets the newest input applied before the capture. An earlier player's input has other numbers and is ignored. A
     /// frame that repeats a picture shows no newer input than the picture's first frame.
     pub fn applied(&mut self, input: &AppliedInput) {
-        if self.current.still {
+        if self.current.repeats {
             self.current.echo = self.picture_echo;
             return;
         }

@@ -309,7 +309,7 @@ fn without_echo(header: &FrameHeader) -> FrameHeader {
 fn cost(current: &Current, left: &Departure) -> FrameCost {
     FrameCost {
         key_frame: current.key_frame,
-        repeats: current.still,
+        repeats: current.repeats,
         qp: current.qp,
         datagrams: left.datagrams,
         parity: left.parity,
