@@ -437,6 +437,7 @@ fn the_minimum_rate_is_reported_once() {
         | RateChange::Maximum { .. }
         | RateChange::Reverted { .. }
         | RateChange::LongerPath { .. }
+        | RateChange::Estimate { .. }
         | RateChange::Stall { .. } => None,
     };
     let cuts: Vec<_> = path.changes.iter().filter_map(|(_, c)| to(c)).collect();

@@ -61,7 +61,7 @@ pub(in crate::host) fn open(
         codes_parts: encoder.supports_partial(),
         macroblocks: match backend.codec {
             // A codec without a quantiser has no static refinement.
-            Codec::Raw | Codec::Null | Codec::Hevc => 0,
+            Codec::Raw | Codec::Null | Codec::Hevc | Codec::Vp9 => 0,
             _ => encode::macroblocks(size).map_or(1, |(columns, rows)| columns * rows),
         },
     };
