@@ -3,10 +3,13 @@
 //! The measurements follow GamingAnywhere (MMSys 2013), section 6.3 (network loads, figure 9) and section 6.4 (video
 //! quality, figures 10 and 11), and OpenUVR, section IV-B3 (size of a group of pictures).
 
+mod batches;
 pub(super) mod clips;
 mod condition;
+mod feedback;
 mod figures;
 mod point;
+mod recorder;
 mod similarity;
 
 use std::path::PathBuf;
@@ -42,10 +45,16 @@ use point::Setup;
 /// The stream's target is --bitrate. Limited bandwidths are measured with adaptive and with constant bitrate, and GOP
 /// sizes without loss and with a loss of 1 %; --points and --quick omit the second case. The network load includes IP
 /// and UDP headers.
+///
+/// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, of which 150 frames
+/// of every 10 s are compared (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip
+/// of 4 ms, without and with the client's feedback (figure 11): without, the host ignores all reports, and a key frame
+/// a second repairs the picture.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Example: the whole set, for plots:
+Examples: the whole set, for plots; the conditions of the OpenUVR paper, 10 minutes for each clip:
   openuvr bench quality --csv quality.csv --json quality.json
+  openuvr bench quality --batches --json quality-batches.json
 
 The clips are stored in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB per frame at
 1280x720. Any film can be used: convert it with ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
@@ -68,15 +77,26 @@ pub(crate) struct Args {
     /// Omit the scene
     #[arg(long, conflicts_with = "quick")]
     no_scene: bool,
-    /// Size of the recordings
-    #[arg(long, default_value = "1280x720")]
-    size: Size,
-    /// Frames per second (default: that of the paper)
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-    fps: u32,
-    /// Target bitrate of the stream (default: that of the paper)
-    #[arg(long, default_value = "3M")]
-    bitrate: String,
+    /// Measure batches of 150 frames for this long, instead of the figures
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10m", value_parser = durations::seconds,
+        conflicts_with_all = ["feedback", "vary", "points", "seconds", "quick", "csv"])]
+    batches: Option<f64>,
+    /// Measure a stream with loss, without and with the client's feedback, instead of the figures
+    #[arg(long, conflicts_with_all = ["vary", "points", "csv"])]
+    feedback: bool,
+    /// Repetitions of each way of --feedback
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "feedback", conflicts_with = "quick",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    repetitions: u32,
+    /// Size of the recordings (default: 1280x720; 1920x1080 with --batches)
+    #[arg(long)]
+    size: Option<Size>,
+    /// Frames per second (default, as in the papers: 50; 60 with --batches and --feedback)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
+    fps: Option<u32>,
+    /// Target bitrate of the stream (default, as in the papers: 3M; 20M with --batches and --feedback)
+    #[arg(long)]
+    bitrate: Option<String>,
     /// Duration of each point; a batch is 150 frames
     #[arg(long = "duration", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
     seconds: f64,
@@ -129,12 +149,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
-    let mut table = Table::new(Conditions {
-        bitrate: args.bitrate.clone(),
-        fps: args.fps,
-        size: args.format().size,
-        seconds: if args.quick { 2.0 } else { args.seconds },
-    });
     let contents = args.contents();
     ensure!(
         !contents.is_empty(),
@@ -142,6 +156,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "--no-scene needs --clip: without the scene, there is nothing else to stream"
         )
     );
+    if let Some(seconds) = args.batches {
+        return batches::run(args, &contents, seconds, &stop);
+    }
+    if args.feedback {
+        return feedback::run(args, &contents, &stop);
+    }
+    let mut table = Table::new(Conditions {
+        bitrate: args.bitrate().to_owned(),
+        fps: args.fps(),
+        size: args.format().size,
+        seconds: if args.quick { 2.0 } else { args.seconds },
+    });
     for content in contents {
         let clip = clips::find(&content, args.format(), &stop)?;
         println!("{clip}");
@@ -192,15 +218,42 @@ impl Args {
         scene.into_iter().chain(clip).collect()
     }
 
+    /// Whether the conditions are those of the OpenUVR paper.
+    fn is_openuvrs(&self) -> bool {
+        self.feedback || self.batches.is_some()
+    }
+
+    fn size(&self) -> Size {
+        let usual = match self.batches {
+            Some(_) => batches::SIZE,
+            None => Size::new(1280, 720),
+        };
+        self.size.unwrap_or(usual)
+    }
+
+    fn fps(&self) -> u32 {
+        let usual = if self.is_openuvrs() { batches::FPS } else { 50 };
+        self.fps.unwrap_or(usual)
+    }
+
+    fn bitrate(&self) -> &str {
+        let usual = if self.is_openuvrs() {
+            batches::BITRATE
+        } else {
+            "3M"
+        };
+        self.bitrate.as_deref().unwrap_or(usual)
+    }
+
     fn format(&self) -> Format {
         let (size, frames) = match self.quick {
             true => (Size::new(640, 360), 60),
             // The clip has two batches of frames. It is played forwards and backwards, so it lasts for four batches.
-            false => (self.size, 300),
+            false => (self.size(), 300),
         };
         Format {
             size,
-            fps: self.fps,
+            fps: self.fps(),
             frames,
         }
     }
@@ -243,8 +296,8 @@ impl Args {
         Ok(Setup {
             clip: &clip.path,
             size: clip.size,
-            fps: f64::from(self.fps),
-            bitrate: &self.bitrate,
+            fps: f64::from(self.fps()),
+            bitrate: self.bitrate(),
             link: condition.link(),
             round_trip: Duration::from_millis(condition.delay_ms.into()),
             seed: self.seed,
@@ -289,6 +342,20 @@ mod tests {
         assert_eq!(gops, [None, Some(15)]);
         assert!(run(&parse("--points 15")).is_err(), "of which axis?");
         assert!(run(&parse("--vary gop --points 0")).is_err());
+    }
+
+    #[test]
+    fn batches_and_feedback_have_the_conditions_of_their_paper() {
+        let of = |line: &str| {
+            let args = parse(line);
+            let size = args.size().to_string();
+            (size, args.fps(), args.bitrate().to_owned(), args.batches)
+        };
+        let full = ("1920x1080".to_owned(), 60, "20M".to_owned(), Some(600.0));
+        assert_eq!(of("--batches"), full);
+        assert_eq!(of("").2, "3M");
+        assert_eq!(of("--batches 20s --size 640x360").0, "640x360");
+        assert_eq!(of("--feedback --quick").2, "20M");
     }
 
     #[test]

@@ -63,7 +63,7 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
 }
 
 /// The benches and studies, in the order in which they run.
-static MEASUREMENTS: [Measurement; 22] = [
+static MEASUREMENTS: [Measurement; 24] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -115,6 +115,16 @@ static MEASUREMENTS: [Measurement; 22] = [
         quick: "",
     },
     bench("jitter.json", "lab jitter --out {folder}"),
+    Measurement {
+        file: "quality-feedback.json",
+        command: "bench quality --feedback --clip none --json {file}",
+        quick: "--repetitions 1 --duration 2s --size 640x360",
+    },
+    Measurement {
+        file: "quality-batches.json",
+        command: "bench quality --clip none --json {file} --batches",
+        quick: "20s --size 640x360",
+    },
 ];
 
 /// Exit code of a study in which a figure differs from the paper, or in which cells are missing. The results of such a
@@ -340,6 +350,19 @@ mod tests {
         for measurement in &MEASUREMENTS {
             let words = measurement.words(Path::new("f"), false).join(" ");
             assert!(words.contains('f') && !words.contains('{'), "{words}");
+        }
+    }
+
+    #[test]
+    fn each_command_line_is_accepted() {
+        for (measurement, quick) in MEASUREMENTS
+            .iter()
+            .flat_map(|one| [(one, false), (one, true)])
+        {
+            let words = measurement.words(Path::new("f"), quick);
+            let words = std::iter::once("openuvr".to_owned()).chain(words);
+            let parsed = crate::command().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "{}: {parsed:?}", measurement.file);
         }
     }
 

@@ -114,6 +114,71 @@ fn two_points_are_judged_and_written() {
     assert_eq!(*hi, "100.0000", "raw pixels are equal: {row:?}, {lo}");
 }
 
+/// Runs a mode of the bench with the moving clip at 30 frames/s. Returns its result file.
+fn mode(args: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    std::fs::write(at("moving.y4m"), clip()).unwrap();
+    let out = openuvr_bench()
+        .args(["bench", "quality", "--no-scene", "--fps", "30"])
+        .args(["--clip", &at("moving.y4m"), "--sched", "off"])
+        .args(["--json", &at("a.json")])
+        .args(args)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}\n{errors}");
+    let file = std::fs::read_to_string(at("a.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(file["schema"], "openuvr.bench.quality");
+    file
+}
+
+#[test]
+fn batches_of_a_long_stream_have_150_frames_each() {
+    if !has_xvfb() {
+        return;
+    }
+    let file = mode(&["--batches", "20s", "--host-arg=--encoder=raw"]);
+    assert_eq!(file["seconds"], 20.0);
+    assert_eq!(file["quick"], true);
+    assert_eq!(file["height_pixels"], 240, "the clip's, not the default");
+    let batches = &file["batches"][0];
+    let outcomes = batches["outcomes"].as_object().unwrap();
+    let judged: u64 = outcomes.values().filter_map(Value::as_u64).sum();
+    let ssim = batches["ssim"].as_array().unwrap();
+    assert_eq!((ssim.len(), judged), (2, 300), "{batches}");
+    assert_eq!(batches["missing"].as_array().unwrap().len(), 0);
+    for ssim in ssim {
+        let ssim = ssim.as_f64().unwrap();
+        // A frame that is displayed late is compared with the one before it.
+        assert!(ssim > 0.5 && ssim <= 1.0, "{batches}");
+    }
+}
+
+#[test]
+fn a_stream_without_feedback_is_measured_beside_others() {
+    if !has_xvfb() {
+        return;
+    }
+    let file = mode(&["--feedback", "--repetitions", "1", "--duration", "2s"]);
+    assert_eq!(file["loss_percent"], 1);
+    let ways = file["feedback"][0]["ways"].as_array().unwrap();
+    let options: Vec<&str> = ways
+        .iter()
+        .map(|way| way["options"].as_str().unwrap())
+        .collect();
+    assert_eq!(options[0], "--recovery none --key-frame-interval 60");
+    assert_eq!(ways.len(), 3);
+    for way in ways {
+        assert_eq!(way["runs"], 1, "{way}");
+        for figure in ["latency_ms", "psnr_db", "ssim", "complete"] {
+            assert_eq!(way[figure]["values"].as_array().unwrap().len(), 1, "{way}");
+        }
+    }
+}
+
 /// A point at which no frame is received is reported as missing, with the reason. The other points are present.
 #[test]
 fn a_point_that_fails_is_missing_and_the_sweep_goes_on() {

@@ -15,7 +15,7 @@ use super::point::{Point, Traffic};
 use crate::machine::{Machine, QUIET};
 
 /// Number of frames in a batch. The results include the mean of the worst batch.
-const BATCH: usize = 150;
+pub(super) const BATCH: usize = 150;
 
 /// Maximum lateness of the emulated link: a sixteenth of a frame at 60 Hz. If the link is later, the point is
 /// unreliable.

@@ -2,31 +2,29 @@
 //! are compared with the captured pictures.
 //!
 //! Every captured frame counts, in capture order. If a frame was not displayed, it is compared with the picture
-//! displayed in its place. Pictures are stored during the stream and compared afterwards, so that the comparison does
-//! not slow down the stream.
+//! displayed in its place. The comparison follows the stream, or lies between its batches.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use openuvr_media::barcode::{self, Stamp};
+use openuvr_media::barcode;
 use openuvr_media::capture::clip::{Clip, picture_index};
-use openuvr_media::picture::Picture;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_testbed::display::VirtualDisplay;
 use openuvr_testbed::emulated::Emulated;
+use openuvr_testbed::hop::Report;
 use openuvr_testbed::journey::{self, Row};
 use openuvr_testbed::pair::{self, Pair, TemporaryDir};
 use openuvr_testbed::reader::Sighting;
-use openuvr_testbed::screen::{Area, Screen};
+use openuvr_testbed::stats::Summary;
 
 use super::super::rig::pass;
+use super::recorder::{DisplayRecorder, Shot};
 use super::similarity::Luma;
 use crate::machine::Load;
 use openuvr_clock as clock;
@@ -57,6 +55,8 @@ pub(super) struct Point {
     pub(super) outcomes: BTreeMap<String, u32>,
     /// Number of frames that were displayed, but that the bench missed because it was late itself. They are excluded.
     pub(super) unseen: u32,
+    /// Latency from Captured to Submitted, of complete frames.
+    pub(super) latency_ms: Option<Summary>,
     /// Upstream traffic, from the client. `down` is the downstream traffic, from the host.
     pub(super) up: Traffic,
     pub(super) down: Traffic,
@@ -86,94 +86,175 @@ const FIRST_PICTURE: Duration = Duration::from_secs(20);
 /// Warm-up for the first key frame and the first seconds of the rate control.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
+/// A running stream of a clip over an emulated link, after its warm-up.
+pub(super) struct ClipStream<'a> {
+    setup: &'a Setup<'a>,
+    stop: &'a AtomicBool,
+    pair: Pair,
+    link: Emulated,
+    eye: DisplayRecorder,
+    /// The host's record.
+    csv: PathBuf,
+    /// Contains the record and the logs.
+    _dir: TemporaryDir,
+}
+
+/// A reading of the link's meter: the number of datagrams and bytes upstream, and downstream.
+type Reading = (Instant, [(u64, u64); 2]);
+
+impl<'a> ClipStream<'a> {
+    /// Starts host, link and client; `far` is the client's display.
+    pub(super) fn start(
+        setup: &'a Setup<'a>,
+        far: &VirtualDisplay,
+        stop: &'a AtomicBool,
+    ) -> Result<ClipStream<'a>> {
+        let dir = TemporaryDir::new()?;
+        let csv = dir.path().join("frames.csv");
+        let mut more_host: Vec<String> = ["--source", "clip", "--clip"].map(String::from).to_vec();
+        more_host.push(setup.clip.to_string_lossy().into_owned());
+        more_host.extend(setup.more_host.iter().cloned());
+        let mut more_client = Vec::new();
+        if !setup.real_time {
+            for more in [&mut more_host, &mut more_client] {
+                more.extend(["--realtime", "off"].map(String::from));
+            }
+        }
+        let options = pair::Options {
+            serve: pair::Serve::Host,
+            host_display: far.name(),
+            client_display: far.name(),
+            fps: setup.fps,
+            bitrate: setup.bitrate,
+            dir: dir.path(),
+            csv: Some(&csv),
+            sound: None,
+            pads: None,
+            show_host: false,
+            more_host: &more_host,
+            more_client: &more_client,
+        };
+        let mut link = None;
+        let pair = Pair::start_over(&options, |host| {
+            let courses = [setup.link.clone(), setup.link.clone()];
+            let started = Emulated::start(courses, None, host, setup.seed, setup.real_time)?;
+            let listens = started.listens;
+            link = Some(started);
+            Ok(listens)
+        })?;
+        let mut stream = ClipStream {
+            setup,
+            stop,
+            pair,
+            link: link.context("no link")?,
+            eye: DisplayRecorder::open(far.name(), setup)?,
+            csv,
+            _dir: dir,
+        };
+        let until = clock::now() + FIRST_PICTURE;
+        while stream.eye.watched().area.is_none() {
+            if clock::now() > until {
+                bail!(
+                    "no picture was visible within {} s",
+                    FIRST_PICTURE.as_secs()
+                );
+            }
+            stream.pass(Duration::from_millis(50))?;
+        }
+        stream.pass(WARM_UP + setup.round_trip)?;
+        Ok(stream)
+    }
+
+    /// Waits, and checks host and client in the meantime.
+    pub(super) fn pass(&mut self, span: Duration) -> Result<()> {
+        self.pass_until(clock::now() + span)
+    }
+
+    /// As [`ClipStream::pass`], until a time.
+    pub(super) fn pass_until(&mut self, until: Instant) -> Result<()> {
+        let pair = &mut self.pair;
+        pass(until, self.stop, &mut || pair.check())
+    }
+
+    /// Records the display for [`Setup::seconds`]. Returns readings of the link's meter: at the beginning and after
+    /// each second. The last second may be shorter.
+    pub(super) fn record(&mut self) -> Result<Vec<Reading>> {
+        self.eye.watched().keeping = true;
+        let mut readings = vec![self.reading()];
+        let end = clock::now() + Duration::from_secs_f64(self.setup.seconds);
+        loop {
+            let rest = end.since(clock::now());
+            if rest.is_zero() {
+                break;
+            }
+            self.pass(rest.min(Duration::from_secs(1)))?;
+            readings.push(self.reading());
+        }
+        self.eye.watched().keeping = false;
+        Ok(readings)
+    }
+
+    fn reading(&self) -> Reading {
+        (clock::now(), self.link.meter.read())
+    }
+
+    /// Compares the pictures recorded since the last call with the frames in the host's record so far. The reports of
+    /// these frames must have arrived, and the host must have written them.
+    pub(super) fn judge_recorded(&self) -> Result<Point> {
+        let shots = std::mem::take(&mut self.eye.watched().shots);
+        let text = read_record(&self.csv)?;
+        // The last line may be incomplete.
+        let lines = text.rfind('\n').map_or("", |end| &text[..end]);
+        judge(self.setup, &shots, &journey::parse(lines)?)
+    }
+
+    /// Ends the stream. Returns the recorded pictures, the host's record, the link's report, and the last words of the
+    /// client.
+    fn end(self) -> Result<(Vec<Shot>, Vec<Row>, Report, String)> {
+        let ClipStream {
+            mut pair,
+            link,
+            eye,
+            csv,
+            _dir,
+            ..
+        } = self;
+        pair.client.stop();
+        pair.host.stop();
+        let shots = eye.end()?;
+        let report = link.end()?;
+        let rows = journey::parse(&read_record(&csv)?)?;
+        Ok((shots, rows, report, pair.client.last_words()))
+    }
+}
+
+fn read_record(csv: &Path) -> Result<String> {
+    std::fs::read_to_string(csv)
+        .with_context(|| format!("can't read the host's record {}", csv.display()))
+}
+
 /// Measures one point; `far` is the client's display.
 pub(super) fn measure(setup: &Setup<'_>, far: &VirtualDisplay, stop: &AtomicBool) -> Result<Point> {
-    let dir = TemporaryDir::new()?;
-    let csv = dir.path().join("frames.csv");
-    let mut more_host: Vec<String> = ["--source", "clip", "--clip"].map(String::from).to_vec();
-    more_host.push(setup.clip.to_string_lossy().into_owned());
-    more_host.extend(setup.more_host.iter().cloned());
-    let mut more_client = Vec::new();
-    if !setup.real_time {
-        for more in [&mut more_host, &mut more_client] {
-            more.extend(["--realtime", "off"].map(String::from));
-        }
-    }
-    let options = pair::Options {
-        serve: pair::Serve::Host,
-        host_display: far.name(),
-        client_display: far.name(),
-        fps: setup.fps,
-        bitrate: setup.bitrate,
-        dir: dir.path(),
-        csv: Some(&csv),
-        sound: None,
-        pads: None,
-        show_host: false,
-        more_host: &more_host,
-        more_client: &more_client,
-    };
-    let mut link = None;
-    let mut pair = Pair::start_over(&options, |host| {
-        let courses = [setup.link.clone(), setup.link.clone()];
-        let started = Emulated::start(courses, None, host, setup.seed, setup.real_time)?;
-        let listens = started.listens;
-        link = Some(started);
-        Ok(listens)
-    })?;
-    let link = link.context("no link")?;
-    let mut pass = |span: Duration| pass(clock::now() + span, stop, &mut || pair.check());
-    let eye = DisplayRecorder::open(far.name(), setup)?;
-    let until = clock::now() + FIRST_PICTURE;
-    while eye.watched().area.is_none() {
-        if clock::now() > until {
-            bail!(
-                "no picture was visible within {} s",
-                FIRST_PICTURE.as_secs()
-            );
-        }
-        pass(Duration::from_millis(50))?;
-    }
-    pass(WARM_UP + setup.round_trip)?;
-    let (load, before) = (Load::now(), (clock::now(), link.meter.read()));
-    eye.watched().keeping = true;
-    let end = before.0 + Duration::from_secs_f64(setup.seconds);
-    let mut readings = vec![before];
-    loop {
-        let rest = end.since(clock::now());
-        if rest.is_zero() {
-            break;
-        }
-        pass(rest.min(Duration::from_secs(1)))?;
-        readings.push((clock::now(), link.meter.read()));
-    }
-    eye.watched().keeping = false;
-    let after = (clock::now(), link.meter.read());
+    let mut stream = ClipStream::start(setup, far, stop)?;
+    let (load, before) = (Load::now(), stream.reading());
+    let readings = stream.record()?;
+    let after = stream.reading();
     let used = Load::now().since(&load);
     // Wait for the reports of the last frames.
-    pass(Duration::from_millis(300) + setup.round_trip)?;
-    pair.client.stop();
-    pair.host.stop();
-    let shots = eye.end()?;
-    let report = link.end()?;
-    let text = std::fs::read_to_string(&csv)
-        .with_context(|| format!("can't read the host's record {}", csv.display()))?;
-    let rows = journey::parse(&text)?;
+    stream.pass(Duration::from_millis(300) + setup.round_trip)?;
+    let (shots, rows, report, words) = stream.end()?;
     let mut point = judge(setup, &shots, &rows).map_err(|why| {
         let ends = ends(&rows, before.0, after.0);
-        let words = pair.client.last_words();
         anyhow!("{why}; captured frames: {ends}{words}")
     })?;
     [point.up, point.down] = traffic(&before, &after);
     let seconds = readings.windows(2);
     point.each_second = seconds.map(|pair| traffic(&pair[0], &pair[1])).collect();
+    point.latency_ms = Summary::of(&latencies(&rows, before.0, after.0));
     point.other_cores = used.other_cores;
     point.link_late = report.lateness.quantile(990);
     Ok(point)
 }
-
-/// A reading of the link's meter: the number of datagrams and bytes upstream, and downstream.
-type Reading = (Instant, [(u64, u64); 2]);
 
 /// The upstream and the downstream traffic between two readings.
 fn traffic(before: &Reading, after: &Reading) -> [Traffic; 2] {
@@ -190,99 +271,15 @@ fn traffic(before: &Reading, after: &Reading) -> [Traffic; 2] {
     })
 }
 
-/// A visible picture.
-struct Shot {
-    /// The time at which the bench had finished reading the picture.
-    at: Instant,
-    stamp: Option<Stamp>,
-    luma: Luma,
-}
-
-/// Records each new picture of a display.
-struct DisplayRecorder {
-    watched: Arc<Mutex<RecordedShots>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-#[derive(Default)]
-struct RecordedShots {
-    /// The picture's area; `None` until it is known.
-    area: Option<Area>,
-    keeping: bool,
-    shots: Vec<Shot>,
-}
-
-impl DisplayRecorder {
-    fn open(display: &str, setup: &Setup<'_>) -> Result<DisplayRecorder> {
-        let mut screen = Screen::open(display)?;
-        screen.watch()?;
-        let watched = Arc::new(Mutex::new(RecordedShots::default()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (ours, stopped) = (Arc::clone(&watched), Arc::clone(&stop));
-        // The maximum number of pictures that are stored.
-        let most = (setup.seconds * setup.fps * 1.5) as usize + 100;
-        let thread = std::thread::Builder::new()
-            .name("eye".into())
-            .spawn(move || watch(&screen, &ours, &stopped, most))?;
-        Ok(DisplayRecorder {
-            watched,
-            stop,
-            thread: Some(thread),
-        })
-    }
-
-    fn watched(&self) -> std::sync::MutexGuard<'_, RecordedShots> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn end(mut self) -> Result<Vec<Shot>> {
-        self.stop.store(true, Ordering::Relaxed);
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result?,
-            _ => bail!("the thread that records the display panicked"),
-        }
-        Ok(std::mem::take(&mut self.watched().shots))
-    }
-}
-
-impl Drop for DisplayRecorder {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-fn watch(
-    screen: &Screen,
-    watched: &Mutex<RecordedShots>,
-    stop: &AtomicBool,
-    most: usize,
-) -> Result<()> {
-    let watched = || watched.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut pixels = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        if !screen.changed(Duration::from_millis(50))? {
-            continue;
-        }
-        let Some(area) = watched().area else {
-            let found = screen.find_code(&mut pixels)?;
-            watched().area = found;
-            continue;
-        };
-        if !watched().keeping {
-            continue;
-        }
-        screen.grab(area, &mut pixels)?;
-        let at = clock::now();
-        let Size { width, .. } = area.size;
-        let stamp = barcode::read(&Picture::bgrx(area.size, &pixels, width as usize * 4));
-        let luma = Luma::of(&pixels, area.size, barcode::height(width));
-        let mut watched = watched();
-        if watched.shots.len() < most {
-            watched.shots.push(Shot { at, stamp, luma });
-        }
-    }
-    Ok(())
+/// Latency from Captured to Submitted, in milliseconds, of the complete frames captured from `begin` to `end`.
+fn latencies(rows: &[Row], begin: Instant, end: Instant) -> Vec<f64> {
+    let latency = |row: &Row| {
+        let captured = row.at("Captured")?;
+        let submitted = row.at("Submitted")?;
+        let counts = row.is_whole() && (begin.0..end.0).contains(&captured);
+        counts.then(|| (submitted - captured) as f64 / 1e6)
+    };
+    rows.iter().filter_map(latency).collect()
 }
 
 /// Compares each captured frame with the picture that was displayed for it.
@@ -307,7 +304,7 @@ fn judge(setup: &Setup<'_>, shots: &[Shot], rows: &[Row]) -> Result<Point> {
     let mut clip = Clip::open(setup.clip)?;
     let mut bgrx = Vec::new();
     let mut stands: Option<&Shot> = None;
-    let count = (setup.seconds * setup.fps) as u32;
+    let count = (setup.seconds * setup.fps).round() as u32;
     for number in first..first + count {
         let row = rows.by_number.get(&number).copied();
         let outcome = row.map_or("not captured", |row| row.outcome.as_str());

@@ -1,0 +1,298 @@
+//! `openuvr bench quality --batches`: the picture quality of a long stream, by batches of frames (OpenUVR, section
+//! V-D1).
+//!
+//! The paper records 150 successive frames every 10 s for 10 minutes at both ends, and states the SSIM of each batch.
+//! Here, each batch is compared before the next one begins, so that the memory holds one batch only.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use openuvr_clock as clock;
+use openuvr_proto::units::{Bitrate, Size};
+use openuvr_terminal::usage::UsageError;
+use openuvr_testbed::display::VirtualDisplay;
+use serde::Serialize;
+
+use super::Args;
+use super::clips::{self, Content, Format, StoredClip};
+use super::condition::Condition;
+use super::figures::BATCH;
+use super::point::{ClipStream, Point, Setup};
+use crate::machine::{Load, Machine, QUIET};
+use crate::result_file;
+
+/// The paper's conditions (sections III-A and V-D1): size, bitrate and frame rate.
+pub(super) const SIZE: Size = Size::new(1920, 1080);
+pub(super) const BITRATE: &str = "20M";
+pub(super) const FPS: u32 = 60;
+
+/// A run of fewer seconds is a smoke test: fewer than six batches (guess). The paper has ten minutes, to which several
+/// files may add up.
+const SMOKE: f64 = 60.0;
+
+/// The paper's interval between the beginnings of two batches.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Time for the reports of a batch's last frames, which takes milliseconds, and until the host has written them: it
+/// writes its record once a second.
+const WRITTEN: Duration = Duration::from_millis(1500);
+
+/// Number of pictures of a clip. It plays forwards and backwards, which takes 13 s at 60 frames/s, so batches every
+/// 10 s show different parts. The paper's game has new pictures all the time.
+pub(super) const CLIP_FRAMES: u32 = 390;
+
+/// The batches of a clip.
+#[derive(Debug, Serialize)]
+struct Batches {
+    content: String,
+    clip_sha256: String,
+    /// The clip's size, which is that of the stream.
+    size: String,
+    #[serde(skip)]
+    height: u32,
+    /// Of each measured batch: the time from the first batch to its beginning in seconds, the mean luma PSNR in
+    /// decibels, and the mean luma SSIM.
+    begin_s: Vec<f64>,
+    psnr: Vec<f64>,
+    ssim: Vec<f64>,
+    /// Outcomes of the frames of all batches.
+    outcomes: BTreeMap<String, u32>,
+    /// Number of displayed frames that the bench missed. They are excluded.
+    unseen: u32,
+    /// The reasons why batches are missing.
+    missing: Vec<String>,
+    /// Number of cores used by other processes than host, client and bench.
+    other_cores: f64,
+}
+
+/// The result file. Its conditions have the names of the other modes of `bench quality`.
+#[derive(Debug, Serialize)]
+struct File {
+    size: String,
+    height_pixels: u32,
+    fps: u32,
+    bitrate: String,
+    target_mbps: Option<f64>,
+    seconds: f64,
+    quick: bool,
+    other_cores: f64,
+    batches: Vec<Batches>,
+}
+
+/// Measures batches for `seconds`, prints and writes them.
+pub(super) fn run(
+    args: &Args,
+    contents: &[Content],
+    seconds: f64,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let count = count(seconds)?;
+    println!("machine  {}", Machine::this());
+    println!(
+        "batches  {count} of {BATCH} frames, one every {} s; {} frames/s, bitrate {}",
+        EVERY.as_secs(),
+        args.fps(),
+        args.bitrate()
+    );
+    let mut all = Vec::new();
+    for content in contents {
+        let batches = of_content(args, content, count, stop)?;
+        batches.print();
+        all.push(batches);
+    }
+    if let Some(path) = &args.json {
+        let target = args.bitrate().parse::<Bitrate>().ok();
+        // A user's clip has its own size.
+        let smallest = all.iter().min_by_key(|one| one.height);
+        let file = File {
+            size: smallest.map_or(String::new(), |one| one.size.clone()),
+            height_pixels: smallest.map_or(0, |one| one.height),
+            fps: args.fps(),
+            bitrate: args.bitrate().to_owned(),
+            target_mbps: target.map(|target| target.0 as f64 / 1e6),
+            seconds: f64::from(count) * EVERY.as_secs_f64(),
+            quick: seconds < SMOKE,
+            other_cores: all.iter().map(|one| one.other_cores).fold(0.0, f64::max),
+            batches: all,
+        };
+        result_file::write(path, "bench.quality", &file)?;
+    }
+    Ok(())
+}
+
+/// Number of batches in this time.
+fn count(seconds: f64) -> Result<u32> {
+    ensure!(
+        (10.0..=86_400.0).contains(&seconds),
+        UsageError::new("--batches must be 10s to 24h: a batch begins every 10 s")
+    );
+    Ok((seconds / EVERY.as_secs_f64()) as u32)
+}
+
+fn of_content(args: &Args, content: &Content, count: u32, stop: &AtomicBool) -> Result<Batches> {
+    let format = Format {
+        frames: CLIP_FRAMES,
+        ..args.format()
+    };
+    let clip = clips::find(content, format, stop)?;
+    println!("{clip}");
+    let far = VirtualDisplay::start(clip.size)?;
+    let setup = Setup {
+        seconds: BATCH as f64 / f64::from(args.fps()),
+        ..args.setup(&clip, Condition::default())?
+    };
+    measure(&setup, &clip, &far, (count, stop))
+}
+
+fn measure(
+    setup: &Setup<'_>,
+    clip: &StoredClip,
+    far: &VirtualDisplay,
+    (count, stop): (u32, &AtomicBool),
+) -> Result<Batches> {
+    let mut batches = Batches::of(clip);
+    let mut stream = ClipStream::start(setup, far, stop)?;
+    let load = Load::now();
+    let begin = clock::now();
+    for batch in 0..count {
+        stream.pass_until(begin + EVERY * batch)?;
+        let begin_s = clock::now().since(begin).as_secs_f64();
+        stream.record()?;
+        stream.pass(WRITTEN + setup.round_trip)?;
+        match stream.judge_recorded() {
+            Ok(point) => batches.add(begin_s, &point),
+            Err(why) => batches
+                .missing
+                .push(format!("batch {}: {why:#}", batch + 1)),
+        }
+        ensure!(!stop.load(Ordering::Relaxed), "interrupted");
+        if let Some(ssim) = batches.ssim.last() {
+            eprintln!(
+                "bench quality: batch {} of {count}: SSIM {ssim:.3}",
+                batch + 1
+            );
+        }
+    }
+    ensure!(
+        !batches.ssim.is_empty(),
+        "no batch could be measured: {}",
+        batches.missing.join("; ")
+    );
+    batches.other_cores = Load::now().since(&load).other_cores;
+    Ok(batches)
+}
+
+impl Batches {
+    fn of(clip: &StoredClip) -> Batches {
+        Batches {
+            content: clip.name.clone(),
+            clip_sha256: clip.sha256.clone(),
+            size: clip.size.to_string(),
+            height: clip.size.height,
+            begin_s: Vec::new(),
+            psnr: Vec::new(),
+            ssim: Vec::new(),
+            outcomes: BTreeMap::new(),
+            unseen: 0,
+            missing: Vec::new(),
+            other_cores: 0.0,
+        }
+    }
+
+    fn add(&mut self, begin_s: f64, point: &Point) {
+        if let (Some(psnr), Some(ssim)) = (mean(&point.psnr), mean(&point.ssim)) {
+            self.begin_s.push(begin_s);
+            self.psnr.push(psnr);
+            self.ssim.push(ssim);
+        }
+        for (outcome, frames) in &point.outcomes {
+            *self.outcomes.entry(outcome.clone()).or_insert(0) += frames;
+        }
+        self.unseen += point.unseen;
+    }
+
+    fn print(&self) {
+        let line = |what: &str, values: &[f64], digits: usize| {
+            let (least, most) = values.iter().fold(
+                (f64::INFINITY, f64::NEG_INFINITY),
+                |(least, most), value| (least.min(*value), most.max(*value)),
+            );
+            let mean = mean(values).unwrap_or(f64::NAN);
+            println!(
+                "{what}     mean {mean:.digits$}, best batch {most:.digits$}, worst batch {least:.digits$}"
+            );
+        };
+        println!("{}: {} batches", self.content, self.ssim.len());
+        line("SSIM", &self.ssim, 3);
+        line("PSNR", &self.psnr, 1);
+        for missing in &self.missing {
+            println!("missing  {missing}");
+        }
+        if self.other_cores > QUIET {
+            println!(
+                "NOT QUIET: other processes used {:.1} cores; the figures are unreliable",
+                self.other_cores
+            );
+        }
+    }
+}
+
+/// The mean; `None` without values.
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_begins_every_ten_seconds() {
+        assert_eq!(count(600.0).unwrap(), 60);
+        assert_eq!(count(19.0).unwrap(), 1);
+        assert!(count(9.0).is_err());
+    }
+
+    #[test]
+    fn each_batch_has_one_mean() {
+        let clip = StoredClip {
+            name: "scene".into(),
+            path: "/nowhere.y4m".into(),
+            size: SIZE,
+            frames: CLIP_FRAMES,
+            sha256: String::new(),
+        };
+        let mut batches = Batches::of(&clip);
+        let unseen = Point {
+            unseen: 150,
+            ..Point::default()
+        };
+        // A batch that the bench did not see has no mean.
+        batches.add(0.0, &unseen);
+        for (begin_s, ssim) in [(10.0, 0.9), (20.0, 0.7)] {
+            let seen = Point {
+                psnr: vec![30.0; 150],
+                ssim: vec![ssim; 150],
+                outcomes: [("complete".to_owned(), 150)].into(),
+                ..Point::default()
+            };
+            batches.add(begin_s, &seen);
+        }
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(batches.ssim[0], 0.9) && near(batches.ssim[1], 0.7));
+        assert_eq!((batches.ssim.len(), batches.psnr.len()), (2, 2));
+        assert_eq!(batches.begin_s, [10.0, 20.0]);
+        assert_eq!((batches.outcomes["complete"], batches.unseen), (300, 150));
+    }
+
+    #[test]
+    fn batches_every_ten_seconds_show_different_parts() {
+        use openuvr_media::capture::clip::picture_index;
+        let frames = EVERY.as_secs() as u32 * FPS;
+        let starts = (0..60).map(|batch| picture_index(1 + batch * frames, CLIP_FRAMES));
+        let different: std::collections::BTreeSet<u32> = starts.collect();
+        assert!(different.len() > 20, "{different:?}");
+    }
+}
