@@ -90,6 +90,8 @@ def gop(results, bound):
 
 def best_batches(result):
     """The SSIM of each batch of frames on a perfect link, for each content."""
+    if result.get("batches"):
+        return [clip["ssim"] for clip in result.get("batches") if clip.get("ssim")]
     for figure in result.get("figures", []):
         if figure.get("measure") == "SSIM" and figure.get("varied") in ("delay", "loss"):
             points = [

@@ -1,6 +1,6 @@
 """A section for each bench and study. A further section is a further function here."""
 
-from . import ablation, browsers, comparisons, jitter, latency, link, quality, smaller, traffic, wifi
+from . import ablation, browsers, comparisons, feedback, jitter, latency, link, quality, smaller, traffic, wifi
 
 SECTIONS = (
     latency.section,
@@ -16,6 +16,7 @@ SECTIONS = (
     smaller.sensor,
     browsers.section,
     quality.section,
+    feedback.section,
     smaller.sessions,
     smaller.foveation,
     smaller.prediction,

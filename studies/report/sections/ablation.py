@@ -2,7 +2,7 @@
 
 from .. import estimate, plots
 from ..blocks import ABSENT, Section, percent
-from ..papers import openuvr
+from ..papers import feedback, openuvr
 from ..results import QUIET_CORES, value
 from .latency import stages
 
@@ -73,6 +73,8 @@ def section(results):
         ("transcoding", openuvr.transcoding_saving(results), openuvr.TRANSCODING_MS),
         ("data sharing", openuvr.sharing_saving(results), openuvr.SHARING_MS),
         ("direct network I/O", openuvr.network_saving(results), openuvr.NETWORK_MS),
+        ("peer-to-peer, RGB (Wi-Fi model)", openuvr.topology_saving(results), openuvr.PEERS_RGB_MS),
+        ("feedback", openuvr.feedback_saving(results), feedback.SAVING_MS),
     ]
     rows = [(name, found[1], paper) for name, found, paper in savings if found and found[1]]
     made.plot("ablation figure 11", plots.bars("The paper's own optimisations (figure 11)", "saved, ms", rows, "paper"))

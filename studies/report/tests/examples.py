@@ -120,6 +120,53 @@ def gop(clean, lossy):
     return quality() | {"figures": [figure("PSNR", "gop", *lines)]}
 
 
+def batches(*ssim):
+    """`bench quality --batches` under the paper's conditions."""
+    begin = [10.0 * number for number in range(len(ssim))]
+    psnr = [40.0] * len(ssim)
+    clip = {"content": "scene", "begin_s": begin, "ssim": list(ssim), "psnr": psnr, "missing": [], "unseen": 0}
+    return {
+        "quick": False,
+        "other_cores": 0.0,
+        "seconds": 600.0,
+        "target_mbps": 20.0,
+        "height_pixels": 1080,
+        "batches": [clip],
+    }
+
+
+def feedback(saved=0.1, gained=0.2):
+    """`bench quality --feedback`: latency saved in ms and SSIM gained."""
+
+    def way(name, latency, ssim):
+        return {
+            "name": name,
+            "options": "",
+            "runs": 5,
+            "latency_ms": repeated(*around(latency)),
+            "ssim": repeated(*around(ssim, 0.001)),
+            "psnr_db": repeated(*around(100 * ssim - 60)),
+            "complete": repeated(*around(0.9, 0.001)),
+            "failed": None,
+        }
+
+    ways = [
+        way("no feedback", 10.0, 0.7),
+        way("key frames on request", 10.0, 0.8),
+        way("references by reports", 10.0 - saved, 0.7 + gained),
+    ]
+    return {
+        "quick": False,
+        "other_cores": 0.0,
+        "loss_percent": 1,
+        "round_trip_ms": 4,
+        "repetitions": 5,
+        "seconds": 6.0,
+        "bitrate": "20M",
+        "feedback": [{"content": "scene", "size": "1280x720", "ways": ways}],
+    }
+
+
 def load(mbps):
     point = {"x": 0.0, "label": "scene", "mean": mbps, "batch_means": around(mbps, 0.01)}
     down = {"name": "down", "points": [point]}
@@ -407,9 +454,19 @@ _OPENUVR = {
             bench("quality", gop((35.0, 38.0), (30.0, 34.0))),
         ],
     ),
+    "figure 11, control protocol": (
+        bench("quality", feedback()),
+        [
+            bench("quality", feedback(gained=0.04)),
+            bench("quality", feedback(saved=-2.0)),
+        ],
+    ),
     "section V-D1": (
-        bench("quality", quality(ssim=(0.95, 0.94))),
-        [bench("quality", quality(ssim=(0.89, 0.84)))],
+        bench("quality", batches(*around(0.93, 0.005, 60))),
+        [
+            bench("quality", batches(*around(0.89, 0.0001, 60))),
+            bench("quality", quality(ssim=(0.89, 0.84))),
+        ],
     ),
     "section V-E": (
         bench("sync", sync(waiting=6.1)),

@@ -39,7 +39,7 @@ def single_run(results):
                 shorten(one)
         if isinstance(part, dict):
             for name, inner in part.items():
-                if name in ("values", "batch_means", "reaction_ms") and isinstance(inner, list):
+                if name in ("values", "batch_means", "ssim", "reaction_ms") and isinstance(inner, list):
                     part[name] = inner[:1]
                 elif name == "ci95":
                     part[name] = None
@@ -171,6 +171,14 @@ class ClaimsTest(unittest.TestCase):
             examples.of("lab wifi", examples.wifi(runs=2))
         )
         self.assertEqual(few.mark, Mark.INCONCLUSIVE)
+
+    def test_a_series_of_few_frames_has_batches_too(self):
+        claim = CLAIMS["OpenUVR", "section V-D1"]
+        for ssim, mark in ((0.95, Mark.REPRODUCED), (0.85, Mark.NOT_REPRODUCED)):
+            series = examples.bench("quality", examples.quality(ssim=(ssim, ssim)))
+            self.assertEqual(claim.verdict(series).mark, mark)
+        short = examples.batches(*examples.around(0.93, 0.005, 6)) | {"seconds": 60.0}
+        self.assertEqual(claim.verdict(examples.bench("quality", short)).mark, Mark.INCONCLUSIVE)
 
     def test_captures_that_are_short_generated_or_wired(self):
         claims = {place: CLAIMS["Unity Render Streaming over Wi-Fi", place] for place in ("figure 11", "figure 16")}

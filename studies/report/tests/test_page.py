@@ -192,6 +192,8 @@ def everything():
         ("bench.sensor", sensor, {}),
         ("bench.web", web, {}),
         ("bench.quality", examples.quality() | {"figures": figures, "size": "1280x720", "fps": 50}, {}),
+        ("bench.batches", examples.batches(*examples.around(0.93, 0.005, 60)) | {"size": "1920x1080", "fps": 60}, {}),
+        ("bench.feedback", examples.feedback(), {}),
         ("bench.sessions", sessions, {}),
         ("bench.foveation", {"eye": "640x640", "coded": "480x480", "rows": [["Foveated", {"kilobits": 100.0}]]}, {}),
         ("bench.prediction", {"rows": pose}, {}),
@@ -211,8 +213,9 @@ def everything():
 
 def write_all(folder):
     for name, data, tables in everything():
-        # Some studies write two result files with the same schema.
+        # Some benches and studies write several result files with the same schema.
         schema = name.replace("sweep", "wifi").replace("topology", "wifi")
+        schema = schema.replace("batches", "quality").replace("feedback", "quality")
         (folder / f"{name.split('.')[1]}.json").write_text(json.dumps(header(schema) | data))
         for file_name, text in tables.items():
             (folder / file_name).write_text(text)
