@@ -31,6 +31,22 @@ pub struct Impairment {
     pub queue: Queue,
 }
 
+impl Impairment {
+    /// The limit of the bottleneck's queue in bytes. A time is the bytes that the rate carries in it; without a rate, no
+    /// queue forms, and the limit is not reached.
+    #[must_use]
+    pub fn queue_bytes(&self) -> usize {
+        match (self.queue, self.rate) {
+            (Queue::Bytes(bytes), _) => bytes,
+            (Queue::Time(_), None) => usize::MAX,
+            (Queue::Time(time), Some(Bitrate(rate))) => {
+                let bytes = time.as_nanos() * u128::from(rate) / 8 / 1_000_000_000;
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }
+        }
+    }
+}
+
 /// Limit of a bottleneck's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {

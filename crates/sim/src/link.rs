@@ -6,6 +6,8 @@
 //! number of draws per datagram, so that enabling one impairment does not affect another. With one seed, for example, 1
 //! % loss drops the same datagrams with and without jitter.
 //!
+//! The bottleneck's queue drops at its tail, or is one of the queue disciplines of [`aqm`](crate::aqm), which also mark.
+//!
 //! The model opens no socket. It counts the bytes of the datagrams passed to it, without the headers of lower layers.
 
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
+use crate::aqm::{Discipline, Ecn, Packet};
+use crate::bottleneck::Bottleneck;
 pub use crate::impairment::{BurstLoss, Impairment, Queue};
 use crate::random::Random;
 use crate::schedule::ImpairmentSchedule;
@@ -31,8 +35,10 @@ pub struct Counters {
     pub delivered: u64,
     /// Lost, independently or in a burst.
     pub lost: u64,
-    /// Dropped because the bottleneck's queue, or the model's buffer, was full.
+    /// Dropped because the bottleneck's queue, or the model's buffer, was full, or by the queue's discipline.
     pub overflowed: u64,
+    /// Marked with Congestion Experienced by the queue's discipline.
+    pub marked: u64,
     /// Additional copies.
     pub duplicated: u64,
     /// Delayed for reordering.
@@ -46,6 +52,7 @@ impl std::ops::AddAssign for Counters {
         self.delivered += other.delivered;
         self.lost += other.lost;
         self.overflowed += other.overflowed;
+        self.marked += other.marked;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
     }
@@ -57,7 +64,11 @@ impl fmt::Display for Counters {
             f,
             "{} sent, {} delivered, {} lost, {} overflowed, {} duplicated, {} reordered",
             self.sent, self.delivered, self.lost, self.overflowed, self.duplicated, self.reordered
-        )
+        )?;
+        match self.marked {
+            0 => Ok(()),
+            marked => write!(f, ", {marked} marked"),
+        }
     }
 }
 
@@ -75,10 +86,19 @@ pub struct LinkModel {
     /// time or later.
     last_arrival: Instant,
     /// The datagrams in flight, ordered by arrival, then by sending.
-    in_flight: BTreeMap<(Instant, u64), Vec<u8>>,
+    in_flight: BTreeMap<(Instant, u64), Packet<Vec<u8>>>,
     bytes_in_flight: usize,
     next_order: u64,
     counters: Counters,
+    /// The bottleneck of a link whose queue has a discipline other than tail drop.
+    bottleneck: Option<Bottleneck<Passenger>>,
+}
+
+/// A datagram in the bottleneck, with all that was decided when it was sent.
+#[derive(Debug)]
+struct Passenger {
+    bytes: Vec<u8>,
+    fate: Fate,
 }
 
 /// Limit of the bytes in flight. It bounds the memory of a link with a long delay and an unlimited rate: 16 MiB are 1.3
@@ -106,37 +126,91 @@ impl LinkModel {
             bytes_in_flight: 0,
             next_order: 0,
             counters: Counters::default(),
+            bottleneck: None,
         }
     }
 
-    /// Puts a datagram onto the link at `now`, which must not decrease between calls.
+    /// The link with this discipline for the bottleneck's queue. The queue's limit is that of the schedule's first step,
+    /// and stays. A limit as a time becomes the bytes that the step's rate carries in it. Call it before the first
+    /// datagram.
+    #[must_use]
+    pub fn with_discipline(mut self, discipline: Discipline, seed: u64) -> LinkModel {
+        let first = self.schedule.segment_at(Duration::ZERO).impairment;
+        self.bottleneck = (discipline != Discipline::TailDrop)
+            .then(|| Bottleneck::new(discipline, first.queue_bytes(), seed));
+        self
+    }
+
+    /// Puts a datagram without ECN onto the link at `now`, which must not decrease between calls.
     pub fn send(&mut self, now: Instant, bytes: Vec<u8>) {
-        self.counters.sent += 1;
-        self.counters.sent_bytes += bytes.len() as u64;
-        let schedule = self.schedule.segment_at(now.since(self.begin)).impairment;
-        let (delay, reorder_by) = (schedule.delay, schedule.reorder_by);
-        let fate = self.draw_fate(now);
-        let Some(sent_out) = self.pass_bottleneck(now, bytes.len()) else {
-            self.counters.overflowed += 1;
-            return;
+        let packet = Packet {
+            flow: 0,
+            len: bytes.len(),
+            ecn: Ecn::NotEct,
+            content: bytes,
         };
+        self.send_packet(now, packet);
+    }
+
+    /// Puts a packet onto the link at `now`, which must not decrease between calls.
+    pub fn send_packet(&mut self, now: Instant, packet: Packet<Vec<u8>>) {
+        self.counters.sent += 1;
+        self.counters.sent_bytes += packet.len as u64;
+        let fate = self.draw_fate(now);
+        if let Some(bottleneck) = &mut self.bottleneck {
+            let packet = packet.map(|bytes| Passenger { bytes, fate });
+            let (schedule, begin) = (&self.schedule, self.begin);
+            bottleneck.send(now, packet, |from, len| {
+                sent_out(schedule, begin, from, bits(len))
+            });
+            self.leave(now);
+            return;
+        }
+        match self.pass_bottleneck(now, packet.len) {
+            Some(sent_out) => self.propagate(sent_out, packet, fate),
+            None => self.counters.overflowed += 1,
+        }
+    }
+
+    /// Takes the packets that have left the bottleneck by `now`.
+    fn leave(&mut self, now: Instant) {
+        while let Some(bottleneck) = &mut self.bottleneck {
+            let (schedule, begin) = (&self.schedule, self.begin);
+            let left = bottleneck.poll(now, |from, len| sent_out(schedule, begin, from, bits(len)));
+            let Some((sent_out, packet)) = left else {
+                return;
+            };
+            let (flow, len, ecn) = (packet.flow, packet.len, packet.ecn);
+            let Passenger { bytes, fate } = packet.content;
+            let packet = Packet {
+                flow,
+                len,
+                ecn,
+                content: bytes,
+            };
+            self.propagate(sent_out, packet, fate);
+        }
+    }
+
+    /// Delays or loses a packet that has left the bottleneck.
+    fn propagate(&mut self, sent_out: Instant, packet: Packet<Vec<u8>>, fate: Fate) {
         if fate.lost {
             self.counters.lost += 1;
             return;
         }
-        let mut arrival = sent_out + delay + fate.jitter;
+        let mut arrival = sent_out + fate.delay + fate.jitter;
         arrival = arrival.max(self.last_arrival);
         if fate.held {
             self.counters.reordered += 1;
-            arrival = arrival + reorder_by;
+            arrival = arrival + fate.reorder_by;
         } else {
             self.last_arrival = arrival;
         }
         if fate.twice {
             self.counters.duplicated += 1;
-            self.enter(arrival, bytes.clone());
+            self.enter(arrival, packet.clone());
         }
-        self.enter(arrival, bytes);
+        self.enter(arrival, packet);
     }
 
     /// The next datagram that has arrived by `now`.
@@ -146,27 +220,43 @@ impl LinkModel {
 
     /// The next datagram that has arrived by `now`, with its arrival time.
     pub fn poll_arrival(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
+        let (arrived, packet) = self.poll_packet(now)?;
+        Some((arrived, packet.content))
+    }
+
+    /// The next packet that has arrived by `now`, with its arrival time.
+    pub fn poll_packet(&mut self, now: Instant) -> Option<(Instant, Packet<Vec<u8>>)> {
+        self.leave(now);
         let first = self.in_flight.first_entry()?;
         let arrived = first.key().0;
         if arrived > now {
             return None;
         }
-        let bytes = first.remove();
-        self.bytes_in_flight -= bytes.len();
+        let packet = first.remove();
+        self.bytes_in_flight -= packet.content.len();
         self.counters.delivered += 1;
-        Some((arrived, bytes))
+        Some((arrived, packet))
     }
 
-    /// Arrival time of the next datagram, at which to call [`LinkModel::poll`].
+    /// When to call [`LinkModel::poll`] next: the arrival of the next datagram, or, with a queue discipline, an earlier
+    /// time at which a datagram leaves the bottleneck.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.in_flight.first_key_value().map(|(key, _)| key.0)
+        let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next_timeout);
+        let arrives = self.in_flight.first_key_value().map(|(key, _)| key.0);
+        leaves.into_iter().chain(arrives).min()
     }
 
     /// The counters until now.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        let actions = self.bottleneck.as_ref().map(Bottleneck::actions);
+        let actions = actions.unwrap_or_default();
+        Counters {
+            overflowed: self.counters.overflowed + actions.dropped + actions.overflowed,
+            marked: actions.marked,
+            ..self.counters
+        }
     }
 
     fn draw_fate(&mut self, now: Instant) -> Fate {
@@ -185,7 +275,9 @@ impl LinkModel {
         });
         Fate {
             lost: alone || in_burst,
+            delay: want.delay,
             jitter: want.jitter.mul_f64(draws.jitter.unit()),
+            reorder_by: want.reorder_by,
             held: draws.reorder.chance(want.reorder),
             twice: draws.duplicate.chance(want.duplicate),
         }
@@ -193,7 +285,6 @@ impl LinkModel {
 
     /// When the last bit of a datagram leaves the bottleneck; `None` if its queue is full.
     fn pass_bottleneck(&mut self, now: Instant, len: usize) -> Option<Instant> {
-        let bits = |bytes: usize| u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8);
         let wait = self.busy_until.since(now);
         let is_full = match self
             .schedule
@@ -207,28 +298,9 @@ impl LinkModel {
         if !wait.is_zero() && is_full {
             return None;
         }
-        self.busy_until = self.sent_out(now.max(self.busy_until), bits(len));
+        let from = now.max(self.busy_until);
+        self.busy_until = sent_out(&self.schedule, self.begin, from, bits(len));
         Some(self.busy_until)
-    }
-
-    /// When `bits` have been sent, at the rates of the schedule. Their sending starts at `from`.
-    fn sent_out(&self, from: Instant, bits: u128) -> Instant {
-        let (mut at, mut left) = (from, bits);
-        loop {
-            let here = self.schedule.segment_at(at.since(self.begin));
-            let Some(Bitrate(rate @ 1..)) = here.impairment.rate else {
-                return at;
-            };
-            let nanos = left.saturating_mul(SECOND_NS) / u128::from(rate);
-            let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-            match here.until.map(|until| self.begin + until) {
-                Some(change) if at + takes > change => {
-                    left = left.saturating_sub(sent(change.since(at), rate));
-                    at = change;
-                }
-                _ => return at + takes,
-            }
-        }
     }
 
     /// Bits in the bottleneck's queue at `now`.
@@ -247,29 +319,57 @@ impl LinkModel {
         bits
     }
 
-    fn enter(&mut self, arrival: Instant, bytes: Vec<u8>) {
-        if self.bytes_in_flight + bytes.len() > MAX_IN_FLIGHT {
+    fn enter(&mut self, arrival: Instant, packet: Packet<Vec<u8>>) {
+        let len = packet.content.len();
+        if self.bytes_in_flight + len > MAX_IN_FLIGHT {
             self.counters.overflowed += 1;
             return;
         }
-        self.bytes_in_flight += bytes.len();
-        self.in_flight.insert((arrival, self.next_order), bytes);
+        self.bytes_in_flight += len;
+        self.in_flight.insert((arrival, self.next_order), packet);
         self.next_order += 1;
     }
 }
 
 const SECOND_NS: u128 = 1_000_000_000;
 
+fn bits(bytes: usize) -> u128 {
+    u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8)
+}
+
+/// When `bits` have been sent, at the rates of a schedule that starts at `begin`. Their sending starts at `from`.
+fn sent_out(schedule: &ImpairmentSchedule, begin: Instant, from: Instant, bits: u128) -> Instant {
+    let (mut at, mut left) = (from, bits);
+    loop {
+        let here = schedule.segment_at(at.since(begin));
+        let Some(Bitrate(rate @ 1..)) = here.impairment.rate else {
+            return at;
+        };
+        let nanos = left.saturating_mul(SECOND_NS) / u128::from(rate);
+        let takes = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        match here.until.map(|until| begin + until) {
+            Some(change) if at + takes > change => {
+                left = left.saturating_sub(sent(change.since(at), rate));
+                at = change;
+            }
+            _ => return at + takes,
+        }
+    }
+}
+
 /// The number of bits sent at `rate` during `time`.
 fn sent(time: Duration, rate: u64) -> u128 {
     time.as_nanos() * u128::from(rate) / SECOND_NS
 }
 
-/// Random decisions for one datagram.
+/// Decisions for one datagram at the time of sending.
+#[derive(Debug, Clone, Copy)]
 struct Fate {
     lost: bool,
+    delay: Duration,
     jitter: Duration,
     held: bool,
+    reorder_by: Duration,
     twice: bool,
 }
 

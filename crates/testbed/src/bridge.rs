@@ -221,9 +221,7 @@ impl BridgePath {
     fn release(&mut self, now: &impl Fn() -> Instant, report: &mut Report) {
         let started = now();
         let mut bytes = Vec::new();
-        while let Some(due) = self.link.next_timeout().filter(|due| *due <= started)
-            && let Some(frame) = self.link.poll(started)
-        {
+        while let Some((due, frame)) = self.link.poll_arrival(started) {
             report.lateness.record(now().since(due));
             self.put(&frame, &mut bytes, report);
         }

@@ -326,9 +326,7 @@ impl Hop {
                 continue;
             };
             let [up, down] = &mut **links;
-            while let Some(due) = up.next_timeout().filter(|due| *due <= started)
-                && let Some(bytes) = up.poll(started)
-            {
+            while let Some((due, bytes)) = up.poll_arrival(started) {
                 self.report.lateness.record(now().since(due));
                 if let Some(observer) = &mut self.observer {
                     observer.record(now(), End::Host, Direction::Up, flow.client, &bytes);
@@ -336,9 +334,7 @@ impl Hop {
                 let sent = has_left(|| flow.socket.send(&bytes));
                 self.report.unsent += u64::from(!sent);
             }
-            while let Some(due) = down.next_timeout().filter(|due| *due <= started)
-                && let Some(bytes) = down.poll(started)
-            {
+            while let Some((due, bytes)) = down.poll_arrival(started) {
                 self.report.lateness.record(now().since(due));
                 if let Some(observer) = &mut self.observer {
                     observer.record(now(), End::Client, Direction::Down, flow.client, &bytes);

@@ -6,6 +6,8 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
 use super::{BurstLoss, Counters, Impairment, LinkModel, MAX_IN_FLIGHT, Queue};
+use crate::aqm::{Discipline, Ecn, Packet};
+use crate::bottleneck::Bottleneck;
 use crate::schedule::ImpairmentSchedule;
 
 const MS: Duration = Duration::from_millis(1);
@@ -287,4 +289,87 @@ fn one_impairment_does_not_move_another() {
     };
     let of = |impairment| ids(&run(&mut LinkModel::new(impairment, 5), 1000, 4, MS));
     assert_eq!(of(lossy), of(rough));
+}
+
+/// The closed form of tail drop and the discipline in a bottleneck are the same queue.
+#[test]
+fn tail_drop_equals_its_discipline() {
+    let rate = Bitrate::from_mbps(8);
+    let mut link = LinkModel::new(
+        Impairment {
+            rate: Some(rate),
+            queue: Queue::Bytes(7000),
+            ..Impairment::default()
+        },
+        1,
+    );
+    // The link's limit includes the packet that is being sent, the discipline's does not.
+    let mut bottleneck = Bottleneck::new(Discipline::TailDrop, 6000, 1);
+    let takes = |from: Instant, len: usize| from + Duration::from_micros(len as u64);
+    let mut left = Vec::new();
+    let (mut want, mut now) = (Vec::new(), Instant(0));
+    for i in 0..100_u32 {
+        drain(&mut link, now, &mut want);
+        let packet = |content| Packet {
+            flow: 0,
+            len: 1000,
+            ecn: Ecn::NotEct,
+            content,
+        };
+        let mut bytes = vec![0; 1000];
+        bytes[..4].copy_from_slice(&i.to_le_bytes());
+        link.send_packet(now, packet(bytes));
+        bottleneck.send(now, packet(i.to_le_bytes().to_vec()), takes);
+        // Ten packets 250 µs apart, then a pause.
+        now = now + if i % 10 == 9 { 20 * MS } else { MS / 4 };
+    }
+    drain(&mut link, Instant(i64::MAX), &mut want);
+    while let Some((at, packet)) = bottleneck.poll(Instant(i64::MAX), takes) {
+        left.push((
+            at,
+            u32::from_le_bytes(packet.content[..4].try_into().unwrap()),
+        ));
+    }
+    assert!(want.len() < 100);
+    assert_eq!(left, want);
+}
+
+/// With a discipline, the link marks or drops, keeps its balance, and a late poll changes nothing.
+#[test]
+fn a_link_with_a_discipline_marks_and_keeps_its_balance() {
+    for (name, discipline) in Discipline::ALL {
+        let run = |polls: bool| {
+            let impairment = Impairment {
+                delay: 5 * MS,
+                loss: 0.01,
+                rate: Some(Bitrate::from_mbps(8)),
+                queue: Queue::Time(200 * MS),
+                ..Impairment::default()
+            };
+            let mut link = LinkModel::new(impairment, 1).with_discipline(discipline, 2);
+            let (mut now, mut arrived) = (Instant(0), Vec::new());
+            for number in 0..4000_u64 {
+                while polls && let Some((at, packet)) = link.poll_packet(now) {
+                    arrived.push((at, packet.ecn));
+                }
+                let packet = Packet {
+                    flow: number % 2,
+                    len: 1000,
+                    ecn: [Ecn::Ect0, Ecn::Ect1][usize::try_from(number % 2).unwrap()],
+                    content: vec![0; 1000],
+                };
+                link.send_packet(now, packet);
+                now = now + MS * 9 / 10;
+            }
+            while let Some((at, packet)) = link.poll_packet(Instant(i64::MAX)) {
+                arrived.push((at, packet.ecn));
+            }
+            assert!(balanced(link.counters()), "{name} {:?}", link.counters());
+            let marks = arrived.iter().filter(|(_, ecn)| *ecn == Ecn::Ce).count();
+            assert_eq!(marks > 0, discipline != Discipline::TailDrop, "{name}");
+            assert!(marks as u64 <= link.counters().marked, "{name}");
+            arrived
+        };
+        assert_eq!(run(true), run(false), "{name}");
+    }
 }

@@ -1,0 +1,190 @@
+//! Queue disciplines of a bottleneck: active queue management (AQM) in user space.
+//!
+//! A discipline takes packets and returns them in its order of transmission. In between, it marks packets with Congestion
+//! Experienced (CE) or drops them. It has neither a clock nor a link: the caller passes `now`, which must not decrease,
+//! and asks for a packet as soon as the link is idle ([`Bottleneck`](crate::bottleneck::Bottleneck)).
+//!
+//! One file per discipline, and one line each in [`Discipline::ALL`] and [`Discipline::open`].
+
+mod codel;
+mod dualpi2;
+mod fq_codel;
+mod pie;
+mod tail_drop;
+
+use std::fmt;
+use std::str::FromStr;
+
+use openuvr_proto::time::Instant;
+
+pub use dualpi2::DualPi2;
+pub use fq_codel::FqCodel;
+pub use pie::Pie;
+pub use tail_drop::TailDrop;
+
+/// The ECN field of an IP header (RFC 3168, section 5, and RFC 9331).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// The transport does not support ECN.
+    #[default]
+    NotEct,
+    /// ECT(1): a scalable congestion control (L4S).
+    Ect1,
+    /// ECT(0): a classic congestion control.
+    Ect0,
+    /// Congestion Experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// The field from the lower two bits of the octet for DSCP and ECN.
+    #[must_use]
+    pub fn of_traffic_class(octet: u8) -> Ecn {
+        match octet & 0b11 {
+            0b00 => Ecn::NotEct,
+            0b01 => Ecn::Ect1,
+            0b10 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// The two bits.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        match self {
+            Ecn::NotEct => 0b00,
+            Ecn::Ect1 => 0b01,
+            Ecn::Ect0 => 0b10,
+            Ecn::Ce => 0b11,
+        }
+    }
+
+    /// Whether a queue may mark the packet instead of dropping it.
+    #[must_use]
+    pub fn is_capable(self) -> bool {
+        self != Ecn::NotEct
+    }
+
+    /// Whether a dual queue treats the packet as L4S (RFC 9331, section 5.1).
+    #[must_use]
+    pub fn is_l4s(self) -> bool {
+        matches!(self, Ecn::Ect1 | Ecn::Ce)
+    }
+}
+
+/// A packet in a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packet<T> {
+    /// The flow: a hash of addresses and ports, or any other number that distinguishes flows.
+    pub flow: u64,
+    /// Its length on the link in bytes.
+    pub len: usize,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// The content, which no discipline reads.
+    pub content: T,
+}
+
+impl<T> Packet<T> {
+    /// The same packet with other content.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Packet<U> {
+        Packet {
+            flow: self.flow,
+            len: self.len,
+            ecn: self.ecn,
+            content: change(self.content),
+        }
+    }
+}
+
+/// Counters of a discipline until now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Actions {
+    /// Packets that got a CE mark here.
+    pub marked: u64,
+    /// Packets dropped as a congestion signal.
+    pub dropped: u64,
+    /// Packets dropped because the queue was full.
+    pub overflowed: u64,
+}
+
+/// A queue discipline.
+pub trait Aqm<T>: fmt::Debug + Send {
+    /// Takes a packet at `now`. Drops it, or others, if the queue is full or the discipline signals congestion.
+    fn enqueue(&mut self, now: Instant, packet: Packet<T>);
+
+    /// Returns the packet to transmit at `now`; `None` if no packet waits. May drop packets.
+    fn dequeue(&mut self, now: Instant) -> Option<Packet<T>>;
+
+    /// Bytes that wait.
+    fn bytes(&self) -> usize;
+
+    /// The counters until now.
+    fn actions(&self) -> Actions;
+}
+
+/// The name of a discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Discipline {
+    /// A first-in, first-out queue with a limit.
+    #[default]
+    TailDrop,
+    /// PIE (RFC 8033).
+    Pie,
+    /// FQ-CoDel (RFC 8290).
+    FqCodel,
+    /// DualPI2 (RFC 9332).
+    DualPi2,
+}
+
+impl Discipline {
+    /// All disciplines with their names on the command line.
+    pub const ALL: [(&'static str, Discipline); 4] = [
+        ("droptail", Discipline::TailDrop),
+        ("pie", Discipline::Pie),
+        ("fq_codel", Discipline::FqCodel),
+        ("dualpi2", Discipline::DualPi2),
+    ];
+
+    /// An empty queue that holds at most `limit` bytes. The seed determines random marks, drops and hashes.
+    #[must_use]
+    pub fn open<T: fmt::Debug + Send + 'static>(self, limit: usize, seed: u64) -> Box<dyn Aqm<T>> {
+        match self {
+            Discipline::TailDrop => Box::new(TailDrop::new(limit)),
+            Discipline::Pie => Box::new(Pie::new(limit, seed)),
+            Discipline::FqCodel => Box::new(FqCodel::new(limit, seed)),
+            Discipline::DualPi2 => Box::new(DualPi2::new(limit)),
+        }
+    }
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let found = Discipline::ALL.iter().find(|(_, one)| *one == self);
+        found.map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is not a discipline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a queue discipline: droptail, pie, fq_codel or dualpi2")]
+pub struct ParseDisciplineError(String);
+
+impl FromStr for Discipline {
+    type Err = ParseDisciplineError;
+
+    fn from_str(text: &str) -> Result<Discipline, ParseDisciplineError> {
+        let found = Discipline::ALL.iter().find(|(name, _)| *name == text);
+        let unknown = || ParseDisciplineError(text.to_owned());
+        found.map(|(_, one)| *one).ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests;

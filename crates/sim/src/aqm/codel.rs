@@ -1,0 +1,193 @@
+//! CoDel: drops at intervals that shrink with the square root of their number, while the shortest sojourn time of an
+//! interval stays above a target (RFC 8289, section 5). ECN-capable packets are marked instead of dropped.
+//!
+//! It is one flow's queue in [`FqCodel`](super::FqCodel).
+
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+use super::tail_drop::TailDrop;
+use super::{Actions, Ecn, Packet};
+
+/// TARGET and INTERVAL of RFC 8289, section 4.
+const TARGET: Duration = Duration::from_millis(5);
+const INTERVAL: Duration = Duration::from_millis(100);
+/// A queue of at most one packet has no excess (`MTU` in section 5).
+const ONE_PACKET: usize = 1514;
+/// If dropping resumes within this time, it continues at the previous frequency (section 5.4).
+const RESUMED: Duration = Duration::from_millis(1600);
+
+/// The queue of a flow.
+#[derive(Debug)]
+pub(super) struct CoDel<T> {
+    queue: TailDrop<T>,
+    /// When the sojourn time will have been above the target for an interval.
+    first_above: Option<Instant>,
+    drops_at: Instant,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+impl<T> CoDel<T> {
+    /// An empty queue. [`FqCodel`](super::FqCodel) limits all queues together.
+    pub(super) fn new() -> CoDel<T> {
+        CoDel {
+            queue: TailDrop::new(usize::MAX),
+            first_above: None,
+            drops_at: Instant(0),
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
+    pub(super) fn push(&mut self, now: Instant, packet: Packet<T>) {
+        self.queue.push(now, packet);
+    }
+
+    /// Removes the oldest packet because all queues together are full.
+    pub(super) fn drop_oldest(&mut self) -> Option<Packet<T>> {
+        self.queue.pop().map(|(_, packet)| packet)
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.queue.held()
+    }
+
+    /// The oldest packet, and whether it may be dropped (`dodequeue` in section 5.3).
+    fn take(&mut self, now: Instant) -> Option<(Packet<T>, bool)> {
+        let Some((arrived, packet)) = self.queue.pop() else {
+            self.first_above = None;
+            return None;
+        };
+        if now.since(arrived) < TARGET || self.queue.held() <= ONE_PACKET {
+            self.first_above = None;
+            return Some((packet, false));
+        }
+        let above = *self.first_above.get_or_insert(now + INTERVAL);
+        Some((packet, now >= above))
+    }
+
+    /// The packet to transmit (section 5.3 and 5.4).
+    pub(super) fn pop(&mut self, now: Instant, actions: &mut Actions) -> Option<Packet<T>> {
+        let (mut packet, may_drop) = self.take(now)?;
+        if !may_drop {
+            self.dropping = false;
+            return Some(packet);
+        }
+        if !self.dropping {
+            self.dropping = true;
+            let delta = self.count.saturating_sub(self.last_count);
+            let resumed = delta > 1 && now.since(self.drops_at) < RESUMED;
+            self.count = if resumed { delta } else { 1 };
+            self.last_count = self.count;
+            self.drops_at = control_law(now, self.count);
+            return match mark(&mut packet, actions) {
+                true => Some(packet),
+                false => self.take(now).map(|(packet, _)| packet),
+            };
+        }
+        while now >= self.drops_at {
+            self.count = self.count.saturating_add(1);
+            self.drops_at = control_law(self.drops_at, self.count);
+            if mark(&mut packet, actions) {
+                return Some(packet);
+            }
+            let (next, may_drop) = self.take(now)?;
+            packet = next;
+            if !may_drop {
+                self.dropping = false;
+                break;
+            }
+        }
+        Some(packet)
+    }
+}
+
+/// Signals congestion. Returns whether the packet was marked; otherwise the caller drops it.
+fn mark<T>(packet: &mut Packet<T>, actions: &mut Actions) -> bool {
+    if !packet.ecn.is_capable() {
+        actions.dropped += 1;
+        return false;
+    }
+    actions.marked += u64::from(packet.ecn != Ecn::Ce);
+    packet.ecn = Ecn::Ce;
+    true
+}
+
+/// The time of the next drop: an interval divided by the square root of the number of drops (section 5.3).
+fn control_law(from: Instant, count: u32) -> Instant {
+    from + INTERVAL.div_f64(f64::from(count.max(1)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// Keeps a queue of 50 packets for two seconds, one packet each millisecond. Returns the times of drops or marks.
+    fn signals(ecn: Ecn) -> Vec<Instant> {
+        let packet = || Packet {
+            flow: 1,
+            len: 1500,
+            ecn,
+            content: (),
+        };
+        let (mut codel, mut actions) = (CoDel::new(), Actions::default());
+        let mut now = Instant(0);
+        let mut times = Vec::new();
+        for _ in 0..2000 {
+            while codel.queue.len() < 50 {
+                codel.push(now, packet());
+            }
+            let before = actions.marked + actions.dropped;
+            assert!(codel.pop(now, &mut actions).is_some());
+            let some = actions.marked + actions.dropped - before;
+            times.extend((0..some).map(|_| now));
+            now = now + MILLISECOND;
+        }
+        match ecn {
+            Ecn::NotEct => assert_eq!(actions.marked, 0),
+            _ => assert_eq!(actions.dropped, 0),
+        }
+        times
+    }
+
+    #[test]
+    fn intervals_shrink_with_the_square_root() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0] {
+            let times = signals(ecn);
+            assert!(times.len() > 20, "{}", times.len());
+            // The sum of 100 ms / sqrt(n), to the next packet.
+            let mut due = times[0];
+            for (count, at) in (1_u32..).zip(&times[1..]) {
+                due = due + INTERVAL.div_f64(f64::from(count).sqrt());
+                assert!(*at >= due && at.since(due) <= MILLISECOND * 2, "{count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_queue_is_left_alone() {
+        let (mut codel, mut actions) = (CoDel::new(), Actions::default());
+        for ms in 0..1000 {
+            let now = Instant(ms * 1_000_000);
+            codel.push(
+                now,
+                Packet {
+                    flow: 1,
+                    len: 1500,
+                    ecn: Ecn::NotEct,
+                    content: (),
+                },
+            );
+            if ms >= 4 {
+                assert!(codel.pop(now, &mut actions).is_some());
+            }
+        }
+        assert_eq!(actions, Actions::default());
+    }
+}

@@ -1,0 +1,224 @@
+//! PIE: a drop probability that a proportional-integral controller adapts to the queueing delay (RFC 8033).
+//!
+//! The queueing delay is the age of the oldest packet, which RFC 8033 (section 5.2) permits in place of an estimated
+//! departure rate. An ECN-capable packet is marked instead of dropped while the probability is low (section 5.1).
+
+use std::fmt;
+use std::time::Duration;
+
+use openuvr_proto::time::Instant;
+
+use super::tail_drop::TailDrop;
+use super::{Actions, Aqm, Ecn, Packet};
+use crate::random::Random;
+
+/// QDELAY_REF, T_UPDATE, MAX_BURST, alpha and beta of RFC 8033, sections 4.1 to 4.4 (alpha and beta per second).
+const TARGET: Duration = Duration::from_millis(15);
+const UPDATE_EVERY: Duration = Duration::from_millis(15);
+const MAX_BURST: Duration = Duration::from_millis(150);
+const ALPHA: f64 = 0.125;
+const BETA: f64 = 1.25;
+/// Below this probability and half of the target delay, nothing is dropped (section 4.1).
+const SPARED_BELOW: f64 = 0.2;
+/// Number of bytes below which nothing is dropped: two packets (section 4.1).
+const SPARED_BYTES: usize = 2 * 1500;
+/// Above this probability, ECN-capable packets are dropped (section 5.1).
+const MARK_UP_TO: f64 = 0.1;
+/// Limits of the accumulated probability between two drops (section 5.4).
+const NEVER_BELOW: f64 = 0.85;
+const ALWAYS_FROM: f64 = 8.5;
+/// Decay without a queue (section 4.2), and the probability that counts as zero (guess).
+const DECAY: f64 = 0.98;
+const ZERO: f64 = 1e-9;
+/// Largest increase per update from a probability of a tenth on (section 5.5).
+const LARGEST_STEP: f64 = 0.02;
+
+/// The queue.
+#[derive(Debug)]
+pub struct Pie<T> {
+    queue: TailDrop<T>,
+    random: Random,
+    probability: f64,
+    accumulated: f64,
+    delay: Duration,
+    burst: Duration,
+    next_update: Option<Instant>,
+    actions: Actions,
+}
+
+impl<T> Pie<T> {
+    /// An empty queue of at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize, seed: u64) -> Pie<T> {
+        Pie {
+            queue: TailDrop::new(limit),
+            random: Random::new(seed, 1),
+            probability: 0.0,
+            accumulated: 0.0,
+            delay: Duration::ZERO,
+            burst: MAX_BURST,
+            next_update: None,
+            actions: Actions::default(),
+        }
+    }
+
+    /// The drop probability.
+    #[must_use]
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    /// Performs the periodic updates until `now`.
+    fn update(&mut self, now: Instant) {
+        let mut next = self.next_update.unwrap_or(now + UPDATE_EVERY);
+        while next <= now {
+            let delay = self.queue.oldest().map(|oldest| next.since(oldest));
+            self.step(delay.unwrap_or_default());
+            next = next + UPDATE_EVERY;
+            if self.probability == 0.0 && self.queue.len() == 0 && self.burst == MAX_BURST {
+                // Further updates change nothing.
+                next = next.max(now + UPDATE_EVERY);
+            }
+        }
+        self.next_update = Some(next);
+    }
+
+    /// One update (sections 4.2 and 5.5).
+    fn step(&mut self, delay: Duration) {
+        let (current, old) = (delay.as_secs_f64(), self.delay.as_secs_f64());
+        let change = ALPHA * (current - TARGET.as_secs_f64()) + BETA * (current - old);
+        let mut change = change / scale(self.probability);
+        if self.probability >= 0.1 {
+            change = change.min(LARGEST_STEP);
+        }
+        self.probability = (self.probability + change).clamp(0.0, 1.0);
+        if delay.is_zero() && self.delay.is_zero() {
+            self.probability *= DECAY;
+        }
+        if self.probability < ZERO {
+            self.probability = 0.0;
+        }
+        self.burst = self.burst.saturating_sub(UPDATE_EVERY);
+        if self.probability == 0.0 && delay < TARGET / 2 && self.delay < TARGET / 2 {
+            self.burst = MAX_BURST;
+        }
+        self.delay = delay;
+    }
+
+    /// Whether an arriving packet gets a congestion signal (sections 4.1 and 5.4).
+    fn signals(&mut self) -> bool {
+        let low = self.probability < SPARED_BELOW && self.delay < TARGET / 2;
+        if !self.burst.is_zero() || low || self.queue.held() <= SPARED_BYTES {
+            self.accumulated = 0.0;
+            return false;
+        }
+        self.accumulated += self.probability;
+        let signals = match self.accumulated {
+            accumulated if accumulated < NEVER_BELOW => false,
+            accumulated if accumulated >= ALWAYS_FROM => true,
+            _ => self.random.chance(self.probability),
+        };
+        if signals {
+            self.accumulated = 0.0;
+        }
+        signals
+    }
+}
+
+/// The divisor of a change at a probability (section 4.2): small probabilities change in small steps.
+fn scale(probability: f64) -> f64 {
+    match probability {
+        p if p < 0.000_001 => 2048.0,
+        p if p < 0.000_01 => 512.0,
+        p if p < 0.000_1 => 128.0,
+        p if p < 0.001 => 32.0,
+        p if p < 0.01 => 8.0,
+        p if p < 0.1 => 2.0,
+        _ => 1.0,
+    }
+}
+
+impl<T: fmt::Debug + Send> Aqm<T> for Pie<T> {
+    fn enqueue(&mut self, now: Instant, mut packet: Packet<T>) {
+        self.update(now);
+        if self.signals() {
+            if !packet.ecn.is_capable() || self.probability > MARK_UP_TO {
+                self.actions.dropped += 1;
+                return;
+            }
+            self.actions.marked += u64::from(packet.ecn != Ecn::Ce);
+            packet.ecn = Ecn::Ce;
+        }
+        self.queue.push(now, packet);
+    }
+
+    fn dequeue(&mut self, now: Instant) -> Option<Packet<T>> {
+        self.update(now);
+        self.queue.pop().map(|(_, packet)| packet)
+    }
+
+    fn bytes(&self) -> usize {
+        self.queue.held()
+    }
+
+    fn actions(&self) -> Actions {
+        Actions {
+            overflowed: self.queue.overflowed(),
+            ..self.actions
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_follow_the_control_law_and_its_scale() {
+        for (probability, divisor) in [
+            (0.0, 2048.0),
+            (0.000_005, 512.0),
+            (0.000_05, 128.0),
+            (0.000_5, 32.0),
+            (0.005, 8.0),
+            (0.05, 2.0),
+        ] {
+            let mut pie = Pie::<()>::new(1 << 20, 1);
+            pie.probability = probability;
+            pie.delay = Duration::from_millis(20);
+            pie.step(Duration::from_millis(25));
+            let change = (ALPHA * 0.010 + BETA * 0.005) / divisor;
+            let error = pie.probability - probability - change;
+            assert!(error.abs() < 1e-12, "{probability}: {error}");
+        }
+    }
+
+    #[test]
+    fn large_steps_are_capped_and_idle_time_decays() {
+        let mut pie = Pie::<()>::new(1 << 20, 1);
+        pie.probability = 0.1;
+        pie.step(Duration::from_secs(1));
+        assert!((pie.probability - 0.12).abs() < 1e-12);
+        // A queue that was empty twice: the integral part, then the decay.
+        let mut pie = Pie::<()>::new(1 << 20, 1);
+        pie.probability = 0.5;
+        pie.step(Duration::ZERO);
+        let want = (0.5 - ALPHA * 0.015) * DECAY;
+        assert!((pie.probability - want).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_burst_is_allowed_after_an_idle_time() {
+        let mut pie = Pie::<()>::new(1 << 20, 1);
+        for _ in 0..9 {
+            pie.step(Duration::from_millis(100));
+            assert!(!pie.burst.is_zero());
+        }
+        pie.step(Duration::from_millis(100));
+        assert!(pie.burst.is_zero());
+        pie.probability = 0.0;
+        pie.step(Duration::ZERO);
+        pie.step(Duration::ZERO);
+        assert_eq!(pie.burst, MAX_BURST);
+    }
+}
