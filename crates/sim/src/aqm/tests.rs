@@ -147,7 +147,7 @@ fn fair_queueing_shares_equally_and_spares_the_sparse() {
 
 /// RFC 9332: the L4S queue has priority, and the classic queue keeps at least its weight.
 #[test]
-fn the_dual_queue_prefers_l4s_and_starves_nobody() {
+fn the_dual_queue_prefers_l4s_and_keeps_classic_alive() {
     let mut queue = Discipline::DualPi2.open(1_000_000, 1);
     for number in 0..20 {
         queue.enqueue(Instant(0), packet(1, Ecn::NotEct, number));
