@@ -3,6 +3,7 @@
 //! The real scene, host and client run with an emulated link between host and client. The outcome of each frame is from
 //! the host's record. Host and client are on one machine with one clock.
 
+mod contest;
 mod figures;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use super::rig::pass;
 use crate::durations;
 use crate::machine::{Load, Machine, QUIET};
 use crate::result_file;
+use contest::{ContestArgs, Shared};
 use figures::{Figures, Measured, Recorded};
 use openuvr_clock as clock;
 
@@ -53,6 +55,9 @@ use openuvr_clock as clock;
 /// The other cases use the Wi-Fi model of `openuvr lab hop --wifi`. `wifi` has one station, which loses a tenth of all
 /// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40
 /// Mb/s and send 10 Mb/s in total. The figures of these cases include the link's own delay.
+///
+/// With --aqm, rate controllers are compared in a simulation: OpenUVR's, GCC and SCReAM share a bottleneck with competing
+/// flows. It prints latency, complete frames, rates and fairness, and --json also writes time series.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
@@ -99,6 +104,8 @@ pub(crate) struct Args {
     /// Additional argument for the host; may be repeated
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     host_arg: Vec<String>,
+    #[command(flatten)]
+    contest: ContestArgs,
 }
 
 impl Args {
@@ -218,6 +225,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
     );
     let stop = openuvr_terminal::signals::stop_on_signals()?;
+    if args.contest.is_selected() {
+        let how = Shared {
+            lasting: args.shape().0,
+            seed: args.seed,
+            quick: args.quick,
+            json: args.json.as_deref(),
+        };
+        return contest::run(&args.contest, &how, &stop);
+    }
     println!("machine  {}", Machine::this());
     let mut all = Vec::new();
     for case in &args.cases {
