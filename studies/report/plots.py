@@ -123,6 +123,21 @@ def lines(title, x, y, series, paper=(), categories=None):
     return figure
 
 
+def over_time(title, y, curves):
+    """Time series in seconds: (name, [(second, value)]), drawn without markers."""
+    curves = [(name, points) for name, points in curves if points]
+    if not curves:
+        return None
+    figure, ax = axes(title, "time, s", y)
+    for number, (name, points) in enumerate(curves):
+        xs, ys = zip(*points, strict=True)
+        ax.plot(xs, ys, label=name, color=COLOURS[number % len(COLOURS)], linewidth=1.2, zorder=3)
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0.01)
+    legend(ax)
+    return figure
+
+
 def bars(title, x, rows, paper="paper"):
     """Horizontal bars: (name, Estimate, the paper's value or None), the first at the top."""
     rows = [row for row in rows if row[1] is not None]

@@ -1,6 +1,19 @@
 """A section for each bench and study. A further section is a further function here."""
 
-from . import ablation, browsers, comparisons, feedback, jitter, latency, link, quality, smaller, traffic, wifi
+from . import (
+    ablation,
+    browsers,
+    comparisons,
+    contest,
+    feedback,
+    jitter,
+    latency,
+    link,
+    quality,
+    smaller,
+    traffic,
+    wifi,
+)
 
 SECTIONS = (
     latency.section,
@@ -11,6 +24,7 @@ SECTIONS = (
     comparisons.peers,
     smaller.scheduling,
     link.section,
+    contest.section,
     smaller.sound,
     smaller.pads,
     smaller.sensor,

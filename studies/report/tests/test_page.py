@@ -114,6 +114,40 @@ def everything():
         "longest_gap_ms": 30.0,
         "outcomes": {"complete": 9},
     }
+    controllers = [
+        {
+            "controller": name,
+            "aqm": "dualpi2",
+            "competitors": ["cubic", "cubic"],
+            "p50_ms": 15.0,
+            "p99_ms": ms,
+            "path_p99_ms": 18.0,
+            "complete_per_second": 60.0,
+            "mbps": 6.1,
+            "fair_share": 0.91,
+            "jain": 0.99,
+            "used": 0.98,
+            "marked": 120,
+            "dropped": 3,
+            "series": f"link_aqm-dualpi2-2-{name}.csv",
+        }
+        for name, ms in (("own", 21.0), ("gcc", 48.0))
+    ]
+    contest = {
+        "link_mbps": 20.0,
+        "one_way_ms": 10.0,
+        "queue_ms": 100.0,
+        "seconds": 15.0,
+        "seed": 1,
+        "runs": controllers,
+        "verdicts": [
+            {"what": "p99", "unit": "ms", "measured": 21.0, "target": {"pass": 20.0}, "at_least": False},
+            {"what": "share", "unit": "", "measured": None, "target": {"pass": 0.8}, "at_least": True},
+        ],
+    }
+    series = "seconds,video_mbps,target_mbps,competitors_mbps,latency_ms,queue_ms,marked,dropped\n" + "".join(
+        f"{n / 10},{5 + n % 3},6.0,13.0,{15 + n % 5},{n % 4},1,0\n" for n in range(1, 30)
+    )
     scheduling = {
         "wake_ups": [
             {
@@ -187,6 +221,7 @@ def everything():
         ("bench.peers", peers, {}),
         ("bench.scheduling", scheduling, {}),
         ("bench.link", {"cases": [link]}, {}),
+        ("bench.link_aqm", contest, {run["series"]: series for run in controllers}),
         ("bench.sound", sound, {}),
         ("bench.pads", pads, {}),
         ("bench.sensor", sensor, {}),
