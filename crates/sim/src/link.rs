@@ -130,15 +130,12 @@ impl LinkModel {
         }
     }
 
-    /// The link with this discipline for the bottleneck's queue. The queue's limit is that of the schedule's first step,
-    /// and stays. A limit as a time becomes the bytes that the step's rate carries in it. Call it before the first
-    /// datagram.
-    #[must_use]
-    pub fn with_discipline(mut self, discipline: Discipline, seed: u64) -> LinkModel {
+    /// Gives the bottleneck's queue this discipline. The queue's limit is that of the schedule's first step, and stays. A
+    /// limit as a time becomes the bytes that the step's rate carries in it. Call it before the first datagram.
+    pub fn set_discipline(&mut self, discipline: Discipline, seed: u64) {
         let first = self.schedule.segment_at(Duration::ZERO).impairment;
         self.bottleneck = (discipline != Discipline::TailDrop)
             .then(|| Bottleneck::new(discipline, first.queue_bytes(), seed));
-        self
     }
 
     /// Puts a datagram without ECN onto the link at `now`, which must not decrease between calls.

@@ -8,6 +8,7 @@
 //! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a frame starting at the
 //! Ethernet header, without the checksum.
 
+mod ecn_field;
 mod offload;
 mod sys;
 
@@ -16,6 +17,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::aqm::{Discipline, Ecn};
 use openuvr_sim::lateness::Lateness;
 use openuvr_sim::link::{Counters, LinkModel};
 use openuvr_sim::medium::{Direction, Medium};
@@ -45,6 +47,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Bridge {
     stop: Stopper,
+    seed: u64,
     origin: std::time::Instant,
     up: BridgePath,
     down: BridgePath,
@@ -115,6 +118,7 @@ impl Bridge {
         let begin = Instant(0);
         Ok(Bridge {
             stop: Stopper::new()?,
+            seed: config.seed,
             origin: std::time::Instant::now(),
             up: BridgePath {
                 from: client,
@@ -138,6 +142,14 @@ impl Bridge {
     /// [`Bridge::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
+    }
+
+    /// Gives the bottleneck's queue of both directions this discipline. It marks frames with an IP header that are
+    /// ECN-capable. Call this method before [`Bridge::run`].
+    pub fn set_discipline(&mut self, discipline: Discipline) {
+        let (up, down) = seeds(self.seed, 0);
+        self.up.link.set_discipline(discipline, up);
+        self.down.link.set_discipline(discipline, down);
     }
 
     /// A handle to stop [`Bridge::run`].
@@ -221,8 +233,12 @@ impl BridgePath {
     fn release(&mut self, now: &impl Fn() -> Instant, report: &mut Report) {
         let started = now();
         let mut bytes = Vec::new();
-        while let Some((due, frame)) = self.link.poll_arrival(started) {
+        while let Some((due, packet)) = self.link.poll_packet(started) {
             report.lateness.record(now().since(due));
+            let mut frame = packet.content;
+            if packet.ecn == Ecn::Ce {
+                ecn_field::mark(&mut frame);
+            }
             self.put(&frame, &mut bytes, report);
         }
     }
@@ -262,7 +278,7 @@ impl BridgePath {
             };
             let (link, direction) = (&mut self.link, self.on_air);
             let mut carry = |frame: Vec<u8>| match &mut medium {
-                None => link.send(now(), frame),
+                None => link.send_packet(now(), ecn_field::packet(frame)),
                 Some(medium) => {
                     let packet = frame.len().saturating_sub(ETHERNET);
                     medium.send(now(), (direction, 0), frame, packet);

@@ -9,21 +9,26 @@
 //! It is not a router, and models no shared medium itself: the caller supplies one ([`Hop::share`]). It relays
 //! datagrams; [`bridge`](crate::bridge) forwards Ethernet frames.
 
+mod ecn_socket;
+mod sys;
+
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openuvr_proto::time::Instant;
+use openuvr_sim::aqm::{Discipline, Ecn, Packet};
 use openuvr_sim::lateness::Lateness;
 use openuvr_sim::link::{Counters, LinkModel};
 use openuvr_sim::medium::{Direction, Medium};
 use openuvr_sim::schedule::ImpairmentSchedule;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::net::sockopt;
+
+use ecn_socket::EcnSocket;
 
 /// Configuration of a relay.
 #[derive(Debug, Clone)]
@@ -44,7 +49,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Hop {
     config: Config,
-    socket: UdpSocket,
+    discipline: Discipline,
+    socket: EcnSocket,
     stop: Stopper,
     gate: Gate,
     origin: std::time::Instant,
@@ -190,7 +196,7 @@ pub fn seeds(seed: u64, flow: u64) -> (u64, u64) {
 #[derive(Debug)]
 struct Flow {
     client: SocketAddr,
-    socket: UdpSocket,
+    socket: EcnSocket,
     carrier: Carrier,
     last_activity: Instant,
 }
@@ -220,12 +226,13 @@ impl Hop {
     /// Returns an error if the address does not belong to this machine, or if its port is in use.
     pub fn open(config: Config) -> Result<Hop, HopError> {
         let what = || format!("cannot listen on UDP {}", config.listen);
-        let socket = open_socket(config.listen).map_err(|source| HopError {
+        let socket = EcnSocket::open(config.listen, RECEIVE_BUFFER).map_err(|source| HopError {
             what: what(),
             source,
         })?;
         Ok(Hop {
             config,
+            discipline: Discipline::default(),
             socket,
             stop: Stopper::new()?,
             gate: Gate::default(),
@@ -269,6 +276,12 @@ impl Hop {
     /// [`Hop::run`].
     pub fn share(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
+    }
+
+    /// Gives the bottleneck's queue of both directions of each client's link this discipline. The relay passes on the ECN
+    /// field of each datagram, with the discipline's marks. Call this method before [`Hop::run`].
+    pub fn set_discipline(&mut self, discipline: Discipline) {
+        self.discipline = discipline;
     }
 
     /// Shows the relayed datagrams to this observer. Call this method before [`Hop::run`].
@@ -326,20 +339,22 @@ impl Hop {
                 continue;
             };
             let [up, down] = &mut **links;
-            while let Some((due, bytes)) = up.poll_arrival(started) {
+            while let Some((due, packet)) = up.poll_packet(started) {
+                let bytes = packet.content;
                 self.report.lateness.record(now().since(due));
                 if let Some(observer) = &mut self.observer {
                     observer.record(now(), End::Host, Direction::Up, flow.client, &bytes);
                 }
-                let sent = has_left(|| flow.socket.send(&bytes));
+                let sent = has_left(|| flow.socket.send(&bytes, None, packet.ecn));
                 self.report.unsent += u64::from(!sent);
             }
-            while let Some((due, bytes)) = down.poll_arrival(started) {
+            while let Some((due, packet)) = down.poll_packet(started) {
+                let bytes = packet.content;
                 self.report.lateness.record(now().since(due));
                 if let Some(observer) = &mut self.observer {
                     observer.record(now(), End::Client, Direction::Down, flow.client, &bytes);
                 }
-                let sent = has_left(|| self.socket.send_to(&bytes, flow.client));
+                let sent = has_left(|| self.socket.send(&bytes, Some(flow.client), packet.ecn));
                 self.report.unsent += u64::from(!sent);
             }
         }
@@ -357,8 +372,11 @@ impl Hop {
                     observer.record(now(), end, arrival.direction, flow.client, &arrival.bytes);
                 }
                 has_left(|| match arrival.direction {
-                    Direction::Up => flow.socket.send(&arrival.bytes),
-                    Direction::Down => self.socket.send_to(&arrival.bytes, flow.client),
+                    Direction::Up => flow.socket.send(&arrival.bytes, None, Ecn::NotEct),
+                    Direction::Down => {
+                        let to = Some(flow.client);
+                        self.socket.send(&arrival.bytes, to, Ecn::NotEct)
+                    }
                 })
             });
             self.report.unsent += u64::from(!sent);
@@ -408,7 +426,7 @@ impl Hop {
 
     fn read_clients(&mut self) -> io::Result<()> {
         for _ in 0..READS_PER_TURN {
-            let (len, client) = match self.socket.recv_from(&mut self.buffer) {
+            let (len, client, ecn) = match self.socket.receive(&mut self.buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 // An earlier datagram to a client was rejected (ICMP).
@@ -427,7 +445,7 @@ impl Hop {
                 observer.record(now, End::Client, Direction::Up, client, &self.buffer[..len]);
             }
             let bytes = self.buffer[..len].to_vec();
-            flow.carry(now, Direction::Up, bytes, self.medium.as_mut());
+            flow.carry(now, Direction::Up, (bytes, ecn), self.medium.as_mut());
         }
         Ok(())
     }
@@ -436,8 +454,8 @@ impl Hop {
         for _ in 0..READS_PER_TURN {
             let now = self.now();
             let flow = &mut self.flows[index];
-            match flow.socket.recv(&mut self.buffer) {
-                Ok(len) => {
+            match flow.socket.receive(&mut self.buffer) {
+                Ok((len, _, ecn)) => {
                     self.meter.0[1].add(len);
                     if let Some(observer) = &mut self.observer {
                         observer.record(
@@ -449,7 +467,7 @@ impl Hop {
                         );
                     }
                     let bytes = self.buffer[..len].to_vec();
-                    flow.carry(now, Direction::Down, bytes, self.medium.as_mut());
+                    flow.carry(now, Direction::Down, (bytes, ecn), self.medium.as_mut());
                 }
                 Err(error) if is_harmless(&error) => {}
                 Err(_) => return,
@@ -480,7 +498,7 @@ impl Hop {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
-        let socket = open_socket(any).ok()?;
+        let socket = EcnSocket::open(any, RECEIVE_BUFFER).ok()?;
         socket.connect(self.config.to).ok()?;
         let carrier = match self.medium {
             Some(_) => {
@@ -492,9 +510,14 @@ impl Hop {
             }
             None => {
                 let (up, down) = seeds(self.config.seed, self.report.flows);
+                let link = |schedule: &ImpairmentSchedule, seed| {
+                    let mut link = LinkModel::on_course(schedule.clone(), Instant(0), seed);
+                    link.set_discipline(self.discipline, seed);
+                    link
+                };
                 Carrier::Links(Box::new([
-                    LinkModel::on_course(self.config.up.clone(), Instant(0), up),
-                    LinkModel::on_course(self.config.down.clone(), Instant(0), down),
+                    link(&self.config.up, up),
+                    link(&self.config.down, down),
                 ]))
             }
         };
@@ -549,7 +572,7 @@ impl Flow {
         &mut self,
         now: Instant,
         direction: Direction,
-        bytes: Vec<u8>,
+        (bytes, ecn): (Vec<u8>, Ecn),
         medium: Option<&mut Box<dyn Medium>>,
     ) {
         match (&mut self.carrier, medium) {
@@ -559,9 +582,16 @@ impl Flow {
             }
             (Carrier::Links(links), _) => {
                 let [up, down] = &mut **links;
+                // All datagrams of a link belong to one client.
+                let packet = Packet {
+                    flow: 0,
+                    len: bytes.len(),
+                    ecn,
+                    content: bytes,
+                };
                 match direction {
-                    Direction::Up => up.send(now, bytes),
-                    Direction::Down => down.send(now, bytes),
+                    Direction::Up => up.send_packet(now, packet),
+                    Direction::Down => down.send_packet(now, packet),
                 }
             }
             (Carrier::Station(_), None) => {}
@@ -632,15 +662,6 @@ impl fmt::Display for Report {
             None => Ok(()),
         }
     }
-}
-
-fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(address)?;
-    socket.set_nonblocking(true)?;
-    if sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-        sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
-    }
-    Ok(socket)
 }
 
 /// Whether a datagram was sent. A call that reports the rejection of an earlier datagram has sent nothing, so it is

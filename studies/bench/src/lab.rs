@@ -18,6 +18,7 @@ use openuvr_lab::wifi::{live, words};
 use openuvr_net::address::parse_address;
 use openuvr_proto::units::Bitrate;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
+use openuvr_sim::aqm::Discipline;
 use openuvr_sim::lateness::Lateness;
 use openuvr_sim::link::{BurstLoss, Impairment, Queue};
 use openuvr_sim::schedule::ImpairmentSchedule;
@@ -75,6 +76,8 @@ Between two namespaces, client and host, for any Ethernet traffic:
   for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
     set -- $n; ip -n $1 link set dev $2 up; done
   ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%
+A bottleneck with an L4S queue, which marks ECT(1) datagrams of the host:
+  openuvr lab hop --to 127.0.0.1:47000 --delay 5ms --rate 20M --queue 250ms --aqm dualpi2
 Four viewers on one Wi-Fi channel with a competing upload:
   openuvr lab hop --to 127.0.0.1:47000 --wifi 'profile=he-su stations=4 per=1% background=20M'";
 
@@ -118,6 +121,11 @@ struct HopArgs {
     /// Limit of the bottleneck's queue, in bytes (k: 1024) or as a time (50ms). Datagrams beyond it are dropped
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
+    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. It marks ECN-capable packets with CE, and
+    /// drops others; --queue stays the limit. Give the link a --rate. A relay's link has one flow, a bridge's as many as
+    /// pass
+    #[arg(long, value_name = "NAME", default_value_t)]
+    aqm: Discipline,
     /// A script for the direction from the host. Without a value, the options above apply only to this direction
     #[arg(long, value_name = "SCRIPT", num_args = 0..=1, default_missing_value = "")]
     down: Option<String>,
@@ -130,7 +138,7 @@ struct HopArgs {
     #[arg(long, value_name = "WORDS", value_parser = words::parse, num_args = 0..=1,
         default_missing_value = "", conflicts_with_all = [
             "delay", "jitter", "loss", "burst_loss", "reorder", "reorder_by", "duplicate", "rate",
-            "queue", "down", "up",
+            "queue", "aqm", "down", "up",
         ])]
     wifi: Option<Scenario>,
     /// Capture the relayed traffic at both ends of the link for `openuvr lab traffic`. The files host.pcapng and
@@ -170,7 +178,7 @@ pub(crate) fn run(args: &LabArgs) -> anyhow::Result<ExitCode> {
 fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
     let (up, down) = args.directions()?;
     match &args.wifi {
-        None => println!("up:   {up}\ndown: {down}"),
+        None => println!("up:   {up}\ndown: {down}\nqueue discipline: {}", args.aqm),
         Some(wifi) => println!("{}", described(wifi)),
     }
     let seed = args.seed;
@@ -187,6 +195,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             down,
             seed,
         })?;
+        bridge.set_discipline(args.aqm);
         if let Some(medium) = medium {
             bridge.share(medium);
         }
@@ -203,6 +212,7 @@ fn run_hop(args: &HopArgs) -> anyhow::Result<ExitCode> {
             down,
             seed,
         })?;
+        hop.set_discipline(args.aqm);
         if let Some(medium) = medium {
             hop.share(medium);
         }
@@ -378,6 +388,15 @@ mod tests {
     }
 
     #[test]
+    fn the_discipline_is_tail_drop_unless_it_is_chosen() {
+        let aqm = |options: &str| parse(options).unwrap().aqm;
+        assert_eq!(aqm(""), Discipline::TailDrop);
+        for (name, discipline) in Discipline::ALL {
+            assert_eq!(aqm(&format!("--rate 20M --aqm {name}")), discipline);
+        }
+    }
+
+    #[test]
     fn without_options_the_link_is_perfect() {
         let (up, down) = parse("").unwrap().directions().unwrap();
         assert_eq!((&up, &down), (&ImpairmentSchedule::default(), &up));
@@ -513,6 +532,8 @@ mod tests {
             "--rate 0",
             "--rate 5Q",
             "--queue 1.2.3k",
+            "--aqm red",
+            "--wifi --aqm pie",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

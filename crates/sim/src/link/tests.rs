@@ -346,7 +346,8 @@ fn a_link_with_a_discipline_marks_and_keeps_its_balance() {
                 queue: Queue::Time(200 * MS),
                 ..Impairment::default()
             };
-            let mut link = LinkModel::new(impairment, 1).with_discipline(discipline, 2);
+            let mut link = LinkModel::new(impairment, 1);
+            link.set_discipline(discipline, 2);
             let (mut now, mut arrived) = (Instant(0), Vec::new());
             for number in 0..4000_u64 {
                 while polls && let Some((at, packet)) = link.poll_packet(now) {

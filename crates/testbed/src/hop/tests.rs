@@ -4,9 +4,13 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use openuvr_sim::link::{Impairment, LinkModel};
+use openuvr_sim::aqm::{Discipline, Ecn};
+use openuvr_sim::link::{Impairment, LinkModel, Queue};
 use openuvr_sim::schedule::ImpairmentSchedule;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::ecn_socket::EcnSocket;
 use super::{Config, Hop, MAX_FLOWS, Report, seeds};
 
 fn socket() -> UdpSocket {
@@ -196,4 +200,58 @@ fn a_taken_port_is_named() {
     })
     .unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
+
+/// The ECN field of the next datagram.
+fn receive_field(socket: &EcnSocket) -> Ecn {
+    let wait = Timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&wait)).unwrap();
+    let (len, _, ecn) = socket
+        .receive(&mut [0; 2048])
+        .expect("a datagram within ten seconds");
+    assert_eq!(len, 1000);
+    ecn
+}
+
+#[test]
+fn a_discipline_marks_datagrams_and_counts_them() {
+    let slow = Impairment {
+        rate: Some(openuvr_proto::units::Bitrate::from_mbps(2)),
+        queue: Queue::Bytes(100_000),
+        ..Impairment::default()
+    };
+    for (discipline, field, marks) in [
+        (Discipline::TailDrop, Ecn::Ect1, 0..1),
+        (Discipline::DualPi2, Ecn::Ect1, 10..20),
+        (Discipline::DualPi2, Ecn::NotEct, 0..1),
+    ] {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let open = || EcnSocket::open(any, 1 << 20).unwrap();
+        let (client, target) = (open(), open());
+        let to = target.local_addr().unwrap();
+        let mut hop = Hop::open(config(to, slow.clone(), Impairment::default())).unwrap();
+        hop.set_discipline(discipline);
+        let (address, stopper) = (hop.local_addr().unwrap(), hop.stopper());
+        let (seen, report) = std::thread::scope(|scope| {
+            let running = scope.spawn(|| hop.run().unwrap());
+            let seen: Vec<Ecn> = {
+                let _stop = stopper.stop_at_end();
+                // The queue holds 80 ms: the L4S queue marks from 1.2 ms on, but drops nothing.
+                for _ in 0..20 {
+                    client.send(&[0; 1000], Some(address), field).unwrap();
+                }
+                (0..20).map(|_| receive_field(&target)).collect()
+            };
+            (seen, running.join().unwrap())
+        });
+        let marked = seen.iter().filter(|one| **one == Ecn::Ce).count();
+        assert!(marks.contains(&marked), "{discipline}: {marked} marks");
+        assert_eq!(report.up.marked, marked as u64, "{report}");
+        let others = seen.iter().filter(|one| **one == field).count();
+        assert_eq!(others + marked, 20, "{seen:?}");
+    }
 }
