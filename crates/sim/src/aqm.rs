@@ -19,7 +19,7 @@ use openuvr_proto::time::Instant;
 
 pub use dualpi2::DualPi2;
 pub use fq_codel::FqCodel;
-pub use pie::Pie;
+pub use pie::{Pie, PieControl};
 pub use tail_drop::TailDrop;
 
 /// The ECN field of an IP header (RFC 3168, section 5, and RFC 9331).

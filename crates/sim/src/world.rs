@@ -40,6 +40,7 @@ use openuvr_proto::wire::control::GoodbyeReason;
 use openuvr_proto::wire::media::{StreamId, StreamKind};
 
 use crate::link::{Counters, LinkModel};
+use crate::schedule::ImpairmentSchedule;
 pub use clock::Clock;
 pub use device::Device;
 pub use machine::{DisplayedFrame, Machine};
@@ -228,9 +229,14 @@ impl World {
         let path = path(client);
         self.host.established(self.now, path, &established);
         let seed = self.seed.wrapping_add(1 + client as u64);
+        let link = |schedule: &ImpairmentSchedule, seed| {
+            let mut link = LinkModel::on_course(schedule.clone(), self.now, seed);
+            link.set_discipline(device.discipline, seed);
+            link
+        };
         let links = (
-            LinkModel::on_course(device.down.clone(), self.now, seed.wrapping_mul(2)),
-            LinkModel::on_course(device.up.clone(), self.now, seed.wrapping_mul(2) + 1),
+            link(&device.down, seed.wrapping_mul(2)),
+            link(&device.up, seed.wrapping_mul(2) + 1),
         );
         let offer = Offer {
             role: device.role,

@@ -9,6 +9,7 @@ use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
 use openuvr_proto::trace::Fidelity;
 use openuvr_proto::units::Bitrate;
+use openuvr_sim::aqm::Discipline;
 use openuvr_sim::link::{Impairment, Queue};
 use openuvr_sim::world::{Device, World};
 
@@ -28,6 +29,10 @@ struct Run {
 }
 
 fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
+    run_with(Discipline::TailDrop, delay, kbps, queue)
+}
+
+fn run_with(discipline: Discipline, delay: u64, kbps: u64, queue: Queue) -> Run {
     let link = Impairment {
         delay: Duration::from_millis(delay),
         rate: Some(Bitrate(kbps * 1000)),
@@ -45,7 +50,8 @@ fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
         },
         2.5e6,
     );
-    let player = world.connect(&Device::new(1, Role::Player).behind(&link));
+    let device = Device::new(1, Role::Player);
+    let player = world.connect(&device.behind(&link).queued_by(discipline));
     world.rest(Duration::from_millis(300));
     world.frames(60 * SETTLED);
     let (begin, before) = (world.now(), world.downstream(player).sent_bytes);
@@ -80,6 +86,17 @@ fn a_narrow_link_is_used_and_its_queue_stays_short() {
                 assert!(run.p90 <= Duration::from_millis(20), "{run:?}");
             }
         }
+    }
+}
+
+/// A queue that drops early must not be mistaken for one that needs a lower rate than it carries.
+#[test]
+fn a_queue_discipline_leaves_the_link_usable() {
+    for (name, discipline) in Discipline::ALL {
+        let run = run_with(discipline, 20, 2500, Queue::Bytes(75_000));
+        assert!(run.whole >= 40, "{name}: {run:?}");
+        assert!(run.used >= 45, "{name}: {run:?}");
+        assert!(run.p90 <= Duration::from_millis(60), "{name}: {run:?}");
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! The queueing delay is the age of the oldest packet, which RFC 8033 (section 5.2) permits in place of an estimated
 //! departure rate. An ECN-capable packet is marked instead of dropped while the probability is low (section 5.1).
+//!
+//! [`PieControl`] decides, and [`Pie`] is a queue that it controls.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,32 +35,28 @@ const ZERO: f64 = 1e-9;
 /// Largest increase per update from a probability of a tenth on (section 5.5).
 const LARGEST_STEP: f64 = 0.02;
 
-/// The queue.
-#[derive(Debug)]
-pub struct Pie<T> {
-    queue: TailDrop<T>,
+/// The decisions of PIE on the packets of one queue, which the caller keeps.
+#[derive(Debug, Clone)]
+pub struct PieControl {
     random: Random,
     probability: f64,
     accumulated: f64,
     delay: Duration,
     burst: Duration,
     next_update: Option<Instant>,
-    actions: Actions,
 }
 
-impl<T> Pie<T> {
-    /// An empty queue of at most `limit` bytes.
+impl PieControl {
+    /// The control of an empty queue.
     #[must_use]
-    pub fn new(limit: usize, seed: u64) -> Pie<T> {
-        Pie {
-            queue: TailDrop::new(limit),
+    pub fn new(seed: u64) -> PieControl {
+        PieControl {
             random: Random::new(seed, 1),
             probability: 0.0,
             accumulated: 0.0,
             delay: Duration::ZERO,
             burst: MAX_BURST,
             next_update: None,
-            actions: Actions::default(),
         }
     }
 
@@ -68,14 +66,15 @@ impl<T> Pie<T> {
         self.probability
     }
 
-    /// Performs the periodic updates until `now`.
-    fn update(&mut self, now: Instant) {
+    /// Performs the periodic updates until `now`. `oldest` is the arrival of the oldest packet in the queue. Call it before
+    /// each packet enters or leaves.
+    pub fn update(&mut self, now: Instant, oldest: Option<Instant>) {
         let mut next = self.next_update.unwrap_or(now + UPDATE_EVERY);
         while next <= now {
-            let delay = self.queue.oldest().map(|oldest| next.since(oldest));
+            let delay = oldest.map(|oldest| next.since(oldest));
             self.step(delay.unwrap_or_default());
             next = next + UPDATE_EVERY;
-            if self.probability == 0.0 && self.queue.len() == 0 && self.burst == MAX_BURST {
+            if self.probability == 0.0 && oldest.is_none() && self.burst == MAX_BURST {
                 // Further updates change nothing.
                 next = next.max(now + UPDATE_EVERY);
             }
@@ -105,10 +104,10 @@ impl<T> Pie<T> {
         self.delay = delay;
     }
 
-    /// Whether an arriving packet gets a congestion signal (sections 4.1 and 5.4).
-    fn signals(&mut self) -> bool {
+    /// Whether a packet that arrives at a queue of this many bytes gets a congestion signal (sections 4.1 and 5.4).
+    pub fn signals(&mut self, bytes: usize) -> bool {
         let low = self.probability < SPARED_BELOW && self.delay < TARGET / 2;
-        if !self.burst.is_zero() || low || self.queue.held() <= SPARED_BYTES {
+        if !self.burst.is_zero() || low || bytes <= SPARED_BYTES {
             self.accumulated = 0.0;
             return false;
         }
@@ -138,11 +137,31 @@ fn scale(probability: f64) -> f64 {
     }
 }
 
+/// The queue.
+#[derive(Debug)]
+pub struct Pie<T> {
+    queue: TailDrop<T>,
+    control: PieControl,
+    actions: Actions,
+}
+
+impl<T> Pie<T> {
+    /// An empty queue of at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize, seed: u64) -> Pie<T> {
+        Pie {
+            queue: TailDrop::new(limit),
+            control: PieControl::new(seed),
+            actions: Actions::default(),
+        }
+    }
+}
+
 impl<T: fmt::Debug + Send> Aqm<T> for Pie<T> {
     fn enqueue(&mut self, now: Instant, mut packet: Packet<T>) {
-        self.update(now);
-        if self.signals() {
-            if !packet.ecn.is_capable() || self.probability > MARK_UP_TO {
+        self.control.update(now, self.queue.oldest());
+        if self.control.signals(self.queue.held()) {
+            if !packet.ecn.is_capable() || self.control.probability > MARK_UP_TO {
                 self.actions.dropped += 1;
                 return;
             }
@@ -153,7 +172,7 @@ impl<T: fmt::Debug + Send> Aqm<T> for Pie<T> {
     }
 
     fn dequeue(&mut self, now: Instant) -> Option<Packet<T>> {
-        self.update(now);
+        self.control.update(now, self.queue.oldest());
         self.queue.pop().map(|(_, packet)| packet)
     }
 
@@ -183,7 +202,7 @@ mod tests {
             (0.005, 8.0),
             (0.05, 2.0),
         ] {
-            let mut pie = Pie::<()>::new(1 << 20, 1);
+            let mut pie = PieControl::new(1);
             pie.probability = probability;
             pie.delay = Duration::from_millis(20);
             pie.step(Duration::from_millis(25));
@@ -195,12 +214,12 @@ mod tests {
 
     #[test]
     fn large_steps_are_capped_and_idle_time_decays() {
-        let mut pie = Pie::<()>::new(1 << 20, 1);
+        let mut pie = PieControl::new(1);
         pie.probability = 0.1;
         pie.step(Duration::from_secs(1));
         assert!((pie.probability - 0.12).abs() < 1e-12);
         // A queue that was empty twice: the integral part, then the decay.
-        let mut pie = Pie::<()>::new(1 << 20, 1);
+        let mut pie = PieControl::new(1);
         pie.probability = 0.5;
         pie.step(Duration::ZERO);
         let want = (0.5 - ALPHA * 0.015) * DECAY;
@@ -209,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_allowed_after_an_idle_time() {
-        let mut pie = Pie::<()>::new(1 << 20, 1);
+        let mut pie = PieControl::new(1);
         for _ in 0..9 {
             pie.step(Duration::from_millis(100));
             assert!(!pie.burst.is_zero());

@@ -6,6 +6,7 @@ use openuvr_proto::control::streams::StreamOffer;
 use super::clock::Clock;
 use super::wakeups::Wakeups;
 use super::{tone, two_views};
+use crate::aqm::Discipline;
 use crate::link::Impairment;
 use crate::schedule::ImpairmentSchedule;
 
@@ -22,6 +23,8 @@ pub struct Device {
     pub down: ImpairmentSchedule,
     /// Impairments of datagrams to the host. The schedule starts with the connection.
     pub up: ImpairmentSchedule,
+    /// Discipline of the bottleneck's queue in both directions.
+    pub discipline: Discipline,
     /// Its clock.
     pub clock: Clock,
     /// Scheduling of its threads.
@@ -44,6 +47,7 @@ impl Device {
             take_over: false,
             down: ImpairmentSchedule::default(),
             up: ImpairmentSchedule::default(),
+            discipline: Discipline::default(),
             wakeups: Wakeups::default(),
             stamps: true,
             with_audio: false,
@@ -66,6 +70,13 @@ impl Device {
     #[must_use]
     pub fn behind(self, link: &Impairment) -> Device {
         self.over(link.into())
+    }
+
+    /// Sets the discipline of the bottleneck's queue.
+    #[must_use]
+    pub fn queued_by(mut self, discipline: Discipline) -> Device {
+        self.discipline = discipline;
+        self
     }
 
     /// Sets the same schedule of impairments in both directions. The schedule starts with the connection.

@@ -12,6 +12,8 @@ mod sharing;
 
 use std::collections::VecDeque;
 
+use openuvr_proto::time::Instant;
+use openuvr_sim::aqm::PieControl;
 use openuvr_sim::random::Random;
 
 use super::air::AirState;
@@ -133,6 +135,8 @@ struct Queue {
     mpdus: VecDeque<Mpdu>,
     next_number: u64,
     reorder: Reorder,
+    /// The queue management, if the setup has one, from the first packet on.
+    pie: Option<PieControl>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -218,8 +222,11 @@ impl Bss {
         if self.waiting[node] >= room {
             return false;
         }
-        self.waiting[node] += 1;
         let index = self.sender(node, category);
+        if node == 0 && self.setup.access_point_pie && self.drops_early(now, index, queue) {
+            return false;
+        }
+        self.waiting[node] += 1;
         let (idle_from, sender) = (self.idle_from, &mut self.senders[index]);
         if sender.backlog == 0 {
             sender.ready = now;
@@ -240,6 +247,18 @@ impl Bss {
         });
         queue.next_number += 1;
         true
+    }
+
+    /// Whether the queue management drops a packet that arrives at a queue of a sender. The network's packets have no ECN.
+    fn drops_early(&mut self, now: Nanos, index: usize, queue: usize) -> bool {
+        let seed = self.seed ^ (index as u64) << 32 ^ queue as u64;
+        let queue = &mut self.senders[index].queues[queue];
+        let instant = |at: Nanos| Instant(i64::try_from(at).unwrap_or(i64::MAX));
+        let oldest = queue.mpdus.front().map(|mpdu| instant(mpdu.queued));
+        let bytes = queue.mpdus.iter().map(|mpdu| mpdu.bytes as usize).sum();
+        let pie = queue.pie.get_or_insert_with(|| PieControl::new(seed));
+        pie.update(instant(now), oldest);
+        pie.signals(bytes)
     }
 
     /// Performs all transmissions that start by `now`.

@@ -154,6 +154,8 @@ pub struct Setup {
     pub retry_limit: u8,
     /// Maximum number of packets queued at the access point, for all stations together.
     pub access_point_buffer: usize,
+    /// Whether PIE drops packets that arrive at one of the access point's queues (RFC 8033), one control per queue.
+    pub access_point_pie: bool,
     /// Maximum number of packets queued at a station.
     pub station_buffer: usize,
     /// Delivery order.
@@ -183,6 +185,7 @@ impl Setup {
             max_ampdu: 256,
             retry_limit: 7,
             access_point_buffer: 1000,
+            access_point_pie: false,
             station_buffer: 150,
             delivery: Delivery::PerMpdu,
             moment: DeliveryTime::Acknowledged,

@@ -152,7 +152,7 @@ const STEADY: Signal = Signal {
     coherence: 50 * MILLISECOND,
 };
 
-const WORDS: [Word; 34] = [
+const WORDS: [Word; 35] = [
     Word {
         name: "profile",
         value: "paper|vht-su|he-su|eht-su",
@@ -338,6 +338,19 @@ const WORDS: [Word; 34] = [
         value: "PACKETS",
         help: "queue limit of the access point [1000]",
         set: |draft, value| number(value).map(|n| draft.scenario.setup.access_point_buffer = n),
+    },
+    Word {
+        name: "ap-aqm",
+        value: "none|pie",
+        help: "queue management of the access point: PIE in each of its queues [none]",
+        set: |draft, value| {
+            draft.scenario.setup.access_point_pie = match value {
+                "none" => false,
+                "pie" => true,
+                _ => return Err("expected none or pie".into()),
+            };
+            Ok(())
+        },
     },
     Word {
         name: "station-buffer",

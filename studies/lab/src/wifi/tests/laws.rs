@@ -260,3 +260,21 @@ fn a_shared_ppdu_reaches_several_stations() {
     assert!(shared.attempted.len() < alone.attempted.len());
     assert_eq!(shared.account.refused + alone.account.refused, 0);
 }
+
+#[test]
+fn queue_management_keeps_the_access_point_short() {
+    let found = |aqm: &str| {
+        let text = format!(
+            "profile=he-su mcs=0 width=20 streams=1 per=0 bitrate=2M background=20M,down ap-aqm={aqm}"
+        );
+        let scenario = Scenario {
+            lasting: 4 * SECOND,
+            ..words::parse(&text).unwrap()
+        };
+        let account = scenario.run(1).unwrap().account;
+        assert!(account.refused > 0, "{aqm}: {account:?}");
+        account.found / account.came
+    };
+    let (without, with) = (found("none"), found("pie"));
+    assert!(with * 2 < without, "{with} instead of {without} packets");
+}
