@@ -122,8 +122,8 @@ struct HopArgs {
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
     /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. It marks ECN-capable packets with CE, and
-    /// drops others; --queue stays the limit. Give the link a --rate. A relay's link has one flow, a bridge's as many as
-    /// pass
+    /// drops others; --queue stays the limit. Without a --rate, no queue forms. A relay has one flow per client, a bridge
+    /// one per pair of ports
     #[arg(long, value_name = "NAME", default_value_t)]
     aqm: Discipline,
     /// A script for the direction from the host. Without a value, the options above apply only to this direction

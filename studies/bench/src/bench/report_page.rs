@@ -63,7 +63,7 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
 }
 
 /// The benches and studies, in the order in which they run.
-static MEASUREMENTS: [Measurement; 24] = [
+static MEASUREMENTS: [Measurement; 25] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -115,6 +115,10 @@ static MEASUREMENTS: [Measurement; 24] = [
         quick: "",
     },
     bench("jitter.json", "lab jitter --out {folder}"),
+    bench(
+        "link_aqm.json",
+        "bench link --aqm droptail,pie,fq_codel,dualpi2 --json {file}",
+    ),
     Measurement {
         file: "quality-feedback.json",
         command: "bench quality --feedback --clip none --json {file}",
