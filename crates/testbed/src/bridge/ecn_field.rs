@@ -89,7 +89,7 @@ fn ip_flow(frame: &[u8], network: Network) -> u64 {
         .filter(|_| [TCP, UDP].contains(&protocol))
         .and_then(|at| frame.get(at..at + 4))
         .unwrap_or_default();
-    hash(&[&[protocol], addresses, ports].concat())
+    hash(&[&[protocol][..], addresses, ports].concat())
 }
 
 /// FNV-1a with 64 bits (Fowler, Noll, Vo). The disciplines hash it again, with a seed.
@@ -120,13 +120,13 @@ mod tests {
         ip[10..12].copy_from_slice(&sum.to_be_bytes());
         let [high, low] = port.to_be_bytes();
         let udp = [0x12, 0x34, high, low, 0, 12, 0, 0, 1, 2, 3, 4];
-        [&[0; 12][..], &[0x08, 0x00], &ip, &udp].concat()
+        [&[0; 12][..], &[0x08, 0x00], &ip[..], &udp].concat()
     }
 
     fn v6(class: u8) -> Vec<u8> {
         let mut ip = vec![0x60 | class >> 4, class << 4, 0, 0, 0, 12, UDP, 64];
         ip.extend_from_slice(&[0xfd; 32]);
-        [&[0; 12][..], &[0x86, 0xdd], &ip, &[7; 12]].concat()
+        [&[0; 12][..], &[0x86, 0xdd], &ip[..], &[7; 12]].concat()
     }
 
     /// The sum of RFC 1071 before its complement; 0xffff over a header with a correct checksum.

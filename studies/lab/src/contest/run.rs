@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
 
     fn note_point(&mut self, at: Instant) {
         let video = self.video.totals().arrived_bytes;
-        let bulk = self.delivered().iter().sum();
+        let bulk: u64 = self.delivered().iter().sum();
         let actions = self.bottleneck.actions();
         let dropped = actions.dropped + actions.overflowed;
         let series = &mut self.series;

@@ -215,7 +215,7 @@ impl Video {
                 frame.datagrams[id.index].sent = now;
                 frame.datagrams[id.index].ecn = ecn;
                 if id.index + 1 == frame.datagrams.len() {
-                    let all = frame.datagrams.iter().map(|one| one.bytes).sum();
+                    let all: usize = frame.datagrams.iter().map(|one| one.bytes).sum();
                     self.controller.on_sent(now, id.frame, all);
                 }
             }

@@ -255,7 +255,7 @@ impl Bss {
         let queue = &mut self.senders[index].queues[queue];
         let instant = |at: Nanos| Instant(i64::try_from(at).unwrap_or(i64::MAX));
         let oldest = queue.mpdus.front().map(|mpdu| instant(mpdu.queued));
-        let bytes = queue.mpdus.iter().map(|mpdu| mpdu.bytes as usize).sum();
+        let bytes: usize = queue.mpdus.iter().map(|mpdu| mpdu.bytes as usize).sum();
         let pie = queue.pie.get_or_insert_with(|| PieControl::new(seed));
         pie.update(instant(now), oldest);
         pie.signals(bytes)
