@@ -15,6 +15,7 @@ mod tail_drop;
 use std::fmt;
 use std::str::FromStr;
 
+pub use openuvr_proto::ecn::Ecn;
 use openuvr_proto::time::Instant;
 
 pub use dualpi2::DualPi2;
@@ -22,54 +23,14 @@ pub use fq_codel::FqCodel;
 pub use pie::{Pie, PieControl};
 pub use tail_drop::TailDrop;
 
-/// The ECN field of an IP header (RFC 3168, section 5, and RFC 9331).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ecn {
-    /// The transport does not support ECN.
-    #[default]
-    NotEct,
-    /// ECT(1): a scalable congestion control (L4S).
-    Ect1,
-    /// ECT(0): a classic congestion control.
-    Ect0,
-    /// Congestion Experienced.
-    Ce,
+/// Whether a queue may mark the packet instead of dropping it.
+fn is_capable(ecn: Ecn) -> bool {
+    ecn != Ecn::NotEct
 }
 
-impl Ecn {
-    /// The field from the lower two bits of the octet for DSCP and ECN.
-    #[must_use]
-    pub fn of_traffic_class(octet: u8) -> Ecn {
-        match octet & 0b11 {
-            0b00 => Ecn::NotEct,
-            0b01 => Ecn::Ect1,
-            0b10 => Ecn::Ect0,
-            _ => Ecn::Ce,
-        }
-    }
-
-    /// The two bits.
-    #[must_use]
-    pub fn bits(self) -> u8 {
-        match self {
-            Ecn::NotEct => 0b00,
-            Ecn::Ect1 => 0b01,
-            Ecn::Ect0 => 0b10,
-            Ecn::Ce => 0b11,
-        }
-    }
-
-    /// Whether a queue may mark the packet instead of dropping it.
-    #[must_use]
-    pub fn is_capable(self) -> bool {
-        self != Ecn::NotEct
-    }
-
-    /// Whether a dual queue treats the packet as L4S (RFC 9331, section 5.1).
-    #[must_use]
-    pub fn is_l4s(self) -> bool {
-        matches!(self, Ecn::Ect1 | Ecn::Ce)
-    }
+/// Whether a dual queue treats the packet as L4S (RFC 9331, section 5.1).
+fn is_l4s(ecn: Ecn) -> bool {
+    matches!(ecn, Ecn::Ect1 | Ecn::Ce)
 }
 
 /// A packet in a queue.

@@ -24,12 +24,14 @@ use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
 use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
 use openuvr_proto::control::streams::StreamOffer;
 use openuvr_proto::control_event::ControlEvent;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::host::{Ending, Host, HostPolicy, SecondPlayer};
 use openuvr_proto::id::{FrameId, InputSeq, PathId, PoseId, SessionId, ViewId};
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::keys::Keys;
 use openuvr_proto::pose::{Pose, ReceivedPose};
 use openuvr_proto::send::congestion::Range;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::policy::Recovery;
 use openuvr_proto::send::rendition::{AppliedInput, PolicySettings, Settings};
 use openuvr_proto::send::update::CursorShape;
@@ -157,10 +159,19 @@ impl World {
     /// Adapts the bitrate to the link within `range`. A picture takes `complexity` bits at quantiser 0, and is coded at
     /// the quantiser that the rate control requests. Call it before clients connect.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
+        self.adapt_with(L4sMode::Off, range, complexity);
+    }
+
+    /// Adapts the bitrate as [`World::adapt`] does, with this use of L4S. Call it before clients connect.
+    pub fn adapt_with(&mut self, l4s: L4sMode, range: Range, complexity: f64) {
+        if l4s != L4sMode::Off {
+            self.host.request_ecn_feedback();
+        }
         let settings = Settings {
             policy: PolicySettings {
                 range,
                 adaptive: true,
+                l4s,
                 recovery: Recovery::ReferenceInvalidation,
                 ..FREE.policy
             },
@@ -407,7 +418,7 @@ impl World {
     fn send_control(&mut self) {
         while let Some(to) = self.host.poll_transmit(self.now, &mut self.control) {
             let machine = &mut self.machines[usize::from(to.0[0])];
-            machine.send_down(self.now, &self.control);
+            machine.send_down(self.now, Ecn::NotEct, &self.control);
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 
 use super::tail_drop::TailDrop;
-use super::{Actions, Ecn, Packet};
+use super::{Actions, Ecn, Packet, is_capable};
 
 /// TARGET and INTERVAL of RFC 8289, section 4.
 const TARGET: Duration = Duration::from_millis(5);
@@ -108,7 +108,7 @@ impl<T> CoDel<T> {
 
 /// Signals congestion. Returns whether the packet was marked; otherwise the caller drops it.
 fn mark<T>(packet: &mut Packet<T>, actions: &mut Actions) -> bool {
-    if !packet.ecn.is_capable() {
+    if !is_capable(packet.ecn) {
         actions.dropped += 1;
         return false;
     }

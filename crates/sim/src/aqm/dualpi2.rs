@@ -14,7 +14,7 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 
 use super::tail_drop::TailDrop;
-use super::{Actions, Aqm, Ecn, Packet};
+use super::{Actions, Aqm, Ecn, Packet, is_capable, is_l4s};
 
 /// Target delay of the classic queue, and the longest round trip for which it is stable (appendix A.1).
 const TARGET: Duration = Duration::from_millis(15);
@@ -148,7 +148,7 @@ impl<T> DualPi2<T> {
         if !recurs(&mut self.counts[1], probability) {
             return true;
         }
-        if !packet.ecn.is_capable() || probability >= CLASSIC_MAX {
+        if !is_capable(packet.ecn) || probability >= CLASSIC_MAX {
             self.actions.dropped += 1;
             return false;
         }
@@ -185,7 +185,7 @@ impl<T: fmt::Debug + Send> Aqm<T> for DualPi2<T> {
             self.actions.overflowed += 1;
             return;
         }
-        let queue = match packet.ecn.is_l4s() {
+        let queue = match is_l4s(packet.ecn) {
             true => &mut self.l4s,
             false => &mut self.classic,
         };

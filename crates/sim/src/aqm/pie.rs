@@ -11,7 +11,7 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 
 use super::tail_drop::TailDrop;
-use super::{Actions, Aqm, Ecn, Packet};
+use super::{Actions, Aqm, Ecn, Packet, is_capable};
 use crate::random::Random;
 
 /// QDELAY_REF, T_UPDATE, MAX_BURST, alpha and beta of RFC 8033, sections 4.1 to 4.4 (alpha and beta per second).
@@ -161,7 +161,7 @@ impl<T: fmt::Debug + Send> Aqm<T> for Pie<T> {
     fn enqueue(&mut self, now: Instant, mut packet: Packet<T>) {
         self.control.update(now, self.queue.oldest());
         if self.control.signals(self.queue.held()) {
-            if !packet.ecn.is_capable() || self.control.probability > MARK_UP_TO {
+            if !is_capable(packet.ecn) || self.control.probability > MARK_UP_TO {
                 self.actions.dropped += 1;
                 return;
             }

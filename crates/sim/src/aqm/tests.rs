@@ -53,16 +53,6 @@ fn names_are_read_as_they_are_written() {
     assert!("red".parse::<Discipline>().is_err());
 }
 
-#[test]
-fn the_ecn_field_keeps_its_bits() {
-    for bits in 0..4 {
-        assert_eq!(Ecn::of_traffic_class(bits).bits(), bits);
-        assert_eq!(Ecn::of_traffic_class(0xfc | bits).bits(), bits);
-    }
-    assert_eq!(Ecn::of_traffic_class(0b01), Ecn::Ect1);
-    assert_eq!(Ecn::of_traffic_class(0b10), Ecn::Ect0);
-}
-
 /// Without overload, every discipline passes on every packet, unmarked and in order.
 #[test]
 fn an_idle_link_sees_no_discipline() {

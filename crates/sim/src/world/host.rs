@@ -1,6 +1,7 @@
 //! The world's host: stand-ins for its threads.
 
 use openuvr_proto::control::streams::Grant;
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::host::HostEvent;
 use openuvr_proto::id::{SessionId, SubscriberId, ViewId};
 use openuvr_proto::send::loss::Loss;
@@ -139,7 +140,7 @@ impl World {
             tone.follow(loss.map_or(Loss::NONE, |link| link.loss));
             while let Some(datagrams) = tone.play(self.now) {
                 for datagram in datagrams.iter() {
-                    machine.send_down(self.now, datagram);
+                    machine.send_down(self.now, Ecn::NotEct, datagram);
                 }
             }
         }
@@ -154,8 +155,8 @@ impl World {
         for (id, subscriber) in subscribers {
             let to = |m: &&mut super::Machine| Some(m.session) == id.session();
             if let Some(machine) = self.machines.iter_mut().find(to) {
-                for datagram in subscriber.transmit_path().0.drain(..) {
-                    machine.send_down(self.now, &datagram);
+                for (ecn, datagram) in subscriber.transmit_path().0.drain(..) {
+                    machine.send_down(self.now, ecn, &datagram);
                 }
             }
         }

@@ -25,6 +25,7 @@ use super::device::Device;
 use super::tone::{AUDIO, ReceivedTone};
 use super::view::View;
 use super::wakeups::Wakeups;
+use crate::aqm::{Ecn, Packet};
 use crate::link::LinkModel;
 
 /// A finished frame at a client, with times of the world's clock.
@@ -113,9 +114,15 @@ impl Machine {
         self.playout.media.views().any(|view| view.picture().broken)
     }
 
-    pub(super) fn send_down(&mut self, now: Instant, datagram: &[u8]) {
+    pub(super) fn send_down(&mut self, now: Instant, ecn: Ecn, datagram: &[u8]) {
         if !self.dead && !self.deaf {
-            self.down.send(now, datagram.to_vec());
+            let packet = Packet {
+                flow: 0,
+                len: datagram.len(),
+                ecn,
+                content: datagram.to_vec(),
+            };
+            self.down.send_packet(now, packet);
         }
     }
 
@@ -156,13 +163,13 @@ impl Machine {
         }
         let mine = self.clock.show(now);
         let mut busy = false;
-        while let Some((arrived, datagram)) = self.down.poll_arrival(now) {
+        while let Some((arrived, packet)) = self.down.poll_packet(now) {
             busy = true;
             let arrived = match self.stamps {
                 true => self.clock.show(arrived),
                 false => mine,
             };
-            self.take((now, mine, arrived), &datagram, views);
+            self.take((now, mine, arrived), &packet, views);
         }
         self.control.handle_timeout(mine);
         self.output(now, mine, views);
@@ -177,12 +184,16 @@ impl Machine {
     fn take(
         &mut self,
         (now, mine, arrived): (Instant, Instant, Instant),
-        datagram: &[u8],
+        packet: &Packet<Vec<u8>>,
         views: &[View],
     ) {
+        let datagram = &packet.content[..];
         let seen = ArrivalTimes { now: mine, arrived };
         let taken = match plane_of(datagram) {
-            Ok(Plane::Media) => self.playout.media.handle_arrival(seen, None, datagram),
+            Ok(Plane::Media) => self
+                .playout
+                .media
+                .handle_arrival(seen, Some(packet.ecn), datagram),
             _ => self
                 .control
                 .handle_datagram(mine, PathId::default(), datagram),
@@ -218,8 +229,10 @@ impl Machine {
                     }
                 }
                 event => {
-                    if let ClientEvent::Streams(grants) = &event {
-                        self.playout.media.granted(grants);
+                    match &event {
+                        ClientEvent::Streams(grants) => self.playout.media.granted(grants),
+                        ClientEvent::EcnFeedback => self.playout.media.report_ecn(),
+                        _ => {}
                     }
                     self.events.push(event);
                 }

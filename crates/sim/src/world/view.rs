@@ -1,5 +1,6 @@
 //! A view of the world's host, with its content and subscribers.
 
+use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::{SessionId, ViewId};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::send::congestion::Range;
@@ -39,11 +40,13 @@ pub(super) const FREE: Settings = Settings {
 
 /// Datagrams from a sender to its link.
 #[derive(Default)]
-pub(super) struct Outbox(pub(super) Vec<Vec<u8>>);
+pub(super) struct Outbox(pub(super) Vec<(Ecn, Vec<u8>)>);
 
 impl Transmit for Outbox {
     fn transmit(&mut self, now: Instant, datagrams: &SendBuf) -> Transmitted {
-        self.0.extend(datagrams.iter().map(<[u8]>::to_vec));
+        let ecn = datagrams.ecn();
+        let marked = datagrams.iter().map(|datagram| (ecn, datagram.to_vec()));
+        self.0.extend(marked);
         let sent = (!datagrams.is_empty()).then_some(now);
         Transmitted {
             first: sent,

@@ -41,14 +41,14 @@ pub(super) fn mark(frame: &mut [u8]) {
     match network(frame) {
         Some(Network::V4) => {
             let before = u16::from_be_bytes([frame[ETHERNET_LEN], frame[CLASS]]);
-            frame[CLASS] |= Ecn::Ce.bits();
+            frame[CLASS] |= Ecn::Ce as u8;
             let after = u16::from_be_bytes([frame[ETHERNET_LEN], frame[CLASS]]);
             let sum = u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]);
             let sum = updated(sum, before, after).to_be_bytes();
             frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum);
         }
         // The traffic class starts in the middle of the first octet. There is no checksum.
-        Some(Network::V6) => frame[CLASS] |= Ecn::Ce.bits() << 4,
+        Some(Network::V6) => frame[CLASS] |= (Ecn::Ce as u8) << 4,
         None => {}
     }
 }
@@ -145,12 +145,12 @@ mod tests {
     fn a_mark_keeps_the_dscp_and_the_checksum_valid() {
         for class in 0..=255_u8 {
             let mut frame = v4(class, 5000);
-            assert_eq!(packet(frame.clone()).ecn.bits(), class & 3);
+            assert_eq!(packet(frame.clone()).ecn as u8, class & 3);
             mark(&mut frame);
             assert_eq!(frame[CLASS], class | 3);
             assert_eq!(ones_sum(&frame[14..34]), 0xffff, "class {class}");
             let mut frame = v6(class);
-            assert_eq!(packet(frame.clone()).ecn.bits(), class & 3);
+            assert_eq!(packet(frame.clone()).ecn as u8, class & 3);
             mark(&mut frame);
             assert_eq!(frame, v6(class | 3));
         }

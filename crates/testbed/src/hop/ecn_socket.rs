@@ -61,8 +61,8 @@ impl EcnSocket {
     pub(super) fn send(&self, bytes: &[u8], to: Option<SocketAddr>, ecn: Ecn) -> io::Result<usize> {
         if self.sends.get() != ecn {
             match self.is_v4 {
-                true => sockopt::set_ip_tos(&self.socket, ecn.bits())?,
-                false => sockopt::set_ipv6_tclass(&self.socket, u32::from(ecn.bits()))?,
+                true => sockopt::set_ip_tos(&self.socket, ecn as u8)?,
+                false => sockopt::set_ipv6_tclass(&self.socket, u32::from(ecn as u8))?,
             }
             self.sends.set(ecn);
         }

@@ -52,8 +52,9 @@ pub trait Controller: fmt::Debug {
     /// The target rate including headers, for the next frame.
     fn target(&self) -> Bitrate;
 
-    /// The pacing rate; `None` if each slice is sent as soon as it is coded.
-    fn pacing(&self) -> Option<Bitrate> {
+    /// The pacing rate at `now`; `None` if each slice is sent as soon as it is coded.
+    fn pacing(&self, now: Instant) -> Option<Bitrate> {
+        let _ = now;
         None
     }
 
@@ -87,6 +88,8 @@ pub trait Controller: fmt::Debug {
 pub enum Kind {
     /// OpenUVR's controller, based on delay.
     Own,
+    /// OpenUVR's controller with L4S.
+    OwnL4s,
     /// Google congestion control.
     Gcc,
     /// SCReAM version 2 without ECN.
@@ -99,8 +102,9 @@ pub enum Kind {
 
 impl Kind {
     /// All controllers with their names on the command line.
-    pub const ALL: [(&'static str, Kind); 5] = [
+    pub const ALL: [(&'static str, Kind); 6] = [
         ("own", Kind::Own),
+        ("own-l4s", Kind::OwnL4s),
         ("gcc", Kind::Gcc),
         ("scream", Kind::Scream),
         ("scream-l4s", Kind::ScreamL4s),
@@ -111,7 +115,8 @@ impl Kind {
     #[must_use]
     pub fn open(self, range: Range, interval: Duration) -> Box<dyn Controller> {
         match self {
-            Kind::Own => Box::new(own::Own::new(range, interval)),
+            Kind::Own => Box::new(own::Own::new(range, interval, false)),
+            Kind::OwnL4s => Box::new(own::Own::new(range, interval, true)),
             Kind::Gcc => Box::new(gcc::Gcc::new(range)),
             Kind::Scream => Box::new(scream::Scream::new(range, interval, false)),
             Kind::ScreamL4s => Box::new(scream::Scream::new(range, interval, true)),
@@ -129,19 +134,19 @@ impl Kind {
     /// Whether the controller is OpenUVR's.
     #[must_use]
     pub fn is_own(self) -> bool {
-        self == Kind::Own
+        matches!(self, Kind::Own | Kind::OwnL4s)
     }
 
     /// Whether the controller uses L4S.
     #[must_use]
     pub fn is_l4s(self) -> bool {
-        self == Kind::ScreamL4s
+        matches!(self, Kind::OwnL4s | Kind::ScreamL4s)
     }
 }
 
 /// A name that is not a controller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a controller: own, gcc, scream, scream-l4s or fixed")]
+#[error("'{0}' is not a controller: own, own-l4s, gcc, scream, scream-l4s or fixed")]
 pub struct ParseKindError(String);
 
 impl FromStr for Kind {

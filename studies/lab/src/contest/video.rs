@@ -204,7 +204,7 @@ impl Video {
             return None;
         }
         let (_, id, bytes) = self.queue.pop_front()?;
-        if let Some(rate) = self.controller.pacing() {
+        if let Some(rate) = self.controller.pacing(now) {
             let seconds = bytes as f64 * 8.0 / (rate.0 as f64).max(1.0);
             self.paced = now + Duration::from_secs_f64(seconds.min(1.0));
         }

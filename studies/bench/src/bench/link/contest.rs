@@ -49,13 +49,13 @@ pub(super) struct ContestArgs {
         default_value = "cubic"
     )]
     competitors: Vec<flows::Kind>,
-    /// With --aqm: rate controllers (own, gcc, scream, scream-l4s, fixed)
+    /// With --aqm: rate controllers (own, own-l4s, gcc, scream, scream-l4s, fixed)
     #[arg(
         long,
         value_name = "NAMES",
         value_delimiter = ',',
         requires = "aqm",
-        default_value = "own,gcc,scream,scream-l4s"
+        default_value = "own,own-l4s,gcc,scream,scream-l4s"
     )]
     controllers: Vec<Kind>,
     /// With --aqm: rate of the bottleneck

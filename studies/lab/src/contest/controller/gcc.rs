@@ -187,7 +187,7 @@ impl Controller for Gcc {
         bitrate(self.by_delay.min(self.by_loss))
     }
 
-    fn pacing(&self) -> Option<Bitrate> {
+    fn pacing(&self, _: Instant) -> Option<Bitrate> {
         Some(bitrate(self.by_delay.min(self.by_loss) * PACING))
     }
 

@@ -1,7 +1,11 @@
-//! OpenUVR's controller: the product's code, with the frames of this model.
+//! OpenUVR's controller: the product's code, with the frames of this model, with and without L4S.
+//!
+//! The product paces slices; this model paces each datagram at the same rate. Without L4S, the product paces only what
+//! exceeds a frame interval at the capacity of a full link, which no frame of this model does.
 
 use std::time::Duration;
 
+use openuvr_proto::ecn::{Ecn, EcnCounts};
 use openuvr_proto::id::FrameId;
 use openuvr_proto::send::congestion::{Congestion, FrameTransit, Range};
 use openuvr_proto::time::{Instant, PeerInstant};
@@ -14,18 +18,31 @@ use super::{Controller, Datagram, FrameReport};
 pub(super) struct Own {
     congestion: Congestion,
     round_trip: Duration,
+    l4s: bool,
 }
 
 impl Own {
-    pub(super) fn new(range: Range, interval: Duration) -> Own {
+    pub(super) fn new(range: Range, interval: Duration, l4s: bool) -> Own {
         Own {
             congestion: Congestion::new(range, interval),
             round_trip: Duration::ZERO,
+            l4s,
         }
     }
 }
 
 impl Controller for Own {
+    fn ecn(&self) -> Ecn {
+        match self.l4s {
+            true => Ecn::Ect1,
+            false => Ecn::NotEct,
+        }
+    }
+
+    fn pacing(&self, now: Instant) -> Option<Bitrate> {
+        self.congestion.paced_rate(now)
+    }
+
     fn target(&self) -> Bitrate {
         self.congestion.target()
     }
@@ -69,7 +86,16 @@ impl Controller for Own {
             first: arrivals().min().map(peer),
             recoverable: arrivals().max().filter(|_| arrived == all.len()).map(peer),
             datagrams: (count(arrived), count(all.len() - arrived)),
+            ecn: self.l4s.then(|| counts(all)),
         };
         self.congestion.on_report(now, &transit);
     }
+}
+
+/// The ECN fields of the datagrams that arrived.
+fn counts(datagrams: &[Datagram]) -> EcnCounts {
+    let mut counts = EcnCounts::default();
+    let arrived = datagrams.iter().filter(|one| one.arrived.is_some());
+    arrived.for_each(|one| counts.note(one.ecn));
+    counts
 }

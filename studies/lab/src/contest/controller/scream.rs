@@ -207,7 +207,7 @@ impl Controller for Scream {
         bitrate(self.limited_rate())
     }
 
-    fn pacing(&self) -> Option<Bitrate> {
+    fn pacing(&self, _: Instant) -> Option<Bitrate> {
         Some(bitrate(self.limited_rate().max(LEAST_PACING) * PACING))
     }
 
