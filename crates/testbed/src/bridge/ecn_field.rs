@@ -110,7 +110,29 @@ fn updated(sum: u16, before: u16, after: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_frame_keeps_its_length(
+            mut frame in prop::collection::vec(any::<u8>(), 0..80),
+            kind in prop_oneof![Just([0x08_u8, 0x00]), Just([0x86, 0xdd]), any::<[u8; 2]>()],
+            version in any::<u8>(),
+        ) {
+            if let Some(start) = frame.get_mut(12..15) {
+                start.copy_from_slice(&[kind[0], kind[1], version]);
+            }
+            let packet = packet(frame.clone());
+            prop_assert_eq!(&packet.content, &frame);
+            mark(&mut frame);
+            prop_assert_eq!(frame.len(), packet.len);
+            let marked = super::packet(frame);
+            prop_assert_eq!(marked.ecn == Ecn::Ce, network(&packet.content).is_some());
+            prop_assert_eq!(marked.flow, packet.flow);
+        }
+    }
 
     /// A frame with an IPv4 header whose checksum is correct, and the ports of UDP.
     fn v4(class: u8, port: u16) -> Vec<u8> {

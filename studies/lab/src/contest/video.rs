@@ -22,6 +22,9 @@ const LEAST_SLICE: usize = 64;
 const VARIATION: f64 = 0.15;
 /// If data waits longer than this at the sender, frames are skipped (guess: six frames, as no viewer would accept more).
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
+/// If no message arrives for this time, everything in flight counts as lost, so that a full window opens again (guess:
+/// several round trips).
+const SILENT: Duration = Duration::from_millis(500);
 /// Reports and repetitions of frames older than this many frames are forgotten.
 const KEPT: u32 = 600;
 
@@ -84,6 +87,8 @@ pub struct Video {
     queue: VecDeque<UnsentDatagram>,
     paced: Instant,
     in_flight: usize,
+    /// The last message of the client.
+    heard_at: Instant,
     frames: BTreeMap<u32, Frame>,
     totals: Totals,
 }
@@ -119,6 +124,7 @@ impl Video {
             queue: VecDeque::new(),
             paced: start,
             in_flight: 0,
+            heard_at: start,
             frames: BTreeMap::new(),
             totals: Totals::default(),
         }
@@ -142,6 +148,9 @@ impl Video {
             return;
         }
         self.next_capture = self.next_capture + self.interval;
+        if now.since(self.heard_at) > SILENT {
+            self.in_flight = 0;
+        }
         self.totals.due += 1;
         let waited = self.queue.front().map(|(coded, ..)| now.since(*coded));
         let waited = waited.unwrap_or_default();
@@ -302,6 +311,7 @@ impl Video {
 
     /// The sender gets a message at `now`.
     pub fn on_feedback(&mut self, now: Instant, feedback: Feedback) {
+        self.heard_at = now;
         match feedback {
             Feedback::Missing(id) => {
                 let frame = self.frames.get(&id.frame);
