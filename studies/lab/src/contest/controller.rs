@@ -42,6 +42,15 @@ pub struct FrameReport<'a> {
     pub in_flight: usize,
 }
 
+impl FrameReport<'_> {
+    /// The round trip of a datagram, without the time for which the report waited for the frame's other datagrams; `None`
+    /// if the datagram was lost. `now` is the arrival of the report.
+    fn round_trip(&self, now: Instant, datagram: &Datagram) -> Option<Duration> {
+        let newest = self.datagrams.iter().filter_map(|one| one.arrived).max()?;
+        Some(datagram.arrived?.since(datagram.sent) + now.since(newest))
+    }
+}
+
 /// A rate controller. The sender calls it.
 pub trait Controller: fmt::Debug {
     /// The ECN field of its datagrams.

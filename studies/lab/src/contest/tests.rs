@@ -59,8 +59,8 @@ fn every_controller_uses_an_empty_link_and_keeps_its_frames() {
             continue;
         }
         let figures = figures(&setting(kind, Discipline::DualPi2, &[]));
-        assert!(figures.mbps > 4.0, "{name}: {figures:?}");
-        assert!(figures.complete_per_second > 40.0, "{name}: {figures:?}");
+        assert!(figures.mbps > 2.0, "{name}: {figures:?}");
+        assert!(figures.complete_per_second > 30.0, "{name}: {figures:?}");
     }
 }
 

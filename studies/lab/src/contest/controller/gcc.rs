@@ -198,7 +198,7 @@ impl Controller for Gcc {
                 self.lost.0 += 1;
                 continue;
             };
-            self.round_trip = now.since(one.sent);
+            self.round_trip = report.round_trip(now, one).unwrap_or(self.round_trip);
             self.received.push_back((arrived, one.bytes));
             self.arrival.on_datagram(one.sent, arrived);
         }

@@ -68,8 +68,7 @@ impl Controller for Own {
         let arrivals = || all.iter().filter_map(|one| one.arrived);
         let arrived = arrivals().count();
         // The product measures the round trip with its control messages. Here, it is the shortest one of the datagrams.
-        if let Some(seen) = last.arrived {
-            let sample = seen.since(last.sent) + now.since(seen);
+        if let Some(sample) = report.round_trip(now, last) {
             self.round_trip = match self.round_trip {
                 Duration::ZERO => sample,
                 before => before.min(sample),

@@ -228,7 +228,7 @@ impl Controller for Scream {
                 self.lost = true;
                 continue;
             };
-            let sample = now.since(one.sent);
+            let sample = report.round_trip(now, one).unwrap_or_default();
             self.smoothed = Some(match self.smoothed {
                 None => sample,
                 Some(before) => (before * 7 + sample) / 8,
