@@ -69,9 +69,9 @@ impl Controller for Own {
         let arrived = arrivals().count();
         // The product measures the round trip with its control messages. Here, it is the shortest one of the datagrams.
         if let Some(sample) = report.round_trip(now, last) {
-            self.round_trip = match self.round_trip {
-                Duration::ZERO => sample,
-                before => before.min(sample),
+            self.round_trip = match self.round_trip.is_zero() {
+                true => sample,
+                false => self.round_trip.min(sample),
             };
         }
         let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
