@@ -60,12 +60,6 @@ impl PieControl {
         }
     }
 
-    /// The drop probability.
-    #[must_use]
-    pub fn probability(&self) -> f64 {
-        self.probability
-    }
-
     /// Performs the periodic updates until `now`. `oldest` is the arrival of the oldest packet in the queue. Call it before
     /// each packet enters or leaves.
     pub fn update(&mut self, now: Instant, oldest: Option<Instant>) {
