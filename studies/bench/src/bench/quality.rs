@@ -10,6 +10,7 @@ mod feedback;
 mod figures;
 mod point;
 mod recorder;
+mod setup;
 mod similarity;
 
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use crate::result_file;
 use clips::{Content, Format, StoredClip};
 use condition::{AxisValue, Condition, Vary, point_of};
 use figures::{Conditions, Measured, Table};
-use point::Setup;
+use setup::Setup;
 
 /// Measure picture quality (PSNR, SSIM) against delay, loss, bandwidth and key frames.
 ///

@@ -19,7 +19,8 @@ use super::Args;
 use super::clips::{self, Content, Format, StoredClip};
 use super::condition::Condition;
 use super::figures::BATCH;
-use super::point::{ClipStream, Point, Setup};
+use super::point::{ClipStream, Point};
+use super::setup::Setup;
 use crate::machine::{Load, Machine, QUIET};
 use crate::result_file;
 

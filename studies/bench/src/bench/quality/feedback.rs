@@ -15,7 +15,8 @@ use serde::Serialize;
 use super::Args;
 use super::clips::{self, Content, StoredClip};
 use super::condition::Condition;
-use super::point::{self, Point, Setup};
+use super::point::{self, Point};
+use super::setup::Setup;
 use crate::machine::{Machine, QUIET};
 use crate::result_file;
 

@@ -13,8 +13,6 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use openuvr_media::barcode;
 use openuvr_media::capture::clip::{Clip, picture_index};
 use openuvr_proto::time::Instant;
-use openuvr_proto::units::Size;
-use openuvr_sim::schedule::ImpairmentSchedule;
 use openuvr_testbed::display::VirtualDisplay;
 use openuvr_testbed::emulated::Emulated;
 use openuvr_testbed::hop::Report;
@@ -25,24 +23,10 @@ use openuvr_testbed::stats::Summary;
 
 use super::super::rig::pass;
 use super::recorder::{DisplayRecorder, Shot};
+use super::setup::Setup;
 use super::similarity::Luma;
 use crate::machine::Load;
 use openuvr_clock as clock;
-
-/// Parameters of a measurement.
-pub(super) struct Setup<'a> {
-    pub(super) clip: &'a Path,
-    pub(super) size: Size,
-    pub(super) fps: f64,
-    pub(super) bitrate: &'a str,
-    /// The link's impairments, both ways.
-    pub(super) link: ImpairmentSchedule,
-    pub(super) round_trip: Duration,
-    pub(super) seed: u64,
-    pub(super) seconds: f64,
-    pub(super) real_time: bool,
-    pub(super) more_host: Vec<String>,
-}
 
 /// Results of a measurement.
 #[derive(Clone, Debug, Default)]
@@ -414,6 +398,9 @@ impl<'a> Numbered<'a> {
 
 #[cfg(test)]
 mod tests {
+    use openuvr_proto::units::Size;
+    use openuvr_sim::schedule::ImpairmentSchedule;
+
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_testbed::screen::{Area, Screen};
 
-use super::point::Setup;
+use super::setup::Setup;
 use super::similarity::Luma;
 
 /// A visible picture.
