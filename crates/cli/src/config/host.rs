@@ -190,7 +190,7 @@ one applies. -h prints short help, --help the full help.";
             /// loss, measured over 200 datagrams or more, is clearly above 15 %. It rises again, up to --bitrate, when
             /// the link has spare capacity. `constant`: the bitrate is always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
-            /// Use of L4S, the low-latency service of some routers and access networks (RFC 9330).
+            /// Use of L4S, the low-latency service of some networks (RFC 9330).
             /// Over UDP, the player's packets then ask such a router for marks, and the bitrate follows the marks
             /// before a queue forms. `auto`: until the network is found to clear the packets' marks. `on`: even then,
             /// for measurements. `off`: never. It requires `--rate adaptive`, and a client that reports the marks.
