@@ -173,9 +173,14 @@ fn loopbacks(link: &TransportSelector) -> Vec<std::net::SocketAddr> {
     match (bound.ip().is_unspecified(), bound.is_ipv6()) {
         (false, _) => vec![bound],
         (true, false) => vec![([127, 0, 0, 1], bound.port()).into()],
-        (true, true) => ["127.0.0.1", "::1"]
-            .map(|ip| (ip.parse::<std::net::IpAddr>().unwrap(), bound.port()).into())
-            .to_vec(),
+        (true, true) => {
+            let of = |ip: std::net::IpAddr| std::net::SocketAddr::new(ip, bound.port());
+            let both = [
+                std::net::Ipv4Addr::LOCALHOST.into(),
+                std::net::Ipv6Addr::LOCALHOST.into(),
+            ];
+            both.map(of).to_vec()
+        }
     }
 }
 
