@@ -16,6 +16,7 @@ use crate::send::packetize::Protection;
 use crate::send::update::Update;
 use crate::time::{Instant, PeerInstant};
 use crate::trace::{DropCause, Stage};
+use crate::units::Bitrate;
 use crate::validated::Invalid;
 use crate::wire::control::Report;
 use crate::wire::video::{
