@@ -283,13 +283,11 @@ impl Decoder {
         let (Some(packet), [Some(frame), Some(under_way)]) = (NonNull::new(packet), all) else {
             return Err(no_memory());
         };
-        let spare = match &device {
+        let spare = kind.device.map(|_| {
             // SAFETY: plain allocation; the result is checked, and freed by `Drop`.
-            Some(_) => {
-                Some(NonNull::new(unsafe { (functions.frame_alloc)() }).ok_or_else(no_memory)?)
-            }
-            None => None,
-        };
+            NonNull::new(unsafe { (functions.frame_alloc)() }).ok_or_else(no_memory)
+        });
+        let spare = spare.transpose()?;
         let progress = NonNull::from(Box::leak(Box::new(Progress {
             functions: Arc::clone(&functions),
             frame: under_way,

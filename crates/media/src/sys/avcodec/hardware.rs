@@ -50,7 +50,7 @@ struct AvOption {
 #[cfg(feature = "host")]
 #[repr(C)]
 struct FramesFields {
-    device: *mut u8,
+    _device: *mut u8,
     _of_device: *mut c_void,
     _free: *mut c_void,
     _opaque: *mut c_void,

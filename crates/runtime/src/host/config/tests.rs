@@ -101,3 +101,30 @@ fn an_unknown_word_of_a_file_is_named_with_the_valid_ones() {
     assert!(refused("pixels = \"nv12\"").contains("`420`"));
     assert!(refused("pin = \"12\"").contains("4 to 12 digits"));
 }
+
+#[test]
+fn encoder_options_go_to_the_encoder_that_takes_them() {
+    let options: EncoderOptions = "preset=faster\nme=dia".parse().unwrap();
+    let encodings = |names: &[&'static str]| {
+        let config = Config {
+            encoders: names.iter().map(|name| EncoderName(name)).collect(),
+            encoder_options: options.clone(),
+            ..Config::default()
+        };
+        config.encodings()
+    };
+    let both = encodings(&["x264", "jpeg"]).unwrap();
+    let given: Vec<bool> = both.iter().map(|one| one.options == options).collect();
+    assert_eq!(given, [true, false]);
+    assert!(both[1].options.is_empty());
+    for names in [&["jpeg"][..], &["x264", "libx265"]] {
+        let why = encodings(names).unwrap_err();
+        assert!(why.contains("encoder_options: exactly one"), "{why}");
+    }
+    let sent = toml::to_string(&Config {
+        encoder_options: options.clone(),
+        ..Config::default()
+    });
+    let received: Config = toml::from_str(&sent.unwrap()).unwrap();
+    assert_eq!(received.encoder_options, options);
+}
