@@ -52,7 +52,15 @@ fn with_a_display_both_roles_can_run() {
     let args = ["doctor", "--json", "--display", &display.name];
     let (report, can_run) = run_doctor(openuvr(&args).args(FREE));
     assert!(can_run, "{report}");
-    for name in ["UDP GSO and GRO", "display", "capture", "x264", "avcodec"] {
+    for name in [
+        "UDP GSO and GRO",
+        "display",
+        "capture",
+        "x264",
+        "auto",
+        "avcodec",
+        "hevc",
+    ] {
         assert_eq!(level(&report, name), "ok", "{report}");
     }
     let capture = finding(&report, "capture")["what"].as_str().expect("text");

@@ -321,6 +321,18 @@ fn a_bad_value_is_reported_with_the_allowed_ones() {
             ["--encoder", "x264,openh264"],
             ["both encode H.264", "openh264 would never be used"],
         ),
+        (
+            ["--encoder-option", "bframes=2"],
+            ["option bframes is refused", "delay"],
+        ),
+        (
+            ["--encoder-option", "prest=faster"],
+            ["option prest is refused", "libx264 has no such option"],
+        ),
+        (
+            ["--encoder-option", "preset"],
+            ["--encoder-option must be NAME=VALUE", "`preset`"],
+        ),
     ] {
         let folder = Folder::new();
         let dir = folder.join("host");

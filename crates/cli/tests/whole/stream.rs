@@ -121,6 +121,8 @@ fn each_encoder_shows_the_rendered_frames() {
         &["--encoder", "jpeg", "--chroma", "444"],
         &["--encoder", "openh264"],
         &["--encoder", "libx264"],
+        &["--encoder", "libx265"],
+        &["--encoder-option", "preset=veryfast"],
         &["--chroma", "rgb"],
         &["--chroma", "444"],
         &["--rate-control", "cbr"],
