@@ -295,8 +295,8 @@ const KINDS: &[Kind] = &[
             ("preset", "ultrafast"),
             ("tune", "zerolatency"),
             ("forced-idr", "1"),
-            // Otherwise it writes to the process's standard error.
-            ("x265-params", "log-level=none"),
+            // Otherwise it writes to the process's standard error, and requested key frames are no IDR frames.
+            ("x265-params", "log-level=none:open-gop=0"),
         ],
         inputs: &[PixelFormat::I420],
         hardware: false,

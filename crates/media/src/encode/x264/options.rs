@@ -3,8 +3,6 @@
 //! Some parameters belong to the host, because the stream depends on them. They are recognised by their effect, since
 //! several names can set the same parameter: an option is refused if it changes one of the [`OWNED`] values.
 
-use std::ffi::CString;
-
 use super::super::options::{c_text, refused};
 use super::sys::{self, ParameterError};
 use super::{EncodeError, EncoderOptions};
@@ -15,6 +13,30 @@ const TUNE: &str = "tune";
 
 /// The tuning without look-ahead and B-frames. Other tunings are combined with it.
 const LOW_DELAY: &str = "zerolatency";
+
+/// `x264_preset_names` and `x264_tune_names` of x264.h.
+const PRESETS: [&str; 10] = [
+    "ultrafast",
+    "superfast",
+    "veryfast",
+    "faster",
+    "fast",
+    "medium",
+    "slow",
+    "slower",
+    "veryslow",
+    "placebo",
+];
+const TUNINGS: [&str; 8] = [
+    "film",
+    "animation",
+    "grain",
+    "stillimage",
+    "psnr",
+    "ssim",
+    "fastdecode",
+    LOW_DELAY,
+];
 
 /// Options that name files or frames of files. libx264 would write some of these files.
 const FILES: [&str; 5] = ["stats", "dump-yuv", "opencl-clbin", "cqmfile", "zones"];
@@ -120,22 +142,32 @@ pub(super) fn preset(
     library: &sys::Library,
     options: &EncoderOptions,
 ) -> Result<sys::x264_param_t, EncodeError> {
-    let preset = c_text(PRESET, options.value(PRESET).unwrap_or("ultrafast"))?;
-    let tune = match options.value(TUNE) {
-        Some(tune) if tune != LOW_DELAY => c_text(TUNE, &format!("{tune},{LOW_DELAY}"))?,
-        _ => c_text(TUNE, LOW_DELAY)?,
+    let preset = one_of(
+        PRESET,
+        options.value(PRESET).unwrap_or("ultrafast"),
+        &PRESETS,
+    )?;
+    let tune = one_of(TUNE, options.value(TUNE).unwrap_or(LOW_DELAY), &TUNINGS)?;
+    let tune = match tune {
+        LOW_DELAY => LOW_DELAY.to_owned(),
+        other => format!("{other},{LOW_DELAY}"),
     };
-    if let Some(parameters) = library.preset(&preset, &tune) {
-        return Ok(parameters);
+    let parameters = library.preset(&c_text(PRESET, preset)?, &c_text(TUNE, &tune)?);
+    parameters.ok_or_else(|| {
+        EncodeError(format!(
+            "libx264 has no preset {preset:?} with tune {tune:?}: install Debian's or Ubuntu's libx264-{}",
+            sys::X264_BUILD
+        ))
+    })
+}
+
+/// `value` if it is one of `names`. The library itself would report an unknown name on the process's standard error.
+fn one_of<'a>(option: &str, value: &'a str, names: &[&str]) -> Result<&'a str, EncodeError> {
+    if names.contains(&value) {
+        return Ok(value);
     }
-    let usual = CString::from(c"zerolatency");
-    let culprit = match library.preset(&preset, &usual) {
-        None => PRESET,
-        Some(_) => TUNE,
-    };
-    let value = options.value(culprit).unwrap_or_default();
-    let why = format!("libx264 has no {culprit} {value:?}; x264 --fullhelp lists them");
-    Err(refused(culprit, &why))
+    let why = format!("{value:?} is not one of {}", names.join(", "));
+    Err(refused(option, &why))
 }
 
 /// Sets all other options.
