@@ -32,6 +32,7 @@ SECTIONS = (
     quality.section,
     feedback.section,
     smaller.sessions,
+    smaller.encoder,
     smaller.foveation,
     smaller.prediction,
     smaller.reprojection,

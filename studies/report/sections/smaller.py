@@ -1,4 +1,4 @@
-"""Benches with one table each: scheduling, sound, pads, sensor, sessions, foveation, prediction, reprojection."""
+"""Benches with one table each: scheduling, sound, pads, sensor, sessions, encoders, VR."""
 
 from .. import plots
 from ..blocks import ABSENT, Section, number, target
@@ -230,6 +230,36 @@ def foveation(results):
         "PSNR, dB",
     ]
     made.table(heads, ([method, *(number(figures, key) for key in keys)] for method, figures in found.get("rows", [])))
+    return made
+
+
+def encoder(results):
+    found = results.of("bench encoder")
+    if not found:
+        return None
+    made = Section("Encoders")
+    made.text("Times from a converted picture to its slices; luma PSNR against the picture before its conversion.")
+    columns = (
+        ("first slice p50, ms", "first_slice.p50", 2, 1.0),
+        ("last slice p50, ms", "last_slice.p50", 2, 1.0),
+        ("last slice p99, ms", "last_slice.p99", 2, 1.0),
+        ("picture p99, kbit", "bits.p99", 1, 1e-3),
+        ("Mb/s", "mbps", 2, 1.0),
+        ("PSNR, dB", "psnr.mean", 1, 1.0),
+    )
+    heads = ["encoder", "options", "size", *(head for head, *_ in columns)]
+    made.table(
+        heads,
+        (
+            [
+                one.get("encoder"),
+                " ".join(f"{name}={setting}" for name, setting in one.get("options", [])),
+                one.get("size"),
+                *(number(one.data, path, digits, scale) for _, path, digits, scale in columns),
+            ]
+            for one in found
+        ),
+    )
     return made
 
 

@@ -230,6 +230,19 @@ def everything():
         ("bench.batches", examples.batches(*examples.around(0.93, 0.005, 60)) | {"size": "1920x1080", "fps": 60}, {}),
         ("bench.feedback", examples.feedback(), {}),
         ("bench.sessions", sessions, {}),
+        (
+            "bench.encoder",
+            {
+                "encoder": "h264_vaapi",
+                "options": [["async_depth", "1"]],
+                "size": "1280x720",
+                "last_slice": {"p50": 3.25, "p99": 4.5},
+                "bits": {"p99": 210_000.0},
+                "mbps": 9.75,
+                "psnr": {"mean": 38.9},
+            },
+            {},
+        ),
         ("bench.foveation", {"eye": "640x640", "coded": "480x480", "rows": [["Foveated", {"kilobits": 100.0}]]}, {}),
         ("bench.prediction", {"rows": pose}, {}),
         ("bench.reprojection", {"round_trips": turns}, {}),
@@ -318,6 +331,7 @@ class PageTest(unittest.TestCase):
         for quoted in ("A&lt;B&gt;&amp;C", "skipped: install a&lt;b&gt;", "it &lt;takes&gt;", "Chromium &lt;156&gt;"):
             self.assertIn(quoted, text)
         self.assertEqual(text.count("<table>"), text.count("</table>"))
+        self.assertIn("async_depth=1", text)
         self.assertIn("class=yes>met", text)
         self.assertIn("class=no>missed", text)
         self.assertNotIn("http://", text)
