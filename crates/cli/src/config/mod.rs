@@ -319,8 +319,12 @@ impl Setting {
         let words = matches.get_many::<OsString>(self.key)?;
         match self.form {
             Form::Table => {
-                let lines: Vec<&OsStr> = words.map(OsString::as_os_str).collect();
-                Some(lines.join(OsStr::new("\n")))
+                let mut lines = OsString::new();
+                for (n, word) in words.enumerate() {
+                    lines.push(if n > 0 { "\n" } else { "" });
+                    lines.push(word);
+                }
+                Some(lines)
             }
             _ => words.last().cloned(),
         }
