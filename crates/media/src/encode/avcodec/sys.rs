@@ -13,7 +13,7 @@ use crate::codec::Codec;
 use crate::encode::EncoderOptions;
 use crate::picture::{Picture, PixelFormat, RowOrder};
 use crate::sys::avcodec::hardware::{Device, FramePool};
-use crate::sys::avcodec::{AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
+use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
 /// `AV_CODEC_ID_H264` and `AV_CODEC_ID_HEVC`, the same in all supported versions.
 const ID_H264: c_int = 27;
@@ -100,6 +100,28 @@ unsafe impl Send for Encoder {}
 impl Encoder {
     /// Opens an encoder for pictures of the requested size and format.
     pub(super) fn open(order: &Order<'_>) -> Result<Encoder, String> {
+        let (mut encoder, codec) = Encoder::prepare(order)?;
+        if let Memory::Device(kind) = order.kind.memory {
+            (encoder.use_device(kind, order))
+                .map_err(|why| format!("{why}; choose another encoder"))?;
+        }
+        let functions = encoder.functions.clone();
+        // SAFETY: the context was allocated for this codec and is not open yet.
+        let code =
+            unsafe { (functions.open)(encoder.context.as_ptr(), codec, std::ptr::null_mut()) };
+        if code < 0 {
+            let why = functions.error("open it", code);
+            return Err(format!(
+                "{why}: check its device and driver, or choose another encoder \
+                 (`openuvr doctor` lists the working encoders)"
+            ));
+        }
+        encoder.take_memory(order.input, order.size)?;
+        Ok(encoder)
+    }
+
+    /// An encoder with its options, which is not open yet, and its codec.
+    fn prepare(order: &Order<'_>) -> Result<(Encoder, *const AvCodec), String> {
         let functions = Functions::load()?;
         let text = CString::new(order.name).map_err(|e| e.to_string())?;
         // SAFETY: the name is NUL-terminated, and the library accepts its own results. Allocations
@@ -134,23 +156,7 @@ impl Encoder {
             full: false,
         };
         encoder.set_all(order)?;
-        if let Memory::Device(kind) = order.kind.memory {
-            (encoder.use_device(kind, order))
-                .map_err(|why| format!("{why}; choose another encoder"))?;
-        }
-        let functions = encoder.functions.clone();
-        // SAFETY: the context was allocated for this codec and is not open yet.
-        let code =
-            unsafe { (functions.open)(encoder.context.as_ptr(), codec, std::ptr::null_mut()) };
-        if code < 0 {
-            let why = functions.error("open it", code);
-            return Err(format!(
-                "{why}: check its device and driver, or choose another encoder \
-                 (`openuvr doctor` lists the working encoders)"
-            ));
-        }
-        encoder.take_memory(order.input, order.size)?;
-        Ok(encoder)
+        Ok((encoder, codec))
     }
 
     /// Sets the options: common ones, those of the kind, and the configured ones.
@@ -340,6 +346,36 @@ impl Drop for Encoder {
             }
             (self.functions.frame_free)(&raw mut frame);
             (self.functions.packet_free)(&raw mut packet);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BACKENDS;
+    use super::*;
+
+    #[test]
+    fn the_library_knows_the_options_of_each_kind() {
+        let mut known = Vec::new();
+        for backend in BACKENDS {
+            let kind = Kind::of(backend.name);
+            let order = Order {
+                name: backend.name,
+                common: &[],
+                kind,
+                options: &EncoderOptions::NONE,
+                input: kind.inputs[0],
+                size: Size::new(640, 368),
+            };
+            match Encoder::prepare(&order) {
+                Ok(_) => known.push(backend.name),
+                Err(why) => assert!(why.contains("built without"), "{}: {why}", backend.name),
+            }
+        }
+        // Each distribution builds these.
+        for name in ["libx264", "h264_vaapi", "hevc_vaapi"] {
+            assert!(known.contains(&name), "{name} is not among {known:?}");
         }
     }
 }
