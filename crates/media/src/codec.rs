@@ -24,7 +24,7 @@ pub enum Codec {
 
 impl Codec {
     /// All codecs.
-    const ALL: [Codec; 5] = [
+    const ALL: [Codec; 6] = [
         Codec::Null,
         Codec::Raw,
         Codec::H264,

@@ -1016,19 +1016,12 @@ fn libavcodec_returns_complete_pictures_and_key_frames() {
     );
 }
 
-/// The same picture with separate planes of chroma.
-fn i420(source: &Nv12) -> [Vec<u8>; 3] {
-    let part = |n: usize| source.chroma.iter().skip(n).step_by(2).copied().collect();
-    [source.luma.clone(), part(0), part(1)]
-}
-
 #[test]
 fn vp9_has_key_frames_on_request_and_at_a_lower_rate() {
     let size = SIZES[0];
     let name = "libvpx-vp9";
     let mut encoder = encode::open(name, &usual(name, size, 8, 2)).expect("libvpx in libavcodec");
     assert_eq!((encoder.slices(), encoder.input()), (1, PixelFormat::I420));
-    let width = size.width as usize;
     let mut bytes = Vec::new();
     let mut keys = Vec::new();
     for frame in 1..=90 {
@@ -1038,17 +1031,8 @@ fn vp9_has_key_frames_on_request_and_at_a_lower_rate() {
             31 => encoder.retarget(Bitrate(1_000_000)).expect("another rate"),
             _ => {}
         }
-        let planes = i420(&Nv12::frame(size, frame));
-        let plane = |n: usize, stride| Plane {
-            data: &planes[n],
-            stride,
-        };
-        let picture = Picture {
-            size,
-            format: PixelFormat::I420,
-            rows: RowOrder::TopDown,
-            planes: [plane(0, width), plane(1, width / 2), plane(2, width / 2)],
-        };
+        let planes = i420(size, frame);
+        let picture = planar(size, &planes);
         let (kept, encoded) = encode_one(&mut *encoder, &picture, frame, frame == 9);
         assert_eq!((kept.len(), kept[0].mbs, kept[0].last), (1, 0, true));
         keys.extend(encoded.key_frame.then_some(frame));

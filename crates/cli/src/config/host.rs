@@ -144,7 +144,7 @@ one applies. -h prints short help, --help the full help.";
             /// to 240 frames/s.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
-            /// Repeat the picture while nothing changes, so that the stream keeps --fps.
+            /// Repeat the picture while nothing changes: the stream keeps --fps.
             /// By default, nothing is sent while nothing changes, except for static refinement and two frames a second
             /// for video players and recordings. A constant frame rate is useful for players and editors that expect
             /// one, and for measurements. A repetition of an H.264 picture takes a few hundred bytes; with jpeg and
@@ -170,7 +170,7 @@ one applies. -h prints short help, --help the full help.";
             /// encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
             /// Option of the encoder's library, by its name there; may be repeated.
-            /// For x264: `preset`, `tune`, and every parameter of `x264 --fullhelp`, such as `ref`, `me` or `merange`;
+            /// For x264: `preset`, `tune`, and every parameter in the full help of the program x264, such as `ref`, `me` or `merange`;
             /// with `preset`, the preset replaces --subpel. For an encoder of libavcodec: every option of `ffmpeg -h
             /// encoder=NAME`, and `device` for encoders with their own memory (`device=/dev/dri/renderD129`). An
             /// unknown option, a wrong value, and an option that would delay pictures or that the host sets itself are

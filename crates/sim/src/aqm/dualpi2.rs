@@ -136,7 +136,8 @@ impl<T> DualPi2<T> {
             0 => 0.0,
             _ => ramp(now.since(arrived)),
         };
-        if recurs(&mut self.counts[0], own.max(self.coupled_probability())) {
+        let coupled = self.coupled_probability();
+        if recurs(&mut self.counts[0], own.max(coupled)) {
             self.mark(packet);
         }
         true

@@ -1,0 +1,107 @@
+//! Pictures from a YUV4MPEG2 file with 4:2:0 and 8 bits.
+
+use std::error::Error;
+
+/// One plane of samples without padding.
+pub(crate) struct Plane {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) samples: Vec<u8>,
+}
+
+impl Plane {
+    /// The samples of row `y`. Below the last row, the last row is repeated.
+    pub(crate) fn row(&self, y: usize) -> &[u8] {
+        let from = y.min(self.height - 1) * self.width;
+        &self.samples[from..from + self.width]
+    }
+
+    /// The sum of the squared differences to a plane of the same size.
+    pub(crate) fn squared_error(&self, other: &[u8]) -> f64 {
+        let pairs = self.samples.iter().zip(other);
+        pairs.map(|(a, b)| f64::from(a.abs_diff(*b)).powi(2)).sum()
+    }
+}
+
+/// Luma and chroma of a picture.
+pub(crate) struct Picture(pub(crate) [Plane; 3]);
+
+impl Picture {
+    /// The vertical strip `part` of `parts`.
+    pub(crate) fn columns(&self, part: usize, parts: usize) -> [Plane; 3] {
+        self.0.each_ref().map(|plane| {
+            let width = plane.width / parts;
+            let rows = plane.samples.chunks_exact(plane.width);
+            Plane {
+                width,
+                height: plane.height,
+                samples: rows
+                    .flat_map(|row| &row[part * width..][..width])
+                    .copied()
+                    .collect(),
+            }
+        })
+    }
+}
+
+/// All pictures of a file.
+pub(crate) struct Video {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) pictures: Vec<Picture>,
+}
+
+impl Video {
+    pub(crate) fn read(path: &str) -> Result<Video, Box<dyn Error>> {
+        let bytes = std::fs::read(path).map_err(|why| format!("can't read {path}: {why}"))?;
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .ok_or("no line in the file")?;
+        let header = std::str::from_utf8(&bytes[..end])?;
+        let value = |name: char| {
+            header
+                .split(' ')
+                .skip(1)
+                .find_map(|word| word.strip_prefix(name))
+        };
+        let (width, height) = (
+            value('W').ok_or("no width")?,
+            value('H').ok_or("no height")?,
+        );
+        let (width, height): (usize, usize) = (width.parse()?, height.parse()?);
+        if !header.starts_with("YUV4MPEG2 ") || !value('C').is_none_or(|c| c.starts_with("420")) {
+            return Err(format!("{path} is not a YUV4MPEG2 file with 4:2:0").into());
+        }
+        // The halves of the pictures also have blocks without padding at their right.
+        if width % 128 != 0 || width == 0 || height % 2 != 0 || height < 64 {
+            return Err(format!("{width}x{height}: the width must be a multiple of 128").into());
+        }
+        let mut rest = &bytes[end + 1..];
+        let mut pictures = Vec::new();
+        while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+            rest = &rest[at + 1..];
+            let mut plane = |width: usize, height: usize| {
+                let (samples, after) = rest
+                    .split_at_checked(width * height)
+                    .ok_or("an incomplete picture")?;
+                rest = after;
+                Ok::<Plane, Box<dyn Error>>(Plane {
+                    width,
+                    height,
+                    samples: samples.to_vec(),
+                })
+            };
+            pictures.push(Picture([
+                plane(width, height)?,
+                plane(width / 2, height / 2)?,
+                plane(width / 2, height / 2)?,
+            ]));
+        }
+        Ok(Video {
+            width,
+            height,
+            pictures,
+        })
+    }
+}
