@@ -170,11 +170,12 @@ one applies. -h prints short help, --help the full help.";
             /// encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
             /// Option of the encoder's library, by its name there; may be repeated.
-            /// For x264: `preset`, `tune`, and every parameter in the full help of the program x264, such as `ref`, `me` or `merange`;
-            /// with `preset`, the preset replaces --subpel. For an encoder of libavcodec: every option of `ffmpeg -h
-            /// encoder=NAME`, and `device` for encoders with their own memory (`device=/dev/dri/renderD129`). An
-            /// unknown option, a wrong value, and an option that would delay pictures or that the host sets itself are
-            /// errors at the start. These flags replace the table of a settings file.
+            /// For x264: `preset`, `tune`, and every parameter in the full help of the program x264, such as `ref`,
+            /// `me` or `merange`; with `preset`, the preset replaces --subpel. For an encoder of libavcodec: every
+            /// option of `ffmpeg -h encoder=NAME`, and `device` for encoders with their own memory
+            /// (`device=/dev/dri/renderD129`). An unknown option, a wrong value, and an option that would delay
+            /// pictures or that the host sets itself are errors at the start. These flags replace the table of a
+            /// settings file.
             encoder_options: EncoderOptions = "encoder-option", encoder_options(), Default::Unset("none");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
