@@ -8,7 +8,7 @@
 //! The output is one line: the times of the transform and of quantiser and packing for each picture (p50, p99), the size at 60
 //! pictures in a second, and the PSNR of luma after decoding. One thread encodes. With `two` as a fourth argument, a
 //! second thread encodes the right half of each picture, as if it were a picture of its own. The decoder is written for
-//! clarity and is not measured. [ADR 33](../../../../docs/adr/0033-intra-codecs.md) has the results.
+//! clarity and is not measured. [ADR 36](../../../../docs/adr/0036-intra-codecs.md) has the results.
 //!
 //! Compile with `RUSTFLAGS="-C target-cpu=native"`: the loops are written so that the compiler uses vectors.
 
