@@ -1099,7 +1099,9 @@ fn tables_are_sound() {
         let table = C::table();
         for setting in &table {
             let key = setting.key;
-            let kebab = key.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+            let kebab = key
+                .chars()
+                .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'));
             assert!(kebab, "{key}");
             assert_eq!(
                 table.iter().filter(|other| other.key == key).count(),

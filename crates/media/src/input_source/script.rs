@@ -19,10 +19,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::time::{Duration, Instant};
 
 use openuvr_proto::input::event::{Button, InputEvent, KeyCode};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use super::{InputSource, SourceError, SourceEvent};
 use crate::keyboard::codes;
@@ -30,10 +33,44 @@ use crate::keyboard::codes;
 /// Plays a script.
 pub struct Script {
     name: String,
-    lines: Box<dyn BufRead + Send>,
+    lines: Lines,
     line: usize,
     ready: VecDeque<InputEvent>,
     wait_until: Option<Instant>,
+}
+
+/// The rest of a script.
+enum Lines {
+    /// It is there.
+    Complete(Box<dyn BufRead + Send>),
+    /// It is written while it is played, into a pipe or a terminal.
+    Arriving(BufReader<File>),
+}
+
+impl Lines {
+    fn reader(&mut self) -> &mut dyn BufRead {
+        match self {
+            Lines::Complete(reader) => reader,
+            Lines::Arriving(reader) => reader,
+        }
+    }
+
+    /// Waits for a line or the end. `false` after `timeout`.
+    fn wait(&self, timeout: Option<Duration>) -> std::io::Result<bool> {
+        let Lines::Arriving(reader) = self else {
+            return Ok(true);
+        };
+        if reader.buffer().contains(&b'\n') {
+            return Ok(true);
+        }
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut polled = [PollFd::new(reader.get_ref(), PollFlags::IN)];
+        match rustix::event::poll(&mut polled, timeout.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(cause) => Err(cause.into()),
+        }
+    }
 }
 
 /// Maximum line length in bytes, which limits memory for files that are not scripts.
@@ -47,10 +84,14 @@ impl Script {
     /// [`SourceError`] if the file can't be opened or has an invalid line. The message contains the invalid line.
     pub fn open(path: &str) -> Result<Script, SourceError> {
         match path {
-            "-" => Ok(Script::new(
-                "standard input",
-                BufReader::new(std::io::stdin()),
-            )),
+            "-" => {
+                let own = std::io::stdin().as_fd().try_clone_to_owned();
+                let file = own.map_err(|cause| {
+                    SourceError(format!("standard input can't be read: {cause}"))
+                })?;
+                let lines = Lines::Arriving(BufReader::new(file.into()));
+                Ok(Script::of("standard input", lines))
+            }
             _ => {
                 let refused = |cause: std::io::Error| {
                     SourceError(format!(
@@ -59,28 +100,34 @@ impl Script {
                 };
                 // A pipe may have no writer yet. Opening it then waits for a writer.
                 let kind = std::fs::metadata(path).map_err(refused)?.file_type();
-                let mut file = File::open(path).map_err(refused)?;
+                let file = File::open(path).map_err(refused)?;
                 if kind.is_file() {
                     let mut rehearsed = Script::new(path, BufReader::new(file));
                     while rehearsed.read_line()? {
                         rehearsed.ready.clear();
                     }
-                    file = File::open(path).map_err(refused)?;
-                } else if !kind.is_fifo() && !rustix::termios::isatty(&file) {
+                    let lines = BufReader::new(File::open(path).map_err(refused)?);
+                    return Ok(Script::new(path, lines));
+                }
+                if !kind.is_fifo() && !rustix::termios::isatty(&file) {
                     return Err(SourceError(format!(
                         "the input script {path:?} is not a file, pipe or terminal"
                     )));
                 }
-                Ok(Script::new(path, BufReader::new(file)))
+                Ok(Script::of(path, Lines::Arriving(BufReader::new(file))))
             }
         }
     }
 
     /// Plays `lines`; `name` is for messages.
     pub fn new(name: &str, lines: impl BufRead + Send + 'static) -> Script {
+        Script::of(name, Lines::Complete(Box::new(lines)))
+    }
+
+    fn of(name: &str, lines: Lines) -> Script {
         Script {
             name: name.to_owned(),
-            lines: Box::new(lines),
+            lines,
             line: 0,
             ready: VecDeque::new(),
             wait_until: None,
@@ -91,7 +138,7 @@ impl Script {
     fn read_line(&mut self) -> Result<bool, SourceError> {
         let mut line = Vec::new();
         let bound = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
-        let read = std::io::Read::take(&mut self.lines, bound).read_until(b'\n', &mut line);
+        let read = std::io::Read::take(self.lines.reader(), bound).read_until(b'\n', &mut line);
         self.line += 1;
         let wrong = |what: String| SourceError(format!("{}:{}: {what}", self.name, self.line));
         let read = read.map_err(|cause| wrong(format!("can't be read: {cause}")))?;
@@ -127,6 +174,14 @@ impl InputSource for Script {
             }
             if let Some(event) = self.ready.pop_front() {
                 return Ok(SourceEvent::Input(event));
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let arrived = self
+                .lines
+                .wait(left)
+                .map_err(|cause| SourceError(format!("{} can't be read: {cause}", self.name)))?;
+            if !arrived {
+                return Ok(SourceEvent::TimedOut);
             }
             if !self.read_line()? {
                 return Ok(SourceEvent::Closed);
@@ -351,5 +406,25 @@ mod tests {
         let mut script = Script::new("test", "wait 1000s\nrelease".as_bytes());
         let event = script.next(Some(Duration::from_millis(1))).expect("valid");
         assert_eq!(event, SourceEvent::TimedOut);
+    }
+    /// A client must be able to end while no line arrives.
+    #[test]
+    fn an_idle_pipe_times_out_until_a_line_arrives() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let file = File::from(std::os::fd::OwnedFd::from(reader));
+        let mut script = Script::of("pipe", Lines::Arriving(BufReader::new(file)));
+        let mut next = |millis| {
+            script
+                .next(Some(Duration::from_millis(millis)))
+                .expect("valid")
+        };
+        assert_eq!(next(1), SourceEvent::TimedOut);
+        std::io::Write::write_all(&mut writer, b"release\nmove 0 0\n").expect("a reader");
+        assert_eq!(next(10_000), SourceEvent::Input(InputEvent::ReleaseAll));
+        let moved = InputEvent::PointerAbsolute { x: 0, y: 0 };
+        assert_eq!(next(10_000), SourceEvent::Input(moved));
+        assert_eq!(next(1), SourceEvent::TimedOut);
+        drop(writer);
+        assert_eq!(next(10_000), SourceEvent::Closed);
     }
 }
