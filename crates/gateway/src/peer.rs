@@ -28,7 +28,7 @@ pub(crate) use self::track::{Packet, Sound, video_ticks};
 use crate::RateControl;
 use crate::addresses::base;
 use crate::media_sockets::MediaSockets;
-use crate::video_codec::VideoCodec;
+use crate::video_codec::{self, VideoCodec};
 
 /// Interval of statistics from the browser's receiver reports.
 const STATS_INTERVAL: Duration = Duration::from_millis(500);
@@ -192,8 +192,9 @@ impl Peer {
         }
         let answer = answer.to_sdp_string();
         // The answer lists the formats that both sides support. The tracks are not known before media can flow.
+        let video = video_codec::first_video(&answer);
         let codecs = options.codecs.iter().copied();
-        let codecs: Vec<_> = codecs.filter(|codec| codec.is_in(&answer)).collect();
+        let codecs: Vec<_> = codecs.filter(|codec| codec.is_in(video)).collect();
         if codecs.is_empty() {
             return Err(OfferRefused::without(&options.codecs));
         }

@@ -2,6 +2,16 @@
 
 use openuvr_runtime::host::{EncoderName, codec_of};
 
+/// The first video of a session description. The second one, of a headset's other eye, has the same codec.
+pub(crate) fn first_video(sdp: &str) -> &str {
+    let Some(begin) = sdp.find("m=video") else {
+        return "";
+    };
+    let video = &sdp[begin..];
+    let end = video.find("\nm=").unwrap_or(video.len());
+    &video[..end]
+}
+
 /// A codec.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum VideoCodec {
@@ -90,6 +100,13 @@ impl VideoCodec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_first_video_counts() {
+        let sdp = "v=0\r\nm=audio 9\r\nm=video 9 98\r\na=rtpmap:98 VP9/90000\r\nm=video 9 102\r\na=rtpmap:102 H264/90000\r\n";
+        assert_eq!(first_video(sdp), "m=video 9 98\r\na=rtpmap:98 VP9/90000\r");
+        assert_eq!(first_video("v=0\r\nm=audio 9\r\n"), "");
+    }
 
     #[test]
     fn a_session_description_names_the_usable_codecs() {

@@ -43,7 +43,7 @@ globalThis.decodedVideo = async () => {
   return null;
 };
 
-/** The PSNR in dB of the displayed bar code relative to a code in pure black and white; null without a code. */
+/** The PSNR in dB of the displayed bar code relative to a code in pure black and white, at most 100; null without a code. */
 globalThis.likeness = () => {
   if (readBarcode() === null) return null;
   const canvas = globalThis.barcodeCanvas;
@@ -58,5 +58,5 @@ globalThis.likeness = () => {
       const ideal = green(middle(x), middle(y)) > 127 ? 255 : 0;
       sum += (green(x, y) - ideal) ** 2;
     }
-  return 10 * Math.log10(255 ** 2 / (sum / (width * height)));
+  return Math.min(100, 10 * Math.log10(255 ** 2 / (sum / (width * height))));
 };

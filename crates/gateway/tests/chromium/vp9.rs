@@ -71,8 +71,6 @@ fn lost_frames_of_vp9_bring_a_key_frame() {
     browser.until(&tab, "lost > 0 && !losing");
     let last = browser.run(&tab, "readBarcode() ?? 0");
     browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));
-    let decoded = browser.run(&tab, "decodedVideo()");
-    assert!(decoded["requests"].as_u64() > Some(0), "{decoded}");
 }
 
 #[test]
