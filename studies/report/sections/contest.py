@@ -32,7 +32,7 @@ def section(results):
             f"seed {result.get('seed')}. The share is relative to the fair rate. The path is a stream with the fair rate, "
             "alone on the link."
         )
-        made.table(GOAL_HEADS, (goal(verdict) for verdict in result.get("verdicts", [])), "Goals")
+        made.table(GOAL_HEADS, (goal(verdict, result) for verdict in result.get("verdicts", [])), "Goals")
         figures(made, runs)
         for name in dict.fromkeys(case(run) for run in runs):
             time_series(made, result, name, [run for run in runs if case(run) == name])
