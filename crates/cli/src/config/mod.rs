@@ -316,7 +316,7 @@ impl Setting {
 
     /// The text of its flag. The entries of a table are lines.
     fn given(&self, matches: &ArgMatches) -> Option<OsString> {
-        let words = matches.get_many::<OsString>(self.key)?;
+        let mut words = matches.get_many::<OsString>(self.key)?;
         match self.form {
             Form::Table => {
                 let mut lines = OsString::new();
@@ -326,7 +326,7 @@ impl Setting {
                 }
                 Some(lines)
             }
-            _ => words.last().cloned(),
+            _ => words.next_back().cloned(),
         }
     }
 

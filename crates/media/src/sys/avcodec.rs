@@ -57,7 +57,6 @@ pub(crate) struct AvCodec {
     _name: *const c_char,
     _long_name: *const c_char,
     _kind: c_int,
-    #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders are asked"))]
     pub(crate) id: c_int,
 }
 

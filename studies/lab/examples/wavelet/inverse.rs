@@ -67,11 +67,11 @@ fn synthesised(halves: &[f32]) -> Vec<f32> {
     let below = |odd: &[f32], i: usize| odd[i.saturating_sub(1)] + odd[i];
     let above = |even: &[f32], i: usize| even[i] + even[(i + 1).min(half - 1)];
     for (even_by, odd_by) in [(DELTA, GAMMA), (BETA, ALPHA)] {
-        for i in 0..half {
-            even[i] -= even_by * below(&odd, i);
+        for (i, even) in even.iter_mut().enumerate() {
+            *even -= even_by * below(&odd, i);
         }
-        for i in 0..half {
-            odd[i] -= odd_by * above(&even, i);
+        for (i, odd) in odd.iter_mut().enumerate() {
+            *odd -= odd_by * above(&even, i);
         }
     }
     even.into_iter()
@@ -151,8 +151,8 @@ fn decode_block(
     let scales = &block[HEADER + 2 * count..];
     let mut payload = HEADER + 3 * count;
     let mut coefficients = Vec::new();
-    let mut number = 0;
-    for small in (0..16).filter(|small| ballot >> small & 1 == 1) {
+    let coded = (0..16).filter(|small| ballot >> small & 1 == 1);
+    for (number, small) in coded.enumerate() {
         let word = u16::from_le_bytes([words[2 * number], words[2 * number + 1]]);
         let scale = scale_of(block[4]) * (f32::from(scales[number] >> 4) / 8.0 + 0.25);
         for subblock in 0..8 {
@@ -174,7 +174,6 @@ fn decode_block(
                 coefficients.push((x, y, (value as f32 + 0.5) * scale));
             }
         }
-        number += 1;
     }
     for (at, (x, y, value)) in coefficients.into_iter().enumerate() {
         let negative = block[payload + at / 8] >> (at % 8) & 1 == 1;

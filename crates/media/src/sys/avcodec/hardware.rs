@@ -31,10 +31,6 @@ const POOL: c_int = 20;
 #[repr(C)]
 pub(crate) struct AvBufferRef {
     _buffer: *mut c_void,
-    #[cfg_attr(
-        not(feature = "host"),
-        expect(unused, reason = "for pools of pictures")
-    )]
     data: *mut u8,
 }
 
