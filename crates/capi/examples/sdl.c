@@ -2,7 +2,7 @@
  * An SDL 2 program that is streamed (openuvr_sdl.h): a square follows the mouse; the space bar changes the
  * background. Local input and the player's input work at the same time. Ends when its window is closed.
  *
- *   cc sdl.c openuvr_sdl.c -o sdl $(pkg-config --cflags --libs openuvr sdl2 gl) && ./sdl
+ *   cc sdl.c openuvr_sdl.c -o sdl $(pkg-config --cflags --libs sdl2 gl openuvr) && ./sdl
  *
  *   sdl [PIN [ADDRESS:PORT [CSV]]]      with a CSV: writes a row for each frame
  */

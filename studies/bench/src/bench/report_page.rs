@@ -63,7 +63,7 @@ const fn bench(file: &'static str, command: &'static str) -> Measurement {
 }
 
 /// The benches and studies, in the order in which they run.
-static MEASUREMENTS: [Measurement; 25] = [
+static MEASUREMENTS: [Measurement; 26] = [
     bench("latency.json", "bench latency --json {file}"),
     bench("ablation.json", "bench ablation --out {folder}"),
     bench("sync.json", "bench sync --out {folder}"),
@@ -71,6 +71,11 @@ static MEASUREMENTS: [Measurement; 25] = [
     bench("slices.json", "bench slices --out {folder}"),
     bench("peers.json", "bench peers --out {folder}"),
     bench("scheduling.json", "bench scheduling --out {folder}"),
+    Measurement {
+        file: "encoder.json",
+        command: "bench encoder x264 --out {folder}",
+        quick: "--frames 60",
+    },
     bench("link.json", "bench link --json {file}"),
     bench("sound.json", "bench sound --out {folder}"),
     bench("web.json", "bench web --out {folder}"),
