@@ -103,6 +103,8 @@ class Stream:
 
     def __init__(self, base, *, output=None, head=None, **settings):
         self._notify = directNotify.newCategory("openuvr")
+        # Panda3D shows only warnings by default. The address and the PIN are information.
+        self._notify.setInfo(True)
         self._output = base.win if output is None else output
         if self._output is None:
             raise ValueError("there is nothing to stream: open a window or an offscreen buffer first")
