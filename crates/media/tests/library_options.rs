@@ -121,7 +121,7 @@ fn encoders_of_libavcodec_are_found_by_name() {
     let again = encode::find("libx264rgb").unwrap();
     assert!(std::ptr::eq(rgb, again), "one entry per name");
     for name in ["mpeg4", "aac", "h264", ""] {
-        let why = encode::find(name).err().expect(name).to_string();
+        let why = encode::find(name).expect_err(name).to_string();
         assert!(
             why.contains(&format!("unknown encoder \"{name}\"")),
             "{why}"

@@ -27,9 +27,9 @@ fn two_points_are_judged_and_written() {
     if !has_xvfb() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    std::fs::write(at("moving.y4m"), clip()).unwrap();
+    std::fs::write(at("moving.y4m"), clip()).expect("a writable folder");
     let (clip, csv, json) = (at("moving.y4m"), at("a.csv"), at("a.json"));
     let measure = |more: &[&str]| {
         let out = openuvr_bench()
@@ -125,12 +125,12 @@ fn mode(args: &[&str]) -> Value {
         .args(["--json", &at("a.json")])
         .args(args)
         .output()
-        .unwrap();
+        .expect("the program starts");
     let text = String::from_utf8_lossy(&out.stdout);
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{text}\n{errors}");
-    let file = std::fs::read_to_string(at("a.json")).unwrap();
-    let file: Value = serde_json::from_str(&file).unwrap();
+    let file = std::fs::read_to_string(at("a.json")).expect("a result file");
+    let file: Value = serde_json::from_str(&file).expect("JSON");
     assert_eq!(file["schema"], "openuvr.bench.quality");
     file
 }
