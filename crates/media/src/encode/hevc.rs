@@ -90,7 +90,7 @@ mod tests {
         let (key_frame, bytes) = delivered(&[unit(1, 5)], &mut sets).unwrap();
         assert!(!key_frame);
         assert_eq!(bytes, unit(1, 5));
-        let (_, bytes) = delivered(&[idr.clone()], &mut sets).unwrap();
+        let (_, bytes) = delivered(std::slice::from_ref(&idr), &mut sets).unwrap();
         assert_eq!(bytes, [&sps[..], &idr].concat());
     }
 

@@ -116,9 +116,9 @@ fn two_points_are_judged_and_written() {
 
 /// Runs a mode of the bench with the moving clip at 30 frames/s. Returns its result file.
 fn mode(args: &[&str]) -> Value {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    std::fs::write(at("moving.y4m"), clip()).unwrap();
+    std::fs::write(at("moving.y4m"), clip()).expect("a writable folder");
     let out = openuvr_bench()
         .args(["bench", "quality", "--no-scene", "--fps", "30"])
         .args(["--clip", &at("moving.y4m"), "--sched", "off"])
