@@ -3,11 +3,18 @@
 use openuvr_gateway::record::fragments::{Fragments, Frame, Sound};
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
+use openuvr_runtime::host::SoundCodec;
 
 /// Records an encoder with arbitrary output at arbitrary times. The recording contains at most the frames and packets
 /// that it was given, and is not much larger than the input.
 pub fn recording(bytes: &[u8]) {
-    let mut fragments = Fragments::new(true);
+    let is_aac = bytes.first().is_some_and(|first| first % 2 == 1);
+    let codec = if is_aac {
+        SoundCodec::Aac
+    } else {
+        SoundCodec::Opus
+    };
+    let mut fragments = Fragments::new(Some(codec));
     let (mut frames, mut packets, mut came) = (0, 0, 0);
     let mut now = Instant(0);
     for piece in bytes.chunks(16) {
