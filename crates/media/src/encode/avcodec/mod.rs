@@ -196,36 +196,36 @@ fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
     ]
 }
 
-impl Avcodec {
-    /// Waits for the last submitted picture.
-    fn receive(&mut self) -> Result<(), String> {
-        let begin = Instant::now();
-        while !self.library.receive()? {
-            if begin.elapsed() >= PICTURE_TIMEOUT {
-                return Err("it delays pictures".into());
-            }
-            std::thread::sleep(POLL_INTERVAL);
+/// Waits for the last submitted picture.
+fn receive(library: &mut sys::Encoder) -> Result<(), String> {
+    let begin = Instant::now();
+    while !library.receive()? {
+        if begin.elapsed() >= PICTURE_TIMEOUT {
+            return Err("it delays pictures".into());
         }
-        Ok(())
+        std::thread::sleep(POLL_INTERVAL);
     }
+    Ok(())
+}
 
-    fn code(
-        &mut self,
-        picture: &Picture<'_>,
-        ask: &FrameRequest<'_>,
-        key_frame: bool,
-    ) -> Result<(), String> {
-        // Pictures of failed frames are discarded, because they would be mistaken for this one.
-        while self.library.receive()? {}
-        self.library.send(picture, ask.frame.0.into(), key_frame)?;
-        self.receive()?;
-        match self.library.packet() {
-            (pts, _) if pts != i64::from(ask.frame.0) => {
-                Err("the encoder returned another frame".into())
-            }
-            (_, []) => Err("the encoder returned an empty picture".into()),
-            _ => Ok(()),
+/// Encodes a picture, waits for the coded one with `receive`, and checks that it is the one of this frame.
+fn code(
+    library: &mut sys::Encoder,
+    picture: &Picture<'_>,
+    ask: &FrameRequest<'_>,
+    key_frame: bool,
+    receive: impl FnOnce(&mut sys::Encoder) -> Result<(), String>,
+) -> Result<(), String> {
+    // Pictures of failed frames are discarded, because they would be mistaken for this one.
+    while library.receive()? {}
+    library.send(picture, ask.frame.0.into(), key_frame)?;
+    receive(library)?;
+    match library.packet() {
+        (pts, _) if pts != i64::from(ask.frame.0) => {
+            Err("the encoder returned another frame".into())
         }
+        (_, []) => Err("the encoder returned an empty picture".into()),
+        _ => Ok(()),
     }
 }
 
@@ -247,7 +247,7 @@ impl Encoder for Avcodec {
         check_picture(picture, self.settings.size, self.input)?;
         let key_frame = ask.key_frame || self.broken;
         self.broken = true;
-        self.code(picture, ask, key_frame).map_err(|why| {
+        code(&mut self.library, picture, ask, key_frame, receive).map_err(|why| {
             EncodeError(format!(
                 "{} could not encode frame {}: {why}; ask for a key frame",
                 self.name, ask.frame.0

@@ -139,27 +139,13 @@ impl Vp9 {
         let (low, high) = TOLERATED;
         (key_frame && self.wanted != self.rate) || wanted < rate * low || wanted > rate * high
     }
+}
 
-    fn code(
-        &mut self,
-        picture: &Picture<'_>,
-        ask: &FrameRequest<'_>,
-        key_frame: bool,
-    ) -> Result<(), String> {
-        // Pictures of failed frames are discarded, because they would be mistaken for this one.
-        while self.library.receive()? {}
-        self.library.send(picture, ask.frame.0.into(), key_frame)?;
-        // Without a lag, libvpx returns a picture before the call for the picture ends.
-        if !self.library.receive()? {
-            return Err("the encoder delays or drops pictures".into());
-        }
-        match self.library.packet() {
-            (pts, _) if pts != i64::from(ask.frame.0) => {
-                Err("the encoder returned another frame".into())
-            }
-            (_, []) => Err("the encoder returned an empty picture".into()),
-            _ => Ok(()),
-        }
+/// Receives the last submitted picture. Without a lag, libvpx returns a picture before the call for the picture ends.
+fn receive(library: &mut sys::Encoder) -> Result<(), String> {
+    match library.receive()? {
+        true => Ok(()),
+        false => Err("the encoder delays or drops pictures".into()),
     }
 }
 
@@ -186,7 +172,7 @@ impl Encoder for Vp9 {
             key_frame = true;
         }
         self.broken = true;
-        self.code(picture, ask, key_frame).map_err(|why| {
+        super::code(&mut self.library, picture, ask, key_frame, receive).map_err(|why| {
             EncodeError(format!(
                 "{NAME} could not encode frame {}: {why}; ask for a key frame",
                 ask.frame.0
