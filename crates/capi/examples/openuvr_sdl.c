@@ -39,7 +39,7 @@ static void push_key(struct openuvr_sdl *stream, SDL_Scancode key, int pressed)
     SDL_PushEvent(&event);
 }
 
-/* The UTF-8 form of a Unicode scalar value, with its NUL. */
+/* Writes a Unicode scalar value as UTF-8 with a terminating NUL: at most 5 bytes. */
 static void encode(uint32_t scalar, char *text)
 {
     int more = scalar < 0x80 ? 0 : scalar < 0x800 ? 1 : scalar < 0x10000 ? 2 : 3;
@@ -169,7 +169,7 @@ static void push(struct openuvr_sdl *stream, const struct openuvr_input *input)
     }
 }
 
-/* Passes the program's mouse mode on when it changes. */
+/* Passes the program's mouse mode to the player's client when the mode changes. */
 static int follow_mouse_mode(struct openuvr_sdl *stream)
 {
     struct openuvr_pointer pointer = { .size = sizeof pointer };

@@ -7,12 +7,12 @@
  *   openuvr_sdl_frame(&stream)      before SDL_GL_SwapWindow
  *   openuvr_sdl_stop(&stream)       before SDL_GL_DeleteContext
  *
- * Each frame states which input it shows: the input that openuvr_sdl_input has put into the queue. All functions
- * belong on the thread of the OpenGL context, which must also be the thread of the events.
+ * Each frame states which input it shows: the input that openuvr_sdl_input has put into the queue. Call all functions
+ * on the thread of the OpenGL context, which must also be the thread that polls the events.
  *
  * The player's keys also appear in SDL_GetKeyboardState and SDL_GetModState. SDL_GetMouseState and
- * SDL_GetRelativeMouseState return the local mouse only: use the events. While SDL_SetRelativeMouseMode is on, the
- * player's client grabs its pointer and sends relative motion.
+ * SDL_GetRelativeMouseState return the state of the local mouse only: use the events instead. While
+ * SDL_SetRelativeMouseMode is on, the player's client grabs its pointer and sends relative motion.
  */
 #ifndef OPENUVR_SDL_H
 #define OPENUVR_SDL_H
@@ -21,33 +21,33 @@
 #include <openuvr.h>
 
 struct openuvr_sdl {
-    /* The host: for its log, address, PIN and statistics. NULL after openuvr_sdl_stop. */
+    /* The host, for the functions that return its log, address, PIN or statistics. NULL after openuvr_sdl_stop. */
     struct openuvr_context *context;
     SDL_Window *window;
-    /* The player's pressed keys, by scancode, and mouse buttons, as a mask of SDL_BUTTON(…). */
+    /* The player's pressed keys by scancode, and pressed mouse buttons as a mask of SDL_BUTTON(…). */
     Uint8 keys[SDL_NUM_SCANCODES];
     Uint32 buttons;
     /* The position of the player's pointer in the window. */
     int x, y;
-    /* Parts of a notch of the wheel, in 1/120. */
+    /* Rotation of the wheel since its last whole notch, in 1/120 of a notch. */
     int wheel_x, wheel_y;
     SDL_bool relative;
 };
 
-/* Starts a host for the window. Sets the width and height of the configuration itself. Returns 0, or a negative
- * OPENUVR_ERROR; `why` then has the reason. */
+/* Starts a host for the window. Ignores the width and height in `config`, and uses those of the window. Returns 0, or a
+ * negative OPENUVR_ERROR; `why` then contains the reason. */
 int openuvr_sdl_start(struct openuvr_sdl *stream, SDL_Window *window, const struct openuvr_config *config,
                       char *why, size_t why_size);
 
-/* Puts the player's input into SDL's event queue, and begins a frame. Returns the number of events of the player,
+/* Puts the player's input into SDL's event queue, and begins a frame. Returns the number of the player's input events,
  * or a negative OPENUVR_ERROR. */
 int openuvr_sdl_input(struct openuvr_sdl *stream);
 
-/* Submits the window's back buffer. Returns 1 if it was accepted, 0 if it is not needed, or a negative
- * OPENUVR_ERROR. */
+/* Submits the picture in the window's back buffer. Returns 1 if the host accepted the picture, 0 if it does not need
+ * the picture, or a negative OPENUVR_ERROR. */
 int openuvr_sdl_frame(struct openuvr_sdl *stream);
 
-/* Ends the stream, and releases the player's keys. A second call does nothing. */
+/* Ends the stream, and releases the player's keys and mouse buttons. A second call does nothing. */
 void openuvr_sdl_stop(struct openuvr_sdl *stream);
 
 #endif

@@ -4,7 +4,7 @@
  *
  *   cc sdl.c openuvr_sdl.c -o sdl $(pkg-config --cflags --libs sdl2 gl openuvr) && ./sdl
  *
- *   sdl [PIN [ADDRESS:PORT [CSV]]]      with a CSV: writes a row for each frame
+ *   sdl [PIN [ADDRESS:PORT [CSV]]]      CSV: a file that gets a row for each frame
  */
 #include "openuvr_sdl.h"
 #include <SDL_opengl.h>
@@ -20,7 +20,7 @@ static void draw(SDL_Window *window, int ground, int x, int y)
     glViewport(0, 0, width, height);
     glClearColor(0.1f, ground ? 0.6f : 0.2f, ground ? 0.2f : 0.6f, 1.0f);
     glClear(GL_COLOR_BUFFER_BIT);
-    /* A square at the mouse: rows are counted from below. */
+    /* A square at the mouse. OpenGL counts rows from below. */
     glEnable(GL_SCISSOR_TEST);
     glScissor(x - SIDE / 2, height - y - SIDE / 2, SIDE, SIDE);
     glClearColor(1.0f, 0.2f, 0.1f, 1.0f);
@@ -28,7 +28,7 @@ static void draw(SDL_Window *window, int ground, int x, int y)
     glDisable(GL_SCISSOR_TEST);
 }
 
-/* Prints the log: the address and the PIN, joins and leaves. */
+/* Prints the log, which contains the address, the PIN, and the clients that join and leave. */
 static void print_log(struct openuvr_context *context)
 {
     char line[1024];

@@ -27,24 +27,24 @@ use crate::picture::Layout;
 use crate::skip_log::SkipLog;
 use crate::worker::Worker;
 
-/// An application that submits its pictures submits the first one within this time after the start (guess). Until then,
-/// nothing is read, because the buffer of such an application holds no picture yet.
+/// The time between the start and the first copy (guess). An application that submits pictures itself submits the first
+/// one within this time, and its buffer may hold no picture before.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often the thread checks whether the target rate permits a picture: an eighth of a frame at 60 frames/s.
+/// The interval at which the thread checks whether the target rate permits a picture: an eighth of a frame at 60 frames/s.
 const WATCHED: Duration = Duration::from_millis(2);
 
-/// How often the thread checks for a MUD or for its own end.
+/// The interval at which the thread checks whether a MUD watches, and whether the thread must end.
 const UNWATCHED: Duration = Duration::from_millis(20);
 
 /// The timeout of a copy on the GPU (guess); a copy normally takes a millisecond.
 const COPY: Duration = Duration::from_secs(1);
 
 /// The maximum number of copies in search of two equal ones. At 1920x1080, a copy takes a few milliseconds with a software
-/// renderer, so this is about two frames at 60 frames/s.
+/// renderer, so the search takes about two frames at 60 frames/s.
 const TRIES: usize = 8;
 
-/// The thread that polls the buffer. It ends when this is dropped.
+/// The thread that polls the buffer. Dropping the value ends the thread.
 pub(crate) struct BufferPoller {
     layout: Arc<Mutex<Layout>>,
     _worker: Worker,
@@ -66,8 +66,8 @@ impl BufferPoller {
             }
             log.write(
                 OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO,
-                "the application submits no pictures, so the library polls its pixel buffer; openuvr_frame_ready \
-                 saves a copy and never sends a torn picture",
+                "the application submits no pictures, so the library polls its pixel buffer; to avoid torn pictures, \
+                 call openuvr_frame_ready after each picture",
             );
             let newest = Arc::<Mutex<Option<Box<dyn Frame>>>>::default();
             let copied = newest.clone();
@@ -108,13 +108,13 @@ impl BufferPoller {
         })
     }
 
-    /// Applies from the next picture.
+    /// Sets the layout of the buffer, from the next picture on.
     pub(crate) fn set_layout(&self, layout: Layout) {
         *lock(&self.layout) = layout;
     }
 }
 
-/// Waits for `span`. `false` if the thread should end before that.
+/// Waits for `span`. Returns false if the thread must end earlier.
 fn passes(span: Duration, stopped: &AtomicBool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < span {
@@ -129,18 +129,18 @@ fn passes(span: Duration, stopped: &AtomicBool) -> bool {
 /// Submits a picture. The input and the pose that it shows are unknown: the application may have taken them after it filled
 /// the buffer.
 fn submit_to(guest: &Guest, frame: Box<dyn Frame>, size: Size) {
-    // The host learns the size.
+    // Tells the host the size.
     let _ = guest.drawn(size);
     // `None` if the host has ended, which the next check reports.
     let _ = guest.frames().submit(frame, RenderInfo::default());
 }
 
-/// The pictures in the buffer.
+/// Copies pictures out of the buffer, and finds those that are complete and new.
 struct Pictures<'a> {
     copier: &'a mut BufferCopier,
-    /// The target of `copier`.
+    /// Where `copier` puts each copy.
     newest: &'a Mutex<Option<Box<dyn Frame>>>,
-    /// An equal copy of the picture that was returned last.
+    /// A copy of the last returned picture, if two copies of that picture were equal.
     last: Option<Box<dyn Frame>>,
     log: &'a Log,
     skip_log: SkipLog,
@@ -149,7 +149,7 @@ struct Pictures<'a> {
 impl Pictures<'_> {
     /// Returns the buffer's picture if it differs from the previous one.
     ///
-    /// The ring of buffers has room for two copies here and two in the host, so no more than two copies exist at a time.
+    /// The ring of buffers has room for two copies here and two in the host, so this type keeps at most two copies.
     fn next(&mut self, name: BufferName, layout: Layout) -> Option<Box<dyn Frame>> {
         let mut first = self.copy(name, layout)?;
         let last = self.last.take();
@@ -179,7 +179,7 @@ impl Pictures<'_> {
                 self.skip_log.on_accepted();
                 lock(self.newest).take()
             }
-            // The host is behind.
+            // The host has not returned the buffers of earlier pictures yet.
             Err(SkipReason::RingFull) => None,
             Err(why) => {
                 let failure = unreadable(why, Source::Buffer(name, layout));

@@ -90,7 +90,7 @@ pub enum OPENUVR_FEATURE {
     /// The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
     /// The GOP size (paper, IV-B3): a key frame every this many frames, 1 to 100000; 0, the default: key frames only
-    /// on request, which is when a MUD joins or cannot repair a loss in another way.
+    /// on request, that is, when a MUD joins or cannot repair a loss in another way.
     OPENUVR_FEATURE_GOP = 13,
 }
 
@@ -394,8 +394,8 @@ fn one_of<T: Copy>(all: &[T], number: impl Fn(T) -> u32, word: u32, name: &str) 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BufferName(pub(crate) *const c_void);
 
-// SAFETY: the header requires that it stays readable until the context is closed. It is read where pictures are submitted,
-// and on the thread that polls the buffer.
+// SAFETY: the header requires that the address stays readable until the context is closed. It is read on the threads that
+// submit pictures, and on the thread that polls the buffer.
 unsafe impl Send for BufferName {}
 // SAFETY: as above.
 unsafe impl Sync for BufferName {}

@@ -13,8 +13,8 @@ use crate::handle::{Handle, call};
 use crate::host::{Host, Settings, Started, openuvr_context};
 
 /// Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and
-/// the width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so
-/// set the layout between two pictures. From any thread.
+/// the width, height, format and stride of the pixel buffer can be set later, too. They apply from the next picture, so
+/// set the layout of the buffer between two pictures. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -135,7 +135,7 @@ impl Started {
     }
 }
 
-/// The GOP size; `None`: key frames only on request.
+/// Checks a GOP size in frames. `None`: key frames only on request.
 fn key_frame_interval(frames: c_int) -> Outcome<Option<u32>> {
     let known = u32::try_from(frames).ok();
     let known = known.filter(|n| *n == 0 || KEY_FRAME_INTERVALS.contains(n));

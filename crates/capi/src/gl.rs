@@ -180,7 +180,7 @@ fn buffer(name: BufferName, layout: Layout) -> ReadSource {
 struct Functions(Loader);
 
 impl Functions {
-    /// Those of the library that has created `context`, and the way to share the context's buffers.
+    /// The function loader of the library that created `context`, and the way to share the context's buffers.
     fn of(context: &Context) -> Outcome<(Functions, Sharing)> {
         let (libraries, name, sharing) = match context.egl {
             true => (&EGL[..], c"eglGetProcAddress", Sharing::Egl),
@@ -213,8 +213,8 @@ pub(crate) struct SharingContext {
 }
 
 impl SharingContext {
-    /// Shares the buffers of the context that is current on this thread; `None` if no context is. It must be dropped
-    /// before that context is destroyed.
+    /// Shares the buffers of the context that is current on this thread; `None` if no context is current. The result must
+    /// be dropped before that context is destroyed.
     pub(crate) fn of_current() -> Option<Outcome<SharingContext>> {
         Context::current().ok().map(|context| {
             let (functions, sharing) = Functions::of(&context)?;
@@ -232,8 +232,8 @@ impl SharingContext {
         })
     }
 
-    /// Calls `work` with a copier of the application's buffers, which passes its pictures to `submit`. Call it on the
-    /// thread that does the work.
+    /// Makes the context current on this thread, and calls `work` with a copier of the application's buffers. The copier
+    /// passes its pictures to `submit`.
     pub(crate) fn copy_buffers(
         mut self,
         submit: Submit,

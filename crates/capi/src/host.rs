@@ -348,7 +348,7 @@ impl Settings {
             .and_then(|context| BufferPoller::start(context, name, self.layout()?, guest, log));
         let explain = |failure: &Failure| {
             let why = format!(
-                "the library cannot poll the pixel buffer, so call openuvr_frame_ready: {}",
+                "cannot poll the pixel buffer: {}; call openuvr_frame_ready after each picture",
                 failure.why
             );
             log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_INFO, &why);
@@ -377,10 +377,10 @@ pub unsafe extern "C" fn openuvr_close(context: *mut *mut openuvr_context) {
 
 /// Starts the threads that encode and send the application's pictures and receive the player's input (paper,
 /// Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
-/// target rate, as in the paper's listing (Fig. 9 a): it starts after a second, and ends with the first call of a function
-/// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
-/// application fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any
-/// thread; blocks for some tens of milliseconds.
+/// target rate, as in the paper's listing (Fig. 9 a). Polling starts after a second. It ends with the first call of a
+/// function that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
+/// application fills the buffer during the copy, and the host does not know which input the picture shows.
+/// `openuvr_frame_ready` has neither limit. From any thread; blocks for some tens of milliseconds.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.

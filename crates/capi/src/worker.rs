@@ -31,7 +31,7 @@ impl Worker {
         })
     }
 
-    /// Calls `work` once. It returns soon after its argument has become true.
+    /// Calls `work` once, on a new thread. `work` must return soon after its argument becomes true.
     pub(crate) fn run(
         role: ThreadRole,
         name: &str,

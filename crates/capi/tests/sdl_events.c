@@ -1,5 +1,5 @@
 /*
- * A player's input as SDL events (examples/openuvr_sdl.c): kinds, order and content. Needs no display.
+ * Checks the kinds, order and content of the SDL events of a player's input (examples/openuvr_sdl.c). Needs no display.
  *
  *   SDL_VIDEODRIVER=dummy sdl_events FOLDER
  */

@@ -60,17 +60,17 @@ class Host(Context):
         return self._call(lib.openuvr_send_picture, frame, wait) == 1
 
     def wants(self):
-        """Returns whether a picture is needed now; the next one is then accepted, whenever it is sent.
+        """Returns whether a picture is needed now. If so, the host accepts the next picture, whenever it is sent.
 
-        A program that reads pictures back from a GPU saves the unneeded reads. `send` makes this check itself.
+        With this check, a program does not read back pictures that the host would refuse. `send` makes the same check.
         """
         return self._call(lib.openuvr_wants) == 1
 
     def set_feature(self, feature, value):
         """Changes a `Feature` while the host streams: `Feature.GOP` in frames (0: key frames only on request), or
-        `Feature.BITRATE` in kbit/s. It applies from the next picture.
+        `Feature.BITRATE` in kbit/s. The change applies from the next picture.
 
-        Raises `Error` for another feature, or a value out of its range.
+        Raises `Error` for a value out of its range, and for a feature that cannot change while the host streams.
         """
         self._call(lib.openuvr_set_feature, feature, value)
 
@@ -117,13 +117,18 @@ class Host(Context):
         self._call(lib.openuvr_send_haptic, haptic)
 
     def set_pointer(self, *, relative=False, visible=True):
-        """Sets the mouse mode of the clients: with `relative`, they hide their pointer and send `MOTION` events."""
+        """Sets the mouse mode of the clients. With `relative`, they hide their pointer and send `MOTION` events;
+        otherwise, `visible` states whether they show their pointer.
+        """
         pointer = structure("openuvr_pointer")
         pointer.relative, pointer.visible = relative, visible and not relative
         self._call(lib.openuvr_set_pointer, pointer)
 
     def log_lines(self):
-        """Yields the pending log lines, oldest first: level and text. Works only without the argument `log`."""
+        """Yields the level and the text of each pending log line, oldest first.
+
+        Raises `Error` if the host was created with the argument `log`.
+        """
         level, buffer = ffi.new("uint32_t *"), ffi.new("char[]", 1024)
         while self._call(lib.openuvr_next_log, level, buffer, 1024) == 1:
             yield LogLevel(level[0]), text_of(buffer)

@@ -100,9 +100,10 @@ def plain(value):
 
 
 def key_of(code):
-    """Returns the codes and names of a key or button, the fields of `struct openuvr_key`; None if it is unknown.
+    """Returns the fields of `struct openuvr_key` for a key or button: its codes and names. None if `code` is unknown.
 
-    `code` is a number of linux/input-event-codes.h, as in `Input`. The characters are text, or "" if there is none.
+    `code` is a number of linux/input-event-codes.h, as in `Input`. `us_text` and `us_text_shift` are characters, or ""
+    if the key types none.
     """
     key = structure("openuvr_key")
     if lib.openuvr_key_of(code, key) < 0:

@@ -12,8 +12,8 @@ typed text then reaches only the keystroke event of the first button thrower.
 Each frame states which input it shows: the input that Panda3D has distributed before it draws the frame.
 
 Limits: the scene must be drawn in the main thread (the default of `threading-model`). On X11, `win.getPointer`
-returns the local pointer: use `base.mouseWatcherNode`. Letters follow the player's keyboard layout, all other keys
-have their places of a US keyboard. Tested with Panda3D 1.10.16.
+returns the local pointer: use `base.mouseWatcherNode`. Letters follow the player's keyboard layout; all other keys
+have the names of the keys in the same places of a US keyboard. Tested with Panda3D 1.10.16.
 """
 
 from direct.directnotify.DirectNotifyGlobal import directNotify
@@ -37,11 +37,11 @@ from ._context import Error
 from ._host import Host
 from ._library import ErrorCode, InputKind, LogLevel, PixelFormat, key_of
 
-# The order of the tasks in a frame. Panda3D distributes input at -50 (dataLoop), calls handlers of events at 0
-# (eventManager), and draws at 50 (igLoop).
+# The sort values of the plug-in's tasks. In each frame, Panda3D distributes input at -50 (dataLoop), calls handlers of
+# events at 0 (eventManager), and draws at 50 (igLoop).
 _RECEIVE, _BEGIN, _SEND = -60, 49, 51
 
-# The formats of textures by their number of components: Panda3D stores blue first, and the lowest row first.
+# The formats of textures by their number of components. Panda3D stores blue first.
 _FORMATS = {3: PixelFormat.BGR, 4: PixelFormat.BGRX}
 
 # The names of Panda3D for keys that type no character, by the names in linux/input-event-codes.h.
@@ -85,7 +85,7 @@ _NAMED = {
     "BTN_EXTRA": "mouse5",
 }
 
-# A window reports these keys also without their side.
+# A window reports these keys under two names: without their side, and with it.
 _WITHOUT_SIDE = {
     f"{side}{name}": name for side in "lr" for name in ("alt", "control", "meta", "shift")
 }
@@ -111,7 +111,7 @@ class Stream:
         if not base.graphicsEngine.getThreadingModel().isSingleThreaded():
             raise ValueError("the stream requires drawing in the main thread: leave threading-model empty")
         size = {"width": self._output.getXSize(), "height": self._output.getYSize()}
-        #: The host: its statistics, and further calls of the API.
+        #: The `Host`, for its statistics and other methods.
         self.host = Host(**{**size, **settings})
         self._has_callback = "log" in settings
         #: Why the stream has ended; None while it runs.
@@ -119,7 +119,7 @@ class Stream:
         self._head = head
         self._texture = Texture("openuvr")
         self._output.addRenderTexture(self._texture, GraphicsOutput.RTM_triggered_copy_ram)
-        # The copy of a picture that was requested, until the picture is sent.
+        # The requested copy of a picture; None if no copy was requested since the last picture was sent.
         self._copy = None
         self._relative = False
         window = isinstance(self._output, GraphicsWindow) and self._output.getNumInputDevices() > 0
@@ -182,7 +182,8 @@ class Stream:
         return self._guarded(self._send_picture, task)
 
     def _send_picture(self):
-        # Without a copy, no picture is needed, or the window was not drawn because it is not visible.
+        # Without a requested copy, the host needs no picture. A copy is not done if the window is not visible: Panda3D
+        # then does not draw it.
         if self._copy is None or not self._copy.done():
             return
         self._copy = None
@@ -194,7 +195,7 @@ class Stream:
             why = "the framebuffer must have 8 bits per component: see FrameBufferProperties"
             raise Error(ErrorCode.ERROR_ARGUMENT, why)
         rows = [texture.getYSize(), texture.getXSize(), channels]
-        # Panda3D's own memory: the host copies it before Panda3D writes the next picture.
+        # A view of Panda3D's own memory. `send` copies the picture before Panda3D writes the next one.
         picture = memoryview(texture.getRamImage()).cast("B", rows)
         self.host.send(picture, format=_FORMATS[channels], bottom_up=True)
 
@@ -218,13 +219,13 @@ class _Player:
         # The names of the pressed keys and buttons by their codes.
         self._pressed = {}
         self._x = self._y = 0
-        # Parts of a notch of the wheel.
+        # Rotation of the wheel since its last whole notch, in 1/120 of a notch: horizontal, vertical.
         self._wheel = [0, 0]
 
     def take(self, event, size):
         """Passes an event on; `size` is that of the picture in pixels."""
         if event.kind == InputKind.KEY and event.value == 1:
-            # As on X11, a press types its text first.
+            # As on X11, the text precedes the press of its key.
             if event.text:
                 self._devices.type_text(event.text)
             self._press(event.code, _name_of(event.code, event.text))
@@ -351,20 +352,20 @@ def _modifiers():
 
 
 def _name_of(code, text):
-    """Returns Panda3D's name of a key or mouse button; None if it has none."""
+    """Returns Panda3D's name of the key or mouse button `code`; None if Panda3D has no name for it."""
     if len(text) == 1 and text.isascii() and text.isalpha():
         return text.lower()
     key = key_of(code)
     if key is None:
         return None
-    # A key of the keypad has only the character that it types.
+    # A key of the keypad has no name of its own. Its name is the character that it types.
     character = key["us_text"] or text
     typed = character if character.isascii() and character.isprintable() else ""
     return _NAMED.get(key["name"]) or typed or None
 
 
 def _with_general(name):
-    """Returns the buttons that a window reports for this name: a modifier first without its side."""
+    """Returns the buttons that a window reports for this name: for a modifier, the one without a side precedes it."""
     names = [_WITHOUT_SIDE.get(name), name]
     return [_button(name) for name in names if name is not None]
 

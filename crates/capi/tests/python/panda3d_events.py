@@ -1,4 +1,4 @@
-"""A player's input as Panda3D's events, in the mouse watcher and at the head: of a window, or of an offscreen buffer."""
+"""Checks a player's input in Panda3D: events, mouse watcher and head pose, with a window or an offscreen buffer."""
 
 import os
 import sys
@@ -45,7 +45,7 @@ def main():
     port = stream.host.place.split(",")[0].rsplit(":", 1)[1]
     with openuvr.Client(host=f"127.0.0.1:{port}", config_dir=f"{home}/client", **common) as client:
         wait_for("a player", lambda: client.state == openuvr.MudState.PLAYING)
-        # The stream has pictures of the right size.
+        # The client receives pictures of the window's size.
         wait_for("a picture", lambda: getattr(client.frame(timeout=0), "width", None) == 640)
 
         def press(code, value, text=""):

@@ -107,7 +107,7 @@ def main():
             for column, colour in ((100, LEFT), (500, RIGHT)):
                 assert abs(pixels[180, column] - colour).max() < 25, pixels[180, column]
             assert client.state == openuvr.MudState.PLAYING
-            # After the promise, the picture is accepted even if others came in between.
+            # After this result, the host accepts the next picture, whenever it is sent.
             wait_for("a wanted picture", host.wants)
             assert host.send(picture)
             host.set_pointer(relative=True)
