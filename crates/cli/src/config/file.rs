@@ -96,13 +96,13 @@ fn words(value: &DeValue<'_>, form: Form, file: &Path) -> Option<String> {
         (DeValue::Table(entries), Form::Table) => {
             let lines = entries.iter().map(|(name, value)| {
                 let value = match value.get_ref() {
-                    DeValue::String(text) => text.to_string(),
-                    DeValue::Integer(number) => number.as_str().to_owned(),
-                    DeValue::Float(number) => number.as_str().to_owned(),
                     DeValue::Boolean(yes) => u8::from(*yes).to_string(),
-                    _ => return None,
+                    DeValue::String(text) => text.to_string(),
+                    number => words(number, Form::Number, file)?,
                 };
-                Some(format!("{}={value}", name.get_ref()))
+                // Each entry is a line, so a line break would start another entry.
+                let line = format!("{}={value}", name.get_ref());
+                (!line.contains(['\n', '\r'])).then_some(line)
             });
             Some(lines.collect::<Option<Vec<String>>>()?.join("\n"))
         }

@@ -73,6 +73,15 @@ fn encoder_options_are_repeated_flags_or_a_table() {
 }
 
 #[test]
+fn an_entry_of_a_table_is_one_option_with_its_value() {
+    let table = "encoder-option = { merange = 0x10 }";
+    let config = host_file("options", table, &[]).unwrap();
+    assert_eq!(options(&config), [pair("merange", "16")]);
+    let two = "encoder-option = { preset = \"faster\\nme=dia\" }";
+    assert!(host_file("options", two, &[]).is_err());
+}
+
+#[test]
 fn a_wrong_encoder_option_is_an_error_that_names_it() {
     let refused = |args: &[&str]| host(args).unwrap_err().to_string();
     let malformed = refused(&["--encoder-option", "preset"]);
