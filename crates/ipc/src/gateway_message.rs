@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::admission::Admission;
 use crate::frame::Message;
 
-/// The codec of the host's sound for a gateway.
+/// The codec in which a gateway receives the host's sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SoundCodec {
-    /// Opus (RFC 6716), as clients receive it.
+    /// Opus (RFC 6716): the same packets as those for clients.
     Opus,
     /// AAC-LC (ISO/IEC 14496-3), in access units without ADTS headers.
     Aac,

@@ -229,8 +229,8 @@ pub(crate) fn check(config: &Config) -> Result<()> {
     Turn::open(config.turn.as_ref())?;
     if let Err(why) = std::fs::metadata(&config.applications) {
         bail!(
-            "cannot read the applications in {}: {why}; create the file, or specify a configuration that names another \
-             (--config FILE)",
+            "cannot read the applications in {}: {why}; create the file, or select a configuration that names another \
+             file (--config FILE)",
             config.applications.display()
         );
     }

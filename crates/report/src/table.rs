@@ -131,7 +131,7 @@ struct Recent {
     lost: u16,
     recovered: u16,
     retransmitted: u16,
-    /// Datagrams with ECT(1) or CE, and those with CE.
+    /// Number of datagrams that arrived with ECT(1) or CE, and number of those with CE.
     l4s: (u16, u16),
 }
 

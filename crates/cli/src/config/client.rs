@@ -161,9 +161,9 @@ one applies. -h prints short help, --help the full help.";
             present: PresentKind = "present", present(),
                 Default::From("wayland in a Wayland session, otherwise x11", Environment::present_text);
             /// Decoder of H.264 or HEVC.
-            /// `avcodec`: the CPU, which decodes H.264 while a picture arrives. The others are hardware decoders through
-            /// libavcodec, which start when a picture is complete, unverified on hardware (docs/hardware.md). An
-            /// unavailable decoder is an error.
+            /// `avcodec`: the CPU, which decodes an H.264 picture while it arrives. All other values are hardware decoders
+            /// through libavcodec, which start when a picture is complete (unverified on hardware, see docs/hardware.md).
+            /// An unavailable decoder is an error.
             decoder: Option<DecoderName> = "decoder", optional(choice()), Default::Unset("avcodec");
             /// Accept only this codec.
             /// A host with several encoders uses the first whose codec the client can decode. For example, select `jpeg` on

@@ -144,11 +144,11 @@ one applies. -h prints short help, --help the full help.";
             /// to 240 frames/s.
             fps: Option<f64> = "fps", optional(number(1.0..=240.0, "frames/s")),
                 Default::Unset("60, or less on a slower display");
-            /// Repeat the picture while nothing changes: the stream keeps --fps.
-            /// By default, nothing is sent while nothing changes, except for static refinement and two frames a second
-            /// for video players and recordings. A constant frame rate is useful for players and editors that expect
-            /// one, and for measurements. A repetition of an H.264 picture takes a few hundred bytes; with jpeg and
-            /// raw, it takes as much as the picture. The column `repeats` of --csv marks repetitions.
+            /// Repeat the picture at the stream's frame rate while nothing changes.
+            /// By default, the host sends no frames while nothing changes, except for static refinement and two frames
+            /// a second for video players and recordings. Some video players, editors and measurements need a constant
+            /// frame rate. A repeated picture takes a few hundred bytes with H.264, and with jpeg and raw as many bytes
+            /// as the picture itself. The column `repeats` of --csv marks repetitions.
             constant_frame_rate: bool = "constant-frame-rate", flag(), Default::Is("false");
             /// Send the pointer's shape and position.
             /// The client draws the pointer, so that it moves without waiting for a frame.
@@ -159,23 +159,23 @@ one applies. -h prints short help, --help the full help.";
             /// `x264`: H.264 on the CPU. `openh264`: H.264 on the CPU with a permissive licence, at twice the encoding
             /// time of x264. `jpeg`: half the encoding time of x264 and no error propagation, at five times the bitrate
             /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_` and `hevc_` followed by `nvenc`, `qsv`,
-            /// `vaapi`, `amf`, `vulkan` or `v4l2m2m`: hardware encoders through libavcodec, unverified on hardware
-            /// (docs/hardware.md). `auto`: the first hardware encoder of H.264 that works here, otherwise x264.
-            /// `libx264` and `libx265`: x264 and x265 through libavcodec, for comparison. Any other H.264 or HEVC
-            /// encoder of the installed libavcodec can be named, too. `libvpx-vp9`: VP9 on the CPU, only for browsers
-            /// (`--web`); with `libvpx-vp9,x264`, all other clients get H.264. Video players receive H.264 only.
-            /// `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to test a
-            /// link. An unavailable encoder is an error; a hardware encoder of H.264 that fails later is replaced by
-            /// x264. With several encoders, such as x264,jpeg, each client gets the first that it can decode; each
-            /// encoder runs only while a client uses it.
+            /// `vaapi`, `amf`, `vulkan` or `v4l2m2m`: hardware encoders through libavcodec (unverified on hardware,
+            /// see docs/hardware.md). `auto`: the first hardware encoder of H.264 that works on this machine, otherwise
+            /// x264. `libx264` and `libx265`: x264 and x265 through libavcodec, for comparison. Any other H.264 or HEVC
+            /// encoder of the installed libavcodec is accepted by its name, too. `libvpx-vp9`: VP9 on the CPU, only for
+            /// browsers (`--web`); with `libvpx-vp9,x264`, all other clients get H.264. Video players receive H.264
+            /// only. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to
+            /// test a link. An unavailable encoder is an error. If a hardware encoder of H.264 fails during the stream,
+            /// x264 replaces it. With several encoders, such as x264,jpeg, each client gets the first that it can
+            /// decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
-            /// Option of the encoder's library, by its name there; may be repeated.
-            /// For x264: `preset`, `tune`, and every parameter in the full help of the program x264, such as `ref`,
-            /// `me` or `merange`; with `preset`, the preset replaces --subpel. For an encoder of libavcodec: every
-            /// option of `ffmpeg -h encoder=NAME`, and `device` for encoders with their own memory
-            /// (`device=/dev/dri/renderD129`). An unknown option, a wrong value, and an option that would delay
-            /// pictures or that the host sets itself are errors at the start. These flags replace the table of a
-            /// settings file.
+            /// Option of the encoder's library; may be repeated.
+            /// NAME is the option's name in that library. For x264: `preset`, `tune`, and every parameter in the full
+            /// help of the program x264, such as `ref`, `me` or `merange`; if `preset` is given, --subpel has no
+            /// effect. For an encoder of libavcodec: every option of `ffmpeg -h encoder=NAME`. For VA-API and Vulkan
+            /// encoders, `device` selects the device (`device=/dev/dri/renderD129`). The host refuses to start if an
+            /// option is unknown, has a wrong value, would delay pictures, or is one that the host sets itself. In a
+            /// settings file, the options are a table, which these flags replace as a whole.
             encoder_options: EncoderOptions = "encoder-option", encoder_options(), Default::Unset("none");
             /// Run one encoder per client.
             /// By default, all clients get the same frames, at the rate of the player's link. With this option, each
@@ -192,9 +192,10 @@ one applies. -h prints short help, --help the full help.";
             /// the link has spare capacity. `constant`: the bitrate is always --bitrate.
             rate: Rate = "rate", choice(), Default::Is("adaptive");
             /// Use of L4S, the low-latency service of some networks (RFC 9330).
-            /// Over UDP, the player's packets then ask such a router for marks, and the bitrate follows the marks
-            /// before a queue forms. `auto`: until the network is found to clear the packets' marks. `on`: even then,
-            /// for measurements. `off`: never. It requires `--rate adaptive`, and a client that reports the marks.
+            /// `auto`: over UDP, the player's packets request L4S in their ECN field. L4S queues then mark packets, and
+            /// the bitrate follows the marks before a long queue forms. If the network overwrites the field, the host
+            /// stops requesting L4S. `on`, for measurements: the host requests L4S even then. `off`: it never does. L4S
+            /// requires `--rate adaptive`, and a client that reports the marks.
             l4s: L4sMode = "l4s", choice(), Default::Is("off");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
@@ -207,8 +208,8 @@ one applies. -h prints short help, --help the full help.";
             /// that does not support this sends a key frame. `key-frame`: the host sends a key frame, which is large.
             /// `intra-refresh` (x264 only): one macroblock column (16 pixels) per frame is intra-coded until the whole
             /// picture is refreshed. No frame becomes large, but refreshing a picture 1280 pixels wide takes 79 frames.
-            /// `none`, for comparisons: the client's reports are ignored, without FEC and retransmission; a picture stays
-            /// damaged until the next key frame of `--key-frame-interval`.
+            /// `none`, for comparisons: the host sends no FEC and does not react to losses; a picture stays damaged
+            /// until the next key frame of `--key-frame-interval`.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods, without feedback, but the refreshed
@@ -365,9 +366,9 @@ one applies. -h prints short help, --help the full help.";
             /// Separate the proxies by commas.
             web_proxy: Vec<ProxyNetwork> = "web-proxy", web_proxies(), Default::Unset("none");
             /// Congestion control for a browser that plays.
-            /// `reports`: as for other clients, from the page's report on each frame. `gcc`: Google Congestion Control,
-            /// as in other WebRTC services, from the transport-wide feedback (TWCC) of the browser. With `--rate
-            /// constant`, neither has an effect.
+            /// `reports`: the bitrate follows the page's report on each frame, as for other clients. `gcc`: the bitrate
+            /// follows Google Congestion Control, as in other WebRTC services, which uses the browser's transport-wide
+            /// feedback (TWCC). With `--rate constant`, neither has an effect.
             web_rate_control: WebRateControl = "web-rate-control", choice(), Default::Is("reports");
         }
         "Video players" {
@@ -382,7 +383,7 @@ one applies. -h prints short help, --help the full help.";
                 Default::Unset("generated once by the host");
             /// Sound codec for video players.
             /// `opus`: the sound that clients receive. `aac`: AAC-LC, for players without Opus, encoded by libavcodec
-            /// at --sound-bitrate. It arrives about 40 ms later than Opus.
+            /// at --sound-bitrate. AAC arrives about 40 ms later than Opus.
             rtsp_sound: SoundCodec = "rtsp-sound", choice(), Default::Is("opus");
         }
         "Moonlight" {
@@ -777,7 +778,7 @@ impl HostConfig {
         Err(ConfigError(words.to_owned()))
     }
 
-    /// Checks the options of the encoder's library, which only the library knows.
+    /// Checks the options of the encoder's library. Only the library knows its options, so the check opens the encoder.
     pub(super) fn check_encoder_options(&self) -> Result<(), ConfigError> {
         let all = self.encoders.iter();
         let mut all = all.filter_map(|name| encode::find(name.0).ok());

@@ -145,8 +145,8 @@ pub(super) fn choice<T: Choice>() -> Kind<T> {
     }
 }
 
-/// A comma-separated list of encoders. `auto` tries the hardware of this machine; a name that is not in the table is
-/// looked up in libavcodec.
+/// A comma-separated list of encoders. For `auto`, parsing tries the hardware of this machine. A name that is not in
+/// [`encode::BACKENDS`] is looked up in libavcodec.
 pub(super) fn encoders() -> Kind<Vec<EncoderName>> {
     let names: Vec<&str> = encode::BACKENDS
         .iter()

@@ -314,7 +314,7 @@ impl Setting {
         }
     }
 
-    /// The text of its flag. The entries of a table are lines.
+    /// The text of the setting's flag; `None` if the flag was not given. Each entry of a table is a line.
     fn given(&self, matches: &ArgMatches) -> Option<OsString> {
         let mut words = matches.get_many::<OsString>(self.key)?;
         match self.form {

@@ -106,8 +106,8 @@ impl Writer {
     }
 
     /// Ends the client, so that all files are complete, and reads the pictures of complete frames. An emulated client
-    /// may be too slow for a frame on a busy machine. It then conceals lost slices, and this picture and those that refer
-    /// to it are not the sent pictures.
+    /// may be too slow for a frame on a busy machine. It then conceals the lost slices, so this picture and the
+    /// pictures that refer to it differ from the sent ones.
     fn stop(mut self) -> BTreeMap<String, Shot> {
         self.program.signal(Signal::INT);
         let (status, _) = self.program.wait();
@@ -137,12 +137,12 @@ impl Writer {
     }
 }
 
-/// Half the side of the square around the display's centre, in pixels, that contains the pointer. Each client draws the
-/// pointer itself, and its shape arrives separately from the pictures.
+/// Half the side, in pixels, of the square around the display's centre that contains the pointer. Each client draws the
+/// pointer itself, and the pointer's shape arrives separately from the pictures.
 const POINTER: usize = 32;
 
-/// The difference between two pictures of one size, outside [`POINTER`]: the pixels that differ, the largest difference of
-/// a colour, and the rectangle that contains them. `None` if they are equal.
+/// Compares two pictures of the same size outside the square of [`POINTER`]. Describes the number of different pixels, the
+/// largest difference of a colour value, and the rectangle of the different pixels. `None` if the pictures are equal.
 fn difference(one: &Shot, other: &Shot) -> Option<String> {
     let (width, height) = (one.size.width as usize, one.size.height as usize);
     let pairs = one.pixels.iter().zip(&other.pixels);

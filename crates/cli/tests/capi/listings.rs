@@ -121,8 +121,8 @@ fn start_paper(folder: &Folder, flags: &[&str]) -> Option<(Program, String, Stri
     Some((host, format!("127.0.0.1:{port}"), pin, display))
 }
 
-/// The listing of the OpenUVR paper submits no picture: the library's thread polls its pixel buffer. Each picture shows its
-/// number, so that the client can check order and content.
+/// The program in the OpenUVR paper submits no pictures, so a thread of the library polls its pixel buffer. Each picture
+/// shows its number, so that the client can check order and content.
 #[test]
 fn fig_9a_streams_600_pictures_as_printed() {
     const PICTURES: u32 = 600;
@@ -154,7 +154,7 @@ fn fig_9a_streams_600_pictures_as_printed() {
     stop_by_stdin(host);
 }
 
-/// Both ends report that the program submits no picture and has no pixel buffer to poll.
+/// A program without a pixel buffer that submits no picture: both ends report the missing picture.
 #[test]
 fn a_missing_picture_is_reported_at_both_ends() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! Engines that stream with their plug-in: a real client plays each of them. The engines of `./dev test-plugins` come from
-//! package registries; SDL is a package of the distribution, so `./dev test` plays it, too.
+//! Engines that stream through their plug-ins: a real client plays a scene of each engine. `./dev test-plugins` gets
+//! Panda3D and Bevy from package registries. SDL is a package of the distribution, so `./dev test` also runs its tests.
 
 #[path = "../capi/build.rs"]
 mod build;

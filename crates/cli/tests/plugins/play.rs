@@ -1,5 +1,5 @@
-//! Plays a scene that all plug-ins have as an example: a square follows the mouse, and the space bar changes the
-//! background. The frames that first show these inputs must name them.
+//! Plays the scene that each plug-in has as its example: a square follows the mouse, and the space bar changes the
+//! background. The host's CSV must state each input in the first frame that shows it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::support::{Folder, PIN, Program, Shot, eventually, openuvr};
 /// The size of each scene.
 pub(crate) const SIZE: Size = Size::new(640, 360);
 
-/// Pictures before the first input.
+/// The number of pictures before the first input.
 const PICTURES: usize = 30;
 
 /// Colours in blue, green and red.
@@ -88,15 +88,15 @@ fn newest(folder: &str) -> Option<Scene> {
     Scene::of(&shots.find_map(|(_, file)| Shot::from_png(file))?)
 }
 
-/// A row of the host's record.
+/// A row of the host's CSV.
 struct Row {
     frame: u64,
-    /// Whether the frame is the first with an input that the application has consumed.
+    /// Whether the frame is the first one after the application has consumed an input.
     names_input: bool,
     echo: String,
 }
 
-/// The complete rows of the record.
+/// The complete rows of the CSV.
 fn rows(csv: &Path) -> Vec<Row> {
     let text = std::fs::read_to_string(csv).unwrap_or_default();
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -119,7 +119,7 @@ fn rows(csv: &Path) -> Vec<Row> {
         .collect()
 }
 
-/// The frames that first show an input, oldest first.
+/// The frames that, according to the CSV, are the first to show an input; oldest first.
 fn naming(csv: &Path) -> Vec<u64> {
     let rows = rows(csv);
     let mut frames: Vec<_> = (rows.iter().filter(|row| row.names_input))
@@ -129,7 +129,7 @@ fn naming(csv: &Path) -> Vec<u64> {
     frames
 }
 
-/// Plays the scene at `address`, whose host writes its record to `csv`.
+/// Plays the scene at `address`, whose host writes the file `csv`.
 pub(crate) fn play(folder: &Folder, address: &str, csv: &Path) {
     let output = folder.join("pictures");
     let mut client = client(folder, address, &output);
@@ -143,7 +143,7 @@ pub(crate) fn play(folder: &Folder, address: &str, csv: &Path) {
         client.type_text(line);
         eventually(line, || (newest(&output) == Some(state)).then_some(()));
     }
-    let named = eventually("the record of both inputs", || {
+    let named = eventually("rows of both inputs", || {
         Some(naming(csv)).filter(|frames| frames.len() >= 2)
     });
     assert_eq!(named.len(), 2, "{named:?}: the client has sent two events");

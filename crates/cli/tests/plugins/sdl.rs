@@ -17,7 +17,7 @@ fn with_sdl(folder: &Folder, source: &str, more: &[&str]) -> Option<Command> {
     let plugin = plugin.to_str().expect("UTF-8");
     let flags = ["-I/usr/include/SDL2", "-D_REENTRANT", plugin, "-lSDL2"];
     let program = program(folder, source, &[&flags[..], more].concat());
-    // Background processes of a shell without job control ignore Ctrl-C by default, and SDL keeps that.
+    // A shell without job control starts background processes with SIGINT ignored, and SDL does not change this.
     let mut env = command(Path::new("env"), folder);
     env.arg("--default-signal=INT").arg(program);
     Some(env)

@@ -71,7 +71,7 @@ fn a_constant_frame_rate_fills_a_recording() {
     let Some(frames) = decoded(&file) else {
         return;
     };
-    // Six fragments last about three seconds. Without the option, a still picture has two frames a second.
+    // Six fragments last about three seconds. Without the option, they contain two frames a second.
     assert!(frames > 30, "{frames}");
 }
 

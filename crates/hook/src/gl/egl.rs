@@ -297,7 +297,8 @@ static WITHOUT_X: HandleMap<usize, ()> = HandleMap::new();
 /// X windows, by the address of the EGL surface.
 static SURFACES: HandleMap<usize, u32> = HandleMap::new();
 
-/// On platforms other than X11, a window is a pointer, which does not fit into an X identifier.
+/// Records the X window of a surface. On unknown platforms, a window may be a pointer, which does not fit into an X
+/// identifier.
 fn register_surface(display: Display, surface: Surface, window: usize) {
     if surface.is_null() || WITHOUT_X.get(&display.addr()).is_some() {
         return;

@@ -47,7 +47,7 @@ impl Choice for Recovery {
 /// Congestion control for browsers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WebRateControl {
-    /// The host's, from the page's reports.
+    /// The host's rate control, from the page's reports.
     Reports,
     /// Google Congestion Control.
     Gcc,
