@@ -5,7 +5,7 @@
     python3 scene.py                       # shows a PIN
     openuvr client localhost               # in another terminal
 
-With --offscreen no window opens. A player with a headset also moves the camera.
+With --offscreen, no window opens. The camera follows a player's headset.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Scene(ShowBase):
         maker.setColor(SQUARE)
         self.square = self.render2d.attachNewNode(maker.generate())
         self.accept("space", self.change)
-        # After the handlers of events (0), before the drawing (50).
+        # After Panda3D calls the handlers of events (sort 0), and before it draws (50).
         self.taskMgr.add(self.move, "move", sort=10)
 
     def change(self):
@@ -50,7 +50,7 @@ def main():
     arguments.add_argument("--size", default="640x360", help="WIDTHxHEIGHT [default: 640x360]")
     arguments.add_argument("--bind", help="address to listen on, ADDRESS:PORT")
     arguments.add_argument("--pin", help="4 to 12 digits [default: random]")
-    arguments.add_argument("--csv", help="a file for a row of each frame")
+    arguments.add_argument("--csv", help="a file that gets a row for each frame")
     options = arguments.parse_args()
     size = options.size.replace("x", " ")
     # Without sound hardware, the sound library would print an error.

@@ -5,7 +5,7 @@
 //! openuvr client localhost
 //! ```
 //!
-//! The log shows the PIN. With a CSV, a row for each frame is written. Ends with Ctrl-C.
+//! The log shows the PIN. CSV is a file that gets a row for each frame. Ctrl-C ends the program.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn build(mut commands: Commands) {
     commands.spawn((square, Square));
 }
 
-/// The world's origin is the middle of the picture, and y points upwards.
+/// Moves the square to the mouse. The world's origin is the middle of the picture, and y points upwards.
 fn move_square(
     mut moves: MessageReader<CursorMoved>,
     mut square: Single<&mut Transform, With<Square>>,

@@ -1,4 +1,5 @@
-//! The render world's part: reads the finished picture back, and submits it with the input that it shows.
+//! The part of the plug-in in the render world: reads the finished picture back, and submits the picture together with the
+//! input that it shows.
 
 use std::sync::mpsc::sync_channel;
 
@@ -19,7 +20,7 @@ use crate::{CurrentFrame, Stream};
 /// Bytes of a pixel.
 const PIXEL: usize = 4;
 
-/// Adds the systems. Returns false if the application does not render.
+/// Adds the systems to the render world. Returns false if the application has no render world.
 pub(crate) fn build(app: &mut App, stream: &Stream) -> bool {
     let Some(render) = app.get_sub_app_mut(RenderApp) else {
         return false;
@@ -33,7 +34,7 @@ pub(crate) fn build(app: &mut App, stream: &Stream) -> bool {
     true
 }
 
-/// Takes the frame over from the main world, together with the scene.
+/// Copies the frame from the main world when Bevy extracts the scene.
 fn extract(main: Extract<Res<CurrentFrame>>, mut frame: ResMut<CurrentFrame>) {
     *frame = **main;
 }
@@ -48,7 +49,7 @@ fn capture(
     mut read_back: ResMut<ReadBack>,
 ) {
     let Some(drawn) = frame.0.take() else { return };
-    // The picture is uploaded in the first frame.
+    // Bevy creates the image on the GPU in the first frame.
     let Some(image) = images.get(&stream.image) else {
         return;
     };
@@ -58,7 +59,7 @@ fn capture(
     }
 }
 
-/// Memory for pictures: on the GPU, where the processor can map it, and for the host.
+/// Memory for pictures: a buffer on the GPU that the CPU can map, and a pool of pictures for the host.
 #[derive(Resource, Default)]
 struct ReadBack {
     buffer: Option<Buffer>,
@@ -66,7 +67,7 @@ struct ReadBack {
 }
 
 impl ReadBack {
-    /// Copies the picture after the commands that draw it; `None` if the GPU was lost.
+    /// Copies the picture after the commands that draw it, and waits for the GPU. `None` if the GPU was lost.
     fn read(
         &mut self,
         image: &GpuImage,
@@ -75,7 +76,7 @@ impl ReadBack {
     ) -> Option<PooledPicture> {
         let extent = image.texture_descriptor.size;
         let (width, height) = (extent.width as usize, extent.height as usize);
-        // The GPU aligns the rows.
+        // The GPU requires aligned rows.
         let row = RenderDevice::align_copy_bytes_per_row(width * PIXEL);
         let bytes = (row * height) as u64;
         let kept = self.buffer.take().filter(|buffer| buffer.size() == bytes);

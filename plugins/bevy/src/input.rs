@@ -70,7 +70,7 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// Passes the messages of an event on. `size` is that of the picture.
+    /// Passes the messages of an input event to `write`. `size` is the size of the picture in pixels.
     pub(crate) fn take(
         &mut self,
         event: InputEvent,
@@ -84,7 +84,7 @@ impl Player {
                 text,
                 pressed: true,
             } => {
-                // A second press without a release is not sent.
+                // A second press without a release is ignored.
                 if self.keys.contains_key(&code.0) {
                     return;
                 }

@@ -5,7 +5,7 @@ use bevy::input::keyboard::{Key, KeyCode, NativeKey, NativeKeyCode};
 use openuvr_media::keyboard::codes;
 use openuvr_proto::input::event::KeyCode as LinuxKey;
 
-/// The physical keys with consecutive codes, from the first one.
+/// Runs of physical keys with consecutive Linux codes, each with the code of its first key.
 const PHYSICAL: &[(u16, &[KeyCode])] = {
     use KeyCode::*;
     &[
@@ -152,14 +152,15 @@ const PHYSICAL: &[(u16, &[KeyCode])] = {
 pub(crate) fn physical(code: u16) -> KeyCode {
     let row = PHYSICAL.iter().rev().find(|(first, _)| *first <= code);
     let key = row.and_then(|(first, keys)| keys.get(usize::from(code - first)));
-    // X11 and Wayland number keys higher by 8.
+    // XKB's key codes are Linux's plus 8.
     key.copied()
         .unwrap_or(KeyCode::Unidentified(NativeKeyCode::Xkb(
             u32::from(code) + 8,
         )))
 }
 
-/// The logical key: a named key, or else the character that the player's layout types, or that of a US keyboard.
+/// The logical key: the key's name if it has one, otherwise the character that the player's layout types or, without such a
+/// character, the character of a US keyboard.
 pub(crate) fn logical(physical: KeyCode, code: LinuxKey, text: Option<char>) -> Key {
     if let Some(key) = named(physical) {
         return key;

@@ -16,11 +16,11 @@
 //! mouse arrive as Bevy's own messages (`KeyboardInput`, `MouseButtonInput`, `CursorMoved`, `MouseMotion`,
 //! `MouseWheel`), so `ButtonInput` works. A camera with the component [`Head`] follows the player's head.
 //!
-//! Each frame states which input it shows: the input that the messages of this frame contain. It travels with the frame
-//! into the render world, so it is exact with pipelined rendering, too.
+//! Each frame states which input it shows: the input that the messages of this frame contain. This information is
+//! extracted into the render world together with the frame, so it is also exact with pipelined rendering.
 //!
-//! Limits: the pointer has no window, so read `CursorMoved` and not `Window::cursor_position`. The render world waits
-//! until the GPU has finished a frame that is read back.
+//! Limits: the player's pointer belongs to no window, so read `CursorMoved` and not `Window::cursor_position`. For each
+//! frame that the host needs, the render world waits until the GPU has finished the frame.
 
 mod capture;
 mod input;
@@ -57,7 +57,7 @@ pub struct StreamPlugin {
 }
 
 impl StreamPlugin {
-    /// Pictures of this size, with the default settings and without sound.
+    /// A stream of pictures of this size in pixels, with the default settings and without sound.
     #[must_use]
     pub fn new(width: u32, height: u32) -> StreamPlugin {
         StreamPlugin {
@@ -72,7 +72,7 @@ impl StreamPlugin {
     }
 }
 
-/// The stream.
+/// The running stream.
 #[derive(Resource, Clone)]
 pub struct Stream {
     guest: Arc<Guest>,
@@ -81,7 +81,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The picture, for cameras without the component [`Streamed`] and for the application's own windows.
+    /// The picture: a render target for cameras without the component [`Streamed`], and an image that the application's
+    /// own windows can show.
     #[must_use]
     pub fn image(&self) -> &Handle<Image> {
         &self.image
@@ -138,7 +139,7 @@ impl Plugin for StreamPlugin {
             size,
         };
         if !capture::build(app, &stream) {
-            error!("no stream: this application does not render (RenderPlugin)");
+            error!("no stream: the application has no renderer; add RenderPlugin before this plugin");
             return;
         }
         app.insert_resource(stream)
@@ -166,7 +167,7 @@ fn take_input(
     mut frame: ResMut<CurrentFrame>,
 ) {
     let guest = &stream.guest;
-    // Without a window, the messages name none.
+    // Without a window, the messages contain the placeholder.
     let window = windows.iter().next().unwrap_or(Entity::PLACEHOLDER);
     while let Some(input) = guest.next_input() {
         player.take(input.event, window, stream.size, &mut |event| {
