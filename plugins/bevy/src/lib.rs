@@ -139,7 +139,9 @@ impl Plugin for StreamPlugin {
             size,
         };
         if !capture::build(app, &stream) {
-            error!("no stream: the application has no renderer; add RenderPlugin before this plugin");
+            error!(
+                "no stream: the application has no renderer; add RenderPlugin before this plugin"
+            );
             return;
         }
         app.insert_resource(stream)
