@@ -129,7 +129,8 @@ impl From<Failure> for SubmitError {
 
 impl Started {
     /// Ends the polling of the pixel buffer, because the application submits its pictures itself. In a callback, polling
-    /// continues until the next call, because the polling thread may have called the callback, and cannot wait for itself.
+    /// continues until a call outside of callbacks: the polling thread may be running the callback, and cannot wait for
+    /// itself.
     fn end_polling(&self) {
         if CallbackScope::is_now() {
             return;
@@ -192,12 +193,12 @@ impl Started {
 
 /// Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL
 /// commands that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at
-/// once. A newer picture replaces one that has not been encoded yet. An application that never calls this or another
-/// submitting function is polled instead: see `openuvr_init_thread`. Returns 1 if the picture was accepted; 0 if it was
-/// not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error`
-/// returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width,
-/// height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the
-/// pixel buffer is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
+/// once. A newer picture replaces one that has not been encoded yet. If an application never calls this or another
+/// submitting function, the library polls its pixel buffer instead: see `openuvr_init_thread`. Returns 1 if the picture
+/// was accepted; 0 if it was not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind
+/// (`openuvr_last_error` returns the reason); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too
+/// small for its width, height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the
+/// OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the address of its pixel buffer's name is valid.
@@ -266,7 +267,8 @@ pub unsafe extern "C" fn openuvr_capture_gl(
 /// memory of the context. This function copies these pictures, and may wait for an encode. When it returns, no thread of
 /// the library uses the context. The stream continues: the next picture may come from another context. Does nothing if
 /// no context is in use. Call it on the thread where the context is current: a call on another thread does not free the
-/// library's objects in the context, which are then freed only with the context.
+/// library's objects in the context, which are then freed only with the context. Do not call it in a callback, where it
+/// cannot end the polling.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; the OpenGL context is not destroyed yet.
