@@ -8,7 +8,7 @@ use super::host::HostConfig;
 use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
 /// The settings of a gateway. All others belong to the application.
-const GATEWAY_SETTINGS: [&str; 18] = [
+const GATEWAY_SETTINGS: [&str; 20] = [
     "config-dir",
     "log",
     "name",
@@ -16,7 +16,9 @@ const GATEWAY_SETTINGS: [&str; 18] = [
     "sound",
     "record",
     "record-overwrite",
+    "record-sound",
     "rtsp",
+    "rtsp-sound",
     "rtsp-token",
     "web",
     "web-cert",
