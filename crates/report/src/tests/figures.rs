@@ -201,7 +201,7 @@ fn without_decoded_there_is_one_row_to_submitted() {
 }
 
 #[test]
-fn the_share_of_marks_follows_the_loss() {
+fn the_table_shows_the_share_of_marks_after_the_loss() {
     let shown = |ecn: Option<EcnCounts>| {
         let mut table = Table::new(true, IDLE_TEXT);
         let mut totals = Totals::default();
