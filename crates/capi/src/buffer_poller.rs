@@ -31,7 +31,8 @@ use crate::worker::Worker;
 /// one within this time, and its buffer may hold no picture before.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The interval at which the thread checks whether the target rate permits a picture: an eighth of a frame at 60 frames/s.
+/// The interval at which the thread checks whether the target rate permits a picture, and whether the buffer holds a new
+/// one: an eighth of a frame at 60 frames/s.
 const WATCHED: Duration = Duration::from_millis(2);
 
 /// The interval at which the thread checks whether a MUD watches, and whether the thread must end.
@@ -87,8 +88,9 @@ impl BufferPoller {
                     match guest.wanted() {
                         FrameDemand::Now => {
                             let layout = *lock(&current);
-                            if let Some(frame) = pictures.next(name, layout) {
-                                submit_to(&guest, frame, layout.size);
+                            match pictures.next(name, layout) {
+                                Some(frame) => submit_to(&guest, frame, layout.size),
+                                None => sleep(WATCHED),
                             }
                         }
                         FrameDemand::TooSoon => sleep(WATCHED),
@@ -147,7 +149,7 @@ struct Pictures<'a> {
 }
 
 impl Pictures<'_> {
-    /// Returns the buffer's picture if it differs from the previous one.
+    /// Returns the buffer's picture if it differs from the previous one. `None` if it does not, or if it cannot be read now.
     ///
     /// The ring of buffers has room for two copies here and two in the host, so this type keeps at most two copies.
     fn next(&mut self, name: BufferName, layout: Layout) -> Option<Box<dyn Frame>> {
