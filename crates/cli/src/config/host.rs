@@ -147,8 +147,8 @@ one applies. -h prints short help, --help the full help.";
             /// Repeat the picture at the stream's frame rate while nothing changes.
             /// By default, the host sends no frames while nothing changes, except for static refinement and two frames
             /// a second for video players and recordings. Some video players, editors and measurements need a constant
-            /// frame rate. A repeated picture takes a few hundred bytes with H.264, and with jpeg and raw as many bytes
-            /// as the picture itself. The column `repeats` of --csv marks repetitions.
+            /// frame rate. With H.264, a repeated picture takes a few hundred bytes; with jpeg and raw, it takes as many
+            /// bytes as the picture itself. The column `repeats` of --csv marks repetitions.
             constant_frame_rate: bool = "constant-frame-rate", flag(), Default::Is("false");
             /// Send the pointer's shape and position.
             /// The client draws the pointer, so that it moves without waiting for a frame.
@@ -194,8 +194,8 @@ one applies. -h prints short help, --help the full help.";
             /// Use of L4S, the low-latency service of some networks (RFC 9330).
             /// `auto`: over UDP, the player's packets request L4S in their ECN field. L4S queues then mark packets, and
             /// the bitrate follows the marks before a long queue forms. If the network overwrites the field, the host
-            /// stops requesting L4S. `on`, for measurements: the host requests L4S even then. `off`: it never does. L4S
-            /// requires `--rate adaptive`, and a client that reports the marks.
+            /// stops requesting L4S. `on`, for measurements: the host does not stop on such a network. `off`: the host
+            /// never requests L4S. L4S requires `--rate adaptive`, and a client that reports the marks.
             l4s: L4sMode = "l4s", choice(), Default::Is("off");
             /// Minimum of the adaptive bitrate.
             min_bitrate: Option<Bitrate> = "min-bitrate", optional(bitrate(BITRATES)),
@@ -208,8 +208,8 @@ one applies. -h prints short help, --help the full help.";
             /// that does not support this sends a key frame. `key-frame`: the host sends a key frame, which is large.
             /// `intra-refresh` (x264 only): one macroblock column (16 pixels) per frame is intra-coded until the whole
             /// picture is refreshed. No frame becomes large, but refreshing a picture 1280 pixels wide takes 79 frames.
-            /// `none`, for comparisons: the host sends no FEC and does not react to losses; a picture stays damaged
-            /// until the next key frame of `--key-frame-interval`.
+            /// `none`, for comparisons: the host neither sends FEC nor repairs losses; a picture stays damaged until the
+            /// next key frame of `--key-frame-interval`.
             recovery: Recovery = "recovery", choice(), Default::Is("reference-invalidation");
             /// Period of continuous intra refresh, in frames.
             /// Periodic intra refresh repairs a loss within one to two periods, without feedback, but the refreshed
@@ -367,8 +367,8 @@ one applies. -h prints short help, --help the full help.";
             web_proxy: Vec<ProxyNetwork> = "web-proxy", web_proxies(), Default::Unset("none");
             /// Congestion control for a browser that plays.
             /// `reports`: the bitrate follows the page's report on each frame, as for other clients. `gcc`: the bitrate
-            /// follows Google Congestion Control, as in other WebRTC services, which uses the browser's transport-wide
-            /// feedback (TWCC). With `--rate constant`, neither has an effect.
+            /// follows Google Congestion Control, which most WebRTC services use; its input is the browser's
+            /// transport-wide feedback (TWCC). With `--rate constant`, neither value has an effect.
             web_rate_control: WebRateControl = "web-rate-control", choice(), Default::Is("reports");
         }
         "Video players" {
