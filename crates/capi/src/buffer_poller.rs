@@ -100,7 +100,10 @@ impl BufferPoller {
                 }
             });
             if let Err(failure) = ended {
-                let why = format!("cannot poll the pixel buffer: {}", failure.why);
+                let why = format!(
+                    "cannot poll the pixel buffer: {}; call openuvr_frame_ready after each picture",
+                    failure.why
+                );
                 log.write(OPENUVR_LOG_LEVEL::OPENUVR_LOG_WARNING, &why);
             }
         })?;
