@@ -110,8 +110,9 @@ pub enum ClientEvent {
     /// The number of game pads that the host accepts until the next [`ClientEvent::Granted`]. The host does not know
     /// the client's pads yet, so announce the connected ones.
     PadsTaken(u8),
-    /// The host requests the ECN fields of received datagrams. Enable their reading at the link, and pass the request to
-    /// the media receiver.
+    /// The host requests counts of the ECN fields of received video datagrams. Enable the reading of the fields at the
+    /// link. If the link supports it, call
+    /// [`MediaReceiver::report_ecn`](crate::recv::plane::MediaReceiver::report_ecn).
     EcnFeedback,
     /// Run a pad's motors for this duration. A later event for the pad replaces this one.
     Rumble(PadId, Rumble, Duration),

@@ -60,7 +60,7 @@ pub enum ControlEvent {
         #[serde(with = "crate::validated::span")]
         wait: Duration,
     },
-    /// The use of L4S changes.
+    /// The use of L4S on the player's path changes.
     L4s(L4sChange),
 }
 
@@ -69,9 +69,9 @@ pub enum ControlEvent {
 pub enum L4sChange {
     /// Datagrams carry ECT(1) from now on.
     Started,
-    /// The path clears the ECN field. L4S cannot work.
+    /// The path clears the ECN field, so no mark of an L4S queue arrives.
     Bleached,
-    /// The path replaces ECT(1) by ECT(0). L4S cannot work.
+    /// The path replaces ECT(1) by ECT(0), so L4S queues do not mark the datagrams.
     Remarked,
 }
 
@@ -116,7 +116,7 @@ pub enum RateChange {
         /// The new target.
         to: Bitrate,
     },
-    /// The target follows an estimate of the player's own transport.
+    /// The target follows a rate estimate of the player's transport, such as that of Google Congestion Control (GCC).
     Estimate {
         /// The new target.
         to: Bitrate,
@@ -127,7 +127,8 @@ pub enum RateChange {
         #[serde(with = "crate::validated::span")]
         by: Duration,
     },
-    /// An L4S queue marks datagrams. Later decreases follow without events while marks arrive.
+    /// An L4S queue marks datagrams, so the target decreases. Marks may cause a decrease in each round trip, but there
+    /// is at most one such event in 30 seconds.
     Marked {
         /// The new target.
         to: Bitrate,
@@ -135,7 +136,8 @@ pub enum RateChange {
         #[serde(deserialize_with = "crate::validated::fraction")]
         share: f64,
     },
-    /// A queue that is too long for L4S marks datagrams: it is a classic queue (RFC 3168).
+    /// A queue marks datagrams, and its standing delay is too long for an L4S queue. It is treated as a classic queue
+    /// (RFC 3168). There is at most one such event in 30 seconds.
     ClassicMarks {
         /// The new target.
         to: Bitrate,
@@ -240,7 +242,7 @@ impl fmt::Display for ControlEvent {
                 mbps(to)
             ),
             ControlEvent::Rate(RateChange::Estimate { to }) => {
-                write!(f, "rate set to {:.1} Mb/s: estimate of GCC", mbps(to))
+                write!(f, "rate set to {:.1} Mb/s: estimate by GCC", mbps(to))
             }
             ControlEvent::Rate(RateChange::Stall { by }) => write!(
                 f,

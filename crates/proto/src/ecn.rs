@@ -21,7 +21,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The field of a traffic class (IPv6) or of the former TOS byte (IPv4).
+    /// The ECN field in a traffic class (IPv6) or in the former TOS byte (IPv4).
     #[must_use]
     pub fn of_traffic_class(class: u8) -> Ecn {
         match class & 0b11 {
@@ -33,7 +33,7 @@ impl Ecn {
     }
 }
 
-/// Numbers of datagrams by their ECN field. Each number saturates.
+/// Numbers of datagrams by their ECN field. Each number saturates at 65,535.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct EcnCounts {
     /// Not-ECT.

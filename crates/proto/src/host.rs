@@ -155,7 +155,8 @@ impl Host {
         self.pads_taken = most;
     }
 
-    /// Requests ECN fields from each later player; initially not.
+    /// Requests ECN counts from each client that becomes the player after this call. Without this call, the host
+    /// requests none.
     pub fn request_ecn_feedback(&mut self) {
         self.ecn_feedback = true;
     }

@@ -1,4 +1,4 @@
-//! The host's request for ECN counts: sent to each player, and to no observer.
+//! The host's request for ECN counts, which it sends to each player and to no observer.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod support;

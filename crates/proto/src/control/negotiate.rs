@@ -181,8 +181,9 @@ pub enum Negotiation {
     /// Host to client: the number of game pads that the host accepts. Sent only to the player, after each
     /// [`Negotiation::Granted`]. A client sends no pad events before it has received this message.
     PadsTaken(u8),
-    /// Host to client: report the ECN fields of received video datagrams with each frame. Sent only to the player, and
-    /// only if the host uses L4S. A client that cannot read the fields ignores the message.
+    /// Host to client: count the ECN fields of received video datagrams, and add the counts to the report on each
+    /// frame. Sent only to the player, and only if the host uses L4S. A client that cannot read the fields ignores the
+    /// message.
     EcnFeedback,
 }
 

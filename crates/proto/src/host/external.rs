@@ -333,7 +333,7 @@ impl Host {
 
     /// Handles the subscriber's feedback on frames and clocks. Other feedback is for the rendition.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
-        // A gateway repeats the newest estimate, even if its client is silent.
+        // An estimate is no activity of the client: a gateway repeats the newest estimate even if its client is silent.
         if !matches!(feedback, Feedback::Estimate(_)) {
             self.on_activity(now, id);
         }

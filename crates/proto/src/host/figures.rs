@@ -40,7 +40,8 @@ pub struct SubscriberFigures {
     /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
     /// `None` if there are no such frames, or if none of them has both times.
     pub latency: Option<LatencyFigures>,
-    /// The share of CE among these frames' datagrams with ECT(1) or CE, 0–1. `None` without L4S.
+    /// The share of datagrams with CE among these frames' datagrams with ECT(1) or CE, 0–1. `None` if there are no such
+    /// datagrams, for example without L4S.
     #[serde(deserialize_with = "ratio")]
     pub ce_share: Option<f64>,
 }
@@ -66,7 +67,7 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Er
     }
 }
 
-/// A share, if known: 0–1.
+/// Deserializes a share of 0–1, or `None` if the share is unknown.
 fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let ratio = Option::<f64>::deserialize(deserializer)?;
     match ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)) {
@@ -172,7 +173,7 @@ struct Newest {
 struct DisplayedFrame {
     at: Instant,
     latency: Option<Micros>,
-    /// Datagrams with ECT(1) or CE, and those with CE.
+    /// Number of datagrams with ECT(1) or CE, and number of datagrams with CE.
     l4s: (u16, u16),
 }
 
@@ -295,7 +296,7 @@ fn per_second(count: usize, span: Duration) -> Option<f64> {
     (span >= LEAST).then(|| count as f64 / span.as_secs_f64())
 }
 
-/// The share of marked datagrams.
+/// The share of datagrams with CE, from pairs as in [`DisplayedFrame::l4s`].
 fn share(counts: impl Iterator<Item = (u16, u16)>) -> Option<f64> {
     let (all, marked) = counts.fold((0_u32, 0_u32), |(all, marked), (frame, ce)| {
         (all + u32::from(frame), marked + u32::from(ce))

@@ -52,7 +52,8 @@ enum Claim {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// It succeeds a player. Until it sends its request, another member gets the role only by a take-over.
+    /// The member succeeds a player but has not sent its request yet. Until then, another member becomes the player
+    /// only by a take-over.
     Reserved,
     Player,
     Observer(Claim),

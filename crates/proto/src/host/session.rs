@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Called after each grant: requests ECN fields from a player if the host uses L4S.
+    /// Called after each grant: requests ECN counts from a player if the host uses L4S.
     pub(super) fn send_ecn_feedback(&mut self, role: Role, wanted: bool) {
         if role == Role::Player && wanted {
             // The stream has just taken the grant, so this byte fits too.

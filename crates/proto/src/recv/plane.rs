@@ -25,7 +25,7 @@ pub const MAX_VIEWS: usize = 8;
 /// Maximum timed streams of a session.
 pub const MAX_TIMED: usize = 8;
 
-/// A view's receiver, its position in the loss counting, and the ECN fields since its last report.
+/// A view's receiver, its position in the loss counting, and the counts of ECN fields since its last report.
 struct View {
     receiver: VideoReceiver,
     mark: Mark,
@@ -41,7 +41,7 @@ pub struct MediaReceiver {
     losses: Losses,
     received: u64,
     skipped: u64,
-    /// Whether ECN fields are reported.
+    /// Whether ECN fields are counted and reported.
     reports_ecn: bool,
 }
 
@@ -178,12 +178,13 @@ impl MediaReceiver {
         }
     }
 
-    /// Reports ECN fields from now on, because the host has requested them and the link reads them.
+    /// Counts and reports the ECN fields of datagrams from now on. Call this method when the host has requested the
+    /// counts and the link reads the fields.
     pub fn report_ecn(&mut self) {
         self.reports_ecn = true;
     }
 
-    /// The ECN fields of a view's datagrams since the last call; `None` if they are not reported.
+    /// The counts of the ECN fields of a view's datagrams since the last call; `None` if counts are not reported.
     pub(crate) fn take_ecn(&mut self, view: ViewId) -> Option<EcnCounts> {
         let view = view_of(&mut self.views, view).filter(|_| self.reports_ecn)?;
         Some(std::mem::take(&mut view.ecn))
@@ -217,7 +218,7 @@ fn receiver_of(views: &mut [View], id: ViewId) -> Option<&mut VideoReceiver> {
     view_of(views, id).map(|view| &mut view.receiver)
 }
 
-/// The receiver of a view's datagram, after its ECN field was counted.
+/// Counts the ECN field of a view's datagram, and returns the view's receiver.
 fn video(views: &mut [View], id: ViewId, ecn: Option<Ecn>) -> Option<&mut VideoReceiver> {
     let view = view_of(views, id)?;
     if let Some(ecn) = ecn {

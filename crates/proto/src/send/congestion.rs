@@ -11,8 +11,8 @@
 //! capacity is never below the rate at which the late frames arrived. A decrease that later frames contradict is
 //! reverted.
 //!
-//! Marks of an L4S queue show congestion before a delay does (`scalable.rs`). While they arrive, they drive the rate,
-//! and the delay remains as a guard.
+//! Marks of an L4S queue show congestion before a delay does (`scalable.rs`). While marks arrive, they determine the
+//! rate, and the response to delay remains a safeguard.
 //!
 //! The module does not choose quantisers (see [`rate`](super::rate)). Only heavy loss counts as congestion, because radio
 //! links lose datagrams without being full, and FEC handles that.
@@ -55,7 +55,7 @@ pub struct FrameTransit {
     pub recoverable: Option<PeerInstant>,
     /// Datagrams received and lost since the previous report.
     pub datagrams: (u16, u16),
-    /// ECN fields of datagrams that were sent with ECT(1), since the previous report; `None` without L4S.
+    /// Counts of the ECN fields of datagrams that were sent with ECT(1), since the previous report; `None` without L4S.
     pub ecn: Option<EcnCounts>,
 }
 
@@ -177,7 +177,7 @@ pub struct Congestion {
     lost: (u32, u32),
     climbing: bool,
     scalable: Scalable,
-    /// The rate of paced datagrams in bits a second; 0 before the first mark.
+    /// The pacing rate in bits per second, as the marks determine it; 0 before the first mark.
     pace: f64,
 }
 
@@ -609,10 +609,10 @@ impl Congestion {
         if lost <= limit + confidence / f64::from(all).sqrt() {
             return None;
         }
-        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02, or as a classic sender's. If the loss
-        // persists, it decreases again.
-        let least = if marks { CLASSIC } else { 1.0 };
-        let to = self.target * (1.0 - lost / 2.0).min(least);
+        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02. On a marking path, it decreases at
+        // least as much as that of a classic sender. If the loss persists, the target decreases again.
+        let most = if marks { CLASSIC } else { 1.0 };
+        let to = self.target * (1.0 - lost / 2.0).min(most);
         let lower = self.cut(now, to, to);
         self.draining = false;
         self.tentative = None;

@@ -1,8 +1,9 @@
-//! Whether the player's datagrams carry ECT(1), and whether the path preserves the ECN field.
+//! The use of ECT(1) in the player's datagrams, and the check that the path preserves the ECN field.
 //!
-//! A sender may use ECT(1) only while its congestion control is scalable (RFC 9331, section 4.3), so it needs the client's
-//! counts of ECN fields. Marking starts with the first report that contains them. Some networks clear the field or
-//! replace ECT(1) by ECT(0), and then no mark of a queue can arrive. The sender detects this from the counts and stops.
+//! A sender may use ECT(1) only while its congestion control is scalable (RFC 9331, section 4.3), so it needs the
+//! client's counts of ECN fields. Datagrams carry ECT(1) after the first report that contains counts. Some networks
+//! clear the field or replace ECT(1) by ECT(0). No mark of an L4S queue can then arrive. The sender detects such a
+//! network from the counts and no longer sends ECT(1).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,23 +15,23 @@ use crate::id::FrameId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum L4sMode {
-    /// ECT(1) on each path on which the ECN field arrives.
+    /// ECT(1) on each path that preserves the ECN field, after the first counts.
     Auto,
-    /// ECT(1) on each path, even if the field does not arrive. For measurements.
+    /// ECT(1) on each path after the first counts, even if the path changes the field. For measurements.
     On,
     /// Never ECT(1).
     #[default]
     Off,
 }
 
-/// Datagrams after which the counts are evaluated: five frames at 10 Mb/s and 60 frames/s. QUIC validates a path with
-/// ten packets (RFC 9000, appendix A.4); more are needed here, because a queue may mark some of them.
+/// Number of datagrams after which the counts are evaluated (guess): about seven frames at 10 Mb/s and 60 frames/s. The
+/// sample algorithm for QUIC tests ten packets (RFC 9000, appendix A.4).
 const SAMPLE: u32 = 100;
 
 /// Use of ECT(1) on the player's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// No report with counts has arrived.
+    /// No report with counts has arrived yet.
     Waiting,
     /// Datagrams carry ECT(1), from this frame on (`None`: from the next frame on).
     Marking(Option<FrameId>),
@@ -94,13 +95,13 @@ impl L4s {
         }
     }
 
-    /// Whether the counts of the report on `frame` show the marks of an L4S queue.
+    /// Whether the counts of the report on `frame` cover only datagrams that were sent with ECT(1).
     #[must_use]
     pub fn covers(&self, frame: FrameId) -> bool {
         matches!(self.state, State::Marking(Some(since)) if frame > since)
     }
 
-    /// Checks that most of the datagrams kept ECT(1) or got CE.
+    /// Checks that at least half of the datagrams arrived with ECT(1) or CE.
     fn evaluate(&mut self, counts: &EcnCounts) -> Option<L4sChange> {
         self.counted.0 += counts.total();
         self.counted.1 += u32::from(counts.ect1) + u32::from(counts.ce);
@@ -136,8 +137,8 @@ mod tests {
         ce: 0,
     };
 
-    /// Sends and reports 100 frames, of which `arrived` says how 20 datagrams with ECT(1) arrive. Returns the changes,
-    /// and the number of frames with ECT(1).
+    /// Sends and reports 100 frames of 20 datagrams each. `arrived` contains the counts that the client reports for a
+    /// frame with ECT(1). Returns the changes, and the number of frames whose report contained these counts.
     fn run(l4s: &mut L4s, arrived: EcnCounts) -> (Vec<L4sChange>, usize) {
         let (mut changes, mut marked) = (Vec::new(), 0);
         for frame in (1..=100).map(FrameId) {

@@ -2,8 +2,8 @@
 //!
 //! Bursts minimise latency, because a frame is complete only with its last datagram. On a full link, the part of a key
 //! frame that exceeds the link's queue would be lost. A token bucket (RFC 3290, section 5.3.4), one frame deep, shapes
-//! this excess at the measured rate. A queue that supports L4S marks datagrams that wait for a millisecond, so there the
-//! bucket is that shallow, and its rate follows the marks.
+//! this excess at the measured rate. On a path with an L4S queue, which marks datagrams that wait for about a
+//! millisecond, the bucket is only a millisecond deep, and its rate follows the marks.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const MOST: Duration = Duration::from_millis(50);
 /// Minimum sleep (guess). Shorter waits are omitted, because the link's queue absorbs the data.
 const MIN_SLEEP: Duration = Duration::from_millis(1);
 
-/// The burst that an L4S queue takes without marks: the threshold of a DualQ's L queue, 1 ms (RFC 9332, appendix A.1,
-/// rounded up from 800 µs).
+/// The burst that an L4S queue takes without marks: the delay at which the L4S queue of DualPI2 starts to mark (RFC
+/// 9332, appendix A.1: 800 µs, rounded up).
 const SCALABLE_BURST: Duration = Duration::from_millis(1);
 
 /// The rate at which a link takes datagrams, and the burst that it queues.
@@ -25,7 +25,7 @@ const SCALABLE_BURST: Duration = Duration::from_millis(1);
 pub struct Pacing {
     /// The rate. Zero means no pacing.
     pub rate: Bitrate,
-    /// The depth of the bucket, as the time that its contents take at this rate.
+    /// The depth of the bucket: the time that the content of a full bucket takes at this rate.
     pub burst: Duration,
 }
 

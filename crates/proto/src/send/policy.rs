@@ -36,8 +36,8 @@ pub const TRANSPORT_HEADERS: u32 = 28;
 /// Maximum unread events. Older ones are dropped.
 const MAX_EVENTS: usize = 32;
 
-/// An estimate counts if it differs from the target by this part or more, because each change of the target may cost an
-/// encoder a key frame: a twentieth (guess).
+/// An estimate is applied if it differs from the target by at least the target divided by this number (guess). Smaller
+/// differences are ignored, because some encoders code a key frame after each change of the target.
 const ESTIMATE_STEPS: u64 = 20;
 
 /// The settings of a policy.
@@ -100,9 +100,9 @@ pub enum Recovery {
     /// Repair by an intra refresh, which requires an encoder that supports it.
     #[serde(rename = "intra-refresh")]
     Refresh,
-    /// No repair: reports and requests of clients have no effect on the type of a frame. A picture stays damaged until the
-    /// next key frame of [`Settings::key_frame_interval`], as without the feedback of the OpenUVR paper's control protocol
-    /// (section IV-B3).
+    /// No repair: reports and requests of clients have no effect on the type of a frame. A damaged picture stays
+    /// damaged until the next key frame of [`Settings::key_frame_interval`]. The OpenUVR paper describes such a stream
+    /// without a control protocol (section IV-B3).
     None,
 }
 
@@ -129,7 +129,8 @@ pub struct Policy {
     key_frames: KeyFramePolicy,
     congestion: Congestion,
     l4s: L4s,
-    /// The newest estimate of the player's own transport. If there is one, `congestion` only observes.
+    /// The newest rate estimate of the player's transport. If there is an estimate, `congestion` does not determine the
+    /// rate.
     estimate: Option<Bitrate>,
     last_coded: Option<Instant>,
     holding: bool,
@@ -159,8 +160,8 @@ impl Policy {
         }
     }
 
-    /// Changes the GOP size from the next frame on; `None`: key frames only on request. If the current GOP already has as
-    /// many frames, the next frame is a key frame.
+    /// Changes the GOP size from the next frame on; `None`: key frames only on request. If the current GOP already has
+    /// that many frames or more, the next frame is a key frame.
     pub fn set_key_frame_interval(&mut self, frames: Option<u32>) {
         self.settings.key_frame_interval = frames;
         self.key_frames.set_one_every(frames);
@@ -228,8 +229,8 @@ impl Policy {
         }
     }
 
-    /// The pacing of the player's frames: that of an L4S queue if it marked datagrams recently, or else that of a
-    /// recently full link. `None` if bursts are harmless.
+    /// The pacing of the player's frames: for an L4S queue if one marked datagrams recently, and otherwise for a link
+    /// that was recently full. `None` if bursts are harmless.
     #[must_use]
     pub fn pacing(&self, now: Instant) -> Option<Pacing> {
         if !self.decides_rate() {
@@ -249,13 +250,15 @@ impl Policy {
         self.l4s.mark(frame)
     }
 
-    /// Whether this policy decides the rate: neither the settings nor the player's transport do.
+    /// Whether the policy's congestion control determines the rate. Otherwise, the rate is constant or follows the
+    /// estimates of the player's transport.
     fn decides_rate(&self) -> bool {
         self.settings.adaptive && self.estimate.is_none()
     }
 
-    /// Handles an estimate of the player's own transport, which replaces the policy's congestion control until the player
-    /// changes. A small difference from the previous estimate is ignored.
+    /// Handles a rate estimate of the player's transport. Estimates replace the policy's congestion control until the
+    /// player changes. An estimate that differs from the target by less than a twentieth is ignored, unless it reaches
+    /// the maximum of the range.
     pub fn on_estimate(&mut self, estimate: Bitrate) {
         let before = self.estimate.map(|_| self.target());
         let to = self.settings.range.clamp(estimate);

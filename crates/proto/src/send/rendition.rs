@@ -77,7 +77,7 @@ pub struct Rendition<S> {
     /// The link is full until this time, so still pictures are not repeated before it.
     repeat_after: Instant,
     failed_at: Option<Instant>,
-    /// When a still picture is repeated for a constant frame rate.
+    /// The schedule of repetitions of a still picture for a constant frame rate.
     constant_rate: ConstantRate,
     last_echo: InputSeq,
     /// The echo of the newest picture.
@@ -197,8 +197,8 @@ impl<S: Subscriber> Rendition<S> {
     }
 
     /// Changes the GOP size from the next frame on: a key frame every `frames` frames, at least 1; `None`: key frames
-    /// only on request (OpenUVR paper, section IV-B3). The rate control then leaves other frames as many bits as the key
-    /// frames permit.
+    /// only on request (OpenUVR paper, section IV-B3). The rate control then divides the bits between key frames and
+    /// other frames for this GOP size.
     pub fn set_key_frame_interval(&mut self, frames: Option<u32>) {
         self.settings.policy.key_frame_interval = frames;
         self.policy.set_key_frame_interval(frames);
@@ -605,7 +605,8 @@ impl<S: Subscriber> Rendition<S> {
                     interval,
                 );
             }
-            // The time of the next refinement stays, because repetitions are often closer together.
+            // A repetition does not postpone the next refinement, because repetitions may follow each other more
+            // closely than refinements.
             (None, Marked::Nothing) if self.current.still && intra => {}
             (None, Marked::SinceNewest) if self.current.still => {
                 (self.static_refinement).repeated(self.frame, qp, &self.unchanged);

@@ -115,7 +115,7 @@ pub struct Frame {
     /// The pacing on the subscriber's link; `None` if none is needed.
     #[serde(skip)]
     pub pacing: Option<Pacing>,
-    /// The ECN field of the frame's datagrams. Only the player's link is marked.
+    /// The ECN field of the frame's datagrams. Only the player's datagrams can carry ECT(1).
     #[serde(skip)]
     pub ecn: Ecn,
 }
@@ -177,8 +177,8 @@ pub enum Feedback {
     Frame(Report),
     /// The loss and round-trip time of the subscriber's link.
     Link(LinkState),
-    /// The rate that the congestion control of the subscriber's own transport permits (such as Google Congestion
-    /// Control). From the first one on, a player's estimates replace the rendition's congestion control.
+    /// The rate that the congestion control of the subscriber's transport permits, such as Google Congestion Control. A
+    /// player's estimates replace the rendition's congestion control until the player changes.
     Estimate(Bitrate),
     /// The subscriber's picture is damaged. The subscriber requests a key frame or another repair.
     KeyFrame {

@@ -219,7 +219,7 @@ fn an_undecoded_frame_ends_at_its_last_stage() {
     }
 }
 
-/// The counts cover the datagrams since the previous report, and only authentic ones.
+/// A report counts the authentic datagrams since the previous report.
 #[test]
 fn a_report_counts_ecn_fields_on_request() {
     let (mut playout, mut session) = client();

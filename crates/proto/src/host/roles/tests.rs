@@ -133,7 +133,7 @@ fn a_reserved_role_is_given_to_others_only_by_a_take_over() {
     let granted = roles.request(BROWSER, Role::Player, true);
     assert_eq!(granted.map(|g| g.role), Ok(Role::Player));
     assert_eq!(roles.request(SOFA, Role::Player, false), waits);
-    // The reservation has ended, so it holds the role of no other player's successor.
+    // The take-over ended the reservation, so the reservation no longer prevents a promotion.
     assert!(roles.leave(BROWSER));
     assert_eq!(changes(&mut roles), [plays(SOFA)]);
 }

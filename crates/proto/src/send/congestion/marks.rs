@@ -7,18 +7,19 @@ use super::{CLIMB_EVERY, Congestion, FrameTransit, RateChange};
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
 
-/// The lowest rate of paced datagrams, relative to the target. Linux paces TCP with this factor in congestion avoidance
-/// (`tcp_pacing_ca_ratio`, ip-sysctl). A frame of mean size then takes five sixths of the frame interval, which leaves the
-/// rest for larger frames.
+/// The minimum pacing rate, relative to the target. Linux paces TCP with this factor in congestion avoidance
+/// (`tcp_pacing_ca_ratio`, ip-sysctl). A frame of mean size then takes five sixths of the frame interval, which leaves
+/// the rest for larger frames.
 const HEADROOM: f64 = 1.2;
 
-/// The highest rate of paced datagrams, relative to the maximum target: a frame of mean size takes a sixteenth of its
-/// interval, as in a burst.
+/// The maximum pacing rate, relative to the maximum target (guess). At this rate, a frame of mean size takes a
+/// sixteenth of the frame interval, which is almost a burst.
 const MOST_PACE: f64 = 16.0;
 
 impl Congestion {
-    /// The rate at which datagrams are sent, if the path has an L4S queue that would mark a burst. It follows the marks as
-    /// the target does, but is not bounded by the maximum target, so it approaches the link's rate.
+    /// The pacing rate on a path with an L4S queue, which would mark a burst; `None` on other paths. Like the target,
+    /// the pacing rate follows the marks. Unlike the target, it may exceed the maximum of the range, so it approaches
+    /// the link's rate.
     #[must_use]
     pub fn paced_rate(&self, now: Instant) -> Option<Bitrate> {
         let rate = self.pace.max(self.target * HEADROOM);
@@ -31,8 +32,8 @@ impl Congestion {
         (self.scalable.is_active(now)).then_some(Bitrate(rate))
     }
 
-    /// Changes the rate as the marks of an L4S queue require. Most changes are no events, because marks arrive in each
-    /// round trip.
+    /// Changes the target and the pacing rate as the marks of an L4S queue require. Most changes cause no event,
+    /// because marks may arrive in each round trip.
     pub(super) fn respond_to_marks(
         &mut self,
         now: Instant,
@@ -48,7 +49,8 @@ impl Congestion {
             now,
             frame: transit.frame,
             newest: self.newest,
-            // The report on a frame arrives after its last datagram, and changes the next frame at the earliest.
+            // The report on a frame follows the frame's last datagram, and its effect starts with the next frame. The
+            // control loop is thus no faster than two frames.
             round_trip: self.round_trip.max(self.interval * 2),
             counts: transit.ecn?,
             queue,
@@ -82,7 +84,8 @@ impl Congestion {
         }
     }
 
-    /// Lowers the target by this factor because of marks. Frames in flight show the rate before it.
+    /// Multiplies the target and the pacing rate by this factor because of marks. The frames in flight were sent at the
+    /// previous rate, so their delay causes no further decrease.
     fn lower(&mut self, now: Instant, factor: f64) {
         self.target = (self.target * factor).max(self.range.min.0 as f64);
         self.pace = (self.pace * factor).max(self.target * HEADROOM);

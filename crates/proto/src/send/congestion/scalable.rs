@@ -1,15 +1,15 @@
 //! The scalable response to the marks of an L4S queue, as in DCTCP (RFC 8257) and Prague
 //! (draft-briscoe-iccrg-prague-congestion-control).
 //!
-//! An L4S queue marks datagrams with CE while its delay is about a millisecond. The share of marked datagrams measures how
-//! far the senders exceed the link's capacity. A moving average of it, alpha, determines the size of a decrease, at most
-//! one per round trip. In between, the rate increases linearly.
+//! An L4S queue marks datagrams with CE as soon as its delay reaches about a millisecond. The share of marked datagrams
+//! measures how far the senders exceed the link's capacity. The moving average of this share, alpha, determines the
+//! size of a decrease. There is at most one decrease per round trip. Between decreases, the rate increases linearly.
 //!
-//! If the marks come from a queue with a standing delay, it is a classic one (RFC 3168), and the response is that of a
+//! A marking queue with a standing delay is treated as a classic queue (RFC 3168), and the response is that of a
 //! classic sender. Without marks, this module has no effect.
 //!
-//! It differs from Prague in two ways. The first marks set alpha to their share instead of 1, because a halved rate is
-//! visible in the picture. There is no window: the rate is changed directly.
+//! The response differs from Prague in two ways. The first marks set alpha to their share instead of 1, because a
+//! halved rate is visible in the picture. There is no window: the response changes the rate directly.
 
 use std::time::Duration;
 
@@ -26,15 +26,15 @@ const LEAST_ROUND_TRIP: Duration = Duration::from_millis(25);
 const SEGMENT: f64 = 8.0 * 1400.0;
 /// The factor of a classic response (RFC 9438, section 4.6: CUBIC's multiplicative decrease).
 pub(super) const CLASSIC: f64 = 0.7;
-/// A queue with a longer standing delay is not an L4S queue: CoDel's target (RFC 8289, section 4.4). DualQ's L queue has
-/// 1 ms (RFC 9332, appendix A.1).
+/// A queue with a longer standing delay is not an L4S queue. The value is CoDel's target (RFC 8289, section 4.4). The
+/// L4S queue of DualPI2 marks from a delay of about 1 ms on (RFC 9332, appendix A.1).
 const CLASSIC_QUEUE: Duration = Duration::from_millis(5);
 /// The time over which the shortest delay counts as standing: CoDel's interval (RFC 8289, section 4.3).
 const STANDING: Duration = Duration::from_millis(100);
-/// Time after the last mark for which the path counts as one with a marking queue (guess). In this time, the pacing rate
-/// rises so far that its end does not change the bursts.
+/// Time after the last mark for which the path counts as one with a marking queue (guess). Until then, the pacing rate
+/// has risen so far that the end of the pacing hardly changes the bursts.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Minimum interval between events of one kind (guess): marks arrive in each round trip.
+/// Minimum interval between events of one kind (guess), because marks may arrive in each round trip.
 const EVENT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The marks and the queueing delay that a report shows.
@@ -42,30 +42,31 @@ const EVENT_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) struct Sample {
     /// Arrival of the report.
     pub(super) now: Instant,
-    /// Its frame.
+    /// The frame that the report describes.
     pub(super) frame: FrameId,
     /// The newest frame sent so far.
     pub(super) newest: FrameId,
     pub(super) round_trip: Duration,
     pub(super) counts: EcnCounts,
-    /// Delay of the frame's first datagram beyond the empty path; `None` if unknown.
+    /// Delay of the frame's first datagram beyond that of the empty path; `None` if unknown.
     pub(super) queue: Option<Duration>,
 }
 
-/// The response to a report: a decrease, then an increase. As in Prague, the increase does not pause after a decrease.
+/// The response to a report: a decrease, if one is due, and then an increase. As in Prague, the increase does not pause
+/// after a decrease.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Response {
     pub(super) decrease: Option<Decrease>,
-    /// Bits a second.
+    /// The increase in bits per second.
     pub(super) raise: f64,
 }
 
 /// A decrease.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Decrease {
-    /// By half of this share.
+    /// By half of this share, which is alpha.
     Scalable(f64),
-    /// That of a classic sender, because of a queue with this standing delay.
+    /// As that of a classic sender, because of a queue with this standing delay.
     Classic(Duration),
 }
 
@@ -130,7 +131,8 @@ impl Scalable {
             // interval of decreases at the round trip.
             self.note_cut(sample.newest, (self.cut.1 + round_trip).max(now));
         }
-        // Marked datagrams do not raise the rate, and after a pause, the elapsed time shows nothing.
+        // Only unmarked datagrams raise the rate. A pause in the reports counts as one round trip at most, because it
+        // does not show that the link was free.
         let over = since.filter(|_| standing.is_none()).unwrap_or_default();
         let seconds = round_trip.as_secs_f64();
         let of_round = over.min(round_trip).as_secs_f64() / seconds;
@@ -145,7 +147,7 @@ impl Scalable {
         self.cut = (newest, until);
     }
 
-    /// Whether an event about a classic or scalable response is due. It is then recorded as emitted.
+    /// Whether an event about a classic or scalable response is due. A due event is recorded as emitted.
     pub(super) fn takes_event(&mut self, now: Instant, classic: bool) -> bool {
         let last = &mut self.event_at[usize::from(classic)];
         let due = last.is_none_or(|at| now >= at + EVENT_INTERVAL);
@@ -165,7 +167,7 @@ impl Scalable {
         self.shortest.1 = Some(before.min(queue));
     }
 
-    /// The delay that no frame of the last interval fell below; `None` if it is unknown.
+    /// The shortest delay of the previous and the current interval; `None` if it is unknown.
     fn standing(&self) -> Option<Duration> {
         let (previous, current) = self.shortest;
         Some(previous?.min(current?))
@@ -280,7 +282,7 @@ mod tests {
         }
         let queue = Duration::from_millis(12);
         assert_eq!(reports.decrease(1, 12), Some(Decrease::Classic(queue)));
-        // A single frame without delay shows that the queue drains.
+        // One frame without delay is enough to show that the queue has drained.
         for _ in 0..5 {
             reports.report(0, 0);
         }

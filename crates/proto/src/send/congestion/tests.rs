@@ -46,7 +46,8 @@ struct Path {
     marks_above: Option<i64>,
     /// Marked datagrams so far.
     marked: u32,
-    /// With L4S: other flows cause a random share of marks, in thousandths. With the state of the random numbers.
+    /// With L4S: a random share of datagrams that other flows cause to be marked, in thousandths, and the state of the
+    /// random numbers.
     random_marks: Option<(u64, u64)>,
 }
 

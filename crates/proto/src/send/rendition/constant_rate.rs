@@ -1,18 +1,18 @@
 //! Constant frame rate: decides when a still picture is repeated, so that the stream keeps its frame rate.
 //!
-//! It counts frames on a schedule with one frame per interval, as the generic cell rate algorithm does (ITU-T I.371,
-//! annex A). A repetition is due only when the stream falls behind this schedule. A source at the stream's rate thus
-//! gets no repetitions, whatever its jitter, and a slower source gets exactly the missing frames.
+//! The schedule has one frame per interval, as in the generic cell rate algorithm (ITU-T I.371, annex A). A repetition
+//! is due only when the stream falls behind this schedule. A source at the stream's rate with a jitter below one
+//! interval thus gets no repetitions once the schedule has a lead. A slower source gets exactly the missing frames.
 
 use std::time::Duration;
 
 use crate::time::Instant;
 
 /// Maximum lead over the schedule, in frames. A second frame of lead absorbs the jitter of a source at the stream's
-/// rate. After such a source stops, the first repetition is due two intervals after the last frame.
+/// rate. After such a source stops, the first repetition is due up to two intervals after the last frame.
 const LEAD: u32 = 2;
 
-/// The schedule of one rendition. It has no clock; `now` is an argument.
+/// The schedule of one rendition. The caller passes the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ConstantRate {
     /// When the next frame is due; `None` before the first frame.
@@ -23,13 +23,13 @@ impl ConstantRate {
     /// Records a frame at `now`, in a stream with one frame per `interval`.
     pub(super) fn frame(&mut self, now: Instant, interval: Duration) {
         let on_schedule = self.due.map(|due| due + interval);
-        // Frames that were not due in time, for example because the link was full, are not made up for.
+        // Repetitions that were missed, for example because the link was full, are not sent later.
         let next = on_schedule.filter(|next| *next > now);
         let next = next.unwrap_or(now + interval);
         self.due = Some(next.min(now + interval * LEAD));
     }
 
-    /// When the picture is repeated if no other frame comes before.
+    /// The time of the next repetition, unless another frame comes earlier.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -71,7 +71,7 @@ mod tests {
         // One jittered minute: up to 6 ms late, which is more than a third of an interval.
         let source = (0..3600).map(|n| n * 16_667 + n * 7919 % 6000);
         let (frames, repeated) = run(source);
-        // The first late frame comes before the schedule has a lead.
+        // Before the schedule has a lead, a late frame causes a repetition.
         assert!(repeated <= 1, "{repeated}");
         assert_eq!(frames.len(), 3600 + repeated);
         assert_eq!(run((0..6000).map(|n| n * 10_000)).1, 0, "100 frames/s");

@@ -116,7 +116,7 @@ pub(super) enum Marked {
 pub(super) struct Current {
     /// Whether the picture was sent before and was not skipped.
     pub(super) still: bool,
-    /// Whether the picture was also coded as an earlier frame.
+    /// Whether the frame repeats a picture that was coded as an earlier frame.
     pub(super) repeats: bool,
     pub(super) echo: InputEcho,
     pub(super) pose: Option<PoseEcho>,

@@ -153,7 +153,7 @@ impl<S: Subscriber> Subscribers<S> {
                 },
                 pose: frame.pose.filter(|_| plays),
                 link: member.link,
-                // The policy only knows the player's link.
+                // The policy knows only the player's link.
                 pacing: frame.pacing.filter(|_| plays),
                 ecn: match plays {
                     true => frame.ecn,

@@ -593,7 +593,7 @@ fn a_lost_last_frame_is_followed_by_another() {
     assert_eq!(coded, expected);
 }
 
-/// Marks and pacing concern only the player's link.
+/// ECT(1) and pacing apply only to the player's link.
 #[test]
 fn only_the_players_datagrams_carry_ect1() {
     let rate = Bitrate::from_mbps;
@@ -629,7 +629,8 @@ fn only_the_players_datagrams_carry_ect1() {
         let recorder = rendition.subscriber(id).expect("a subscriber");
         (recorder.ecn, recorder.pacing.is_some())
     };
-    // The client's counts start the marking, and the first mark starts the pacing. Frame 2 is the first with ECT(1).
+    // After the client's first counts, datagrams carry ECT(1), and the first CE starts the pacing. Frame 2 is the first
+    // with ECT(1).
     for (frame, ce, ecn, paced) in [
         (1, 0, Ecn::NotEct, false),
         (2, 0, Ecn::Ect1, false),

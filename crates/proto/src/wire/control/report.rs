@@ -162,7 +162,7 @@ pub(super) fn write(w: &mut Writer<'_>, report: &Report) {
         .u16(report.repaired)
         .u16(report.resent)
         .u32(report.pose.map_or(0, |pose| pose.0));
-    // A reader that does not know the counts ignores them.
+    // An older host ignores these bytes.
     if let Some(ecn) = report.ecn {
         w.u16(ecn.not_ect).u16(ecn.ect1).u16(ecn.ect0).u16(ecn.ce);
     }

@@ -45,8 +45,8 @@ fn marks_keep_the_rate_near_the_capacity_without_a_queue() {
     }
 }
 
-/// Prague's rate at a marked share p is that of 2/p segments per round trip, because a decrease by p/2 of the window and an
-/// increase by one segment are then equal. The round trip of the control is two frame intervals.
+/// At a marked share p, Prague's rate is 2/p segments per round trip: a decrease by p/2 of the window then equals an
+/// increase by one segment. The round trip of the control loop is two frame intervals.
 #[test]
 fn the_marked_share_determines_the_rate_as_in_prague() {
     for thousandths in [50, 100, 200] {
@@ -93,7 +93,7 @@ fn without_marks_l4s_changes_nothing() {
     assert_eq!(path.congestion.target(), plain.congestion.target());
 }
 
-/// A queue that marks drops only when it is overloaded, so a small loss counts there.
+/// A marking queue drops only when it is overloaded, so a small loss on such a path is congestion.
 #[test]
 fn a_small_loss_on_a_marking_path_is_congestion() {
     let lost = |(_, change): &(i64, RateChange)| matches!(change, RateChange::Loss { .. });
