@@ -1,10 +1,10 @@
 //! Queue disciplines of a bottleneck: active queue management (AQM) in user space.
 //!
-//! A discipline takes packets and returns them in its order of transmission. In between, it marks packets with Congestion
-//! Experienced (CE) or drops them. It has neither a clock nor a link: the caller passes `now`, which must not decrease,
-//! and asks for a packet as soon as the link is idle ([`Bottleneck`](crate::bottleneck::Bottleneck)).
+//! A discipline takes packets and returns them in its order of transmission. It may mark packets with Congestion
+//! Experienced (CE) or drop them. A discipline has neither a clock nor a link: the caller passes `now`, which must not
+//! decrease, and takes a packet as soon as the link is idle ([`Bottleneck`](crate::bottleneck::Bottleneck)).
 //!
-//! One file per discipline, and one line each in [`Discipline::ALL`] and [`Discipline::open`].
+//! Each discipline has a file, an entry in [`Discipline::ALL`] and an arm in [`Discipline::open`].
 
 mod codel;
 mod dualpi2;
@@ -58,7 +58,7 @@ impl<T> Packet<T> {
     }
 }
 
-/// Counters of a discipline until now.
+/// Counters of a discipline since its queue was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Actions {
     /// Packets that got a CE mark here.
@@ -71,7 +71,8 @@ pub struct Actions {
 
 /// A queue discipline.
 pub trait Aqm<T>: fmt::Debug + Send {
-    /// Takes a packet at `now`. Drops it, or others, if the queue is full or the discipline signals congestion.
+    /// Takes a packet at `now`. The discipline drops this packet or others if the queue is full or to signal
+    /// congestion.
     fn enqueue(&mut self, now: Instant, packet: Packet<T>);
 
     /// Returns the packet to transmit at `now`; `None` if no packet waits. May drop packets.
@@ -80,11 +81,11 @@ pub trait Aqm<T>: fmt::Debug + Send {
     /// Bytes that wait.
     fn bytes(&self) -> usize;
 
-    /// The counters until now.
+    /// The counters since the queue was opened.
     fn actions(&self) -> Actions;
 }
 
-/// The name of a discipline.
+/// The kind of a discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discipline {
     /// A first-in, first-out queue with a limit.
@@ -132,9 +133,9 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// A name that is not a discipline.
+/// The error for a name that is not a discipline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a queue discipline: droptail, pie, fq_codel or dualpi2")]
+#[error("'{0}' is not a queue discipline; use droptail, pie, fq_codel or dualpi2")]
 pub struct ParseDisciplineError(String);
 
 impl FromStr for Discipline {

@@ -1,6 +1,6 @@
-//! The bottleneck of a link: a queue discipline, and a transmitter that sends one packet after the other.
+//! The bottleneck of a link: a queue discipline, and a transmitter that sends one packet after another.
 //!
-//! The transmitter's rate is a parameter of each call, so that it may follow a schedule.
+//! The caller computes the transmission times, so that the rate may follow a schedule.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::aqm::{Actions, Aqm, Discipline, Packet};
 #[derive(Debug)]
 pub struct Bottleneck<T> {
     queue: Box<dyn Aqm<T>>,
-    /// The packet on the transmitter, and when its last bit leaves.
+    /// The packet on the transmitter, and the time at which its last bit leaves.
     sending: Option<(Instant, Packet<T>)>,
     /// Packets that have left and that were not polled yet.
     left: VecDeque<(Instant, Packet<T>)>,
@@ -30,8 +30,8 @@ impl<T: fmt::Debug + Send + 'static> Bottleneck<T> {
         }
     }
 
-    /// Takes a packet at `now`, which must not decrease between calls. `sent_out` returns when the last bit of a packet
-    /// has been sent, from the start of its transmission and its length in bytes.
+    /// Takes a packet at `now`, which must not decrease between calls. `sent_out` maps the start of a packet's
+    /// transmission and the length in bytes to the time at which the last bit has been sent.
     pub fn send(
         &mut self,
         now: Instant,
@@ -42,7 +42,7 @@ impl<T: fmt::Debug + Send + 'static> Bottleneck<T> {
         self.queue.enqueue(now, packet);
         if self.sending.is_none() {
             self.start(now, &sent_out);
-            // With an unlimited rate, the packet has left.
+            // With an unlimited rate, the packet leaves at once.
             self.advance(now, &sent_out);
         }
     }
@@ -57,7 +57,7 @@ impl<T: fmt::Debug + Send + 'static> Bottleneck<T> {
         self.left.pop_front()
     }
 
-    /// When the next packet leaves, at which to call [`Bottleneck::poll`].
+    /// The time at which the next packet leaves. Call [`Bottleneck::poll`] then.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let next = self.left.front().or(self.sending.as_ref());

@@ -1,12 +1,12 @@
 //! Bulk transfers that compete for a bottleneck: Cubic, Prague, BBR, and a sender that ignores congestion.
 //!
-//! [`bulk::Bulk`] is the transport: packets in flight, acknowledgements, loss detection, pacing. A [`Control`] determines
-//! the window and the pacing rate. Both are values on a virtual clock, with unlimited data to send.
+//! [`bulk::Bulk`] is the transport: packets in flight, acknowledgements, loss detection, pacing. A [`Control`]
+//! determines the window and the pacing rate. Flows run on a virtual clock and always have data to send.
 //!
-//! They are models: one acknowledgement per packet, which is never lost, and no retransmissions, because only the load
-//! on the bottleneck matters.
+//! The flows are models, because only the load on the bottleneck matters: each packet is acknowledged separately,
+//! acknowledgements are never lost, and lost packets are not retransmitted.
 //!
-//! One file per control, and one line each in [`Kind::ALL`] and [`Kind::open`].
+//! Each control has a file, an entry in [`Kind::ALL`] and an arm in [`Kind::open`].
 
 mod bbr;
 pub mod bulk;
@@ -43,43 +43,42 @@ pub struct Ack {
     pub smoothed: Duration,
     /// Bytes of the packet.
     pub bytes: f64,
-    /// Whether it carried a CE mark.
+    /// Whether the packet arrived with CE.
     pub marked: bool,
-    /// Bytes in flight without it.
+    /// Bytes in flight without the packet.
     pub in_flight: f64,
-    /// Delivery rate in bits per second between its sending and now
-    /// (draft-cheng-iccrg-delivery-rate-estimation).
+    /// Delivery rate in bits per second since the packet was sent (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery_rate: f64,
-    /// Whether it is the first packet of a new round trip.
+    /// Whether the packet is the first of a new round trip.
     pub round: bool,
 }
 
 /// A lost packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Loss {
-    /// Time of its detection.
+    /// Time at which the loss was detected.
     pub now: Instant,
-    /// When it was sent.
+    /// The time at which the packet was sent.
     pub sent: Instant,
-    /// Whether a timeout detected it.
+    /// Whether a timeout detected the loss.
     pub timeout: bool,
 }
 
 /// A congestion control.
 pub trait Control: fmt::Debug + Send {
-    /// The ECN field of its packets.
+    /// The ECN field of the flow's packets.
     fn ecn(&self) -> Ecn;
 
     /// The congestion window in bytes.
     fn window(&self) -> f64;
 
-    /// The pacing rate in bits per second; `None` if only acknowledgements clock the packets.
+    /// The pacing rate in bits per second; `None` without pacing.
     fn pacing(&self) -> Option<f64>;
 
-    /// A packet was acknowledged.
+    /// Handles the acknowledgement of a packet.
     fn on_ack(&mut self, ack: &Ack);
 
-    /// A packet was lost.
+    /// Handles the loss of a packet.
     fn on_loss(&mut self, loss: &Loss);
 }
 
@@ -92,7 +91,7 @@ pub enum Kind {
     Prague,
     /// BBR version 1.
     Bbr,
-    /// A fixed rate, whatever happens.
+    /// A constant rate, regardless of congestion.
     Greedy,
 }
 
@@ -124,9 +123,9 @@ impl Kind {
     }
 }
 
-/// A name that is not a kind of flow.
+/// The error for a name that is not a kind of flow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a kind of flow: cubic, prague, bbr or greedy")]
+#[error("'{0}' is not a kind of flow; use cubic, prague, bbr or greedy")]
 pub struct ParseKindError(String);
 
 impl FromStr for Kind {

@@ -32,8 +32,8 @@ pub struct Impairment {
 }
 
 impl Impairment {
-    /// The limit of the bottleneck's queue in bytes. A time is the bytes that the rate carries in it; without a rate, no
-    /// queue forms, and the limit is not reached.
+    /// The limit of the bottleneck's queue in bytes. A limit as a time becomes the bytes that the rate carries in this
+    /// time. Without a rate, no queue forms, and such a limit becomes `usize::MAX`.
     #[must_use]
     pub fn queue_bytes(&self) -> usize {
         match (self.queue, self.rate) {

@@ -6,7 +6,8 @@
 //! number of draws per datagram, so that enabling one impairment does not affect another. With one seed, for example, 1
 //! % loss drops the same datagrams with and without jitter.
 //!
-//! The bottleneck's queue drops at its tail, or is one of the queue disciplines of [`aqm`](crate::aqm), which also mark.
+//! The bottleneck's queue is a tail-drop queue, or has another discipline of [`aqm`](crate::aqm), which may also mark
+//! datagrams.
 //!
 //! The model opens no socket. It counts the bytes of the datagrams passed to it, without the headers of lower layers.
 
@@ -35,7 +36,7 @@ pub struct Counters {
     pub delivered: u64,
     /// Lost, independently or in a burst.
     pub lost: u64,
-    /// Dropped because the bottleneck's queue, or the model's buffer, was full, or by the queue's discipline.
+    /// Dropped by the queue's discipline, or because the bottleneck's queue or the model's buffer was full.
     pub overflowed: u64,
     /// Marked with Congestion Experienced by the queue's discipline.
     pub marked: u64,
@@ -94,7 +95,7 @@ pub struct LinkModel {
     bottleneck: Option<Bottleneck<Passenger>>,
 }
 
-/// A datagram in the bottleneck, with all that was decided when it was sent.
+/// A datagram in the bottleneck, with the decisions that were made when it was sent.
 #[derive(Debug)]
 struct Passenger {
     bytes: Vec<u8>,
@@ -130,8 +131,9 @@ impl LinkModel {
         }
     }
 
-    /// Gives the bottleneck's queue this discipline. The queue's limit is that of the schedule's first step, and stays. A
-    /// limit as a time becomes the bytes that the step's rate carries in it. Call it before the first datagram.
+    /// Gives the bottleneck's queue this discipline. With a discipline other than tail drop, the queue keeps the limit
+    /// of the schedule's first step. A limit as a time becomes the bytes that the step's rate carries in this time.
+    /// Call this method before the first datagram.
     pub fn set_discipline(&mut self, discipline: Discipline, seed: u64) {
         let first = self.schedule.segment_at(Duration::ZERO).impairment;
         self.bottleneck = (discipline != Discipline::TailDrop)
@@ -169,7 +171,7 @@ impl LinkModel {
         }
     }
 
-    /// Takes the packets that have left the bottleneck by `now`.
+    /// Passes on the packets that have left the bottleneck by `now`.
     fn leave(&mut self, now: Instant) {
         while let Some(bottleneck) = &mut self.bottleneck {
             let (schedule, begin) = (&self.schedule, self.begin);
@@ -235,8 +237,8 @@ impl LinkModel {
         Some((arrived, packet))
     }
 
-    /// When to call [`LinkModel::poll`] next: the arrival of the next datagram, or, with a queue discipline, an earlier
-    /// time at which a datagram leaves the bottleneck.
+    /// The time at which to call [`LinkModel::poll`] next: the arrival of the next datagram. With a queue discipline,
+    /// it may be the earlier time at which a datagram leaves the bottleneck.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next_timeout);
@@ -334,7 +336,8 @@ fn bits(bytes: usize) -> u128 {
     u128::try_from(bytes).unwrap_or(u128::MAX).saturating_mul(8)
 }
 
-/// When `bits` have been sent, at the rates of a schedule that starts at `begin`. Their sending starts at `from`.
+/// The time at which `bits` have been sent, if their sending starts at `from`. The schedule of the rates starts at
+/// `begin`.
 fn sent_out(schedule: &ImpairmentSchedule, begin: Instant, from: Instant, bits: u128) -> Instant {
     let (mut at, mut left) = (from, bits);
     loop {
@@ -359,7 +362,7 @@ fn sent(time: Duration, rate: u64) -> u128 {
     time.as_nanos() * u128::from(rate) / SECOND_NS
 }
 
-/// Decisions for one datagram at the time of sending.
+/// Decisions about one datagram, made when it is sent.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     lost: bool,

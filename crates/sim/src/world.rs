@@ -162,7 +162,7 @@ impl World {
         self.adapt_with(L4sMode::Off, range, complexity);
     }
 
-    /// Adapts the bitrate as [`World::adapt`] does, with this use of L4S. Call it before clients connect.
+    /// Adapts the bitrate like [`World::adapt`], with this use of L4S. Call it before clients connect.
     pub fn adapt_with(&mut self, l4s: L4sMode, range: Range, complexity: f64) {
         if l4s != L4sMode::Off {
             self.host.request_ecn_feedback();

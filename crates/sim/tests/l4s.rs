@@ -1,5 +1,5 @@
-//! The shipped host and client over a bottleneck of 20 Mb/s whose queue marks: fifteen seconds of a game that would take
-//! more. Only the last ten seconds count.
+//! The shipped host and client over a bottleneck of 20 Mb/s with a queue discipline. The stream of 15 seconds could use
+//! a higher rate. Only the last ten seconds are evaluated.
 #![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
 
 use std::time::Duration;

@@ -89,7 +89,7 @@ fn a_narrow_link_is_used_and_its_queue_stays_short() {
     }
 }
 
-/// A queue that drops early must not be mistaken for one that needs a lower rate than it carries.
+/// The early drops of a queue discipline must not lower the rate far below the link's rate.
 #[test]
 fn a_queue_discipline_leaves_the_link_usable() {
     for (name, discipline) in Discipline::ALL {

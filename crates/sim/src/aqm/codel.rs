@@ -1,7 +1,7 @@
 //! CoDel: drops at intervals that shrink with the square root of their number, while the shortest sojourn time of an
 //! interval stays above a target (RFC 8289, section 5). ECN-capable packets are marked instead of dropped.
 //!
-//! It is one flow's queue in [`FqCodel`](super::FqCodel).
+//! [`FqCodel`](super::FqCodel) has such a queue for each flow.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ const TARGET: Duration = Duration::from_millis(5);
 const INTERVAL: Duration = Duration::from_millis(100);
 /// A queue of at most one packet has no excess (`MTU` in section 5).
 const ONE_PACKET: usize = 1514;
-/// If dropping resumes within this time, it continues at the previous frequency (section 5.4).
+/// If dropping resumes within this time, the drops continue at about the previous rate (section 5.4).
 const RESUMED: Duration = Duration::from_millis(1600);
 
 /// The queue of a flow.
 #[derive(Debug)]
 pub(super) struct CoDel<T> {
     queue: TailDrop<T>,
-    /// When the sojourn time will have been above the target for an interval.
+    /// The time at which the sojourn time will have been above the target for an interval.
     first_above: Option<Instant>,
     drops_at: Instant,
     count: u32,
@@ -70,7 +70,7 @@ impl<T> CoDel<T> {
         Some((packet, now >= above))
     }
 
-    /// The packet to transmit (section 5.3 and 5.4).
+    /// The packet to transmit (sections 5.3 and 5.4).
     pub(super) fn pop(&mut self, now: Instant, actions: &mut Actions) -> Option<Packet<T>> {
         let (mut packet, may_drop) = self.take(now)?;
         if !may_drop {
@@ -106,7 +106,7 @@ impl<T> CoDel<T> {
     }
 }
 
-/// Signals congestion. Returns whether the packet was marked; otherwise the caller drops it.
+/// Signals congestion. Returns whether the packet was marked; if not, the caller drops the packet.
 fn mark<T>(packet: &mut Packet<T>, actions: &mut Actions) -> bool {
     if !is_capable(packet.ecn) {
         actions.dropped += 1;
@@ -161,7 +161,7 @@ mod tests {
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
             let times = signals(ecn);
             assert!(times.len() > 20, "{}", times.len());
-            // The sum of 100 ms / sqrt(n), to the next packet.
+            // Signal n + 1 follows signal n after 100 ms / sqrt(n), with the next packet.
             let mut due = times[0];
             for (count, at) in (1_u32..).zip(&times[1..]) {
                 due = due + INTERVAL.div_f64(f64::from(count).sqrt());

@@ -2,11 +2,12 @@
 //!
 //! A proportional-integral controller computes a base probability p' from the delay of the classic queue. Classic
 //! packets are dropped or marked with p'², L4S packets are marked with k·p', so that both kinds of flows get equal
-//! rates. A ramp on its own delay marks the L4S queue, too; the higher probability applies. A weighted round robin gives
-//! the L4S queue priority, but leaves the classic queue a share.
+//! rates. L4S packets are also marked with a probability that rises with the delay of their own queue; the higher of
+//! the two probabilities applies. A weighted round robin gives the L4S queue priority, but leaves the classic queue a
+//! share.
 //!
-//! Of the scheduler's variants in section 4.1.1, this is the weighted one. A counter in place of random numbers spaces
-//! the marks evenly (`recur` in appendix A.1), so that the discipline needs no seed.
+//! The scheduler is the weighted variant of section 4.1.1. A counter instead of random numbers spaces the marks evenly
+//! (`recur` in appendix A.1), so that the discipline needs no seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,14 +17,14 @@ use openuvr_proto::time::Instant;
 use super::tail_drop::TailDrop;
 use super::{Actions, Aqm, Ecn, Packet, is_capable, is_l4s};
 
-/// Target delay of the classic queue, and the longest round trip for which it is stable (appendix A.1).
+/// Target delay of the classic queue, and the longest round trip for which the controller is stable (appendix A.1).
 const TARGET: Duration = Duration::from_millis(15);
 const RTT_MAX: Duration = Duration::from_millis(100);
-/// Update interval: the smaller one of the target and a third of [`RTT_MAX`] (appendix A.1).
+/// Update interval: the smaller of the target and a third of [`RTT_MAX`] (appendix A.1).
 const UPDATE_EVERY: Duration = TARGET;
 /// Coupling factor (appendix A.1).
 const K: f64 = 2.0;
-/// Probability of classic drops from which L4S packets are dropped, too: min(1/k², 1) (appendix A.2).
+/// From this probability of classic drops on, L4S packets are dropped, too: min(1/k², 1) (appendix A.2).
 const CLASSIC_MAX: f64 = 1.0 / (K * K);
 /// The ramp of the L4S queue: start and length (`minTh` and `range` of appendix A.1).
 const RAMP_FROM: Duration = Duration::from_micros(800);
@@ -43,7 +44,8 @@ pub struct DualPi2<T> {
     next_update: Option<Instant>,
     /// Accumulated probabilities: L4S marks, classic signals, L4S drops.
     counts: [f64; 3],
-    /// Weighted bytes by which the L4S queue sent more than its share; the classic queue is next if it is positive.
+    /// Weighted bytes by which the L4S queue sent more than its share. If the value is positive, the classic queue is
+    /// next.
     credit: f64,
     actions: Actions,
 }
@@ -85,7 +87,7 @@ impl<T> DualPi2<T> {
     fn update(&mut self, now: Instant) {
         let mut next = self.next_update.unwrap_or(now + UPDATE_EVERY);
         while next <= now {
-            // In overload, the L4S queue may be the longer one (appendix A.2).
+            // In overload, the L4S queue may have the longer delay (appendix A.2).
             let oldest = [self.classic.oldest(), self.l4s.oldest()];
             let delay = oldest.into_iter().flatten().map(|one| next.since(one));
             self.step(delay.max().unwrap_or_default());
@@ -124,7 +126,7 @@ impl<T> DualPi2<T> {
         }
     }
 
-    /// Signals of the L4S queue. Returns whether the packet is kept.
+    /// Marks or drops a packet of the L4S queue. Returns whether the packet is kept.
     fn signal_l4s(&mut self, now: Instant, arrived: Instant, packet: &mut Packet<T>) -> bool {
         let classic = self.classic_probability();
         if classic >= CLASSIC_MAX && recurs(&mut self.counts[2], classic) {
@@ -143,7 +145,7 @@ impl<T> DualPi2<T> {
         true
     }
 
-    /// Signals of the classic queue. Returns whether the packet is kept.
+    /// Marks or drops a packet of the classic queue. Returns whether the packet is kept.
     fn signal_classic(&mut self, packet: &mut Packet<T>) -> bool {
         let probability = self.classic_probability();
         if !recurs(&mut self.counts[1], probability) {
@@ -169,7 +171,7 @@ fn ramp(delay: Duration) -> f64 {
     (above / RAMP.as_secs_f64()).min(1.0)
 }
 
-/// Whether an event with this probability occurs now, evenly spaced (`recur` in appendix A.1).
+/// Whether an event with this probability occurs now. The events are evenly spaced (`recur` in appendix A.1).
 fn recurs(count: &mut f64, probability: f64) -> bool {
     *count += probability;
     let occurs = *count > 1.0;

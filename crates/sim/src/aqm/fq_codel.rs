@@ -20,7 +20,8 @@ const QUANTUM: i64 = 1514;
 pub struct FqCodel<T> {
     limit: usize,
     salt: u64,
-    /// The queues of the lists `new` and `old`, and those emptied last. At most [`QUEUES`].
+    /// The queues that have had packets, by their hash: those in the lists `new` and `old`, and unlisted empty queues.
+    /// At most [`QUEUES`].
     queues: BTreeMap<u64, FlowQueue<T>>,
     new: VecDeque<u64>,
     old: VecDeque<u64>,
@@ -31,7 +32,8 @@ pub struct FqCodel<T> {
 #[derive(Debug)]
 struct FlowQueue<T> {
     codel: CoDel<T>,
-    /// Bytes that the queue may send before others; negative after it sent more.
+    /// Bytes that the queue may send before it is the turn of another queue; negative after a packet that exceeded
+    /// them.
     deficit: i64,
     listed: bool,
 }
@@ -105,7 +107,8 @@ impl<T: fmt::Debug + Send> Aqm<T> for FqCodel<T> {
             let Some(packet) = packet else {
                 list.pop_front();
                 if from_new {
-                    // An empty new queue waits for one round, so that a flow cannot stay new (section 4.2).
+                    // An empty new queue moves to the old queues for one round, so that a flow cannot stay new (section
+                    // 4.2).
                     self.old.push_back(bucket);
                 } else {
                     queue.listed = false;

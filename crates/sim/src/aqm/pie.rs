@@ -3,7 +3,7 @@
 //! The queueing delay is the age of the oldest packet, which RFC 8033 (section 5.2) permits in place of an estimated
 //! departure rate. An ECN-capable packet is marked instead of dropped while the probability is low (section 5.1).
 //!
-//! [`PieControl`] decides, and [`Pie`] is a queue that it controls.
+//! [`PieControl`] decides about packets, and [`Pie`] is a queue with this control.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,22 +20,22 @@ const UPDATE_EVERY: Duration = Duration::from_millis(15);
 const MAX_BURST: Duration = Duration::from_millis(150);
 const ALPHA: f64 = 0.125;
 const BETA: f64 = 1.25;
-/// Below this probability and half of the target delay, nothing is dropped (section 4.1).
+/// If the probability is below this value and the delay is below half of the target, nothing is dropped (section 4.1).
 const SPARED_BELOW: f64 = 0.2;
-/// Number of bytes below which nothing is dropped: two packets (section 4.1).
+/// A queue of this many bytes or fewer drops nothing: two packets (section 4.1).
 const SPARED_BYTES: usize = 2 * 1500;
-/// Above this probability, ECN-capable packets are dropped (section 5.1).
+/// Above this probability, ECN-capable packets are dropped instead of marked (section 5.1).
 const MARK_UP_TO: f64 = 0.1;
-/// Limits of the accumulated probability between two drops (section 5.4).
+/// Accumulated probability below which no packet is dropped, and from which the next packet is dropped (section 5.4).
 const NEVER_BELOW: f64 = 0.85;
 const ALWAYS_FROM: f64 = 8.5;
-/// Decay without a queue (section 4.2), and the probability that counts as zero (guess).
+/// Decay factor per update without a queue (section 4.2), and the probability below which it counts as zero (guess).
 const DECAY: f64 = 0.98;
 const ZERO: f64 = 1e-9;
-/// Largest increase per update from a probability of a tenth on (section 5.5).
+/// Maximum increase per update, from a probability of a tenth on (section 5.5).
 const LARGEST_STEP: f64 = 0.02;
 
-/// The decisions of PIE on the packets of one queue, which the caller keeps.
+/// The decisions of PIE about the packets of one queue. The caller owns the queue.
 #[derive(Debug, Clone)]
 pub struct PieControl {
     random: Random,
@@ -60,8 +60,8 @@ impl PieControl {
         }
     }
 
-    /// Performs the periodic updates until `now`. `oldest` is the arrival of the oldest packet in the queue. Call it before
-    /// each packet enters or leaves.
+    /// Performs the periodic updates until `now`. `oldest` is the arrival of the oldest packet in the queue. Call this
+    /// method before each packet enters or leaves.
     pub fn update(&mut self, now: Instant, oldest: Option<Instant>) {
         let mut next = self.next_update.unwrap_or(now + UPDATE_EVERY);
         while next <= now {
@@ -212,7 +212,7 @@ mod tests {
         pie.probability = 0.1;
         pie.step(Duration::from_secs(1));
         assert!((pie.probability - 0.12).abs() < 1e-12);
-        // A queue that was empty twice: the integral part, then the decay.
+        // A queue that was empty at two updates: the integral part, and then the decay.
         let mut pie = PieControl::new(1);
         pie.probability = 0.5;
         pie.step(Duration::ZERO);

@@ -1,6 +1,7 @@
 //! Tail drop: a first-in, first-out queue. A packet that finds it full is dropped.
 //!
-//! The other disciplines use it as their store. It stamps each packet with its arrival, for the sojourn time.
+//! The other disciplines use it as their store. It records the arrival of each packet, from which they compute the
+//! sojourn time.
 
 use std::collections::VecDeque;
 use std::fmt;

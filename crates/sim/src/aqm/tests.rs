@@ -14,8 +14,8 @@ fn packet(flow: u64, ecn: Ecn, number: u64) -> Packet<u64> {
     }
 }
 
-/// Offers `load` packets per packet time to a link that sends one packet each millisecond, for `seconds`. Returns the
-/// sent packets.
+/// Offers a load to a link that sends one packet each millisecond, for `seconds`. The load consists of flows, their ECN
+/// fields, and their packets per millisecond. Returns the sent packets.
 fn overload(
     queue: &mut dyn Aqm<u64>,
     load: &[(u64, Ecn, u32)],
@@ -101,7 +101,7 @@ fn the_same_seed_gives_the_same_packets() {
     }
 }
 
-/// Tail drop lets the queue fill up; the others signal congestion before.
+/// Tail drop lets the queue fill up. The other disciplines signal congestion earlier.
 #[test]
 fn all_but_tail_drop_signal_before_the_queue_is_full() {
     for (name, discipline) in Discipline::ALL {

@@ -14,11 +14,11 @@ use crate::aqm::Ecn;
 
 /// 2 / ln 2: the smallest gain that doubles the rate each round trip (section 4.3.2.1 of the draft).
 const START_GAIN: f64 = 2.885;
-/// The pacing gains of a cycle (section 4.3.4.1), each for a shortest round trip.
+/// The pacing gains of a cycle (section 4.3.4.1). Each gain applies for one shortest round trip.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// Gain of the window (section 4.2.3.2).
 const WINDOW_GAIN: f64 = 2.0;
-/// Windows of the filters: bandwidth in round trips, shortest round trip in time (sections 4.1.1.3 and 4.1.2.3).
+/// Window of the bandwidth filter in round trips, and window of the round-trip filter (sections 4.1.1.3 and 4.1.2.3).
 const BANDWIDTH_ROUNDS: u64 = 10;
 const ROUND_TRIP_WINDOW: Duration = Duration::from_secs(10);
 /// Duration and window of a probe for the shortest round trip (section 4.3.5).
@@ -32,9 +32,9 @@ const FULL_ROUNDS: u32 = 3;
 enum Phase {
     Start,
     Drain,
-    /// The index into [`CYCLE`], and its begin.
+    /// The index into [`CYCLE`], and the time from which its gain applies.
     Cruise(usize, Instant),
-    /// Until when the window is small.
+    /// The time until which the window is small.
     Probe(Instant),
 }
 

@@ -8,12 +8,13 @@ use openuvr_proto::time::Instant;
 use super::{Ack, Control, Loss, PACKET};
 use crate::aqm::Packet;
 
-/// A packet is lost if one that was sent this many packets later has arrived (RFC 9002, section 6.1.1).
+/// A packet counts as lost if a packet that was sent this many packets later has arrived (RFC 9002, section 6.1.1).
 const REORDERING: u64 = 3;
-/// The shortest timeout, and its excess over the smoothed round trip as a factor (RFC 9002, section 6.2, in round numbers).
+/// The minimum timeout, and the timeout as a multiple of the smoothed round trip (guess; a simplification of RFC 9002,
+/// section 6.2).
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 const TIMEOUT_FACTOR: u32 = 3;
-/// The window's minimum in packets, so that a flow never stops.
+/// The minimum window in bytes: two packets, so that a flow never stops.
 const LEAST_WINDOW: f64 = 2.0 * PACKET as f64;
 
 /// A flow with unlimited data.
@@ -27,7 +28,7 @@ pub struct Bulk {
     smoothed: Option<Duration>,
     delivered: u64,
     delivered_at: Instant,
-    /// The earliest time of the next packet.
+    /// The earliest time at which pacing permits the next packet.
     paced: Instant,
     /// The first packet of the next round trip.
     round_from: u64,
@@ -65,7 +66,7 @@ impl Bulk {
         self.delivered
     }
 
-    /// The next packet to send at `now`, if there is one. Its content is its number.
+    /// The next packet to send at `now`, if one may be sent. The packet's content is its number.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Packet<u64>> {
         if now < self.paced || !self.has_room() {
             return None;

@@ -68,7 +68,7 @@ impl Control for Cubic {
         let t = (ack.now.since(begin) + ack.smoothed).as_secs_f64();
         let cubic = C * (t - k).powi(3) + self.window_max;
         let target = cubic.clamp(self.window, self.window * 1.5);
-        // Above the window before the reduction, Reno grows by a segment per round trip (section 4.3).
+        // From the window before the last reduction on, Reno grows by a segment per round trip (section 4.3).
         let alpha = if self.reno < self.prior { ALPHA } else { 1.0 };
         self.reno += alpha / self.window;
         let now = C * (ack.now.since(begin).as_secs_f64() - k).powi(3) + self.window_max;
@@ -80,7 +80,7 @@ impl Control for Cubic {
     }
 
     fn on_loss(&mut self, loss: &Loss) {
-        // One reduction per round trip: packets sent before it do not count again.
+        // One reduction per round trip: losses of packets that were sent before the last reduction are ignored.
         if loss.sent <= self.reduced_at {
             return;
         }

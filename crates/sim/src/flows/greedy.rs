@@ -1,4 +1,4 @@
-//! A sender that ignores congestion: half of the bottleneck's rate, whatever happens.
+//! A sender that ignores congestion and always sends at half of the bottleneck's rate.
 
 use openuvr_proto::units::Bitrate;
 

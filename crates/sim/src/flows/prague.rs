@@ -1,7 +1,8 @@
 //! Prague: a scalable congestion control for L4S (draft-briscoe-iccrg-prague-congestion-control).
 //!
-//! The window decreases by half of the moving average of the share of marks, once per round trip, and grows by a segment
-//! per virtual round trip. Packets are paced at the window per round trip. Losses halve the window.
+//! Alpha is the moving average of the share of marked bytes. After a round trip with marks, the window decreases by
+//! alpha/2. It grows by a segment per virtual round trip. Packets are paced at one window per round trip. A loss halves
+//! the window.
 
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use crate::aqm::Ecn;
 
 /// Gain of the moving average, as in DCTCP (RFC 8257, section 4.2).
 const GAIN: f64 = 1.0 / 16.0;
-/// The shortest round trip for which the flow behaves like one with this round trip (section 2.4.4 of the draft).
+/// A flow with a shorter round trip grows as if this were its round trip (section 2.4.4 of the draft).
 const VIRTUAL_ROUND_TRIP: Duration = Duration::from_millis(25);
-/// Excess of the pacing rate while the window doubles (guess; 2 in Linux).
+/// Factor of the pacing rate while the window doubles each round trip (Linux: `tcp_pacing_ss_ratio`).
 const START_PACING: f64 = 2.0;
 
 /// The control.
@@ -22,7 +23,7 @@ const START_PACING: f64 = 2.0;
 pub(super) struct Prague {
     window: f64,
     starting: bool,
-    /// The moving average of the share of marks.
+    /// The moving average of the share of marked bytes.
     alpha: f64,
     /// Marked and all bytes of this round trip.
     marked: f64,
@@ -46,8 +47,8 @@ impl Default for Prague {
 }
 
 impl Prague {
-    /// The growth of a segment per round trip in bytes, so that flows with short round trips take no more than their
-    /// share.
+    /// The growth per round trip in bytes: a segment, or less for a short round trip, so that such a flow takes no more
+    /// than its share.
     fn growth(&self, smoothed: Duration) -> f64 {
         let ratio = smoothed.as_secs_f64() / VIRTUAL_ROUND_TRIP.max(smoothed).as_secs_f64();
         SEGMENT * ratio * ratio

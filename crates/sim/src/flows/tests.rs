@@ -14,7 +14,8 @@ use crate::bottleneck::Bottleneck;
 const RATE: Bitrate = Bitrate::from_mbps(20);
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 
-/// Runs flows for `seconds` and returns the share of the link that each one got in the second half, and the counters.
+/// Runs flows for `seconds`. Returns each flow's share of the link in the second half of this time, and the counters of
+/// the queue.
 fn run(kinds: &[Kind], discipline: Discipline, seconds: u32) -> (Vec<f64>, Actions) {
     let start = Instant(1_000_000_000);
     let end = start + Duration::from_secs(u64::from(seconds));
@@ -49,7 +50,7 @@ fn run(kinds: &[Kind], discipline: Discipline, seconds: u32) -> (Vec<f64>, Actio
         let next = next
             .chain(queue.next_timeout())
             .chain(acks.front().map(|one| one.0));
-        // A packet of an unlimited window never waits for the same instant twice.
+        // Time always advances, so the loop ends.
         now = next.min().unwrap_or(end).max(now + Duration::from_nanos(1));
     }
     let all = f64::from(seconds) / 2.0 * RATE.0 as f64 / 8.0;

@@ -291,7 +291,7 @@ fn one_impairment_does_not_move_another() {
     assert_eq!(of(lossy), of(rough));
 }
 
-/// The closed form of tail drop and the discipline in a bottleneck are the same queue.
+/// The link's computed tail drop and the discipline in a bottleneck behave equally.
 #[test]
 fn tail_drop_equals_its_discipline() {
     let rate = Bitrate::from_mbps(8);
@@ -303,7 +303,7 @@ fn tail_drop_equals_its_discipline() {
         },
         1,
     );
-    // The link's limit includes the packet that is being sent, the discipline's does not.
+    // The link's limit includes the packet that is being sent, but the discipline's limit does not.
     let mut bottleneck = Bottleneck::new(Discipline::TailDrop, 6000, 1);
     let takes = |from: Instant, len: usize| from + Duration::from_micros(len as u64);
     let mut left = Vec::new();
@@ -334,7 +334,7 @@ fn tail_drop_equals_its_discipline() {
     assert_eq!(left, want);
 }
 
-/// With a discipline, the link marks or drops, keeps its balance, and a late poll changes nothing.
+/// With a discipline, the link marks packets, its counters add up, and a late poll changes nothing.
 #[test]
 fn a_link_with_a_discipline_marks_and_keeps_its_balance() {
     for (name, discipline) in Discipline::ALL {
