@@ -1,8 +1,8 @@
-//! How datagrams arrived: their path, their ECN field, and their time.
+//! Arrivals of datagrams: path, time and ECN field.
 //!
-//! Times are kernel timestamps, converted to the monotonic clock. Without them, the wake-up latency of a busy receiver would look like link delay. The kernel timestamps
-//! packets with the wall clock. Both clocks are read once per batch, and the age of each timestamp is subtracted from the
-//! monotonic time.
+//! Arrival times are kernel timestamps, converted to the monotonic clock. Without these timestamps, the wake-up latency
+//! of a busy receiver would look like link delay. The kernel timestamps packets with the wall clock. Both clocks are
+//! read once per batch, and the age of each timestamp is subtracted from the monotonic time.
 //!
 //! Hardware timestamps are exact to nanoseconds, but few network cards have them, and they require a privilege.
 
@@ -11,7 +11,7 @@ use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
 use openuvr_proto::time::Instant;
 
-/// How a datagram arrived.
+/// The arrival of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// The path on which it arrived.
@@ -20,7 +20,8 @@ pub struct Arrival {
     /// transport has no timestamps (AF_XDP in copy mode) or the wall clock was set after the arrival.
     pub at: Option<Instant>,
     /// The ECN field of the IP header; `None` for a transport without IP, or before
-    /// [`Link::read_ecn`](crate::Link::read_ecn). The kernel joins only datagrams with equal fields (GRO).
+    /// [`Link::read_ecn`](crate::Link::read_ecn). The kernel joins only datagrams with equal ECN fields (GRO), so the
+    /// field of a joined message is that of each datagram.
     pub ecn: Option<Ecn>,
 }
 

@@ -44,7 +44,7 @@ pub trait Link: Send + Sync {
     /// batch.
     fn send(&self, to: PathId, batch: &[u8], segment: usize) -> Result<(), LinkError>;
 
-    /// As [`Link::send`], with this ECN field in the IP header. Transports without IP ignore the field.
+    /// Sends like [`Link::send`], with this ECN field in the IP header. Transports without IP ignore the field.
     ///
     /// # Errors
     /// The errors of [`Link::send`].
@@ -59,8 +59,8 @@ pub trait Link: Send + Sync {
         self.send(to, batch, segment)
     }
 
-    /// Reads the ECN field of each datagram that arrives over IP from now on ([`Arrival::ecn`]). Returns whether the
-    /// link can do so. Idempotent.
+    /// Enables the reading of the ECN field of each datagram that arrives over IP ([`Arrival::ecn`]). Returns whether
+    /// the link supports it. Idempotent.
     fn read_ecn(&self) -> bool {
         false
     }

@@ -138,7 +138,8 @@ pub(crate) fn send_error(error: io::Error, to: Station, bytes: usize) -> LinkErr
     })
 }
 
-/// The command that grants the capability to this program. `openuvr setup` serves the program `openuvr` alone.
+/// The command that grants the capability to `program`, or to `openuvr` if the program is unknown. `openuvr setup`
+/// grants it only to the program `openuvr`.
 fn grant(program: Option<&Path>) -> String {
     let own = program
         .and_then(Path::file_name)

@@ -151,8 +151,8 @@ impl Udp {
         self.local
     }
 
-    /// Enables the control messages with the traffic class of received datagrams. Idempotent; `false` if the kernel
-    /// refuses.
+    /// Enables the control messages with the traffic class of received datagrams. Idempotent. Returns `false` if the
+    /// kernel refuses.
     pub(crate) fn read_ecn(&self) -> bool {
         // A dual-stack socket needs both options.
         let v4 = socket::set(&self.socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
@@ -323,8 +323,8 @@ impl Transport for Udp {
         let from = SendControl {
             from: own_of(to),
             segment: None,
-            // Without a mark, the socket's class applies. Over IPv4, a class per datagram replaces the socket's
-            // priority, too (ip(7)); only the queueing discipline pfifo_fast evaluates this priority.
+            // Without an ECN field, the socket's class applies. Over IPv4, a class per datagram also replaces the
+            // socket's priority (ip(7)), which queueing disciplines with bands evaluate, such as pfifo_fast.
             traffic_class: (ecn != Ecn::NotEct).then_some(TRAFFIC_CLASS | ecn as u8),
         };
         let outcome = if self.uses_gso(to) {

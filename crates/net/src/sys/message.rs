@@ -15,7 +15,7 @@ pub(crate) struct SendControl {
     pub(crate) from: Option<Ipv6Addr>,
     /// The GSO segment size in bytes.
     pub(crate) segment: Option<u16>,
-    /// The traffic class, if it differs from the socket's.
+    /// The traffic class, if it differs from that of the socket.
     pub(crate) traffic_class: Option<u8>,
 }
 
@@ -47,7 +47,7 @@ impl Control {
                 SocketAddr::V6(to) if to.ip().to_ipv4_mapped().is_none() => {
                     self.put(used, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class)
                 }
-                // The kernel sends to a mapped address as over IPv4.
+                // The kernel sends to an IPv4-mapped address over IPv4.
                 _ => self.put(used, libc::IPPROTO_IP, libc::IP_TOS, class),
             };
         }

@@ -155,7 +155,7 @@ fn datagrams_are_marked_as_interactive_video() {
 
 const ECN_FIELDS: [Ecn; 4] = [Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ect0];
 
-/// Receives `count` datagrams: the ECN field of each.
+/// Receives `count` datagrams. Returns the ECN field of each datagram.
 fn ecn_fields(link: &dyn Link, count: usize) -> Vec<Option<Ecn>> {
     let mut batch = RecvBatch::default();
     let mut all = Vec::new();
@@ -216,7 +216,7 @@ fn each_datagram_arrives_with_its_ecn_field() {
                         let got = ecn_fields(&link, count);
                         assert_eq!(got, vec![Some(ecn); count], "{bound} {to} {options:?}");
                     }
-                    // A send without a mark leaves the class of the socket.
+                    // A send without an ECN field keeps the class of the socket.
                     sender.send(path_of(to), b"x", 1).unwrap();
                     assert_eq!(ecn_fields(&link, 1), [Some(Ecn::NotEct)]);
                 }
@@ -250,7 +250,7 @@ fn a_coalesced_message_has_one_ecn_field() {
     }
 }
 
-/// The class selector stays when a datagram is marked.
+/// A datagram with an ECN field keeps the class selector of the socket.
 #[test]
 fn a_marked_datagram_keeps_its_class() {
     for host in HOSTS {
