@@ -144,8 +144,8 @@ impl Bridge {
         self.medium = Some(medium);
     }
 
-    /// Gives the bottleneck's queue of both directions this discipline. It marks frames with an IP header that are
-    /// ECN-capable. Call this method before [`Bridge::run`].
+    /// Gives the bottleneck's queue of both directions this discipline. The discipline marks only ECN-capable frames,
+    /// which have an IP header. It has no effect with a shared medium. Call this method before [`Bridge::run`].
     pub fn set_discipline(&mut self, discipline: Discipline) {
         let (up, down) = seeds(self.seed, 0);
         self.up.link.set_discipline(discipline, up);

@@ -278,8 +278,9 @@ impl Hop {
         self.medium = Some(medium);
     }
 
-    /// Gives the bottleneck's queue of both directions of each client's link this discipline. The relay passes on the ECN
-    /// field of each datagram, with the discipline's marks. Call this method before [`Hop::run`].
+    /// Gives the bottleneck's queue of both directions of each client's link this discipline. The relay passes on the
+    /// ECN field of each datagram, with the discipline's marks. With a shared medium, the discipline has no effect, and
+    /// datagrams leave as Not-ECT. Call this method before [`Hop::run`].
     pub fn set_discipline(&mut self, discipline: Discipline) {
         self.discipline = discipline;
     }

@@ -1,14 +1,14 @@
 //! The ECN field and the flow of an Ethernet frame (RFC 3168; RFC 791 and RFC 8200 for the headers).
 //!
-//! Frames without an IP header, or with one that is cut off, have no ECN field; their flow is that of their Ethernet
-//! addresses. Extension headers of IPv6 are not followed: their flow is that of the addresses.
+//! Frames without an IP header or with a truncated one have no ECN field, and their Ethernet header identifies their
+//! flow. Extension headers of IPv6 are not parsed: the flow of such a packet does not depend on its ports.
 
 use openuvr_sim::aqm::{Ecn, Packet};
 
-/// The header of Ethernet, and the octets of IPv4 and IPv6 after it that hold the ECN field.
+/// Length of the Ethernet header, and position of the octet with the ECN field, which is the same in IPv4 and IPv6.
 const ETHERNET_LEN: usize = 14;
 const CLASS: usize = ETHERNET_LEN + 1;
-/// The checksum of an IPv4 header.
+/// Position of the checksum of an IPv4 header.
 const CHECKSUM: usize = ETHERNET_LEN + 10;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -47,13 +47,13 @@ pub(super) fn mark(frame: &mut [u8]) {
             let sum = updated(sum, before, after).to_be_bytes();
             frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum);
         }
-        // The traffic class starts in the middle of the first octet. There is no checksum.
+        // The traffic class starts in the middle of the first octet. An IPv6 header has no checksum.
         Some(Network::V6) => frame[CLASS] |= (Ecn::Ce as u8) << 4,
         None => {}
     }
 }
 
-/// The network layer of a frame that contains its whole fixed header.
+/// The network layer of a frame that contains the whole fixed IP header; `None` for other frames.
 fn network(frame: &[u8]) -> Option<Network> {
     let version = frame.get(ETHERNET_LEN)? >> 4;
     match (frame.get(12..ETHERNET_LEN)?, version) {

@@ -15,7 +15,7 @@ use super::sys;
 pub(super) struct EcnSocket {
     socket: UdpSocket,
     is_v4: bool,
-    /// The field of the datagrams that are sent next.
+    /// The ECN field that the socket sends now.
     sends: Cell<Ecn>,
 }
 
@@ -50,14 +50,14 @@ impl EcnSocket {
         self.socket.local_addr()
     }
 
-    /// Receives a datagram: its length, its sender, and its ECN field.
+    /// Receives a datagram. Returns its length, its sender, and its ECN field.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, Ecn)> {
         let received = sys::receive(&self.socket, buffer)?;
         let ecn = received.class.map_or(Ecn::NotEct, Ecn::of_traffic_class);
         Ok((received.len, received.from, ecn))
     }
 
-    /// Sends a datagram with this ECN field to an address, or to the connected one.
+    /// Sends a datagram with this ECN field to `to`; `None` means the connected address.
     pub(super) fn send(&self, bytes: &[u8], to: Option<SocketAddr>, ecn: Ecn) -> io::Result<usize> {
         if self.sends.get() != ecn {
             match self.is_v4 {

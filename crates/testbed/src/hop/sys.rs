@@ -44,7 +44,7 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Recei
 
 /// The traffic class among the control messages of a header that recvmsg has filled.
 fn traffic_class(message: &libc::msghdr) -> Option<u8> {
-    // SAFETY: recvmsg has filled the header, whose control buffer is alive: it belongs to the caller.
+    // SAFETY: recvmsg has filled the header, and its control buffer, which belongs to the caller, is alive.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or an aligned header within the control buffer.

@@ -240,7 +240,8 @@ fn a_discipline_marks_datagrams_and_counts_them() {
             let running = scope.spawn(|| hop.run().unwrap());
             let seen: Vec<Ecn> = {
                 let _stop = stopper.stop_at_end();
-                // The queue holds 80 ms: the L4S queue marks from 1.2 ms on, but drops nothing.
+                // The datagrams take 80 ms. The L4S queue marks all datagrams that wait for 1.2 ms or more, and drops
+                // none.
                 for _ in 0..20 {
                     client.send(&[0; 1000], Some(address), field).unwrap();
                 }
