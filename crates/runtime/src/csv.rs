@@ -158,7 +158,7 @@ impl Csv {
         optional(out, ecn.map(|ecn| ecn.ect1))?;
         optional(out, ecn.map(|ecn| ecn.ect0))?;
         optional(out, ecn.map(|ecn| ecn.ce))?;
-        // Like the quantiser, this is known only of a frame that was encoded.
+        // Like the quantiser, this value is known only for a frame that was encoded.
         let repeats = (cost.bytes > 0).then_some(u8::from(cost.repeats));
         optional(out, repeats)?;
         writeln!(out)

@@ -86,7 +86,7 @@ use crate::trust_store::DeviceStore;
 /// their requests.
 const MEDIA_COMMANDS: usize = 256;
 
-/// The value of [`Shared::key_frame_interval`] without a change.
+/// The value of [`Shared::key_frame_interval`] that requests no change.
 const UNCHANGED: u64 = u64::MAX;
 
 /// Maximum number of frame outcomes that wait for the control thread: four frames of each of 64 clients

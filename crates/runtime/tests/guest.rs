@@ -184,7 +184,7 @@ fn an_application_streams_takes_input_and_is_resized() {
     );
 }
 
-/// Draws this many pictures of changing grey, each of which is encoded and sent.
+/// Draws this many pictures of changing grey. Each picture is encoded and sent.
 fn draw(guest: &Guest, size: Size, pictures: u8) {
     let pool = Pool::default();
     for grey in 0..pictures {

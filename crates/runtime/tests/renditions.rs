@@ -249,7 +249,7 @@ struct HostLog {
     opened: Vec<(u32, String)>,
     clients: Vec<(SessionId, Role, RenditionId)>,
     records: Vec<FrameRecord>,
-    /// The warnings, if they are expected.
+    /// The warnings so far; `None` if warnings are not expected and fail the test.
     warnings: Option<Vec<String>>,
 }
 
@@ -624,7 +624,8 @@ fn the_next_player_takes_its_own_rendition_along() {
 /// Number of frames that [`failing`] encodes.
 const WORKS_FOR: u32 = 40;
 
-/// A stand-in for a hardware encoder whose device fails: libx264 through libavcodec, until [`WORKS_FOR`] frames.
+/// A stand-in for a hardware encoder whose device fails: libx264 through libavcodec, which fails after [`WORKS_FOR`]
+/// frames.
 fn failing() -> &'static Backend {
     fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
         let backend = encode::find("libx264")?;

@@ -3,8 +3,8 @@
 //! The prober tests the transports one after the other with a real exchange ([`ClientSession::probe`]), best first: UDP
 //! with GSO, raw Ethernet if the host is on the same segment, plain UDP. The session runs in the meantime. If the
 //! selected transport fails later, the session returns to its initial path. If the initial path answers again after an
-//! outage, the transports of UDP are probed again, because the path may have changed, for example its MTU. A longer outage
-//! ends the session, and the next one probes all transports.
+//! outage, UDP with GSO and plain UDP are probed again, because the path may have changed, for example its MTU. A
+//! longer outage ends the session, and the next session probes all transports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -92,7 +92,7 @@ struct Outage {
 }
 
 impl Outage {
-    /// Whether an outage has just ended, if pings are unanswered for this long.
+    /// Returns whether an outage has just ended. `unanswered` is the time since which pings are unanswered.
     fn ends(&mut self, unanswered: Duration) -> bool {
         let lasts = unanswered >= DEAD_AFTER;
         std::mem::replace(&mut self.lasts, lasts) && !lasts
@@ -248,7 +248,8 @@ impl TransportProber {
         }
     }
 
-    /// Returns to the initial path if the current transport is dead. Probes UDP again after an outage of the initial path.
+    /// Returns to the initial path if the current transport is dead. After an outage of the initial path, probes UDP
+    /// again.
     pub(super) fn check_alive(
         &mut self,
         now: Instant,

@@ -1,5 +1,5 @@
 //! The audio thread. It captures sound block by block, encodes each block once, and seals it for each session that was
-//! granted the stream. If a listener requests AAC, the blocks are also encoded once to AAC.
+//! granted the stream. While a listener requests AAC, each block is also encoded to AAC, once for all listeners.
 //!
 //! The audio thread is independent of the media thread. A burst of pictures therefore does not delay sound, and a
 //! failed sound capture does not affect pictures. The capture is open while there are listeners.
@@ -224,7 +224,7 @@ impl Audio {
         (self.callbacks).retain_mut(|(wanted, callback)| *wanted != codec || callback(payload));
     }
 
-    /// Encodes a block to AAC, if a listener requests it. If that fails, these listeners get no sound.
+    /// Encodes a block to AAC if a listener requests AAC. If the encoding fails, the listeners of AAC are removed.
     fn send_aac(&mut self, aac: &mut Option<AacStream>, captured: Instant, block: &[f32]) {
         let is_wanted = |(codec, _): &(SoundCodec, PayloadCallback)| *codec == SoundCodec::Aac;
         if !self.callbacks.iter().any(is_wanted) {

@@ -53,8 +53,8 @@ const DEFAULT_MIN_BITRATE: Bitrate = Bitrate(500_000);
 /// Range of intra-refresh periods in frames. With a period of one, all frames would be key frames.
 pub const REFRESHES: RangeInclusive<u16> = 2..=10_000;
 
-/// Range of GOP sizes in frames. With one, all frames are key frames; the maximum is half an hour at 60 frames/s (guess:
-/// more than any stream without feedback permits).
+/// Range of GOP sizes in frames. With a size of one, all frames are key frames. The maximum is about half an hour at 60
+/// frames/s (guess).
 pub const KEY_FRAME_INTERVALS: RangeInclusive<u32> = 1..=100_000;
 
 /// Range of frame rates in Hz.
@@ -92,7 +92,8 @@ pub struct Config {
     pub keys: Keys,
     /// The encoders in order of preference. A client gets the first encoder whose codec it can decode.
     pub encoders: Vec<EncoderName>,
-    /// The options of the encoder's library, by its names. They require exactly one encoder that takes options.
+    /// Options of the encoder's library, under the library's names. If there are options, exactly one of `encoders`
+    /// must take options.
     pub encoder_options: EncoderOptions,
     /// Whether each client has its own encoder.
     pub encoder_per_client: bool,
@@ -123,7 +124,7 @@ pub struct Config {
     pub start_bitrate: Option<Bitrate>,
     /// Whether the bitrate adapts to the link.
     pub adaptive: bool,
-    /// Whether the player's datagrams ask for the service of L4S queues (ECT(1), RFC 9331). It requires `adaptive`.
+    /// The use of L4S: whether the player's datagrams carry ECT(1) (RFC 9331). It has no effect without `adaptive`.
     pub l4s: L4sMode,
     /// How the stream recovers from a loss.
     pub recovery: Recovery,

@@ -8,7 +8,7 @@ use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::send::rendition;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The name of an encoder, as [`encode::find`] knows it.
+/// The name of an encoder that [`encode::find`] knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(into = "String")]
 pub struct EncoderName(pub &'static str);
@@ -116,7 +116,7 @@ impl Encodings {
         self.encoder_per_client
     }
 
-    /// Whether the host needs the ECN fields that its player receives.
+    /// Whether the host needs ECN counts from its player.
     pub(super) fn use_l4s(&self) -> bool {
         let mut policies = self.all.iter().map(|encoding| encoding.rendition.policy);
         policies.any(|policy| policy.adaptive && policy.l4s != L4sMode::Off)

@@ -35,9 +35,9 @@ impl HostRuntime {
         let _ = self.command(Command::Admit(Box::new(admission), Box::new(answer)));
     }
 
-    /// Adds a listener, which is called with each payload of the host's sound in `codec` until it returns `false` or the
-    /// host stops. It is called in the audio thread and must not block. Returns whether the listener was added; `false`
-    /// without sound, or if the audio thread's queue is full.
+    /// Adds a listener, which is called with each payload of the host's sound in `codec` until it returns `false` or
+    /// the host stops. The listener is called in the audio thread and must not block. Returns whether the listener was
+    /// added; `false` without sound, or if the audio thread's queue is full.
     pub fn listen(
         &self,
         codec: SoundCodec,

@@ -201,8 +201,8 @@ impl HostRuntime {
         }
     }
 
-    /// Handles a subscriber's feedback. Under a flood of feedback, key-frame requests, link states and
-    /// estimates may be dropped.
+    /// Handles a subscriber's feedback. Under a flood of feedback, key-frame requests, link states and rate estimates
+    /// may be dropped.
     pub fn feedback(&self, from: SubscriberId, feedback: Feedback) {
         self.shared
             .note_subscriber(from, |host| host.feedback(clock::now(), from, &feedback));

@@ -39,8 +39,9 @@ pub struct RemoteHost {
     /// Number of subscribers so far.
     others: AtomicU32,
     subscriptions: Arc<Mutex<HashMap<SubscriberId, Arc<Subscription>>>>,
-    /// The listeners of each codec.
+    /// The listeners of Opus.
     opus: Arc<Mutex<Listeners>>,
+    /// The listeners of AAC.
     aac: Arc<Mutex<Listeners>>,
 }
 

@@ -80,7 +80,7 @@ impl ActiveSession {
             }
             ClientEvent::PadsTaken(_) => media.pads_taken(session),
             ClientEvent::EcnFeedback => {
-                // Without the fields, the host does not mark its datagrams.
+                // Without counts from the client, the host does not send ECT(1).
                 if media.shared.link.read_ecn() {
                     self.playout.media.report_ecn();
                 }

@@ -1,4 +1,5 @@
-//! AAC beside Opus, for listeners that request it: collects captured blocks to the length of an access unit.
+//! AAC in addition to Opus, for listeners that request AAC. The stream collects captured samples until they fill an
+//! access unit.
 
 use openuvr_media::audio::aac::{Encoder, FRAME};
 use openuvr_media::audio::{AudioError, CHANNELS, RATE};
@@ -7,7 +8,7 @@ use openuvr_proto::units::Bitrate;
 
 use super::Payload;
 
-/// A block of the encoder, with all channels.
+/// Number of samples of an encoder block, all channels together.
 const BLOCK: usize = FRAME as usize * CHANNELS;
 
 /// The encoder, and the samples for its next block.
@@ -26,7 +27,7 @@ impl AacStream {
         })
     }
 
-    /// Adds samples of which the first was captured at `captured`. Passes each complete access unit to `each`.
+    /// Adds samples, the first of which was captured at `captured`. Passes each complete access unit to `each`.
     ///
     /// # Errors
     /// [`AudioError`] if the encoder fails.
@@ -58,7 +59,7 @@ impl AacStream {
     }
 }
 
-/// The time `frames` sample frames after `at`.
+/// The time `frames` sample frames after `at`, or before it if `frames` is negative.
 fn after(at: Instant, frames: i64) -> Instant {
     Instant(at.0 + frames * 1_000_000_000 / i64::from(RATE))
 }
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn access_units_follow_the_capture_of_their_samples() {
-        // 5 ms, as captured by default. 1024 is no multiple of it.
+        // Blocks of 5 ms, the default. The length of an access unit, 1024, is not a multiple of 240.
         let (block, began) = (vec![0.25; 240 * CHANNELS], Instant(7_000_000_000));
         let mut stream = AacStream::open(openuvr_media::audio::opus::BITRATE).expect("an encoder");
         let mut units = Vec::new();

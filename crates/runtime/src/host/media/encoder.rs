@@ -60,7 +60,8 @@ pub(in crate::host) fn open(
         depth: encoder.memory(),
         codes_parts: encoder.supports_partial(),
         macroblocks: match backend.codec {
-            // A codec without a quantiser has no static refinement.
+            // Static refinement needs a quantiser that the host sets. Raw and Null have none, and the encoders of HEVC
+            // and VP9 control the rate themselves.
             Codec::Raw | Codec::Null | Codec::Hevc | Codec::Vp9 => 0,
             _ => encode::macroblocks(size).map_or(1, |(columns, rows)| columns * rows),
         },

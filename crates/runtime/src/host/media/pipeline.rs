@@ -55,7 +55,7 @@ pub(super) struct Pipeline {
     single_client: bool,
     rendition: Rendition<HostSubscriber>,
     encoder: Option<Box<dyn Encoder>>,
-    /// Whether the configured encoder has coded a frame.
+    /// Whether the encoder has coded a frame.
     encoder_worked: bool,
     converter: Converter,
     scaler: Scaler,
@@ -196,7 +196,7 @@ impl Pipeline {
             } => {
                 let transmit = SessionPath::new(self.shared.link.clone(), path);
                 let mut session = Session::new(Box::new(media.video()), transmit);
-                // FEC and retransmission follow the client's reports, too.
+                // Without recovery, FEC and retransmission are also off, because they depend on feedback of the client.
                 let repairs = self.encoding.rendition.policy.recovery != Recovery::None;
                 session.allow(Allowed {
                     parity: repairs,
@@ -276,7 +276,7 @@ impl Pipeline {
                 true
             }
             Err((stage, why)) if self.falls_back(stage, &why) => {
-                // The picture becomes another frame, with the other encoder. It does not fall back again.
+                // The picture becomes another frame, with the software encoder, which has no fallback itself.
                 self.frame(picture, info, true)
             }
             Err((stage, why)) => {
@@ -286,11 +286,11 @@ impl Pipeline {
         }
     }
 
-    /// Replaces a hardware encoder that has worked and now fails by libx264, if the clients can decode its output. Ends
-    /// the frame and posts one warning.
+    /// If a hardware encoder fails that has worked before, replaces it with the software encoder, provided that both
+    /// have the same codec. Ends the frame and posts one warning. Returns whether the encoder was replaced.
     fn falls_back(&mut self, stage: Stage, why: &str) -> bool {
         let (failed, instead) = (self.encoding.encoder, automatic::software());
-        // Errors before the encoder (such as those of the conversion) are not the encoder's.
+        // An error in an earlier stage, such as the conversion, does not come from the encoder.
         let encoded = matches!(stage, Stage::FirstSlice | Stage::Encoded);
         let replaced =
             failed.hardware && failed.codec == instead.codec && self.encoder_worked && encoded;
@@ -348,7 +348,7 @@ impl Pipeline {
     /// Sets the input echo: the newest input that the application took before it drew the picture, or otherwise the
     /// newest input that was injected before the capture. Also sets the pose and the drawing times.
     fn echo(&mut self, info: &PictureInfo) {
-        // The picture of a repetition was drawn for an earlier frame, which has this stage.
+        // The picture of a repetition was drawn for an earlier frame, whose record already contains this stage.
         let repeats = self.rendition.repeats();
         if let Some(at) = info.drawn.begun.filter(|_| !repeats) {
             self.rendition.stamp(Stage::RenderBegun, at);
