@@ -31,9 +31,10 @@ impl EcnSocket {
             sockopt::set_socket_recv_buffer_size(&socket, receive_buffer)?;
         }
         let is_v4 = address.is_ipv4();
-        match is_v4 {
-            true => sockopt::set_ip_recvtos(&socket, true)?,
-            false => sockopt::set_ipv6_recvtclass(&socket, true)?,
+        // A dual-stack socket needs both options.
+        sockopt::set_ip_recvtos(&socket, true)?;
+        if !is_v4 {
+            sockopt::set_ipv6_recvtclass(&socket, true)?;
         }
         Ok(EcnSocket {
             socket,
@@ -60,9 +61,9 @@ impl EcnSocket {
     /// Sends a datagram with this ECN field to `to`; `None` means the connected address.
     pub(super) fn send(&self, bytes: &[u8], to: Option<SocketAddr>, ecn: Ecn) -> io::Result<usize> {
         if self.sends.get() != ecn {
-            match self.is_v4 {
-                true => sockopt::set_ip_tos(&self.socket, ecn as u8)?,
-                false => sockopt::set_ipv6_tclass(&self.socket, u32::from(ecn as u8))?,
+            sockopt::set_ip_tos(&self.socket, ecn as u8)?;
+            if !self.is_v4 {
+                sockopt::set_ipv6_tclass(&self.socket, u32::from(ecn as u8))?;
             }
             self.sends.set(ecn);
         }
