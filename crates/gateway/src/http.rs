@@ -62,7 +62,8 @@ pub(crate) async fn answer(
     })
 }
 
-/// The host's video codecs, by their names in SDP. A browser without H.264 requests them before the log-in.
+/// The host's video codecs, by their names in SDP. The page requests this list before the log-in in a browser without
+/// H.264.
 fn codecs(shared: &Shared) -> serde_json::Value {
     let codecs = shared.media_options.codecs.iter();
     codecs.map(|codec| codec.encoding_name()).collect()

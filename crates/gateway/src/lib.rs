@@ -118,7 +118,7 @@ pub struct Setup {
     pub proxies: Vec<ProxyNetwork>,
     /// Clients of another service that wait for a PIN, which a player enters on the page.
     pub pin_entry: Option<Arc<dyn PinEntry>>,
-    /// The host's encoders. Browsers negotiate a codec of one of them.
+    /// The host's encoders. Each browser negotiates the codec of one of these encoders.
     pub encoders: Vec<EncoderName>,
     /// The congestion control for browsers.
     pub rate_control: RateControl,
@@ -127,22 +127,22 @@ pub struct Setup {
 /// A congestion control for browsers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RateControl {
-    /// The host's own, from the page's report on each frame.
+    /// The host's congestion control, which evaluates the page's report on each frame.
     #[default]
     Reports,
-    /// Google Congestion Control (draft-ietf-rmcat-gcc-02) in the gateway, from the browser's transport-wide feedback
-    /// (draft-holmer-rmcat-transport-wide-cc-extensions-01). A browser without this feedback is controlled by its
-    /// reports.
+    /// Google Congestion Control (draft-ietf-rmcat-gcc-02) in the gateway, which evaluates the browser's transport-wide
+    /// feedback (draft-holmer-rmcat-transport-wide-cc-extensions-01). For a browser without this feedback, the host
+    /// evaluates the reports, as with [`RateControl::Reports`].
     Gcc {
         /// The initial estimate.
         start: Bitrate,
-        /// The highest rate for which the connection is probed.
+        /// The maximum rate up to which the connection is probed.
         max: Bitrate,
     },
 }
 
 impl RateControl {
-    /// The name in metrics, which is also that of the command line.
+    /// The name in metrics and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -124,14 +124,14 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     }
     let _ = write!(
         text,
-        "# HELP openuvr_web_rate_control Congestion control of browsers.\n\
+        "# HELP openuvr_web_rate_control Congestion control for browsers, as the label; the value is always 1.\n\
          # TYPE openuvr_web_rate_control gauge\n\
          openuvr_web_rate_control{{controller=\"{controller}\"}} 1\n"
     );
     if let Some(estimate) = estimate {
         let _ = write!(
             text,
-            "# HELP openuvr_web_estimate_bits_per_second Lowest estimate over the connected browsers.\n\
+            "# HELP openuvr_web_estimate_bits_per_second Lowest rate estimate of the connected browsers.\n\
              # TYPE openuvr_web_estimate_bits_per_second gauge\n\
              openuvr_web_estimate_bits_per_second {}\n",
             estimate.0

@@ -81,7 +81,7 @@ pub(crate) enum PeerEvent {
         /// Round-trip time.
         round_trip: Option<Duration>,
     },
-    /// A new estimate of the connection's congestion control.
+    /// A new rate estimate of the connection's congestion control.
     Estimate(Bitrate),
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum PeerEvent {
 pub(crate) struct Peer {
     state: Mutex<State>,
     sockets: Arc<MediaSockets>,
-    /// The host's codecs that the browser supports; at least one.
+    /// The host's codecs that the browser supports. There is at least one.
     codecs: Vec<VideoCodec>,
     /// The newest frame of which a packet was sent; 0 if there is none.
     pub(crate) newest: AtomicU32,
@@ -113,7 +113,7 @@ struct State {
     /// When `str0m` must be called next.
     next: Instant,
     traffic: Traffic,
-    /// The newest estimate of the congestion control.
+    /// The newest rate estimate of the congestion control.
     estimate: Option<Bitrate>,
 }
 
@@ -350,7 +350,7 @@ impl Peer {
         &self.codecs
     }
 
-    /// The newest estimate of the congestion control, if there is one.
+    /// The newest rate estimate of the congestion control; `None` without an estimate.
     pub(crate) fn estimate(&self) -> Option<Bitrate> {
         self.lock().estimate
     }

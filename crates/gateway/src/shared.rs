@@ -204,7 +204,7 @@ impl Shared {
         (peers.open.len(), all)
     }
 
-    /// The lowest rate that the congestion control of a browser's connection permits; `None` without an estimate.
+    /// The lowest rate estimate of all browser connections; `None` without an estimate.
     pub(crate) fn lowest_estimate(&self) -> Option<Bitrate> {
         let peers = lock(&self.peers);
         peers.open.iter().filter_map(|peer| peer.estimate()).min()

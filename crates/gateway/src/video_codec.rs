@@ -2,7 +2,8 @@
 
 use openuvr_runtime::host::{EncoderName, codec_of};
 
-/// The first video of a session description. The second one, of a headset's other eye, has the same codec.
+/// The first video section of a session description. The second section, for the other eye of a headset, uses the same
+/// codec.
 pub(crate) fn first_video(sdp: &str) -> &str {
     let Some(begin) = sdp.find("m=video") else {
         return "";
@@ -24,7 +25,8 @@ pub(crate) enum VideoCodec {
 impl VideoCodec {
     const ALL: [VideoCodec; 2] = [VideoCodec::H264, VideoCodec::Vp9];
 
-    /// The codecs of a host's encoders. H.264 if there is none, so that the host explains which encoder is missing.
+    /// The codecs of a host's encoders. If the encoders have none of these codecs, the result is H.264, so that the
+    /// host's refusal names the missing encoder.
     pub(crate) fn of_encoders(encoders: &[EncoderName]) -> Vec<VideoCodec> {
         let encoded = |codec: &VideoCodec| {
             let number = codec.number();
@@ -51,12 +53,12 @@ impl VideoCodec {
         })
     }
 
-    /// The codec in a set of the protocol's codecs.
+    /// The codec's bit in a set of the protocol's codecs; 0 if this build lacks the codec.
     pub(crate) fn bit(self) -> u32 {
         self.number().map_or(0, |number| 1 << number)
     }
 
-    /// The format for messages.
+    /// The name in messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             VideoCodec::H264 => "H.264 (packetization-mode=1)",
@@ -72,7 +74,7 @@ impl VideoCodec {
         }
     }
 
-    /// Whether a session description contains the codec in a usable format.
+    /// Whether a session description, or a part of it, contains the codec in a usable format.
     pub(crate) fn is_in(self, sdp: &str) -> bool {
         let mut formats = sdp.lines().filter_map(|line| {
             let (pt, codec) = line.strip_prefix("a=rtpmap:")?.split_once(' ')?;

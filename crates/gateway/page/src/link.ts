@@ -43,7 +43,7 @@ export class Link {
     query: string,
     /** Only through a relay (TURN), for testing. */
     private readonly relayed: boolean,
-    /** The only video codec to offer; null for all. */
+    /** The only video codec to offer, such as "vp9"; null to offer all codecs. */
     private readonly codec: string | null,
   ) {
     // The address is relative to the page. Only a portal serves the page without TLS, behind a proxy or on this

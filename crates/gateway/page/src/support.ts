@@ -10,7 +10,7 @@ export async function missing(): Promise<string | null> {
   return "This browser has no H.264 support in WebRTC: use another one; in Firefox, reload the page once its OpenH264 plug-in is installed.";
 }
 
-/** Asks an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
+/** The codecs in an offer: not every browser lists its decoders, and a listed decoder may lack its plug-in. */
 async function decodedCodecs(): Promise<string[]> {
   const peer = new RTCPeerConnection();
   try {
@@ -22,13 +22,13 @@ async function decodedCodecs(): Promise<string[]> {
   }
 }
 
-/** The host's codecs. A portal does not tell them. */
+/** The host's video codecs; empty on the page of a portal, which does not serve this list. */
 async function hostCodecs(): Promise<string[]> {
   const answer = await fetch("codecs").catch(() => null);
   return answer?.ok ? ((await answer.json()) as string[]) : [];
 }
 
-/** Offers only this codec, such as "vp9", and its retransmissions. A browser without it offers all codecs. */
+/** Offers only this codec, such as "vp9", and retransmissions. A browser without the codec offers all codecs. */
 export function offerOnly(codec: string, transceiver: RTCRtpTransceiver) {
   const wanted = `video/${codec}`.toLowerCase();
   const is = (type: string) => (of: { mimeType: string }) => of.mimeType.toLowerCase() === type;

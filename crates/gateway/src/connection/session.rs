@@ -199,7 +199,7 @@ impl Session {
                 };
             let asked = clock::now().0;
             self.send(&[Message::Ping { asked }]);
-            // The host forgets the estimate when its player changes.
+            // The estimate is repeated, because the host forgets it when the player changes.
             if let Some(rate) = self.peer.estimate() {
                 shared.host.feedback(self.id, Feedback::Estimate(rate));
             }

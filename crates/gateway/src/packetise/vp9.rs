@@ -1,20 +1,24 @@
 //! Splits a VP9 frame into RTP payloads (RFC 9628): one spatial and one temporal layer, in non-flexible mode. Browsers
-//! find the references of a frame by its picture ID and `TL0PICIDX`; they wait for a frame whose predecessor is missing.
-//! The mode was chosen because libwebrtc drops frames without `TL0PICIDX` in it, and Safari drops frames in the other
-//! one.
+//! find the references of a frame by its picture ID and `TL0PICIDX`, and hold a frame back until its predecessor has
+//! arrived. Flexible mode is not an option, because Safari drops frames in this mode. In non-flexible mode, libwebrtc
+//! drops frames without `TL0PICIDX`, so each payload contains it.
 
 use super::MAX_PAYLOAD;
 
-/// Flags in the first byte of the payload descriptor (section 4.2): a picture ID is present; the frame refers to another
-/// one; layer indices are present; the frame starts; it ends; a scalability structure is present.
+/// Flag in the first byte of the payload descriptor (section 4.2): a picture ID is present.
 const PICTURE_ID: u8 = 0x80;
+/// Flag: the frame refers to another frame.
 const PREDICTED: u8 = 0x40;
+/// Flag: layer indices are present.
 const LAYERS: u8 = 0x20;
+/// Flag: this is the first payload of the frame.
 const BEGINS: u8 = 0x08;
+/// Flag: this is the last payload of the frame.
 const ENDS: u8 = 0x04;
+/// Flag: a scalability structure is present.
 const STRUCTURE: u8 = 0x02;
 
-/// The bit of a picture ID with 15 bits.
+/// This bit marks a picture ID of 15 bits.
 const LONG_ID: u16 = 0x8000;
 
 /// Layer indices: temporal layer 0, spatial layer 0. The bit permits a switch to a higher temporal layer.
@@ -24,10 +28,10 @@ const ONLY_LAYER: u8 = 0x10;
 /// needs one, because libwebrtc ignores key frames without it.
 const ONE_LAYER: u8 = 0;
 
-/// Length of the longest descriptor.
+/// Length of the longest payload descriptor in bytes.
 const DESCRIPTOR: usize = 6;
 
-/// The numbers of a stream's frames.
+/// The packetiser of a stream, which numbers the frames.
 #[derive(Clone, Debug, Default)]
 pub struct Packetiser {
     picture: u16,
@@ -36,8 +40,8 @@ pub struct Packetiser {
 }
 
 impl Packetiser {
-    /// Calls `each` with each payload of `frame`, a complete coded frame. The second argument states whether the payload
-    /// is the last. An empty frame has no payloads.
+    /// Calls `each` with each payload of `frame`, a complete coded frame. The second argument states whether the
+    /// payload is the last of the frame. An empty frame has no payloads.
     pub fn payloads(&mut self, frame: &[u8], mut each: impl FnMut(&[u8], bool)) {
         let Some(first) = frame.first() else { return };
         let is_key = is_key_frame(*first);

@@ -133,7 +133,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// Creates the state for a new file. `sound` is the codec of the sound track, if the file has one.
+    /// Creates the state for a new file. `sound` is the codec of the sound track; `None` without sound.
     #[must_use]
     pub fn new(sound: Option<SoundCodec>) -> Fragments {
         Fragments {

@@ -22,7 +22,7 @@ const DATA_HEADER: usize = 8;
 const MPEG4_AUDIO: u8 = 0x40;
 const AUDIO_STREAM: u8 = 5;
 
-/// Bytes of the longest access unit, as a 24-bit number.
+/// Length of the longest access unit in bytes, as a 24-bit number.
 const AAC_BUFFER: [u8; 3] = {
     let [high, low] = AAC_MAX_BYTES.to_be_bytes();
     [0, high, low]
@@ -158,7 +158,8 @@ fn mp4a(audio: Audio) -> Mp4a {
         audio,
         esds: Esds {
             es_desc: esds::EsDescriptor {
-                // In a file, the track has the number of the stream (section 3.1.2).
+                // In a file, the number of the stream is 0, because the track number identifies the stream (section
+                // 3.1.2).
                 es_id: 0,
                 dec_config,
                 ..esds::EsDescriptor::default()
@@ -340,7 +341,7 @@ mod tests {
         &[0x68, 0xcb, 0x83, 0xcb, 0x20],
     );
 
-    /// The content of the first box or descriptor that follows `name` in the header of a file.
+    /// The bytes after the first occurrence of `name` in the header of a file.
     fn after(name: &[u8], sound: SoundCodec) -> Option<Vec<u8>> {
         let head = head(SETS, Size::new(640, 384), Some(sound)).unwrap();
         let at = head.windows(name.len()).position(|four| four == name)?;

@@ -1,4 +1,5 @@
-//! RTP payloads of AAC: the mode AAC-hbr of RFC 3640 (section 3.3.6), with one access unit, or a part of one, per packet.
+//! RTP payloads of AAC: the mode AAC-hbr of RFC 3640 (section 3.3.6). Each packet contains one access unit or a part of
+//! it.
 
 use openuvr_runtime::host::AAC_CONFIG;
 
@@ -11,7 +12,8 @@ const INDEX_BITS: u8 = 3;
 /// Length in bits of the AU headers.
 const HEADER_BITS: u8 = SIZE_BITS + INDEX_BITS;
 
-/// Length of the AU header section: the length in bits of the AU headers (section 3.2.1), and one AU header.
+/// Length of the AU header section in bytes: two bytes with the length of the AU headers in bits (section 3.2.1), and
+/// one AU header of two bytes.
 const HEADER: usize = 4;
 
 /// `streamtype` of sound (ISO/IEC 14496-1 table 6).
@@ -29,15 +31,16 @@ pub(super) fn format() -> String {
     )
 }
 
-/// Passes each payload of an access unit to `each`, and whether it is the last one, which has the marker bit (section
-/// 3.1). An access unit that is too long for a packet is split. Each part has a header with the length of the access
-/// unit (section 3.2.3).
+/// Calls `each` with each payload of an access unit. The second argument states whether the payload is the last, which
+/// has the marker bit (section 3.1). An access unit that is too long for a packet is split. Each part has a header with
+/// the length of the whole access unit (section 3.2.3).
 pub(super) fn payloads(unit: &[u8], mut each: impl FnMut(&[u8], bool)) {
     let Some(size) = u16::try_from(unit.len())
         .ok()
         .filter(|size| *size < 1 << SIZE_BITS)
     else {
-        // No AAC-LC access unit of two channels is that long.
+        // An access unit that does not fit into the size field is dropped. No AAC-LC access unit of two channels is
+        // that long.
         return;
     };
     // The index is 0, because each packet has one access unit.

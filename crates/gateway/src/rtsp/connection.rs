@@ -303,7 +303,7 @@ impl Connection<'_> {
                     gone |= sent == super::outlet::SendOutcome::Gone;
                 };
                 match codec {
-                    // The marker would start a talk spurt (RFC 7587 section 4.1).
+                    // No marker bit, because it would announce a talk spurt (RFC 7587 section 4.1).
                     SoundCodec::Opus => send(payload.bytes, false),
                     SoundCodec::Aac => access_unit::payloads(payload.bytes, send),
                 }

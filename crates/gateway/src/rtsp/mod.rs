@@ -1,5 +1,5 @@
-//! Access for video players: RTSP 1.0 (RFC 2326), RTP (RFC 3550) with H.264 and Opus or AAC (RFC 6184, RFC
-//! 7587, RFC 3640). Players only watch, and cannot send input.
+//! Access for video players: RTSP 1.0 (RFC 2326), RTP (RFC 3550) with H.264 and Opus or AAC (RFC 6184, RFC 7587, RFC
+//! 3640). Players only watch, and cannot send input.
 //!
 //! ```text
 //!  player                        gateway                                   host

@@ -101,8 +101,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates the session of a player that connected to `address`. `sound` is the codec of the sound track, if there is
-    /// one. `number` is random.
+    /// Creates the session of a player that connected to `address`. `sound` is the codec of the sound track; `None`
+    /// without sound. `number` is random.
     #[must_use]
     pub fn new(
         token: Token,

@@ -1,5 +1,5 @@
-//! A real browser under both congestion controls: its transport-wide feedback raises the estimate, and its pictures are
-//! shown.
+//! A real browser with each congestion control. With GCC, the browser's transport-wide feedback raises the estimate,
+//! and the pictures continue.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use openuvr_runtime::host::Notice;
 use super::support::{Rig, eventually};
 use super::{BARCODE, SIZE, log_in, start};
 
-/// The next rate that the host has taken from an estimate.
+/// The next rate that the host has set from an estimate.
 fn estimate(rig: &Rig) -> Option<Bitrate> {
     let mut notices = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));
     notices.find_map(|notice| match notice {

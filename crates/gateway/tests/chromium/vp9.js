@@ -1,5 +1,5 @@
-// Injected before the page's script, and after barcode.js: loses frames on request, and compares the picture with its
-// bar code.
+// Injected before the page's script and after barcode.js. Loses frames on request, and compares the displayed bar code
+// with an ideal one.
 
 /** While this is set, frames are lost. A key frame resets it. */
 globalThis.losing = false;

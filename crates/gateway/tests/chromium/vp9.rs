@@ -10,7 +10,7 @@ use super::{BARCODE, SIZE, start};
 const WATCH: &str = include_str!("../../../testbed/assets/watch.js");
 const VP9: &str = include_str!("vp9.js");
 
-/// Minimum PSNR of the bar code in dB. A code with wrong cells is unreadable, and noise has 5 dB.
+/// Minimum PSNR of the bar code in dB. Noise has a PSNR of 5 dB.
 const LIKENESS: f64 = 20.0;
 
 fn rig(name: &str, encoders: &[&'static str]) -> Rig {
@@ -18,7 +18,7 @@ fn rig(name: &str, encoders: &[&'static str]) -> Rig {
     Rig::with(name, SIZE, |config| config.encoders = encoders)
 }
 
-/// A page with the scripts and this query, which logs in with the PIN.
+/// Opens a page with the scripts and this query, and logs in with the PIN.
 fn watched(rig: &Rig, browser: &mut Browser, query: &str) -> Tab {
     let tab = known(rig, browser, query);
     browser.log_in(&tab, PIN);
@@ -26,7 +26,7 @@ fn watched(rig: &Rig, browser: &mut Browser, query: &str) -> Tab {
     tab
 }
 
-/// The same page in a browser that the host knows.
+/// Opens the same page in a browser that the host knows, without a log-in.
 fn known(rig: &Rig, browser: &mut Browser, query: &str) -> Tab {
     let tab = browser.open("about:blank");
     let source = format!("{BARCODE}\n{VP9}\n{WATCH}");
@@ -53,7 +53,7 @@ fn chromium_decodes_vp9() {
         browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));
         last = browser.run(&tab, "readBarcode()").as_u64().unwrap_or(last);
     }
-    // The page may show the next picture in between, but each has a code.
+    // The page may show another picture by the next call, but each picture has a code.
     browser.until(&tab, "likeness() !== null");
     let likeness = browser.run(&tab, "likeness()").as_f64().unwrap_or(0.0);
     assert!(likeness > LIKENESS, "{likeness} dB");
@@ -67,7 +67,7 @@ fn lost_frames_of_vp9_bring_a_key_frame() {
     };
     let tab = watched(&rig, &mut browser, "");
     browser.run(&tab, "losing = true");
-    // The transform passes the next key frame on.
+    // The transform stops losing frames at the next key frame.
     browser.until(&tab, "lost > 0 && !losing");
     let last = browser.run(&tab, "readBarcode() ?? 0");
     browser.until(&tab, &format!("(readBarcode() ?? 0) > {last}"));

@@ -51,7 +51,8 @@ fn firefox_decodes_vp9() {
         return;
     };
     plays(&mut firefox, &rig);
-    // Firefox counts no frames of a stream, but the size is that of a decoded one, and the time is that of the newest.
+    // Firefox does not count the frames of a stream. The size shows that a frame was decoded, and the time shows that
+    // frames keep arriving.
     firefox.until(
         "[640, 4].join() === [video.videoWidth, video.readyState].join() && video.currentTime > 2",
     );

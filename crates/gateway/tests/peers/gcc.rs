@@ -13,7 +13,7 @@ use super::support::Rig;
 
 const SIZE: Size = Size::new(640, 384);
 
-/// The rates that the host has taken from estimates so far.
+/// The rates that the host has set from estimates since the last call.
 fn estimates(rig: &Rig) -> Vec<Bitrate> {
     let notices = std::iter::from_fn(|| rig.notices.next(Duration::ZERO));
     let rates = notices.filter_map(|notice| match notice {
@@ -39,7 +39,7 @@ fn the_estimates_of_gcc_limit_the_rate() {
     let caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
     let mut rates = Vec::new();
-    // The link has capacity, so feedback raises the estimate.
+    // The link has spare capacity, so feedback raises the estimate.
     remote.wait("an estimate above the initial one", |_| {
         rates.extend(estimates(&rig));
         rates.iter().any(|rate| *rate > start).then_some(())

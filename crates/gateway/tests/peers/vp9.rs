@@ -48,7 +48,7 @@ fn taken(open: &mut Option<Frame>, packet: &RtpPacket) -> Option<Frame> {
     if ends { open.take() } else { None }
 }
 
-/// The next `count` frames, whose packets arrive in order.
+/// The next `count` frames. Their packets must arrive in order.
 fn frames(remote: &mut Remote, count: usize) -> Vec<Frame> {
     let (mut open, mut frames) = (None, Vec::new());
     remote.wait("frames of VP9", |arrived| {

@@ -224,7 +224,7 @@ fn a_recording_with_aac_has_the_right_pitch() {
         gets(&rig, "recording to", 150);
         let written = finished(recorder).written;
         assert!(said.lock().unwrap().is_empty(), "{said:?}");
-        // 47 access units a second.
+        // There are 47 access units per second.
         assert!(written.packets > 70, "{written:?}");
         if !ffmpeg::is_there() {
             return;

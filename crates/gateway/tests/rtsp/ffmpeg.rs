@@ -245,7 +245,7 @@ fn ffmpeg_begins_without_a_look_at_the_stream() {
     }
 }
 
-/// ffmpeg and GStreamer's `rtspsrc` implement RFC 3640, too; here ffmpeg decodes the sound.
+/// ffmpeg decodes the sound with its own implementation of RFC 3640.
 #[test]
 fn ffmpeg_decodes_aac_with_the_right_pitch() {
     if !is_there() {
@@ -285,7 +285,7 @@ fn ffmpeg_decodes_aac_with_the_right_pitch() {
         let samples: Vec<f32> = (decoded.stdout.chunks_exact(4))
             .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
             .collect();
-        // The last second is whole, however the player began.
+        // Only the start of the sound depends on the time at which the player begins, so the last second is complete.
         let second = 2 * 48_000;
         assert!(samples.len() > 2 * second, "{}", samples.len());
         let last = &samples[samples.len() - second..];

@@ -74,7 +74,8 @@ impl InputSink for Application {
     fn set_window(&mut self, _: Option<u32>, _: WindowScope) {}
 }
 
-/// The portal's lease, how the portal connects, and a service whose clients wait for a PIN; and the congestion control.
+/// The portal's lease, the portal's listener, a service whose clients wait for a PIN, and the congestion control for
+/// browsers.
 type Access = (
     Option<Arc<Lease>>,
     Option<PortalListener>,
