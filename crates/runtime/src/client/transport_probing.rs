@@ -231,7 +231,9 @@ impl TransportProber {
         session: &mut ClientSession,
     ) -> Vec<TransportEvent> {
         if self.udp_arrives {
-            tracing::info!("{why}; staying on UDP");
+            if !why.is_empty() {
+                tracing::info!("{why}; staying on UDP");
+            }
             return vec![TransportEvent::Selected(TransportKind::Udp)];
         }
         self.try_transport(TransportKind::Udp, self.paths.base(), now, session);
