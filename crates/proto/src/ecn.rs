@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not-ECT: the transport does not support ECN.
+    /// Not-ECT: the sender does not support ECN.
     #[default]
     NotEct = 0b00,
     /// ECT(1): the sender responds to marks as L4S requires (RFC 9331, section 4).
     Ect1 = 0b01,
-    /// ECT(0): the sender responds to marks as to losses.
+    /// ECT(0): the sender responds to marks as it does to losses.
     Ect0 = 0b10,
     /// CE: a queue on the path is congested.
     Ce = 0b11,

@@ -290,8 +290,8 @@ pub struct FrameRecord {
     pub resent: u16,
     /// The pose with which the application drew the frame, as the client read it from the frame's data.
     pub pose: Option<PoseId>,
-    /// The ECN fields of the view's datagrams that the client received since its previous report; `None` if it did not
-    /// report them.
+    /// The counts of the ECN fields of the view's datagrams that the client received since its previous report; `None`
+    /// if the client did not report counts.
     pub ecn: Option<EcnCounts>,
     /// The age of the frame at the client. Only the client knows it.
     #[serde(skip)]

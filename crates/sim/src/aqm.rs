@@ -61,7 +61,7 @@ impl<T> Packet<T> {
 /// Counters of a discipline since its queue was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Actions {
-    /// Packets that got a CE mark here.
+    /// Packets that the discipline marked with CE.
     pub marked: u64,
     /// Packets dropped as a congestion signal.
     pub dropped: u64,

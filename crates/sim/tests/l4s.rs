@@ -18,7 +18,7 @@ const DELAY: Duration = Duration::from_millis(10);
 const SETTLED: u32 = 5;
 const COUNTED: u32 = 10;
 
-/// Results of a run, from the time at which the bitrate has settled. The counters include the time before.
+/// Results of a run after the bitrate has settled. Only the counters include the time before.
 #[derive(Debug)]
 struct Run {
     whole: u32,

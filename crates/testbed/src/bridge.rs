@@ -145,7 +145,8 @@ impl Bridge {
     }
 
     /// Gives the bottleneck's queue of both directions this discipline. The discipline marks only ECN-capable frames,
-    /// which have an IP header. It has no effect with a shared medium. Call this method before [`Bridge::run`].
+    /// which have an IP header. With a shared medium, the discipline has no effect. Call this method before
+    /// [`Bridge::run`].
     pub fn set_discipline(&mut self, discipline: Discipline) {
         let (up, down) = seeds(self.seed, 0);
         self.up.link.set_discipline(discipline, up);

@@ -21,11 +21,11 @@ const STRUCTURE: u8 = 0x02;
 /// This bit marks a picture ID of 15 bits.
 const LONG_ID: u16 = 0x8000;
 
-/// Layer indices: temporal layer 0, spatial layer 0. The bit permits a switch to a higher temporal layer.
+/// Layer indices: temporal layer 0, spatial layer 0. The set bit (U) permits a switch to a higher temporal layer.
 const ONLY_LAYER: u8 = 0x10;
 
-/// A scalability structure (section 4.2.1) of one layer without resolutions and without a group of pictures. A key frame
-/// needs one, because libwebrtc ignores key frames without it.
+/// A scalability structure (section 4.2.1) of one layer without resolutions and without a group of pictures. A key
+/// frame needs a structure, because libwebrtc ignores key frames without one.
 const ONE_LAYER: u8 = 0;
 
 /// Length of the longest payload descriptor in bytes.

@@ -120,7 +120,7 @@ impl Track {
     fn write(&mut self, rtc: &mut Rtc, write: RtpWrite) {
         if let Some(stream) = rtc.direct_api().stream_tx_by_mid(self.mid, None) {
             if self.seq == 1 {
-                // The pacer of the congestion control would spread the packets of a key frame over 10 ms (measured).
+                // With pacing, the congestion control spreads the packets of a key frame over 10 ms (measured).
                 stream.set_unpaced(true);
             }
             stream.write_rtp(write);

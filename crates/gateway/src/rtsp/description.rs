@@ -12,8 +12,8 @@ use super::parameters::ParameterSets;
 pub(super) const VIDEO: u8 = 96;
 pub(super) const AUDIO: u8 = 97;
 
-/// RTP clock rates in Hz: video (RFC 6184 section 8.2.1) and sound, for which it is the sampling rate (RFC 3640 section
-/// 3.3.6, RFC 7587 section 4.1).
+/// RTP clock rates of video (RFC 6184 section 8.2.1) and sound in Hz. The clock rate of sound is the sampling rate (RFC
+/// 3640 section 3.3.6, RFC 7587 section 4.1).
 pub(super) const VIDEO_RATE: u32 = 90_000;
 pub(super) const AUDIO_RATE: u32 = 48_000;
 

@@ -100,7 +100,7 @@ impl SendBuf {
         })
     }
 
-    /// Empties it. Its ECN field stays.
+    /// Removes all datagrams. The ECN field stays.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

@@ -123,8 +123,9 @@ impl StaticRefinement {
         self.restart(now, bits);
     }
 
-    /// Records that `frame` repeated a still picture with `qp`, except for its `unchanged` macroblocks, which keep their
-    /// quality. The quality of the others was below `qp`, so no macroblock became worse and the refinement continues.
+    /// Records that `frame` was coded with `qp`, except for its `unchanged` macroblocks, which keep their quality. The
+    /// refinement does not restart: if the frame repeats a still picture, the coded macroblocks had a coarser quantiser
+    /// before, so no macroblock became worse.
     pub fn repeated(&mut self, frame: FrameId, qp: u8, unchanged: &[bool]) {
         let all = self.qps.iter_mut().zip(&mut self.since).zip(unchanged);
         for ((known, since), _) in all.filter(|(_, same)| !**same) {

@@ -92,7 +92,7 @@ struct Outage {
 }
 
 impl Outage {
-    /// Returns whether an outage has just ended. `unanswered` is the time since which pings are unanswered.
+    /// Returns whether an outage has just ended. `unanswered` is the time for which pings have been unanswered.
     fn ends(&mut self, unanswered: Duration) -> bool {
         let lasts = unanswered >= DEAD_AFTER;
         std::mem::replace(&mut self.lasts, lasts) && !lasts

@@ -1,5 +1,6 @@
-//! CoDel: drops at intervals that shrink with the square root of their number, while the shortest sojourn time of an
-//! interval stays above a target (RFC 8289, section 5). ECN-capable packets are marked instead of dropped.
+//! CoDel: while the shortest sojourn time of an interval stays above a target, drops packets at intervals that shrink
+//! with the square root of the number of drops (RFC 8289, section 5). ECN-capable packets are marked instead of
+//! dropped.
 //!
 //! [`FqCodel`](super::FqCodel) has such a queue for each flow.
 

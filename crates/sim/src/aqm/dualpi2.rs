@@ -26,7 +26,8 @@ const UPDATE_EVERY: Duration = TARGET;
 const K: f64 = 2.0;
 /// From this probability of classic drops on, L4S packets are dropped, too: min(1/k², 1) (appendix A.2).
 const CLASSIC_MAX: f64 = 1.0 / (K * K);
-/// The ramp of the L4S queue: start and length (`minTh` and `range` of appendix A.1).
+/// The ramp of the mark probability over the delay of the L4S queue: start and length (`minTh` and `range` of appendix
+/// A.1).
 const RAMP_FROM: Duration = Duration::from_micros(800);
 const RAMP: Duration = Duration::from_micros(400);
 /// Share of the classic queue in the round robin: 1/16 (section 4.1.1).

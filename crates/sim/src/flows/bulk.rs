@@ -43,7 +43,7 @@ struct Sent {
 }
 
 impl Bulk {
-    /// A flow that starts at `start`. `flow` distinguishes it from others in the bottleneck.
+    /// A flow that starts at `start`. The number `flow` distinguishes the flow from others in the bottleneck.
     #[must_use]
     pub fn new(flow: u64, control: Box<dyn Control>, start: Instant) -> Bulk {
         Bulk {
@@ -133,7 +133,7 @@ impl Bulk {
         }
     }
 
-    /// Handles a timeout: everything in flight counts as lost.
+    /// Handles a timeout: all packets in flight count as lost.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.timeout().is_none_or(|at| now < at) {
             return;
@@ -143,7 +143,7 @@ impl Bulk {
         }
     }
 
-    /// When to call [`Bulk::handle_timeout`] and [`Bulk::poll_transmit`] next.
+    /// The time at which to call [`Bulk::handle_timeout`] and [`Bulk::poll_transmit`] next.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let sends = self.has_room().then_some(self.paced);

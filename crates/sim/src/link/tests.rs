@@ -334,7 +334,8 @@ fn tail_drop_equals_its_discipline() {
     assert_eq!(left, want);
 }
 
-/// With a discipline, the link marks packets, its counters add up, and a late poll changes nothing.
+/// With a discipline other than tail drop, the link marks packets. With each discipline, its counters add up, and a
+/// late poll changes nothing.
 #[test]
 fn a_link_with_a_discipline_marks_and_keeps_its_balance() {
     for (name, discipline) in Discipline::ALL {

@@ -92,7 +92,7 @@ fn ip_flow(frame: &[u8], network: Network) -> u64 {
     hash(&[&[protocol][..], addresses, ports].concat())
 }
 
-/// FNV-1a with 64 bits (Fowler, Noll, Vo). The disciplines hash it again, with a seed.
+/// FNV-1a with 64 bits (Fowler, Noll, Vo). FQ-CoDel hashes the result again, with a seed.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -85,7 +85,7 @@ pub(super) struct Scalable {
     shortest: (Option<Duration>, Option<Duration>),
     standing_end: Instant,
     marked_at: Option<Instant>,
-    /// The last events about scalable and about classic responses.
+    /// The times of the last events about scalable and about classic responses.
     event_at: [Option<Instant>; 2],
     last_report: Option<Instant>,
 }

@@ -54,9 +54,9 @@ pub struct Report {
     pub resent: u16,
     /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
-    /// The ECN fields of the view's datagrams since the previous report. `None` if the host has not requested them
-    /// ([`Negotiation::EcnFeedback`](crate::control::negotiate::Negotiation::EcnFeedback)), or if the client cannot
-    /// read them.
+    /// The counts of the ECN fields of the view's datagrams since the previous report. `None` if the host has not
+    /// requested counts ([`Negotiation::EcnFeedback`](crate::control::negotiate::Negotiation::EcnFeedback)), or if the
+    /// client cannot read the fields.
     pub ecn: Option<EcnCounts>,
     /// The age of the frame at the client. It is not sent; only the client uses it.
     #[serde(skip)]

@@ -286,8 +286,9 @@ impl Pipeline {
         }
     }
 
-    /// If a hardware encoder fails that has worked before, replaces it with the software encoder, provided that both
-    /// have the same codec. Ends the frame and posts one warning. Returns whether the encoder was replaced.
+    /// Replaces a failed encoder with the software encoder if the failed encoder uses hardware, has coded frames
+    /// before, and has the same codec. In this case, ends the frame and posts one warning. Returns whether the encoder
+    /// was replaced.
     fn falls_back(&mut self, stage: Stage, why: &str) -> bool {
         let (failed, instead) = (self.encoding.encoder, automatic::software());
         // An error in an earlier stage, such as the conversion, does not come from the encoder.
