@@ -1,7 +1,7 @@
 """Figures in documents are those of the kept results and of the papers' data.
 
-`docs/studies/results/verdicts.md` is what the reporter makes of the result files in its folder. In a table, a column
-whose heading names a paper (paper, slides, study) contains only numbers of the papers' data (`studies/report/papers`).
+`docs/studies/results/verdicts.md` is the reporter's output for the result files in its folder. In a table, a column
+whose heading contains the word "paper", "slides" or "study" contains only numbers from `studies/report/papers`.
 """
 
 import ast
@@ -9,13 +9,13 @@ import re
 
 import repository
 
-# The distribution's Python, which has the distribution's packages.
+# The distribution's Python, because the reporter needs packages of the distribution.
 PYTHON = "/usr/bin/python3"
 RESULTS = "docs/studies/results"
 VERDICTS = f"{RESULTS}/verdicts.md"
 PAPERS = "studies/report/papers"
 HEADING = re.compile(r"\b(paper|slides|study)\b", re.I)
-# 0.82, 26, 63 400; groups of three digits may have spaces between them.
+# Matches 0.82, 26 and 63 400: spaces may separate groups of three digits.
 NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.])|(?<![\w.])\d+(?:\.\d+)?")
 
 
@@ -28,7 +28,7 @@ def check():
 
 
 def verdicts():
-    """The document is the reporter's output for the kept results."""
+    """Yields a problem unless the document is the reporter's output for the kept results."""
     done = repository.run(PYTHON, "-B", "studies/report", "--verdicts", "-", RESULTS)
     if done.returncode != 0:
         yield f"the reporter failed: {done.stdout.strip()}"
@@ -37,7 +37,7 @@ def verdicts():
 
 
 def papers_numbers():
-    """All numbers in the papers' files, also those in texts."""
+    """All numbers in the papers' files, including those in strings."""
     numbers = set()
     for path in sorted((repository.ROOT / PAPERS).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -54,7 +54,7 @@ def numbers_in(text):
 
 
 def quoted(document, text, known):
-    """The numbers in the papers' columns that no paper has."""
+    """Yields a problem for each number in a paper's column that is not in the papers' data."""
     columns = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("|"):

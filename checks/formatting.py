@@ -2,7 +2,7 @@
 
 import repository
 
-# Crates outside the workspaces.
+# The crates that belong to neither workspace.
 ALONE = ("fuzz/Cargo.toml", "plugins/bevy/Cargo.toml", "studies/probes/rust/Cargo.toml")
 
 

@@ -89,7 +89,7 @@ def target(measured, bound, at_least=False, withheld=None):
 
 
 def goal(verdict, result):
-    """The row of a target that the result file defines: what, measured, bound, verdict. A quick run judges nothing."""
+    """The row of a target from a result file: quantity, measured value, bound, verdict. A quick run is not judged."""
     least = bool(verdict.get("at_least"))
     unit, bound = verdict.get("unit", ""), value(verdict, "target/pass")
     withheld = "quick run" if result.is_quick else verdict.get("withheld")

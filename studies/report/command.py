@@ -35,7 +35,7 @@ def arguments(words):
         nargs="+",
         type=pathlib.Path,
         metavar="FOLDER",
-        help="folders with result files (also in their subfolders), or single result files",
+        help="result files, or folders with result files (subfolders are read, too)",
     )
     parser.add_argument(
         "--out",
@@ -49,13 +49,13 @@ def arguments(words):
     parser.add_argument(
         "--verdicts",
         metavar="FILE",
-        help="write only the verdicts, as Markdown, to this file (-: to the terminal)",
+        help="write only the verdicts, as Markdown, to this file (- for standard output)",
     )
     return parser.parse_args(words)
 
 
 def write_verdicts(places, out):
-    """Writes the document of the verdicts."""
+    """Writes the verdicts as Markdown to the file `out`, or to standard output if `out` is `-`."""
     text = document.markdown(results.read(places, may_be_empty=True))
     if out == "-":
         sys.stdout.write(text)

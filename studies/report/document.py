@@ -5,20 +5,20 @@ from .marks import Mark
 
 HEAD = """# Verdicts on the papers' figures
 
-The reporter generated this page from the papers' data (`studies/report/papers`) and from the result files in
-`docs/studies/results` and its subfolders. `./dev check figures` compares the page with both.
+The reporter generates this page from the papers' data (`studies/report/papers`) and from the result files in
+`docs/studies/results` and its subfolders. `./dev check figures` fails if the page is stale.
 
 ```sh
 openuvr bench report --run --from docs/studies/results      # measure the missing results
 python3 studies/report --verdicts docs/studies/results/verdicts.md docs/studies/results
 ```
 
-Studies with one run each (`lab jitter`, captures) need three subfolders, such as `jitter-1` to `jitter-3`. A criterion
-stands here with its reason before its result is kept. "Chosen" names differences from the paper, and decisions that
-were made after its figure was known. A verdict needs the 95 % confidence interval of at least three runs;
-`studies/report/README.md` has the rules.
+A result file of `lab jitter` or of a capture contains one run, so three subfolders are needed, such as `jitter-1` to
+`jitter-3`. Each criterion and its reason are on this page before the result is added. "Chosen" lists differences from
+the paper, and decisions that were made after the measured figure was known. A verdict needs the 95 % confidence
+interval of at least three runs; `studies/report/README.md` has the rules.
 """
-NO_RESULTS = "No result files are kept yet, so every figure that this project can measure is \"not measured\"."
+NO_RESULTS = "No result files are kept yet, so each figure that this project can measure is marked \"not measured\"."
 
 
 def cell(text):
@@ -31,7 +31,7 @@ def table(heads, rows):
 
 
 def kept(results):
-    """The origin of the kept results."""
+    """A table of the kept results: command, commit, machine and date of each file."""
     if not results.all:
         return NO_RESULTS
     rows = []

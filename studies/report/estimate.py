@@ -71,7 +71,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Interval:
-    """A quantity whose 95 % confidence interval is not symmetric; `low` and `high` are None for single runs."""
+    """A quantity whose 95 % confidence interval is not symmetric; `low` and `high` are None for a single run."""
 
     low: float | None
     mean: float
@@ -132,7 +132,7 @@ def _welch(mean, error, n, error_other, m):
 
 
 def ratio(left, right):
-    """The ratio of the means of two positive quantities, each with one value per run; None if one is not positive."""
+    """The ratio of the means of two quantities, each with one value per run; None unless all values are positive."""
     if not left or not right or min(*left, *right) <= 0:
         return None
     logs = difference([math.log(v) for v in left], [math.log(v) for v in right])
@@ -142,7 +142,7 @@ def ratio(left, right):
 
 
 def quotient(above, below):
-    """The ratio of two independent estimates, with the relative errors added in squares; None if one is 0."""
+    """The ratio of two independent estimates; None if a mean is 0. The squares of the relative errors are added."""
     if not above.mean or not below.mean:
         return None
     times = above.mean / below.mean
@@ -153,7 +153,7 @@ def quotient(above, below):
 
 
 def relative(above, below):
-    """The ratio of two independent ratios (Interval), from their logarithms; without bounds if one has none."""
+    """The ratio of two independent ratios (Interval), from their logarithms; without bounds if an argument has none."""
     if above.low is None or below.low is None:
         return Interval(None, above.mean / below.mean, None, min(above.runs, below.runs))
     logs = [Estimate(math.log(one.mean), math.log(one.high / one.low) / 2, one.runs) for one in (above, below)]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from .results import QUIET_CORES
 
-# Fewest independent runs for a verdict (a guess). The interval of two runs depends on a single difference. The Unity
-# study has three trials per condition.
+# Minimum number of independent runs for a verdict (a guess). With two runs, the interval depends on one difference. The
+# Unity study has three trials per condition.
 FEWEST_RUNS = 3
 
 
 class Mark(enum.Enum):
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
-    # The claim was measured, but the data does not suffice: noise, few runs, a quick run, or a busy machine.
+    # The claim was measured, but the data is insufficient: noise, too few runs, a quick run, or a busy machine.
     INCONCLUSIVE = "inconclusive"
     # The bench, or this part of it, has not run.
     NOT_MEASURED = "not measured"
@@ -38,7 +38,7 @@ class Tolerance:
 
     # The condition of a reproduction, in words, with its bound.
     criterion: str
-    # The bound as its judge uses it. None: each row of the result file brings its own.
+    # The bound, as the judge uses it. None if each row of the result file has its own bound.
     bound: float | None
     # The reason for this bound.
     reason: str
@@ -57,7 +57,7 @@ class Claim:
     sources: tuple[str, ...]
     # Returns the verdict on the results with the tolerance's bound, or None if there is no data.
     judge: Callable
-    # Choices that differ from the paper, or that were made after its figure was known.
+    # Choices that differ from the paper, or that were made after the measured figure was known.
     chosen: str = ""
     # Whether a busy machine changes the figures. It does not change those of a simulation.
     is_timed: bool = True
@@ -69,7 +69,7 @@ class Claim:
         found = self.judge(results, self.tolerance.bound)
         if found is None:
             commands = " and ".join(f"openuvr {source}" for source in self.sources)
-            return Verdict(Mark.NOT_MEASURED, f"no data; measured by {commands}")
+            return Verdict(Mark.NOT_MEASURED, f"no result file of {commands}")
         if found.mark not in DECIDED or self.is_by_cell:
             return found
         used = [result for source in self.sources for result in results.of(source.split(" --")[0])]
@@ -105,15 +105,15 @@ class Check:
 def judged(checks, why):
     """The verdict on intervals. All verdicts of all papers come from this function.
 
-    Reproduced: each interval lies within its range, whose bounds do not belong to it. Not reproduced: at least one
-    interval lies outside its range.
+    Reproduced: each interval lies strictly within its range. Not reproduced: at least one interval lies outside its
+    range. None without checks.
     """
     checks = list(checks)
     if not checks:
         return None
     if not all(check.has_interval for check in checks):
         runs = min(check.found.runs for check in checks)
-        return Verdict(Mark.INCONCLUSIVE, f"{why}; too few runs: {runs}, but an interval needs {FEWEST_RUNS}")
+        return Verdict(Mark.INCONCLUSIVE, f"{why}; a verdict needs {FEWEST_RUNS} runs, but there are only {runs}")
     if all(check.holds for check in checks):
         return Verdict(Mark.REPRODUCED, why)
     return Verdict(Mark.NOT_REPRODUCED if any(check.fails for check in checks) else Mark.INCONCLUSIVE, why)
@@ -123,7 +123,7 @@ _NEVER = Tolerance("–", None, "")
 
 
 def not_testable(place, text, why, measured=lambda _: ""):
-    """A claim that needs equipment which this machine lacks; `measured` adds the nearest measured figures."""
+    """A claim whose test needs equipment that this machine lacks. `measured` returns the nearest measured figures."""
 
     def judge(results, _):
         found = measured(results)

@@ -14,7 +14,7 @@ KINDS = {Mark.REPRODUCED: "yes", Mark.NOT_REPRODUCED: "no"}
 
 
 def criterion(claim):
-    """The criterion of a claim with its reason, and the choices."""
+    """The criterion of a claim, its reason, and the choices, as text."""
     parts = [claim.tolerance.criterion]
     if claim.tolerance.reason:
         parts.append(f"Reason: {claim.tolerance.reason}")

@@ -124,7 +124,7 @@ def lines(title, x, y, series, paper=(), categories=None):
 
 
 def over_time(title, y, curves):
-    """Time series in seconds: (name, [(second, value)]), drawn without markers."""
+    """Curves over time without markers. `curves`: (name, [(second, value)]). None without points."""
     curves = [(name, points) for name, points in curves if points]
     if not curves:
         return None

@@ -70,7 +70,7 @@ class Result:
 
     @property
     def withheld(self):
-        """The reason why no target is judged, or None."""
+        """The reason why the targets of times are not judged, or None."""
         if self.is_quick:
             return "quick run"
         return "busy machine" if self.other_cores > QUIET_CORES else None
@@ -124,10 +124,10 @@ def read_file(path):
 
 
 def read(places, may_be_empty=False):
-    """All result files of these folders, of their subfolders, and of these files.
+    """Reads result files: each place is a file, or a folder, whose subfolders are read, too.
 
-    Raises UnreadableError if a place does not exist, a file cannot be read, or no place holds a result file and
-    `may_be_empty` is false.
+    Raises UnreadableError if a place does not exist, if a file cannot be read, or, unless `may_be_empty` is true, if no
+    place contains a result file.
     """
     results = Results()
     for place in map(pathlib.Path, places):

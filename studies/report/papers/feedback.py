@@ -1,4 +1,4 @@
-"""OpenUVR's figure 11, the bar of the control protocol: the client's feedback, judged by `bench quality --feedback`."""
+"""The control protocol in OpenUVR's figure 11: the client's feedback, measured by `bench quality --feedback`."""
 
 from .. import estimate
 from ..marks import Check, Tolerance, judged
@@ -15,12 +15,13 @@ SUPERIOR = Tolerance(
     f"with 1 % loss, feedback improves the SSIM by more than {BOUNDS['SSIM']}, and the latency grows by less than "
     f"{BOUNDS['ms']} ms",
     BOUNDS,
-    "the paper has no numbers for the picture: 0.05 is half of the way from good (0.9) to perfect; a tenth of a frame "
-    "at 60 frames/s is invisible, and the paper's own saving is less than the error of a few runs (guesses)",
+    "the paper has no numbers for the picture; an SSIM of 0.05 is half of the difference between good (0.9) and "
+    "perfect (1). A tenth of a frame at 60 frames/s is invisible, and the paper's own saving is less than the error of "
+    "a few runs (guesses)",
 )
 CHOSEN = (
-    "the paper states no loss: 1 % and a round trip of 4 ms are this bench's own, and so is the key frame a second "
-    "without feedback; latency is from Captured to Submitted"
+    "the paper does not state the loss: a loss of 1 %, a round trip of 4 ms and, without feedback, one key frame per "
+    "second were chosen for this bench; latency is from Captured to Submitted"
 )
 
 

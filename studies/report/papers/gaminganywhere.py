@@ -23,27 +23,31 @@ DELAY_MS, LOSS_PERCENT, BANDWIDTH_MBPS = (0, 600), (0, 10), (1, 6)
 RESPONSIVE = Tolerance(
     f"the mean reaction of each case takes less than {RESPONSIVE_MS:g} ms, network and display included",
     RESPONSIVE_MS,
-    "the bound for players of shooters that the paper cites",
+    "the paper cites this bound for players of shooters",
 )
 LARGEST = Tolerance(
     f"encoding takes at most {ENCODING_MS:g} ms and longer than each other component of the server; rendering takes at "
     f"most {RENDERING_MS:g} ms and longer than each other component of the client",
     0.0,
-    "the paper's own maxima; the claim is an order, so each difference counts that is larger than its error",
+    "these are the paper's own maxima; the claim is an order of durations, so any difference above its error counts",
 )
 CONFIGURED = Tolerance(
-    "the mean of each content is at most 1 % above the bitrate, headers included",
+    "the mean downlink rate of each content is at most 1 % above the bitrate, headers included",
     1.01,
-    "a second begins and ends within frames: 1 % is half a frame at 50 frames/s",
+    "a measured second begins and ends within a frame, and half a frame is 1 % of a second at 50 frames/s",
 )
 SAME_QUALITY = Tolerance(
-    "the changes lie within ±1 dB (PSNR) and ±0.01 (SSIM)", quality.MATTERS, "smaller changes are invisible (a guess)"
+    "from the smallest to the largest delay, PSNR changes by less than 1 dB, and SSIM by less than 0.01",
+    quality.MATTERS,
+    "smaller changes are invisible (a guess)",
 )
 LOWER_QUALITY = Tolerance(
-    "the changes lie below -1 dB (PSNR) and -0.01 (SSIM)", quality.MATTERS, "smaller changes are invisible (a guess)"
+    "from the smallest to the largest loss, PSNR falls by more than 1 dB, and SSIM by more than 0.01",
+    quality.MATTERS,
+    "smaller changes are invisible (a guess)",
 )
 SUDDEN_DROP = Tolerance(
-    "at a constant rate, 1 Mb/s is worse than no limit by more than 6 dB (PSNR) and 0.1 (SSIM)",
+    "at a constant bitrate, PSNR is more than 6 dB and SSIM more than 0.1 lower at 1 Mb/s than without a limit",
     quality.DROP,
     "the paper's text has no numbers for its curves (a guess)",
 )
@@ -65,8 +69,8 @@ def responds(results, bound):
     return judged((Check(found, most=bound) for _, found in measured), why)
 
 
-# The paper's components, with our adjacent steps that contain them. Packetization and frame buffering are one
-# step here, because slices are sent while later ones are encoded; it counts as the client's.
+# The paper's components, each with the adjacent steps of OpenUVR that contain it. Packetization and frame buffering are
+# one step, because slices are sent while later slices are encoded. This step counts as the client's.
 SERVER = {
     "memory copy": (("drawn", "Captured"),),
     "conversion": (("Captured", "Converted"),),
@@ -106,7 +110,7 @@ def decomposition(results, bound):
 
 
 def downlinks(results):
-    """(name, Mb/s of each second or run, configured Mb/s) of all streams on perfect links."""
+    """(name, Mb/s of each second, configured Mb/s) of all streams on perfect links. Older files have only the mean."""
     for result in results.of("bench quality"):
         for figure in result.get("figures", []):
             if figure.get("measure") == "bit rate":
@@ -129,14 +133,14 @@ CLAIMS = (
         RESPONSIVE,
         ("bench latency",),
         responds,
-        chosen="each key press counts as a run, because presses have random phases",
+        chosen="each key press counts as a run, because the presses have random phases",
     ),
     not_testable(
         "figure 7, others",
-        "The servers of OnLive and StreamMyGame take up to {OnLive:g} and {StreamMyGame:g} ms, GamingAnywhere's "
-        "{GamingAnywhere:g} ms; ".format(**SERVER_MS)
-        + f"all clients take at most {OUTPUT_MS:g} ms.",
-        "OnLive and StreamMyGame have ended, and no bench starts GamingAnywhere itself",
+        "The servers of OnLive and StreamMyGame take up to {OnLive:g} and {StreamMyGame:g} ms, and that of "
+        "GamingAnywhere {GamingAnywhere:g} ms. ".format(**SERVER_MS)
+        + f"All clients take at most {OUTPUT_MS:g} ms.",
+        "OnLive and StreamMyGame are discontinued, and no bench starts GamingAnywhere itself",
     ),
     Claim(
         "figure 8",
@@ -158,13 +162,13 @@ CLAIMS = (
     ),
     not_testable(
         "figure 9, others",
-        "OnLive uses 3 to 5 Mb/s, StreamMyGame 10 to 13; both use more uplink than GamingAnywhere (panels (a) to (c), "
-        "without numbers in the text).",
-        "both services have ended; bench quality plots all six panels for our own stream",
+        "OnLive uses 3 to 5 Mb/s, and StreamMyGame 10 to 13 Mb/s. Both use more uplink than GamingAnywhere (panels (a) "
+        "to (c), without numbers in the text).",
+        "both services are discontinued; bench quality plots all six panels for OpenUVR's stream",
     ),
     Claim(
         "figures 10(a), 11(a)",
-        f"Network delay of {DELAY_MS[0]} to {DELAY_MS[1]} ms hardly affects quality.",
+        f"A network delay of {DELAY_MS[0]} to {DELAY_MS[1]} ms hardly affects quality.",
         SAME_QUALITY,
         ("bench quality",),
         quality.stays("delay"),
@@ -172,7 +176,7 @@ CLAIMS = (
     ),
     Claim(
         "figures 10(b), 11(b)",
-        f"Loss of {LOSS_PERCENT[0]} to {LOSS_PERCENT[1]} % lowers quality.",
+        f"A loss of {LOSS_PERCENT[0]} to {LOSS_PERCENT[1]} % lowers quality.",
         LOWER_QUALITY,
         ("bench quality",),
         quality.falls("loss"),

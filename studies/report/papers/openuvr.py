@@ -26,8 +26,8 @@ OPENUVR_MS, HWA_GAMINGANYWHERE_MS = 14.32, 38.3
 RATIO = 2.67
 # Figure 11, ms.
 TRANSCODING_MS, SHARING_MS, NETWORK_MS = 5.51, 4.71, 13.67 + 0.7
-# Section V-A2: time that peers save compared with YUV over the router, with RGB and with YUV. Section IV-B1: airtime
-# over the router as a multiple of that between peers.
+# Section V-A2, ms: latency that peer-to-peer Wi-Fi with RGB and with YUV saves against YUV over an access point.
+# Section IV-B1: airtime over an access point as a multiple of the airtime of peer-to-peer.
 PEERS_RGB_MS, PEERS_YUV_MS, AIRTIME_TIMES = 0.8, 1.6, 2.0
 # Section V-D1.
 SSIM_MEAN, SSIM_BEST, SSIM_WORST, SSIM_GOOD = 0.918, 0.961, 0.679, 0.9
@@ -40,14 +40,14 @@ NOT_BELOW = Tolerance(
     "the paper's own bound against simulator sickness",
 )
 ORDER = Tolerance(
-    "network takes longer than encoding, and encoding longer than the client: both differences are above 0",
+    "the network takes longer than encoding, and encoding longer than the client: both differences are above 0",
     0.0,
-    "the claim is an order, so each difference counts that is larger than its error",
+    "the claim is an order of durations, so any difference above its error counts",
 )
 FASTER = Tolerance(
-    f"below {SICKNESS_MS:g} ms, and the conventional stream takes at least {RATIO} times as long",
+    f"OpenUVR takes less than {SICKNESS_MS:g} ms, and the conventional stream takes at least {RATIO} times as long",
     RATIO,
-    "the paper's own ratio; a ratio does not depend on the speed of a machine as much as times do",
+    "this is the paper's own ratio; a ratio depends less on the speed of a machine than times do",
 )
 
 
@@ -56,7 +56,7 @@ def half(paper_ms, where=""):
     return Tolerance(
         f"{where}the saving is at least {paper_ms / 2:.2f} ms, half of the paper's",
         paper_ms / 2,
-        "another machine saves another amount; half keeps the sign and the magnitude (a guess)",
+        "the saving differs from machine to machine; half of it has the same sign and magnitude (a guess)",
     )
 
 
@@ -66,9 +66,9 @@ AIRTIME = Tolerance(
     "a ratio that is lower than the paper's 2 by a tenth still counts (a guess)",
 )
 GOP = Tolerance(
-    "the longest GOP is better than the shortest without loss and worse with 1 % loss: both changes differ from 0",
+    "compared with the shortest GOP, the longest GOP has a better picture without loss and a worse one with 1 % loss",
     0.0,
-    "the claim is a direction, so each change counts that is larger than its error",
+    "the claim is a direction, so any change above its error counts",
 )
 SIMILAR = Tolerance(
     f"the mean SSIM over batches is above {SSIM_GOOD}, under the paper's conditions", SSIM_GOOD, "the paper's own bound"
@@ -76,14 +76,14 @@ SIMILAR = Tolerance(
 UNCHANGED = Tolerance(
     "the latency changes by at most a tenth, and the picture by at most 0.5 dB",
     0.1,
-    "the paper says not significant; a tenth is less than a frame's phase against the display, and 0.5 dB is invisible "
-    "(guesses)",
+    "the paper calls the changes not significant; a tenth is less than the variation by a frame's phase against the "
+    "display, and 0.5 dB is invisible (guesses)",
 )
 # Largest change of the picture that counts as none, dB (see UNCHANGED).
 SAME_PICTURE_DB = 0.5
 
 CONVENTIONAL = "conventional"
-# A cumulative row of builds whose conventional stream waited for Unity's pacer. Their results do not count.
+# A cumulative row of older builds, whose conventional stream contained Unity's pacer. Such results do not count.
 PACED = "+ burst"
 RGB = "RGB, not converted"
 
@@ -221,7 +221,9 @@ def saves(of, what):
 
 
 def _topology(results):
-    """The comparison under the paper's conditions, by row names; and the reason if the comparison decides nothing."""
+    """The rows of the comparison of topologies under the paper's conditions, by name, and the reason if they decide
+    nothing.
+    """
     found = (result for result in results.of("lab wifi") if result.get("topology") and not result.get("changes"))
     result = next(found, None)
     if result is None:
@@ -233,18 +235,18 @@ def _topology(results):
 
 
 def topology_saving(results):
-    """The saving of peer-to-peer with RGB in the model of Wi-Fi, in the form of the other savings."""
+    """(None, saving) of peer-to-peer with RGB in the model of Wi-Fi, or None."""
     found, _ = _topology(results)
     return (None, found["saved_rgb_ms"]) if found and "saved_rgb_ms" in found else None
 
 
 def feedback_saving(results):
-    """The saving of feedback for the first clip, in the form of the other savings."""
+    """(None, saving) of feedback for the first clip, or None."""
     return next(((None, saved) for _, saved, _ in feedback.savings(results)), None)
 
 
 def modelled(name, text):
-    """Judges a row of the topologies; `text` has a place for the measured value."""
+    """Judges a row of the comparison of topologies; `text` has a placeholder for the measured value."""
 
     def judge(results, bound):
         found, few = _topology(results)
@@ -290,7 +292,7 @@ def synchronous(results, bound):
 
 
 def similarity(results, bound):
-    """All batches on a perfect link; those under the paper's conditions, if there are any."""
+    """Judges all batches on a perfect link; only those under the paper's conditions, if there are any."""
     measured = [(result, quality.best_batches(result)) for result in results.of("bench quality")]
     measured = [(result, contents) for result, contents in measured if contents]
     if not measured:
@@ -314,7 +316,7 @@ def is_like_paper(result):
 
 
 def energy(results):
-    """Energy per displayed frame where the machine reports it (RAPL), otherwise CPU time per frame."""
+    """Energy per displayed frame if the machine has an energy counter (RAPL), otherwise CPU time per frame."""
     parts = []
     for result in results.of("bench latency"):
         for case in result.get("cases", []):
@@ -332,9 +334,9 @@ def energy(results):
 
 
 CONVENTIONAL_HOST = (
-    "the conventional stream is this bench's own: polled capture, libswscale, x264's constant bitrate, one slice, one "
-    "thread, a system call per datagram and SCHED_OTHER stand for HWA-GamingAnywhere, and the loopback device for its "
-    "network"
+    "HWA-GamingAnywhere is represented by the conventional stream of this bench (polled capture, libswscale, x264's "
+    "constant bitrate, one slice, one thread, a system call per datagram, SCHED_OTHER), and its network by the "
+    "loopback device"
 )
 TOPOLOGY = ("lab wifi --topology",)
 IN_MODEL = "in the model of Wi-Fi, "
@@ -350,8 +352,8 @@ CLAIMS = (
     ),
     Claim(
         "figure 6",
-        f"The host's network stack takes most time ({NETWORK_STACK_MS} ms), encoding is second ({ENCODING_MS} ms), and "
-        f"the client needs {CLIENT_MS} ms.",
+        f"The host's network stack takes the most time ({NETWORK_STACK_MS} ms), encoding is second ({ENCODING_MS} ms), "
+        f"and the client needs {CLIENT_MS} ms.",
         ORDER,
         ("bench ablation",),
         breakdown,
@@ -359,8 +361,8 @@ CLAIMS = (
     ),
     Claim(
         "figure 10",
-        f"Visual latency is {OPENUVR_MS} ms, below 20 ms, and {RATIO} times better than HWA-GamingAnywhere on a "
-        f"Raspberry Pi ({HWA_GAMINGANYWHERE_MS} ms); the next best in the figure has 35 ms (2.4 times better).",
+        f"Visual latency is {OPENUVR_MS} ms, below 20 ms. HWA-GamingAnywhere on a Raspberry Pi takes {RATIO} times as "
+        f"long ({HWA_GAMINGANYWHERE_MS} ms), and Steam Link, the next best in the figure, 2.4 times as long (35 ms).",
         FASTER,
         ("bench ablation",),
         visual_latency,
@@ -384,44 +386,44 @@ CLAIMS = (
     ),
     Claim(
         "figure 11, direct network I/O",
-        f"Direct network I/O saves {NETWORK_MS:.2f} ms, 13.67 of them on the host.",
+        f"Direct network I/O saves {NETWORK_MS:.2f} ms, of which 13.67 ms on the host.",
         half(NETWORK_MS),
         ("bench ablation",),
         saves(network_saving, "raw Ethernet instead of a system call per datagram"),
-        chosen="a virtual cable between two network namespaces stands for Wi-Fi",
+        chosen="the link is a virtual cable between two network namespaces instead of Wi-Fi",
     ),
     Claim(
         "figure 11, topology",
-        f"Peer-to-peer Wi-Fi saves {PEERS_YUV_MS} ms against an access point, both with YUV.",
+        f"With YUV, peer-to-peer Wi-Fi saves {PEERS_YUV_MS} ms against an access point.",
         half(PEERS_YUV_MS, IN_MODEL),
         TOPOLOGY,
         modelled("saved_yuv_ms", f"simulated: peer-to-peer saves {{}} ms (paper: {PEERS_YUV_MS:g} ms)"),
-        chosen="after the first run, a claim about YUV and RGB was split into two",
+        chosen="after the first run, one claim about YUV and RGB was split into this claim and the next",
         is_timed=False,
     ),
     Claim(
         "figure 11, topology and RGB",
-        f"RGB by peer-to-peer Wi-Fi still saves {PEERS_RGB_MS} ms against YUV over an access point.",
+        f"RGB over peer-to-peer Wi-Fi saves {PEERS_RGB_MS} ms against YUV over an access point.",
         half(PEERS_RGB_MS, IN_MODEL),
         TOPOLOGY,
         modelled("saved_rgb_ms", f"simulated: peer-to-peer saves {{}} ms (paper: {PEERS_RGB_MS:g} ms)"),
-        chosen="RGB has twice the data, which the paper calls possible; after the first run, a claim about YUV and RGB "
-        "was split into two",
+        chosen="RGB has twice the data, which the paper calls possible; after the first run, one claim about YUV and "
+        "RGB was split into this claim and the previous one",
         is_timed=False,
     ),
     Claim(
         "section IV-B1",
-        "Peer-to-peer Wi-Fi halves the congestion of the channel: no datagram takes it twice.",
+        "Peer-to-peer Wi-Fi halves the congestion of the channel, because no datagram crosses the channel twice.",
         AIRTIME,
         TOPOLOGY,
-        modelled("airtime_times", "simulated: a stream over the router takes {} times the airtime of peer-to-peer"),
-        chosen="the host sends to the router with two spatial streams like the paper's card, and the device receives "
-        "with one",
+        modelled("airtime_times", "simulated: the access point takes {} times the airtime of peer-to-peer"),
+        chosen="the host sends to the access point with two spatial streams like the paper's card, and the client "
+        "receives with one",
         is_timed=False,
     ),
     Claim(
         "figure 11, control protocol",
-        f"Feedback control saves {feedback.SAVING_MS} ms, with far better picture quality.",
+        f"Feedback of the client saves {feedback.SAVING_MS} ms, and the picture quality is far better.",
         feedback.SUPERIOR,
         ("bench quality --feedback",),
         feedback.superior,
@@ -439,11 +441,11 @@ CLAIMS = (
         ),
         ("bench ablation", "bench sync"),
         together,
-        chosen="OpenUVR's other optimisations do not count as savings",
+        chosen="the savings of OpenUVR's other optimisations do not count",
     ),
     Claim(
         "section IV-B3",
-        "At a given bitrate a longer GOP improves the picture; with loss, damage stays longer.",
+        "At a given bitrate, a longer GOP improves the picture. With loss, damage stays visible for longer.",
         GOP,
         ("bench quality",),
         quality.gop,
@@ -451,24 +453,24 @@ CLAIMS = (
     ),
     not_testable(
         "section IV-A",
-        "The encoder reads the picture in the graphics card's memory, and the network card reads the encoder's buffer: "
-        "no copy in main memory.",
-        "this needs a graphics card with a hardware encoder, and a network card whose buffers a program may map",
+        "The encoder reads the picture in the graphics card's memory, and the network card reads the encoder's buffer. "
+        "No copy in main memory is needed.",
+        "the test needs a graphics card with a hardware encoder, and a network card whose buffers a program may map",
     ),
     not_testable(
         "section V-B",
         "A battery of 5,400 mAh powers client and headset for 6 h 20 min.",
-        "this needs a mobile client with a headset, and a battery or a power meter",
+        "the test needs a mobile client with a headset, and a battery or a power meter",
         energy,
     ),
     not_testable(
         "section V-C",
         "A GTX 1060 takes 2 ms longer than an RTX 2080, and the latency stays below 20 ms.",
-        "this needs two graphics cards with hardware encoders, of which one is about half as fast as the other",
+        "the test needs two graphics cards with hardware encoders, one about half as fast as the other",
     ),
     Claim(
         "section V-D1",
-        f"Mean SSIM {SSIM_MEAN}, above {SSIM_GOOD}; best batch {SSIM_BEST}, worst {SSIM_WORST}.",
+        f"The mean SSIM is {SSIM_MEAN}, above {SSIM_GOOD}. The best batch has {SSIM_BEST}, the worst {SSIM_WORST}.",
         SIMILAR,
         ("bench quality --batches",),
         similarity,
@@ -476,8 +478,8 @@ CLAIMS = (
     ),
     not_testable(
         "section V-D2",
-        "100 people see no difference to a wired display (51 to 49).",
-        "this needs about 100 test persons, a headset, and a single-blind test in which each person plays both ways",
+        "100 people see no difference from a wired display (51 to 49).",
+        "the test needs about 100 persons, a headset, and a single-blind trial in which each person plays both ways",
     ),
     Claim(
         "section V-E",

@@ -5,8 +5,8 @@ from ..marks import Check, Mark, Verdict, judged
 
 # The smallest relevant change, in dB of PSNR and in SSIM.
 MATTERS = {"PSNR": 1.0, "SSIM": 0.01}
-# A choice of all claims that this module judges.
-BATCHES = "batches of 150 frames of one run count as runs"
+# The choice in all claims that this module judges.
+BATCHES = "each batch of 150 frames counts as a run"
 # Drop of the curves in GamingAnywhere's figures 10(c) and 11(c), in dB of PSNR and in SSIM.
 DROP = {"PSNR": 6.0, "SSIM": 0.1}
 
@@ -20,7 +20,7 @@ def figures(results, varied):
 
 
 def ends(results, varied, constant=None, lossy=None):
-    """For each line, (measure, name, change, first and last mean) from the least to the most of a quantity."""
+    """For each line: (measure, name, change, first mean, last mean), from the smallest to the largest value."""
     for figure in figures(results, varied):
         for series in figure.get("series", []):
             if constant is not None and bool(series.get("constant_rate")) != constant:
@@ -47,7 +47,7 @@ def _text(lines):
 
 
 def falls(varied):
-    """Quality falls from the least to the most of a quantity, by more than the bounds of the measures."""
+    """Judges whether quality falls by more than the bounds, from the smallest to the largest value of a quantity."""
 
     def judge(results, bound):
         lines = list(ends(results, varied))
@@ -58,7 +58,7 @@ def falls(varied):
 
 
 def stays(varied):
-    """Quality does not change by an amount that matters."""
+    """Judges whether quality changes by less than the bounds, from the smallest to the largest value of a quantity."""
 
     def judge(results, bound):
         lines = list(ends(results, varied))
@@ -89,7 +89,7 @@ def gop(results, bound):
 
 
 def best_batches(result):
-    """The SSIM of each batch of frames on a perfect link, for each content."""
+    """For each content, the SSIM of each batch of frames on a perfect link."""
     if result.get("batches"):
         return [clip["ssim"] for clip in result.get("batches") if clip.get("ssim")]
     for figure in result.get("figures", []):

@@ -33,44 +33,51 @@ GROWING = ("cms", "serial")
 
 # The bounds of all claims.
 ABOUT_AS_FAST = Tolerance(
-    "the median is within a factor of 3", 3.0, "processor and kernel differ, the former by five years or more (a guess)"
+    "the median is within a factor of 3 of the slides' median",
+    3.0,
+    "the kernel differs, and the processor is at least five years newer (a guess)",
 )
-FASTER = Tolerance("a third of the time or less", 3.0, "a tenth in the slides; the machines differ (a guess)")
+FASTER = Tolerance(
+    "C++ actors take at most a third of the time of C++ threads",
+    3.0,
+    "actors take a tenth of the time in the slides, and the machines differ (a guess)",
+)
 MILLISECONDS = Tolerance(
-    "at least 1 ms, and more than Java threads, in ping-pong and in flood",
+    "in ping-pong and in flood, a message takes at least 1 ms, and longer than between Java threads",
     1000.0,
-    "the claim's word is milliseconds, and the slides do not name their pattern",
+    "the claim says milliseconds, and the slides do not name their pattern",
 )
 FEWER = Tolerance(
-    "fewer outliers above median + 2 sd, and a larger mean, in every measured runtime: both differences differ from 0",
+    "each measured runtime has fewer outliers above median + 2 standard deviations, and a larger mean",
     0.0,
-    "the claim is a direction, so each difference counts that is larger than its error",
+    "the claim is a direction, so any difference above its error counts",
 )
 HIGHER = Tolerance(
     "the longest latency of Java threads is at least twice that of C++ threads",
     2.0,
-    "40 times in the slides; maxima vary by a factor from run to run (a guess)",
+    "the ratio is 40 in the slides, but maxima differ severalfold from run to run (a guess)",
 )
 GROWTH = Tolerance(
-    "for each of the four collectors, the longest latency grows by more than a tenth, or does not, as in the slides",
+    "the longest latency grows by more than a tenth with CMS and with Serial, but not with G1 and not with Parallel",
     1.1,
-    "in the slides, G1 falls by 3 %, which the claim calls no growth; a tenth is three times that",
+    "the latency of G1 falls by 3 % in the slides, which the claim calls no growth; a tenth is about three times that",
 )
 MORE_THAN_CHANCE = Tolerance(
-    "over all cells, pauses hold at least a tenth of the outliers, and twice the share expected by chance",
+    "over all cells, at least a tenth of the outliers lie in pauses, and at least twice the share expected by chance",
     2.0,
-    "the slides do not compare with chance; a share as by chance is a ratio of 1 (a guess)",
+    "the slides do not compare with chance; if pauses caused no outliers, the ratio would be 1 (a guess)",
 )
 SCALES_BETTER = Tolerance(
     "from 1 pair to 64 pairs, the median of threads grows by a larger factor than that of actors",
     1.0,
-    "the claim is an order, so each ratio of the factors counts that differs from 1 by more than its error",
+    "the claim is an order, so any ratio of the factors counts that differs from 1 by more than its error",
 )
-# Smallest share of the outliers that is dominant together with MORE_THAN_CHANCE (a guess).
+# Smallest share of the outliers in pauses for pauses to be a dominant source, besides MORE_THAN_CHANCE (a guess).
 DOMINANT = 0.1
 
 
-# Pairs of sender and receiver in the slides, and the numbers that are compared for the claim about parallelism.
+# Number of pairs of sender and receiver in the slides, and the two numbers of pairs that the claim about parallelism
+# compares.
 PAIRS, FEW, MANY = 16, 1, 64
 
 
@@ -115,7 +122,7 @@ def each(runs, what):
 
 
 def over_runs(checks, why, *groups):
-    """The verdict on several runs of cells. A run that is quick, small or on a busy machine decides nothing."""
+    """The verdict on several runs of cells. Runs that are quick, short or on a busy machine decide nothing."""
     found, used = judged(checks, why), [one for runs in groups for one in runs]
     if found is None or found.mark not in DECIDED:
         return found
@@ -145,14 +152,14 @@ def actors(results, bound):
     why = f"{medians[0]} against {medians[1]} µs, ping-pong: C++ threads take {times.text(1)} times as long"
     paced = [cells(results, f"{runtime}/paced/other", False) for runtime in ("caf", "pthread")]
     if all(paced):
-        why += "; in paced cells, where threads sleep between messages, {:.1f} against {:.1f} µs".format(
+        why += "; in paced cells, in which threads sleep between messages, {:.1f} against {:.1f} µs".format(
             *(estimate.of(each(runs, "median")).mean for runs in paced)
         )
     return over_runs([Check(times, bound)], why, caf, native)
 
 
 def akka(results, bound):
-    """The slides do not say whether senders waited: both patterns must agree for a verdict."""
+    """The slides do not state whether senders waited, so a verdict needs the same result in both patterns."""
     java = cells(results, "java/ping-pong/other/g1", False)
     patterns = {pattern: cells(results, f"pekko/{pattern}/other/cms", False) for pattern in ("ping-pong", "flood")}
     if not java or not patterns["ping-pong"]:
@@ -191,7 +198,7 @@ def patch(results, bound):
             return None
         return Verdict(
             Mark.NOT_MEASURED,
-            "needs results of a kernel with the RT patch and of a kernel without it: name both folders with --from",
+            "the comparison needs results of kernels with and without the RT patch: name both folders with --from",
         )
 
     def share(one):
@@ -202,7 +209,7 @@ def patch(results, bound):
         fewer = estimate.difference([share(one) for one in plain], [share(one) for one in rt])
         slower = estimate.difference(each(rt, "mean"), each(plain, "mean"))
         checks += [Check(fewer, bound), Check(slower, bound)]
-        text.append(f"{name}: {fewer.text(4, '%')} of the samples less are outliers, mean {slower.text(1, 'µs')} more")
+        text.append(f"{name}: share of outliers {fewer.text(4, '%')} lower, mean {slower.text(1, 'µs')} higher")
     why = f"with the patch: {'; '.join(text)}"
     return over_runs(checks, why, *(runs for _, *both in pairs for runs in both))
 
@@ -231,7 +238,7 @@ def round_robin(results, bound):
 
 
 def collections(results, bound):
-    """More outliers lie in pauses than by chance, over all collectors and both policies."""
+    """Judges whether more outliers lie in pauses than by chance, over all collectors and both policies."""
     groups = [
         cells(results, f"pekko/ping-pong/{policy}/{collector}", False)
         for policy in ("other", "rr")
@@ -251,8 +258,8 @@ def collections(results, bound):
     if not beyond:
         return None
     share, times = estimate.of(inside), estimate.of(beyond)
-    why = f"mean over {len(groups)} cells: pauses hold {share.text(3)} of the outliers, "
-    why += f"{times.text(2)} times as by chance"
+    why = f"mean over {len(groups)} cells: a share of {share.text(3)} of the outliers lies in pauses, "
+    why += f"{times.text(2)} times the share expected by chance"
     return over_runs([Check(times, bound), Check(share, DOMINANT)], why, *groups)
 
 
@@ -273,7 +280,7 @@ def parallelism(results, bound):
 
 SOURCE = ("lab jitter",)
 
-RUNS = "each result file (--from) counts as a run"
+RUNS = "each result file counts as a run"
 PING_PONG = f"the pattern is ping-pong, which the slides do not name; {RUNS}"
 
 
@@ -290,16 +297,16 @@ CLAIMS = (
     ),
     _claim(
         "C++ actors",
-        "C++ actors take a tenth of the time of C++ threads (3.2 against 35.3 µs, median).",
+        "A message between C++ actors takes a tenth of the time of one between C++ threads (3.2 and 35.3 µs, medians).",
         FASTER,
         actors,
     ),
     _claim(
         "Akka",
-        "Akka takes milliseconds (14.5 ms, median), far more than Java threads (67.5 µs).",
+        "A message in Akka takes milliseconds (median 14.5 ms), far longer than between Java threads (67.5 µs).",
         MILLISECONDS,
         akka,
-        f"Pekko stands for Akka; {RUNS}",
+        f"Pekko, a fork of Akka, is measured; {RUNS}",
     ),
     _claim(
         "RT kernel",
@@ -333,7 +340,7 @@ CLAIMS = (
         SCALES_BETTER,
         ("lab jitter --pairs 1", "lab jitter --pairs 64"),
         parallelism,
-        f"parallelism is the number of pairs, and actors are those of C++; {RUNS}",
+        f"parallelism is the number of pairs, and C++ actors represent actor systems; {RUNS}",
         is_by_cell=True,
     ),
 )

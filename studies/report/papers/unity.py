@@ -43,11 +43,11 @@ FRAME_BY_INTERVAL_MS = (3.10, 3.52, 4.45, 6.40, 8.18)
 AIRTIME_PERCENT = {30: 16.0, 90: 35.0}
 RUNS, RUN_SECONDS = 10, 10.0
 
-# Tolerance of a mean of the captures: the study's trials of one game differ by less, and its three games differ by up
-# to this (a guess with margin).
+# Tolerance of a mean of the captures. The study's three games differ by up to this share, and its trials of one game by
+# less (a guess with margin).
 TOLERANCE = 0.15
 
-# The bounds of all claims. A row brings its own bound, so that table and verdict have the same.
+# The bounds of all claims. If the bound is None, each row has its own bound, which table and verdict share.
 CAPTURED = Tolerance(
     "each mean over at least three captures of 30 s is within 15 % of the study's",
     None,
@@ -56,32 +56,38 @@ CAPTURED = Tolerance(
 SHARES = Tolerance(
     "at least 98.6 % of the load is downstream, and at least 99 % of the downstream load is video",
     None,
-    "the smaller part of each load (upstream, or not video) may double or be absent",
+    "the smaller part of each load (upstream, or other streams than video) may double or be absent",
 )
-CLOSE = Tolerance("within 3 percentage points", None, "the remaining 3 % may double or be absent")
+CLOSE = Tolerance(
+    "the share is within 3 percentage points of the study's", None, "the remaining 3 % may double or be absent"
+)
 FRAMES = Tolerance(
-    "the interval is within 5 %, and the size within 15 %", None, "a frame rate is configured, a size is not"
-)
-LOST = Tolerance(f"at most {LOST_PERCENT} % lost", None, "the ITU-T's bound, as the study quotes it")
-MODELLED = Tolerance(
-    "each mean is within 5 % (delays of packets), 4 % (of frames), one packet (A-MPDUs) or 15 % (buffer)",
+    "the mean interval is within 5 % of the study's, and the mean size within 15 %",
     None,
-    "the paper's means have two or three digits and no intervals (guesses, which may be younger than the first run)",
+    "the frame rate is configured, but the frame size is not",
+)
+LOST = Tolerance(
+    f"at most {LOST_PERCENT} % of the packets are lost", None, "this is the ITU-T's bound, as the study quotes it"
+)
+MODELLED = Tolerance(
+    "each mean is within 5 % (packet delays), 4 % (frame delays), one packet (A-MPDUs) or 15 % (buffer) of the paper's",
+    None,
+    "the paper's means have two or three digits and no intervals (guesses, perhaps made after the first run)",
 )
 RISE = Tolerance(
-    "at least three quarters of the paper's rise",
+    "the airtime rises by at least three quarters of the paper's rise, as a ratio",
     0.75,
     "a quarter of the rise is 5 percentage points of airtime (a guess)",
 )
 RISES = Tolerance(
     "the airtime rises from each of the five intervals to the next: each difference is above 0",
     0.0,
-    "the claim is a direction, so each difference counts that is larger than its error",
+    "the claim is a direction, so any difference above its error counts",
 )
 DECODED = Tolerance(
     "the browser decodes at least 98 % of the drawn frames",
     0.98,
-    "a frame at each end of the measured time, and statistics once a second, are 2 % of 2 s (a guess)",
+    "one frame more or less at each end of a measurement of 2 s is almost 2 % (a guess)",
 )
 
 
@@ -124,7 +130,7 @@ def nominal_rate(result):
 
 
 def _loads(one):
-    """Percentage of the load that is downstream, and percentage of the downstream load that is video."""
+    """Downstream load in percent of the load, and video in percent of the downstream load."""
     total = {"down": 0.0, "up": 0.0}
     moving = 0.0
     for stream in one.get("streams", []):
@@ -162,7 +168,7 @@ def _scaled(one, path, scale):
 
 
 def compare(result):
-    """All figures of one result that can be compared. A capture at one end contains no figures of the other end."""
+    """All figures of one result that can be compared. A capture at one end lacks the figures of the other end."""
     rows = []
     rate = nominal_rate(result)
     per_rate = RATES.get(rate, {})
@@ -217,7 +223,7 @@ def doubt(result):
     """The reason if a capture decides nothing, otherwise None."""
     captures = result.get("captures", [])
     if any(one.get("generated") for one in captures):
-        return "the capture was generated: this shows that the analysis is right, but nothing about a network"
+        return "the capture was generated, so it tests the analysis, but not a network"
     if any(one.get("broken") for one in captures):
         return "the capture is corrupt"
     shortest = min((one.get("seconds", 0) for one in captures), default=0)
@@ -229,8 +235,9 @@ def doubt(result):
 def over_captures(found, place):
     """The rows of a place, each with the mean over several results of captures of the same frame rate."""
     values = {}
-    for row in (row for result in found for row in compare(result) if row.place == place):
-        values.setdefault((row.what, row.study), []).append(row)
+    for result in found:
+        for row in (row for row in compare(result) if row.place == place):
+            values.setdefault((nominal_rate(result), row.what), []).append(row)
     return [replace(rows[0], ours=estimate.of(row.ours.mean for row in rows)) for rows in values.values()]
 
 
@@ -361,8 +368,8 @@ def decoded(results, bound):
 
 DATA = ("lab traffic",)
 MODEL = ("lab wifi --paper",)
-OTHER_PROGRAMS = "captures of other programs than Unity are judged by the same rules"
-OWN_STREAM = "OpenUVR's stream at 60 frames/s, shown by Chromium, stands for Unity's at 30, 60 and 90 frames/s"
+OTHER_PROGRAMS = "captures of programs other than Unity are judged by the same rules"
+OWN_STREAM = "OpenUVR's stream at 60 frames/s in Chromium is measured instead of Unity's at 30, 60 and 90 frames/s"
 
 
 def _model_claim(place, text, judge, chosen="", tolerance=MODELLED):
@@ -384,8 +391,8 @@ CLAIMS = (
     ),
     _capture_claim(
         "table 3",
-        "At 90 frames/s each stream has its own pattern: video 1242 bytes each 0.19 ms, audio 83 bytes each 20 ms, and "
-        "seven other streams.",
+        "At 90 frames/s, each stream has its own pattern: video has packets of 1242 bytes every 0.19 ms, audio has "
+        "packets of 83 bytes every 20 ms, and there are seven other streams.",
         name="figure 7, table 3",
     ),
     _capture_claim(
@@ -396,7 +403,7 @@ CLAIMS = (
     ),
     _capture_claim(
         "figure 10",
-        "Frames arrive at the configured rate; they have 77, 99 and 201 kB at 90, 60 and 30 frames/s.",
+        "Frames arrive at the configured rate and have 77, 99 and 201 kB at 90, 60 and 30 frames/s.",
         FRAMES,
     ),
     _capture_claim("section 6.3", f"Batches are sent every {INTERVAL_MS} ms at each frame rate.", name="figure 11"),
@@ -426,7 +433,7 @@ CLAIMS = (
     not_testable(
         "figure 17",
         "Video packets are aggregated into A-MPDUs.",
-        "this needs a Wi-Fi card in monitor mode, which captures the radio",
+        "the test needs a Wi-Fi card in monitor mode, which captures radio frames",
     ),
     _capture_claim(
         "figure 18",
@@ -435,7 +442,7 @@ CLAIMS = (
     ),
     _model_claim(
         "figure 19",
-        "Over Wi-Fi 6 a video packet takes 1.32, 1.20 and 1.12 ms at 30, 60 and 90 frames/s.",
+        "Over Wi-Fi 6, a video packet takes 1.32, 1.20 and 1.12 ms at 30, 60 and 90 frames/s.",
         simulated("fig. 19"),
         "delays count from the arrival in the access point's queue; the guard interval is 3200 ns (with the 800 ns of "
         "the paper's testbed, the delay at 60 frames/s is 6 % off)",
@@ -456,20 +463,20 @@ CLAIMS = (
         "section 8.2.1, airtime",
         "The airtime rises from 16 % at 30 to 35 % at 90 frames/s.",
         airtime,
-        "both directions count",
+        "the airtime of both directions counts",
         RISE,
     ),
     _model_claim(
         "figure 21",
         "The interval between batches hardly changes the packet delay: 1.30 to 1.68 ms.",
         simulated("fig. 21"),
-        "1 to 3 batches at every interval; delays count from the server",
+        "a frame has 1 to 3 batches at every interval; delays count from the server",
     ),
     _model_claim(
         "figure 22",
         "Frames take 3.10 to 8.18 ms, rising with the interval between their batches.",
         simulated("fig. 22"),
-        "1 to 3 batches at every interval; the paper's rule gives up to 10 batches, and longer delays",
+        "a frame has 1 to 3 batches at every interval; the paper's rule gives more batches and longer delays",
     ),
     _model_claim(
         "section 8.2.2",
@@ -480,8 +487,8 @@ CLAIMS = (
     ),
     not_measured(
         "appendices A, B",
-        "A headset in place of a laptop, dynamic bitrate, VP9 and Firefox.",
-        "no bench compares codecs, rate controls or browsers on captured streams; Unity Render Streaming does not run "
-        "here",
+        "The appendices repeat the captures with a headset instead of a laptop, dynamic bitrate, VP9 and Firefox.",
+        "no bench compares captures with several codecs, rate controls or browsers, and Unity Render Streaming does "
+        "not run on the benches' machine",
     ),
 )

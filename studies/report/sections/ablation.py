@@ -86,7 +86,7 @@ def section(results):
     made.plot("ablation stages", plots.stacked("Where the time goes: mean of each stage", "mean time, ms", bars))
     made.text(
         f"The paper's figure 6 has {openuvr.NETWORK_STACK_MS} ms in the host's network stack, {openuvr.ENCODING_MS} ms "
-        f"of encoding and {openuvr.CLIENT_MS} ms in the client. The alternative \"Unity's pacer\" sends batches each "
-        "5.56 ms, as the Unity study observed of WebRTC programs; no other configuration waits before it sends."
+        f"of encoding and {openuvr.CLIENT_MS} ms in the client. The alternative \"Unity's pacer\" sends a batch "
+        "every 5.56 ms, as the Unity study observed for WebRTC programs. No other configuration delays datagrams."
     )
     return made

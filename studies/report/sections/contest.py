@@ -4,10 +4,10 @@ from .. import plots
 from ..blocks import Section, goal, number
 from ..results import value
 
-# The time series of these figures: the column, the plot's title, and its axis.
+# The plotted columns of the time series: the column, the plot's title, and the label of its y axis.
 SERIES = (
     ("video_mbps", "Rate of the video", "rate, Mb/s"),
-    ("latency_ms", "Slowest frame of each 100 ms", "capture to last datagram, ms"),
+    ("latency_ms", "Slowest frame in each 100 ms", "capture to last datagram, ms"),
     ("queue_ms", "Queue of the bottleneck", "queue, ms"),
 )
 GOAL_HEADS = ("figure", "measured", "goal", "verdict")
@@ -28,9 +28,9 @@ def section(results):
         runs = result.get("runs", [])
         made.text(
             f"Simulated: {number(result.data, 'link_mbps', 0)} Mb/s, {number(result.data, 'one_way_ms', 0)} ms in each "
-            f"direction, a queue of {number(result.data, 'queue_ms', 0)} ms, {number(result.data, 'seconds', 0)} s per run, "
-            f"seed {result.get('seed')}. The share is relative to the fair rate. The path is a stream with the fair rate, "
-            "alone on the link."
+            f"direction, a queue of {number(result.data, 'queue_ms', 0)} ms, {number(result.data, 'seconds', 0)} s per "
+            f"run, seed {result.get('seed')}. The share is relative to the fair rate. \"p99 of the path\" is that of a "
+            "stream with the fair rate and without competing flows."
         )
         made.table(GOAL_HEADS, (goal(verdict, result) for verdict in result.get("verdicts", [])), "Goals")
         figures(made, runs)

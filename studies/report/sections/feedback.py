@@ -1,4 +1,4 @@
-"""`bench quality --batches` and `--feedback`: the conditions of OpenUVR's section V-D1 and of a bar of figure 11."""
+"""`bench quality --batches` and `--feedback`: OpenUVR's section V-D1, and the control protocol in figure 11."""
 
 from .. import estimate, plots
 from ..blocks import ABSENT, Section
@@ -44,8 +44,8 @@ def _feedback(made, result):
         made.table(HEADS, (_cells(way) for way in clip["ways"]), title)
     made.text(
         f"{result.get('loss_percent'):g} % loss and a round trip of {result.get('round_trip_ms'):g} ms, "
-        f"{result.get('bitrate')}, {result.get('repetitions')} interleaved runs. Latency is from Captured to Submitted. "
-        f"The paper saves {feedback.SAVING_MS} ms and states no picture quality."
+        f"{result.get('bitrate')}, {result.get('repetitions')} interleaved runs. Latency is from Captured to "
+        f"Submitted. In the paper, feedback saves {feedback.SAVING_MS} ms; the paper states no numbers for the picture."
     )
 
 

@@ -238,7 +238,10 @@ def encoder(results):
     if not found:
         return None
     made = Section("Encoders")
-    made.text("Times from a converted picture to its slices; luma PSNR against the picture before its conversion.")
+    made.text(
+        "Times are from a converted picture to its first and to its last slice. PSNR is that of luma, against the "
+        "picture before its conversion."
+    )
     columns = (
         ("first slice p50, ms", "first_slice.p50", 2, 1.0),
         ("last slice p50, ms", "last_slice.p50", 2, 1.0),

@@ -1,4 +1,4 @@
-"""Synthetic results: for each claim data that support it, and several values that refute it."""
+"""Synthetic results: for each claim, results that support it and results that refute it."""
 
 from report.results import Results
 
@@ -416,8 +416,8 @@ def both(ablated, synchronous):
     return bench("ablation", ablated).add("bench sync", synchronous)
 
 
-# Claim -> (supporting results, [refuting results]). The key includes the paper, because the same section or figure
-# occurs in several papers. Each condition of a criterion has a value that refutes it alone.
+# (paper, place) -> (supporting results, [refuting results]). The key includes the paper, because several papers have
+# the same section or figure. Each condition of a criterion is refuted by results that meet the other conditions.
 _OPENUVR = {
     "figure 4": (bench("peers", peers(30.0)), [bench("peers", peers(10.0))]),
     "figure 6": (

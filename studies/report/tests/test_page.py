@@ -345,7 +345,7 @@ class PageTest(unittest.TestCase):
         places = [claim.place for _, claims in papers.PAPERS for claim in claims]
         listed = [line.split(" | ")[0][2:] for line in rows]
         self.assertEqual([place for place in listed if place in places], places)
-        self.assertIn("**not testable here**: this needs about 100 test persons", text)
+        self.assertIn("**not testable here**: the test needs about 100 persons", text)
         self.assertIn("No result files are kept yet", document.markdown(results.Results()))
 
     def test_plots_are_written_as_files_with_names_of_their_own(self):
