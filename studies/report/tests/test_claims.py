@@ -180,6 +180,13 @@ class ClaimsTest(unittest.TestCase):
         short = examples.batches(*examples.around(0.93, 0.005, 6)) | {"seconds": 60.0}
         self.assertEqual(claim.verdict(examples.bench("quality", short)).mark, Mark.INCONCLUSIVE)
 
+    def test_captures_of_other_frame_rates_are_no_repetitions(self):
+        """Figure 18 has the same value at 30 and at 90 frames/s."""
+        claim, mixed = CLAIMS["Unity Render Streaming over Wi-Fi", "figure 18"], examples.captures(runs=2)
+        mixed.add("lab traffic", examples.traffic() | {"nominal_fps": 30.0})
+        self.assertEqual(claim.verdict(mixed).mark, Mark.INCONCLUSIVE)
+        self.assertEqual(claim.verdict(examples.captures()).mark, Mark.REPRODUCED)
+
     def test_captures_that_are_short_generated_or_wired(self):
         claims = {place: CLAIMS["Unity Render Streaming over Wi-Fi", place] for place in ("figure 11", "figure 16")}
         for changes, place, mark in (
