@@ -1,8 +1,8 @@
-//! Rate controllers behind one trait: OpenUVR's, and two others for comparison.
+//! Rate controllers behind one trait: OpenUVR's, two others for comparison, and a fixed rate.
 //!
-//! All of them see the same: one report per frame, with the send and arrival times and the ECN fields of its datagrams.
+//! Each controller receives one report per frame, with the send times, arrival times and ECN fields of its datagrams.
 //!
-//! One file per controller, and one line each in [`Kind::ALL`] and [`Kind::open`].
+//! A controller has its own file, and one line each in [`Kind::ALL`] and [`Kind::open`].
 
 mod fixed;
 mod gcc;
@@ -18,16 +18,16 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::aqm::Ecn;
 
-/// A datagram of a frame, as the report on this frame shows it.
+/// A datagram of a frame, as described by the report on this frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datagram {
-    /// When it was sent.
+    /// The time at which it was sent.
     pub sent: Instant,
-    /// When it arrived; `None` if it was lost. The model's clocks agree.
+    /// The time at which it arrived; `None` if it was lost. Sender and client have the same clock.
     pub arrived: Option<Instant>,
-    /// Its bytes on the link.
+    /// Its size on the link in bytes.
     pub bytes: usize,
-    /// Its ECN field at the client.
+    /// The ECN field with which it arrived.
     pub ecn: Ecn,
 }
 
@@ -43,59 +43,59 @@ pub struct FrameReport<'a> {
 }
 
 impl FrameReport<'_> {
-    /// The round trip of a datagram, without the time for which the report waited for the frame's other datagrams; `None`
-    /// if the datagram was lost. `now` is the arrival of the report.
+    /// The round trip of a datagram; `None` if the datagram was lost. `now` is the time at which the report arrived.
+    /// The time for which the report waited for other datagrams of the frame is not included.
     fn round_trip(&self, now: Instant, datagram: &Datagram) -> Option<Duration> {
         let newest = self.datagrams.iter().filter_map(|one| one.arrived).max()?;
         Some(datagram.arrived?.since(datagram.sent) + now.since(newest))
     }
 }
 
-/// A rate controller. The sender calls it.
+/// A rate controller.
 pub trait Controller: fmt::Debug {
-    /// The ECN field of its datagrams.
+    /// The ECN field with which datagrams are sent.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
 
-    /// The target rate including headers, for the next frame.
+    /// The target rate of the next frame, including headers.
     fn target(&self) -> Bitrate;
 
-    /// The pacing rate at `now`; `None` if each slice is sent as soon as it is coded.
+    /// The pacing rate at `now`; `None` if each slice is sent as soon as it is encoded.
     fn pacing(&self, now: Instant) -> Option<Bitrate> {
         let _ = now;
         None
     }
 
-    /// The maximum bytes in flight; `None` if there is no limit.
+    /// The maximum number of bytes in flight; `None` without a limit.
     fn window(&self) -> Option<usize> {
         None
     }
 
-    /// The time until which new frames are skipped.
+    /// The time until which new frames are skipped; `None` if they are not.
     fn held_until(&self, now: Instant) -> Option<Instant> {
         let _ = now;
         None
     }
 
-    /// A frame is about to be captured. `waited` is how long the oldest unsent datagram has waited.
+    /// Called before a frame is captured. `waited` is the waiting time of the oldest unsent datagram.
     fn before_frame(&mut self, now: Instant, waited: Duration) {
         let _ = (now, waited);
     }
 
-    /// The last datagram of a frame of `bytes` bytes was sent.
+    /// Called after the last datagram of a frame of `bytes` bytes was sent.
     fn on_sent(&mut self, now: Instant, frame: u32, bytes: usize) {
         let _ = (now, frame, bytes);
     }
 
-    /// The report on a frame has arrived.
+    /// Called when the report on a frame has arrived.
     fn on_report(&mut self, now: Instant, report: &FrameReport<'_>);
 }
 
-/// The name of a controller.
+/// The kind of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// OpenUVR's controller, based on delay.
+    /// OpenUVR's controller without L4S, which responds to delay and loss.
     Own,
     /// OpenUVR's controller with L4S.
     OwnL4s,
@@ -120,7 +120,7 @@ impl Kind {
         ("fixed", Kind::Fixed),
     ];
 
-    /// A controller in its initial state. `interval` is the time between two frames.
+    /// Makes a controller in its initial state. `interval` is the time between two frames.
     #[must_use]
     pub fn open(self, range: Range, interval: Duration) -> Box<dyn Controller> {
         match self {
@@ -153,7 +153,7 @@ impl Kind {
     }
 }
 
-/// A name that is not a controller.
+/// The error for a name that is not a controller's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a controller: own, own-l4s, gcc, scream, scream-l4s or fixed")]
 pub struct ParseKindError(String);
@@ -168,12 +168,12 @@ impl FromStr for Kind {
     }
 }
 
-/// A rate of this many bits per second, rounded down.
+/// The bitrate for a number of bits per second, rounded down.
 fn bitrate(bits: f64) -> Bitrate {
     Bitrate(whole(bits))
 }
 
-/// The whole part of a positive number; saturates.
+/// The integer part of a number; saturates at 0 and at the maximum.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

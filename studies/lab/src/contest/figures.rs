@@ -1,4 +1,4 @@
-//! Figures of runs, and the goals for them.
+//! Figures of runs, and their goals.
 
 use std::time::Duration;
 
@@ -7,16 +7,19 @@ use serde::Serialize;
 
 use super::run::{Observed, Setting};
 
-/// The goal beside two Cubic flows with L4S: the p99 beyond the path's own, and the rate as a share of the fair one.
+/// Goal with L4S, beside two Cubic flows: maximum difference between the p99 and the path's p99, in milliseconds.
 pub const L4S_BEYOND_PATH_MS: f64 = 5.0;
-/// See [`L4S_BEYOND_PATH_MS`].
+/// Goal with L4S, beside two Cubic flows: minimum rate as a share of the fair rate.
 pub const L4S_SHARE: f64 = 0.8;
-/// A figure is worse than another one if it differs by more than this share (guess; seeds differ by about half of it).
+/// Share by which a figure may be worse than GCC's (guess; the figures of two seeds differ by about half of this
+/// share).
 const WORSE_BY: f64 = 0.05;
-/// Latencies within this time are equal: a twentieth of a frame interval (guess).
+/// Latencies that differ by at most this time count as equal. It is a seventeenth of a frame interval at 60 frames/s
+/// (guess).
 const EQUAL_MS: f64 = 1.0;
 
-/// The latency of a stream without complete frames in milliseconds: more than any other, but a number in JSON.
+/// Stands for the latency in milliseconds of a stream without complete frames. It is larger than all latencies, and
+/// JSON has no infinity.
 const NEVER_MS: f64 = 1e6;
 
 /// The figures of a run.
@@ -24,29 +27,30 @@ const NEVER_MS: f64 = 1e6;
 pub struct Figures {
     /// The controller.
     pub controller: String,
-    /// Whether it is OpenUVR's, and whether it uses L4S.
+    /// Whether the controller is OpenUVR's.
     pub own: bool,
-    /// See [`Figures::own`].
+    /// Whether the controller uses L4S.
     pub l4s: bool,
     /// The queue discipline.
     pub aqm: String,
     /// The competing flows, by kind.
     pub competitors: Vec<String>,
-    /// Latency from capture to completeness at the client in milliseconds; `None` without complete frames.
+    /// Median latency in milliseconds, from the capture of a frame until the client has all of its datagrams; `None`
+    /// without complete frames.
     pub p50_ms: Option<f64>,
-    /// See [`Figures::p50_ms`].
+    /// 99th percentile of the same latency.
     pub p99_ms: Option<f64>,
-    /// The p99 of a stream with the fair rate, alone on the link, in milliseconds.
+    /// 99th percentile of the latency of a stream with the fair rate and without competing flows, in milliseconds.
     pub path_p99_ms: Option<f64>,
     /// Complete frames per second.
     pub complete_per_second: f64,
-    /// Frames that were skipped, as a share of those due.
+    /// Skipped frames as a share of the frames that were due.
     pub skipped: f64,
-    /// Lost datagrams of the video per second.
+    /// Number of lost datagrams of the video per second.
     pub lost_per_second: f64,
     /// The video's rate in Mb/s.
     pub mbps: f64,
-    /// This rate as a share of the fair one, which is an equal part of the link, but at most the video's maximum.
+    /// The video's rate as a share of the fair rate ([`fair_rate`]).
     pub fair_share: f64,
     /// Rates of the competing flows in Mb/s.
     pub competitors_mbps: Vec<f64>,
@@ -54,18 +58,18 @@ pub struct Figures {
     pub jain: f64,
     /// Share of the link's rate that all flows used.
     pub used: f64,
-    /// Marks and drops by the queue.
+    /// Number of packets that the queue marked, including the settling time.
     pub marked: u64,
-    /// See [`Figures::marked`].
+    /// Number of packets that the queue dropped, including the settling time.
     pub dropped: u64,
-    /// The file with the time series.
+    /// The name of the file with the time series, if it was written.
     pub series: Option<String>,
 }
 
 /// A goal and the measured value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The figure and its case.
+    /// The case and the figure.
     pub what: String,
     /// Its unit.
     pub unit: &'static str,
@@ -80,12 +84,12 @@ pub struct Verdict {
 /// A bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Target {
-    /// The value that passes.
+    /// The limit. A value equal to the limit meets the goal.
     pub pass: f64,
 }
 
 impl Verdict {
-    /// Whether the goal is met; `None` if it was not measured.
+    /// Whether the goal is met; `None` if the figure was not measured.
     #[must_use]
     pub fn is_met(&self) -> Option<bool> {
         let measured = self.measured?;
@@ -95,7 +99,7 @@ impl Verdict {
         })
     }
 
-    /// One line for the terminal.
+    /// The verdict as a line for the terminal.
     #[must_use]
     pub fn line(&self) -> String {
         let sign = if self.at_least { ">=" } else { "<=" };
@@ -111,7 +115,7 @@ impl Verdict {
 }
 
 impl Figures {
-    /// The figures of a run. `path` is the run of a fixed stream with the fair rate, alone on the link.
+    /// The figures of a run. `path` is a run with a fixed stream at the fair rate and without competing flows.
     #[must_use]
     pub fn of(setting: &Setting, observed: &Observed, path: &Observed) -> Figures {
         let seconds = setting.lasting.as_secs_f64();
@@ -145,12 +149,12 @@ impl Figures {
         }
     }
 
-    /// The case without the controller.
+    /// The queue discipline and the competing flows.
     fn case(&self) -> (&str, &[String]) {
         (&self.aqm, &self.competitors)
     }
 
-    /// The case in words.
+    /// The queue discipline and the competing flows as text.
     #[must_use]
     pub fn case_name(&self) -> String {
         match &self.competitors[..] {
@@ -160,14 +164,15 @@ impl Figures {
     }
 }
 
-/// The fair rate of the video in bits per second.
+/// The fair rate of the video in bits per second: an equal part of the link's rate, but at most the video's maximum
+/// rate.
 #[must_use]
 pub fn fair_rate(setting: &Setting) -> f64 {
     let equal = setting.rate.0 as f64 / (setting.competitors.len() as f64 + 1.0);
     equal.min(setting.range.max.0 as f64)
 }
 
-/// Jain's fairness index.
+/// Jain's fairness index: 1 if all rates are equal, and 1 / n if one of n flows has the whole rate.
 #[must_use]
 pub fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
@@ -190,7 +195,7 @@ fn quantile(observed: &Observed, percent: usize) -> Option<f64> {
     nearest_rank(&took, percent).map(|one| one.as_secs_f64() * 1e3)
 }
 
-/// The goals that these figures concern.
+/// The verdicts on all goals to which these figures apply.
 #[must_use]
 pub fn verdicts(figures: &[Figures]) -> Vec<Verdict> {
     let mut all = l4s_goals(figures);
@@ -208,7 +213,8 @@ pub fn verdicts(figures: &[Figures]) -> Vec<Verdict> {
     all
 }
 
-/// With L4S, beside two Cubic flows on a dual queue. Without a run of an own controller with L4S, nothing is measured.
+/// The goals with L4S, beside two Cubic flows on `dualpi2`. There are none if no run has this case. If only other
+/// controllers have this case, the goals are not measured.
 fn l4s_goals(figures: &[Figures]) -> Vec<Verdict> {
     let beside = |one: &&Figures| one.aqm == "dualpi2" && one.competitors == ["cubic", "cubic"];
     let mut cases = figures.iter().filter(beside).peekable();
@@ -240,11 +246,11 @@ fn l4s_goals(figures: &[Figures]) -> Vec<Verdict> {
     ]
 }
 
-/// OpenUVR without L4S is no worse than GCC: latency, complete frames, share of the rate.
+/// The goals without L4S: latency, complete frames and share of the fair rate are no worse than GCC's.
 fn no_worse(own: &Figures, gcc: &Figures) -> Vec<Verdict> {
     let case = own.case_name();
     let latency = gcc.p99_ms.unwrap_or(NEVER_MS);
-    // More than the fair rate is no merit.
+    // A rate above the fair rate counts as the fair rate.
     let fair = |one: &Figures| one.fair_share.min(1.0);
     let verdict = |what: &str, unit, measured, pass, at_least| Verdict {
         what: format!("{case}: {what}"),

@@ -14,7 +14,7 @@ use openuvr_sim::flows::bulk::Bulk;
 use super::controller::Kind;
 use super::video::{Complete, DatagramId, Feedback, Totals, Video};
 
-/// The setting of a run.
+/// The settings of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// The controller of the video.
@@ -23,85 +23,86 @@ pub struct Setting {
     pub discipline: Discipline,
     /// The bottleneck's rate.
     pub rate: Bitrate,
-    /// The delay in each direction without a queue.
+    /// The delay in each direction, without queueing.
     pub one_way: Duration,
-    /// The limit of the queue, as the time in which the bottleneck sends it.
+    /// The limit of the queue, as the time that the bottleneck takes to send a full queue.
     pub queue: Duration,
     /// The bulk transfers.
     pub competitors: Vec<flows::Kind>,
-    /// The bounds of the video's rate.
+    /// Minimum, initial and maximum target rate of the video.
     pub range: Range,
     /// Frames per second.
     pub fps: f64,
-    /// Time before the measurement, in which rates settle.
+    /// Time before the measurement, in which the rates settle.
     pub settling: Duration,
     /// Duration of the measurement.
     pub lasting: Duration,
-    /// Seed of frame sizes, and of the queue's random decisions.
+    /// Seed of the frame sizes and of the queue's random decisions.
     pub seed: u64,
 }
 
-/// Observations of a run, from the end of the settling time on unless stated otherwise.
+/// Observations of a run. Unless stated otherwise, they begin after the settling time.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    /// Complete frames that were captured in this time.
+    /// Complete frames that were captured after the settling time.
     pub complete: Vec<Complete>,
     /// Totals of the video.
     pub totals: Totals,
-    /// Bytes that each bulk transfer has delivered.
+    /// The number of bytes that each bulk transfer has delivered.
     pub delivered: Vec<u64>,
-    /// The queue's counters, from the start on.
+    /// The queue's counters, including the settling time.
     pub actions: Actions,
-    /// The time series, from the start on.
+    /// The time series, including the settling time.
     pub series: Vec<Point>,
 }
 
-/// A point of the time series: a span of [`POINT`], or an instant at its end.
+/// A point of the time series. Its values are those of a span of [`POINT`], or those at the end of the span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// The end of the span, since the start.
+    /// The end of the span, counted from the start of the run.
     pub at: Duration,
     /// The video's rate in this span, in bits per second.
     pub video: f64,
     /// The rate of all bulk transfers in this span, in bits per second.
     pub bulk: f64,
-    /// The video's target rate.
+    /// The video's target rate at the end of the span.
     pub target: Bitrate,
-    /// The longest latency of a frame that was completed in this span; zero without one.
+    /// The longest latency of the frames that became complete in this span; zero if there are none.
     pub latency: Duration,
-    /// How long the bottleneck takes to send its queue.
+    /// The time that the bottleneck would take to send its queue, at the end of the span.
     pub queue: Duration,
-    /// Marks by the queue in this span.
+    /// Number of packets that the queue marked in this span.
     pub marked: u64,
-    /// Drops by the queue in this span.
+    /// Number of packets that the queue dropped in this span.
     pub dropped: u64,
 }
 
-/// Span of a point.
+/// Duration of a point's span.
 pub const POINT: Duration = Duration::from_millis(100);
 
-/// The start of the bulk transfers after each other, so that they do not begin in step (guess).
+/// Time between the starts of two bulk transfers, so that they are not synchronised (guess).
 const STAGGER: Duration = Duration::from_millis(130);
 
-/// The flow of the video; bulk transfers have the numbers from 1 on.
+/// The flow number of the video. Bulk transfers are numbered from 1.
 const VIDEO: u64 = 0;
 
-/// A packet's content.
+/// The content of a packet.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Video(DatagramId),
     Bulk(u64),
 }
 
-/// A message that arrives at a sender.
+/// A message to a sender.
 #[derive(Debug, Clone, Copy)]
 enum Message {
     Video(Feedback),
-    /// The acknowledgement of a packet of a bulk transfer: flow, number, and whether it was marked.
+    /// The acknowledgement of a bulk transfer's packet: the index of the transfer, the packet's number, and whether the
+    /// packet was marked.
     Ack(usize, u64, bool),
 }
 
-/// Runs the setting.
+/// Simulates a run.
 #[must_use]
 pub fn run(setting: &Setting) -> Observed {
     Run::new(setting).finish()
@@ -113,8 +114,8 @@ struct Run<'a> {
     video: Video,
     bulk: Vec<Bulk>,
     bottleneck: Bottleneck<Content>,
-    /// Packets on their way from the bottleneck to the client, and messages on their way back. Both delays are constant,
-    /// so that their order is that of sending.
+    /// Packets between the bottleneck and the client, and messages from the client. Both delays are constant, so both
+    /// queues are in the order of arrival.
     forth: VecDeque<(Instant, Packet<Content>)>,
     back: VecDeque<(Instant, Message)>,
     feedback: Vec<Feedback>,
@@ -122,7 +123,7 @@ struct Run<'a> {
     series: Series,
 }
 
-/// The start of the clock.
+/// The virtual time at which a run starts.
 const START: Instant = Instant(1_000_000_000);
 
 impl<'a> Run<'a> {
@@ -159,7 +160,7 @@ impl<'a> Run<'a> {
                 before = Some((self.video.totals(), self.delivered()));
             }
             let points = START + POINT * (self.series.count() + 1);
-            // A timer that is due again at the same time must not stop the clock.
+            // The clock advances even if a timer is due again at the same time.
             let least = self.now + Duration::from_nanos(1);
             self.now = self.next().unwrap_or(end).min(points).max(least);
             if self.now >= points {
@@ -200,7 +201,7 @@ impl<'a> Run<'a> {
         bulk.chain(on_way.into_iter().flatten()).min()
     }
 
-    /// Performs everything that is due now.
+    /// Processes all events that are due now.
     fn turn(&mut self) {
         let now = self.now;
         let rate = self.setting.rate;
@@ -229,7 +230,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The client's machine takes a packet.
+    /// Delivers a packet to the client.
     fn arrive(&mut self, packet: Packet<Content>) {
         let (now, at) = (self.now, self.now + self.setting.one_way);
         match packet.content {
@@ -273,7 +274,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The points so far, and the totals at the newest one: bytes of the video and of the bulk transfers, marks, drops.
+/// The points so far. `before` has the totals at the newest point: bytes of the video, bytes of the bulk transfers,
+/// marks and drops. `latency` is the longest latency since then.
 #[derive(Debug, Default)]
 struct Series {
     points: Vec<Point>,
@@ -287,7 +289,7 @@ impl Series {
     }
 }
 
-/// How long a transmitter takes for this many bytes.
+/// The time that a transmitter with this rate takes to send `bytes`.
 fn transmission(bytes: usize, rate: Bitrate) -> Duration {
     Duration::from_secs_f64(bytes as f64 * 8.0 / (rate.0 as f64).max(1.0))
 }

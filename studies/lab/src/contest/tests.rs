@@ -36,7 +36,7 @@ fn figures(setting: &Setting) -> Figures {
     Figures::of(setting, &observed, &observed)
 }
 
-/// 4 Mb/s are 8 slices of 1042 bytes each 16.7 ms; the last slice leaves the sender after 2.75 ms.
+/// At 4 Mb/s, a frame has 8 slices of 1042 bytes, and the last slice is sent 2.75 ms after the capture.
 #[test]
 fn a_slow_stream_alone_takes_the_time_of_the_path() {
     for (name, discipline) in Discipline::ALL {
@@ -78,7 +78,7 @@ fn every_controller_survives_every_queue_beside_others() {
             );
             assert!(figures.used <= 1.02, "{name} {aqm}: {figures:?}");
             assert!(figures.jain <= 1.0 + 1e-9, "{name} {aqm}: {figures:?}");
-            // 15 s with ten points each, the last one at the end.
+            // A run lasts 15 s and has ten points per second.
             assert!(observed.series.len() >= 149, "{}", observed.series.len());
             let due = observed.totals.due;
             assert!((599..=601).contains(&due), "{due}");
@@ -154,7 +154,7 @@ fn the_goals_of_l4s_can_fail() {
         ..own
     };
     assert_eq!(met(&[slow]), [Some(true), Some(false)]);
-    // Another controller does not reach our goal.
+    // The goal is that of OpenUVR's controller only.
     let other = case("scream-l4s", "dualpi2", &["cubic", "cubic"]);
     assert_eq!(met(&[other]), [None; 2]);
     assert!(met(&[case("own-l4s", "pie", &["cubic", "cubic"])]).is_empty());

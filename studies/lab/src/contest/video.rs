@@ -1,4 +1,4 @@
-//! The video sender and its client: frames of the target rate, slices, pacing, reports, and repeated datagrams.
+//! The video sender and its client: frames at the target rate, slices, pacing, reports and repeated datagrams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -9,44 +9,44 @@ use openuvr_sim::random::Random;
 
 use super::controller::{Controller, Datagram, FrameReport, whole};
 
-/// Time from capture to the first slice, the time between slices, and their number: those of the product's simulation
-/// (`crates/sim/src/world/source.rs`).
+/// Time from capture to the first slice, time between two slices, and number of slices per frame, as in the product's
+/// simulation (`crates/sim/src/world/source.rs`).
 const FIRST_SLICE: Duration = Duration::from_millis(1);
 const SLICE_EVERY: Duration = Duration::from_micros(250);
 const SLICES: u32 = 8;
 /// Largest datagram on the link in bytes.
 const DATAGRAM: usize = 1400;
-/// Smallest slice in bytes: its headers.
+/// Smallest slice in bytes, which is the size of its headers.
 const LEAST_SLICE: usize = 64;
-/// Sizes vary by this share around the target (guess; rate control over a moving scene).
+/// Maximum deviation of a frame's size from the target, as a share (guess: rate control with a moving scene).
 const VARIATION: f64 = 0.15;
-/// If data waits longer than this at the sender, frames are skipped (guess: six frames, as no viewer would accept more).
+/// If data waits longer than this at the sender, frames are skipped (guess: six frames).
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// If no message arrives for this time, everything in flight counts as lost, so that a full window opens again (guess:
+/// If no message arrives for this time, all bytes in flight count as lost, so that a full window opens again (guess:
 /// several round trips).
 const SILENT: Duration = Duration::from_millis(500);
-/// Reports and repetitions of frames older than this many frames are forgotten.
+/// Number of newest frames for which reports and repetitions are possible. The state of older frames is discarded.
 const KEPT: u32 = 600;
 
-/// A datagram on the link: its frame, its index in the frame, and whether it is repeated.
+/// Identifies a datagram on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramId {
-    /// The frame.
+    /// The number of its frame.
     pub frame: u32,
     /// Its index in the frame.
     pub index: usize,
-    /// Whether it is repeated.
+    /// Whether it is the repetition of a lost datagram.
     pub again: bool,
 }
 
-/// A message of the client to the sender.
+/// A message from the client to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feedback {
-    /// This frame's datagrams have arrived or are lost.
+    /// The report on a frame: each of its datagrams has arrived or is lost.
     Report(u32),
-    /// This datagram is missing.
+    /// A datagram is missing.
     Missing(DatagramId),
-    /// A datagram of this many bytes has arrived.
+    /// A datagram has arrived. The value is its size in bytes.
     Arrived(usize),
 }
 
@@ -66,16 +66,16 @@ pub struct Totals {
 /// A frame that is complete at the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Complete {
-    /// When it was captured.
+    /// The time of its capture.
     pub captured: Instant,
-    /// When its last datagram arrived.
+    /// The time at which its last datagram arrived.
     pub at: Instant,
 }
 
-/// A waiting datagram: when its slice was coded, its id, and its bytes.
+/// A waiting datagram: the time at which its slice is encoded, its id, and its size in bytes.
 type UnsentDatagram = (Instant, DatagramId, usize);
 
-/// The sender and its client.
+/// The video sender and its client.
 #[derive(Debug)]
 pub struct Video {
     flow: u64,
@@ -87,7 +87,7 @@ pub struct Video {
     queue: VecDeque<UnsentDatagram>,
     paced: Instant,
     in_flight: usize,
-    /// The last message of the client.
+    /// The time of the client's last message.
     heard_at: Instant,
     frames: BTreeMap<u32, Frame>,
     totals: Totals,
@@ -97,7 +97,7 @@ pub struct Video {
 struct Frame {
     captured: Instant,
     datagrams: Vec<Datagram>,
-    /// Which datagrams have arrived, first or again.
+    /// Whether each datagram has arrived, first or repeated.
     arrived: Vec<bool>,
     /// The number of datagrams whose first transmission has arrived or is known to be lost.
     resolved: usize,
@@ -105,7 +105,7 @@ struct Frame {
 }
 
 impl Video {
-    /// A sender that captures its first frame at `start`. `flow` distinguishes it from others in the bottleneck.
+    /// Makes a sender that captures its first frame at `start`. `flow` is its flow number at the bottleneck.
     #[must_use]
     pub fn new(
         flow: u64,
@@ -136,7 +136,7 @@ impl Video {
         &*self.controller
     }
 
-    /// The totals until now.
+    /// The totals since the start.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
@@ -166,7 +166,7 @@ impl Video {
         self.code(now);
     }
 
-    /// Codes a frame: its slices wait until they are coded.
+    /// Encodes a frame. The datagrams of its slices are queued with the times at which the slices are encoded.
     fn code(&mut self, now: Instant) {
         let share = 1.0 + VARIATION * (2.0 * self.noise.unit() - 1.0);
         let bits = self.controller.target().0 as f64 * self.interval.as_secs_f64() * share;
@@ -237,7 +237,8 @@ impl Video {
         })
     }
 
-    /// When the oldest waiting datagram may be sent; `None` if none waits, or if the window is full.
+    /// The time at which the first datagram of the queue may be sent; `None` if the queue is empty or the window is
+    /// full.
     fn sends_at(&self) -> Option<Instant> {
         let (coded, _, bytes) = self.queue.front()?;
         let window = self.controller.window();
@@ -246,14 +247,15 @@ impl Video {
         (!full).then(|| self.paced.max(*coded))
     }
 
-    /// When to call [`Video::handle_timeout`] and [`Video::poll_transmit`] next.
+    /// The time of the next call of [`Video::handle_timeout`] and [`Video::poll_transmit`].
     #[must_use]
     pub fn next_timeout(&self) -> Instant {
         let sends = self.sends_at().unwrap_or(self.next_capture);
         sends.min(self.next_capture)
     }
 
-    /// The client takes a datagram at `now`. Its messages are appended to `feedback`. Returns the frame that it completes.
+    /// The client receives a datagram at `now`. Appends the client's messages to `feedback`. Returns the frame if this
+    /// datagram completes it.
     pub fn on_arrival(
         &mut self,
         now: Instant,
@@ -284,7 +286,8 @@ impl Video {
         })
     }
 
-    /// Datagrams of a flow stay in order, so everything before a datagram that has not arrived is lost.
+    /// Reports the datagrams that are lost: the datagrams of a flow arrive in order, so each earlier one that has not
+    /// arrived is lost.
     fn find_gaps(&mut self, id: DatagramId, feedback: &mut Vec<Feedback>) {
         for (number, frame) in self.frames.range_mut(..=id.frame) {
             let until = match *number == id.frame {
@@ -309,7 +312,7 @@ impl Video {
         }
     }
 
-    /// The sender gets a message at `now`.
+    /// The sender receives a message at `now`.
     pub fn on_feedback(&mut self, now: Instant, feedback: Feedback) {
         self.heard_at = now;
         match feedback {

@@ -1,11 +1,11 @@
-//! A fixed rate, which shows the path without any control.
+//! A fixed rate, which shows the latency of the path without rate control.
 
 use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
 use super::{Controller, FrameReport};
 
-/// The rate.
+/// The controller, with its rate.
 #[derive(Debug)]
 pub(super) struct Fixed(pub(super) Bitrate);
 

@@ -1,7 +1,8 @@
-//! Google congestion control (draft-ietf-rmcat-gcc-02): a controller for delay and one for loss; the lower rate applies.
+//! Google congestion control (draft-ietf-rmcat-gcc-02): a delay-based and a loss-based controller. The lower of their
+//! two rates applies.
 //!
-//! The delay gradient of groups of datagrams passes a Kalman filter ([`arrival`]). Its overuse detector drives a state
-//! machine that increases, holds or decreases the rate.
+//! A Kalman filter estimates the delay gradient of groups of datagrams, and an overuse detector compares the gradient
+//! with a threshold ([`arrival`]). The result drives a state machine that increases, holds or decreases the rate.
 
 mod arrival;
 
@@ -15,27 +16,28 @@ use openuvr_proto::units::Bitrate;
 use super::{Controller, FrameReport, bitrate};
 use arrival::{Arrival, Usage};
 
-/// Increase per second far from convergence, and decrease relative to the received rate (section 5.5).
+/// Factor of the increase per second far from convergence, and factor of the received rate at a decrease (section 5.5).
 const ETA: f64 = 1.08;
 const BETA: f64 = 0.85;
 /// The rate is at most this multiple of the received rate (section 5.5).
 const MOST_OF_RECEIVED: f64 = 1.5;
-/// The window of the received rate (section 5.5: 0.5 to 1 s).
+/// The window in which the received rate is measured (section 5.5: 0.5 to 1 s).
 const RECEIVED_WINDOW: Duration = Duration::from_millis(500);
-/// Weight of a new value in the average of received rates at decreases (section 5.5).
+/// Weight of a new value in the average of the received rate at decreases (section 5.5).
 const AVERAGE: f64 = 0.05;
-/// A rate is near convergence within this many standard deviations (section 5.5).
+/// A received rate is near convergence if it is within this number of standard deviations of the average (section 5.5).
 const NEAR: f64 = 3.0;
-/// Response time beside the round trip (section 5.5).
+/// Response time in addition to the round trip (section 5.5).
 const RESPONSE: Duration = Duration::from_millis(100);
 /// Packet size and frame rate of the additive increase (section 5.5).
 const PACKET_BITS: f64 = 1200.0 * 8.0;
 const FRAMES: f64 = 30.0;
-/// Limits of the loss controller, and its increase (section 6).
+/// Loss shares below which the loss-based controller increases and above which it decreases the rate, and the factor of
+/// an increase (section 6).
 const LOW_LOSS: f64 = 0.02;
 const HIGH_LOSS: f64 = 0.1;
 const LOSS_GROWTH: f64 = 1.05;
-/// Interval of its updates (guess: that of RTCP reports at this rate).
+/// Interval between updates of the loss-based controller (guess: the interval of RTCP reports at this rate).
 const LOSS_EVERY: Duration = Duration::from_secs(1);
 /// The pacing rate relative to the target (WebRTC's pacer).
 const PACING: f64 = 2.5;
@@ -56,12 +58,12 @@ pub(super) struct Gcc {
     by_delay: f64,
     by_loss: f64,
     updated: Option<Instant>,
-    /// Received bytes with their arrivals.
+    /// Arrival times and sizes in bytes of the received datagrams.
     received: VecDeque<(Instant, usize)>,
     /// Mean and variance of the received rate at decreases.
     converged: Option<(f64, f64)>,
     round_trip: Duration,
-    /// Lost and all datagrams since the last update of the loss controller.
+    /// Numbers of lost and of all datagrams since the last update of the loss-based controller.
     lost: (usize, usize),
     loss_updated: Option<Instant>,
 }
@@ -88,7 +90,7 @@ impl Gcc {
         rate.clamp(self.range.min.0 as f64, self.range.max.0 as f64)
     }
 
-    /// The received rate in bits per second; `None` before a window has passed.
+    /// The received rate in bits per second; `None` before half a window has passed.
     fn received_rate(&mut self) -> Option<f64> {
         let (newest, _) = *self.received.back()?;
         while let Some((at, _)) = self.received.front()
@@ -146,7 +148,6 @@ impl Gcc {
             self.by_delay * ETA.powf(since)
         };
         if let Some(received) = received {
-            // The limit never lowers the rate of a source that sends less.
             let most = MOST_OF_RECEIVED * received;
             self.by_delay = self.by_delay.min(most.max(self.range.min.0 as f64));
         }
@@ -204,7 +205,7 @@ impl Controller for Gcc {
         }
         self.control_delay(now, self.arrival.usage());
         self.control_loss(now);
-        // A loss controller far above the other one would never act.
+        // Bounds the loss-based rate by the delay-based one, so that it takes effect soon after losses begin.
         self.by_loss = self
             .by_loss
             .min(self.limited(self.by_delay * MOST_OF_RECEIVED));

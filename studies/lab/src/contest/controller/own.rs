@@ -1,7 +1,7 @@
-//! OpenUVR's controller: the product's code, with the frames of this model, with and without L4S.
+//! OpenUVR's controller, with and without L4S. The congestion control is the product's code.
 //!
-//! The product paces slices; this model paces each datagram at the same rate. Without L4S, the product paces only what
-//! exceeds a frame interval at the capacity of a full link, which no frame of this model does.
+//! The product paces slices; this model paces each datagram at the same rate. Without L4S, the product paces only
+//! frames that would take longer than a frame interval at the capacity of a full link. The model has no such frames.
 
 use std::time::Duration;
 
@@ -67,7 +67,8 @@ impl Controller for Own {
         };
         let arrivals = || all.iter().filter_map(|one| one.arrived);
         let arrived = arrivals().count();
-        // The product measures the round trip with its control messages. Here, it is the shortest one of the datagrams.
+        // The product measures the round trip with its control messages. This model uses the shortest round trip of the
+        // frames' last datagrams.
         if let Some(sample) = report.round_trip(now, last) {
             self.round_trip = match self.round_trip.is_zero() {
                 true => sample,

@@ -3,8 +3,9 @@
 //! A reference window limits the bytes in flight, and determines the target rate. It shrinks after losses, marks and
 //! queueing delay, at most once per round trip, and grows with the acknowledged bytes.
 //!
-//! Left out: the optional restriction by delay variation, the compensation for clock drift, relaxed pacing near the
-//! maximum rate, and the compensations for small datagrams and for varying frame sizes. Sections are named as in the draft.
+//! The following parts of the draft are omitted: the optional restriction by delay variation, the compensation for
+//! clock drift, relaxed pacing near the maximum rate, and the compensations for small datagrams and for varying frame
+//! sizes. Section names are those of the draft.
 
 mod delay;
 
@@ -27,20 +28,22 @@ const BETA_ECN: f64 = 0.8;
 const POST_CONGESTION_ROUNDS: f64 = 100.0;
 const MULTIPLICATIVE: f64 = 0.02;
 const VIRTUAL_ROUND_TRIP: Duration = Duration::from_millis(25);
-/// Gains of the average share of marks (section on L4S marks), and the longest interval between its updates.
+/// Gains of the average share of marks, for a rising and for a falling share (section on L4S marks), and the interval
+/// of its updates if a round trip is not shorter.
 const ALPHA_UP: f64 = 1.0 / 8.0;
 const ALPHA_DOWN: f64 = 1.0 / 128.0;
 const ALPHA_EVERY: Duration = Duration::from_millis(10);
-/// Least scale of growth and of a decrease near the last maximum.
+/// Minimum factor by which growth and decrease are scaled near the last maximum.
 const NEAR_MAXIMUM: f64 = 0.25;
-/// Bytes in flight relative to the reference window (section "Send Window Calculation"): the lower limit, because the
-/// restriction by delay variation is left out.
+/// Maximum bytes in flight relative to the reference window (section "Send Window Calculation"). This is the lower
+/// limit of the draft, because the restriction by delay variation is omitted.
 const WINDOW_OVERHEAD: f64 = 1.5;
-/// The pacing rate relative to the target, and its minimum (section "Packet Pacing").
+/// The pacing rate relative to the target, and the minimum target in bits per second for pacing (section "Packet
+/// Pacing").
 const PACING: f64 = 1.5;
 const LEAST_PACING: f64 = 50_000.0;
-/// The target relative to window / round trip, and the gain of its adjustment to unsent data (section "Media Rate
-/// Control").
+/// Window / round trip relative to the target, and the gain and the maximum of the adjustment to unsent data (section
+/// "Media Rate Control").
 const RATE_SCALE: f64 = 1.2;
 const ADJUST_GAIN: f64 = 1.0 / 16.0;
 const MOST_ADJUSTED: f64 = 0.5;
@@ -57,15 +60,15 @@ pub(super) struct Scream {
     smoothed: Option<Duration>,
     delay: QueueDelay,
     alpha: f64,
-    /// Marked and all datagrams since the last update of `alpha`.
+    /// Numbers of marked and of all datagrams since the last update of `alpha`.
     marks: (f64, f64),
     alpha_updated: Option<Instant>,
-    /// Marks and losses since the last reaction.
+    /// Whether a datagram was marked, and whether one was lost, since the last reaction.
     marked: bool,
     lost: bool,
     reacted: Option<Instant>,
     congested: Option<Instant>,
-    /// The most bytes in flight of this and of the previous round trip, and the start of this one.
+    /// Maximum bytes in flight during this and during the previous round trip, and the start of this round trip.
     most_in_flight: (f64, f64),
     round_began: Option<Instant>,
     adjust: f64,
@@ -73,7 +76,7 @@ pub(super) struct Scream {
 
 impl Scream {
     pub(super) fn new(range: Range, interval: Duration, l4s: bool) -> Scream {
-        // The window of the initial rate at a round trip of the virtual one.
+        // The window that gives the initial rate at the virtual round trip.
         let start = range.start.0 as f64 / 8.0 * VIRTUAL_ROUND_TRIP.as_secs_f64();
         Scream {
             range,
@@ -100,7 +103,7 @@ impl Scream {
         self.smoothed.unwrap_or(VIRTUAL_ROUND_TRIP)
     }
 
-    /// The target before its limits.
+    /// The target in bits per second, before it is limited to the range.
     fn rate(&self) -> f64 {
         let seconds = self.round_trip().as_secs_f64().max(1e-3);
         self.window * 8.0 / seconds / (RATE_SCALE + self.adjust)
@@ -111,7 +114,7 @@ impl Scream {
         self.rate().clamp(least, most)
     }
 
-    /// Square of the distance from the last maximum, which slows down growth near it.
+    /// Square of the distance of the window from its last maximum, 0.1 to 1. It slows growth near the maximum.
     fn distance(&self) -> f64 {
         let (inflection, _) = self.inflection;
         let distance = 8.0 * (self.window - inflection) / inflection;
@@ -152,7 +155,7 @@ impl Scream {
         if inflected.is_none_or(|at| now.since(at) > round_trip * 10) {
             self.inflection = (self.window, Some(now));
         }
-        // A long round trip must not lead to an overreaction.
+        // A round trip above the virtual one reduces the decrease.
         let long = (round_trip.as_secs_f64() / VIRTUAL_ROUND_TRIP.as_secs_f64()).max(1.0);
         let backoff = self.alpha / 2.0 / long;
         let factor = match (self.lost, self.marked) {
@@ -174,7 +177,7 @@ impl Scream {
         self.reacted = Some(now);
     }
 
-    /// The section "Reference Window Increase". `acked` are bytes without marks.
+    /// The section "Reference Window Increase". `acked` is the number of bytes that arrived without a mark.
     fn increase(&mut self, now: Instant, acked: f64) {
         let round_trip = self.round_trip().as_secs_f64();
         let virtual_one = VIRTUAL_ROUND_TRIP.as_secs_f64();

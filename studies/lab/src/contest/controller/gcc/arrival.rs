@@ -7,23 +7,24 @@ use openuvr_proto::time::Instant;
 
 /// Datagrams sent within this time form a group (section 5.2).
 const BURST: Duration = Duration::from_millis(5);
-/// State noise, initial error, and the filter coefficient of the measurement noise (section 5.3: between 0.1 and 0.001).
+/// State noise, initial error covariance, and filter coefficient of the measurement noise (section 5.3: the coefficient
+/// is between 0.1 and 0.001).
 const STATE_NOISE: f64 = 1e-3;
 const FIRST_ERROR: f64 = 0.1;
 const CHI: f64 = 0.01;
-/// Initial threshold, its limits, and its speeds downwards and upwards (section 5.4).
+/// The threshold's initial value, its limits, and the gains of its decrease and of its increase (section 5.4).
 const THRESHOLD: f64 = 12.5;
 const THRESHOLDS: (f64, f64) = (6.0, 600.0);
 const SPEEDS: (f64, f64) = (0.000_18, 0.01);
-/// Beyond this distance from the threshold, a sample does not move it (section 5.4).
+/// Samples that exceed the threshold by more than this do not change it (section 5.4).
 const OUTLIER: f64 = 15.0;
 /// Minimum duration of an overuse (section 5.4).
 const OVERUSE: f64 = 10.0;
-/// Samples over which the gradient accumulates. The draft compares the gradient of one group, in milliseconds, with the
-/// threshold; WebRTC multiplies it with the number of samples, at most 60, so that a slow growth is detected, too.
+/// Maximum factor of the gradient. The draft compares the gradient of one group, in milliseconds, with the threshold.
+/// WebRTC multiplies the gradient by the number of samples, at most 60, so that slow growth is detected, too.
 const MOST_SAMPLES: f64 = 60.0;
 
-/// The use of the link.
+/// The utilisation of the link, from the overuse detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
     Normal,
@@ -31,7 +32,7 @@ pub(super) enum Usage {
     Under,
 }
 
-/// The first and last times of a group, in ms.
+/// A group of datagrams: when its first one and its last one were sent, and when its last one arrived.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     first_sent: Instant,
@@ -49,7 +50,7 @@ pub(super) struct Arrival {
     noise: f64,
     samples: f64,
     threshold: f64,
-    /// How long the gradient has been above the threshold, in ms.
+    /// The time for which the gradient has been above the threshold, in ms.
     over: f64,
     last: f64,
     usage: Usage,
@@ -77,7 +78,7 @@ impl Arrival {
         self.usage
     }
 
-    /// Takes a datagram. Datagrams come in the order of sending.
+    /// Processes a datagram. Datagrams must be passed in the order of sending.
     pub(super) fn on_datagram(&mut self, sent: Instant, arrived: Instant) {
         if let Some(group) = &mut self.current
             && sent.since(group.first_sent) <= BURST
@@ -102,7 +103,8 @@ impl Arrival {
         }
     }
 
-    /// The Kalman filter (section 5.3). `interval` is the time between two groups.
+    /// The Kalman filter (section 5.3). `variation` is the change of the delay, and `interval` the time between two
+    /// groups.
     fn filter(&mut self, variation: f64, interval: f64) {
         let residual = variation - self.gradient;
         let limit = 3.0 * self.noise.sqrt();
@@ -142,7 +144,7 @@ impl Arrival {
     }
 }
 
-/// `later` minus `earlier` in milliseconds, negative if it is earlier.
+/// `later` minus `earlier` in milliseconds; negative if `later` is earlier.
 fn millis(later: Instant, earlier: Instant) -> f64 {
     (later.0 - earlier.0) as f64 / 1e6
 }
@@ -151,7 +153,7 @@ fn millis(later: Instant, earlier: Instant) -> f64 {
 mod tests {
     use super::*;
 
-    /// The usage after groups 20 ms apart, each of which arrives `growth` later than the one before.
+    /// The usage after groups that are sent every 20 ms. The delay grows by `growth` with each group.
     fn after(groups: i64, growth: Duration) -> Usage {
         let mut arrival = Arrival::default();
         let mut now = Instant(0);

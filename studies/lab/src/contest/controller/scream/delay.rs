@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// The limits of the target in seconds.
+/// The minimum and the maximum of the target, in seconds.
 const TARGETS: (f64, f64) = (0.06, 0.4);
-/// Gain of a growing average.
+/// Gain of the average while the queueing delay grows.
 const GAIN: f64 = 0.25;
 /// Lengths of the histories for variance and mean.
 const HISTORY: usize = 200;
 const RECENT: usize = 50;
-/// Share of round trips with losses above which a competing flow is assumed, and the gain of its average (guess: 100 round
-/// trips).
+/// Share of round trips with losses above which a competing flow is assumed, and the gain of the average of this share
+/// (guess: 100 round trips).
 const LOSS_RATE: f64 = 0.002;
 const LOSS_GAIN: f64 = 0.01;
 
 /// The state. Times are in seconds.
 #[derive(Debug)]
 pub(super) struct QueueDelay {
-    /// The shortest delay of the path so far, and the queue of the newest datagram.
+    /// The shortest one-way delay so far, and the queueing delay of the newest datagram.
     base: Option<Duration>,
     queue: f64,
     average: f64,
     updated: Option<Instant>,
     target: f64,
-    /// Queueing delays relative to the lower limit of the target, once per round trip.
+    /// Queueing delays relative to the minimum of the target, one per round trip.
     history: VecDeque<f64>,
     losses: f64,
 }
@@ -53,7 +53,7 @@ impl QueueDelay {
         self.queue = took.saturating_sub(base).as_secs_f64();
     }
 
-    /// Updates the average, at most once per `interval`: it grows slowly and falls at once.
+    /// Updates the average, at most once per `interval`. The average grows slowly and falls immediately.
     pub(super) fn update(&mut self, now: Instant, interval: Duration) {
         if self.updated.is_some_and(|at| now.since(at) < interval) {
             return;
@@ -65,18 +65,19 @@ impl QueueDelay {
         };
     }
 
-    /// The share of marks that an L4S queue would set at this delay.
+    /// The share of datagrams that an L4S queue would mark at this average delay, 0 to 1.
     pub(super) fn virtual_marks(&self) -> f64 {
         let half = self.target / 2.0;
         ((self.average - half) / half).clamp(0.0, 1.0)
     }
 
-    /// Whether the queue is below a quarter of the target.
+    /// Whether the queueing delay is below a quarter of the target.
     pub(super) fn is_short(&self) -> bool {
         self.queue < self.target / 4.0
     }
 
-    /// Raises the target beside a competing flow, once per round trip.
+    /// Adjusts the target once per round trip: beside a competing flow, the target rises. `lost` is whether a datagram
+    /// was lost since the last reaction.
     pub(super) fn adjust_target(&mut self, lost: bool) {
         self.losses += LOSS_GAIN * (f64::from(u8::from(lost)) - self.losses);
         if self.history.len() == HISTORY {
