@@ -2,26 +2,26 @@
 
 use crate::transform::{Band, FRACTION, Samples};
 
-/// Coefficients on one side of a block, and of the blocks inside it.
+/// Number of coefficients on a side of a block, and on a side of the smaller blocks inside it.
 pub(crate) const BLOCK: usize = 32;
 const SMALL: usize = 8;
 
-/// The bytes of a block's header.
+/// Size of a block's header in bytes.
 pub(crate) const HEADER: usize = 8;
 
-/// The scale of an 8x8 block, in the upper bits of its byte: 6 / 8 + 0.25 = 1.
+/// The code of the scale 1 in the upper four bits of an 8x8 block's byte: 6 / 8 + 0.25 = 1.
 const SCALE_ONE: u8 = 6 << 4;
 
-/// The steps of all bands of a plane.
+/// The quantiser steps of all bands of a plane.
 pub(crate) struct Quantiser {
-    /// By level and band: the bitstream's code.
+    /// The bitstream's code of the step, by level and band.
     codes: Vec<[u8; 4]>,
 }
 
 impl Quantiser {
-    /// `norms` are the errors of a pixel that an error of one in a coefficient causes, by level and band.
+    /// `norms` has the weight of a coefficient's error in the picture, by level and band ([`crate::inverse::norms`]).
     pub(crate) fn new(step: f32, norms: &[[f32; 4]]) -> Quantiser {
-        // The packer's reciprocal has 16 bits, so a step is at least two units of a sample.
+        // The packer's reciprocal has 16 bits, so a step is at least two units of the integer samples.
         let least = 2.0 * 1.513_328 / (1 << FRACTION) as f32;
         let code = |norm: f32| code_of((step / norm).max(least) / 255.0);
         Quantiser {
@@ -34,12 +34,12 @@ impl Quantiser {
     }
 }
 
-/// The band's place in the bitstream.
+/// The band's index within its level in the bitstream.
 pub(crate) fn index(band: Band) -> usize {
     usize::from(band.high.0) + 2 * usize::from(band.high.1)
 }
 
-/// The bitstream's scale of a code: (8 + m) * 2^(e - 3), of which a coefficient's range is -0.5 to 0.5.
+/// The scale that a code of the bitstream means: (8 + m) * 2^(e - 3), for samples from -0.5 to 0.5.
 pub(crate) fn scale_of(code: u8) -> f32 {
     let exponent = 4 - i32::from(code >> 3);
     f32::from(8 + (code & 7)) * 2_f32.powi(exponent - 3)
@@ -72,7 +72,7 @@ impl Packer {
     /// Quantises and writes all blocks of a band.
     pub(crate) fn band(&mut self, samples: &Samples<'_>, quantiser: &Quantiser, band: Band) {
         let code = quantiser.code(band);
-        // A band that is high-pass in both directions still has the scale 1.230174105^2 of the transform.
+        // The transform leaves the factor 1.230174105^2 in bands that are high-pass in both directions.
         let gain = if band.high == (true, true) {
             1.513_328
         } else {
@@ -92,7 +92,7 @@ impl Packer {
         let (width, height) = (BLOCK.min(samples.width - x), BLOCK.min(samples.height - y));
         let mut values = [[0_u16; BLOCK]; BLOCK];
         let mut negative = [[0_u8; BLOCK]; BLOCK];
-        // Coefficients of one column of 8x8 blocks, joined: zero if the block is.
+        // For each row of 8x8 blocks, the bitwise OR of the coefficients in each column.
         let mut joined = [[0_u16; BLOCK]; BLOCK / SMALL];
         for row in 0..height {
             let from = &samples.row(y + row)[x..x + width];
@@ -160,7 +160,8 @@ impl Packer {
     }
 }
 
-/// The place of a coefficient in its 8x8 block: subblocks of 4x2, in columns of four; pixels in columns of two.
+/// The (x, y) position of a coefficient in its 8x8 block. Subblocks are 4 wide and 2 high, numbered from top to bottom
+/// in columns of four. Coefficients of a subblock are numbered from top to bottom in columns of two.
 pub(crate) fn place(subblock: usize, lane: usize) -> (usize, usize) {
     (subblock / 4 * 4 + lane / 2, subblock % 4 * 2 + lane % 2)
 }
@@ -190,7 +191,7 @@ fn planes(lanes: &[u16; 8], count: u8, payload: &mut Vec<u8>) {
         } else {
             high >> (plane - 8)
         };
-        // Gathers the lowest bit of each byte: byte i contributes bit i.
+        // Gathers the lowest bit of each byte: the bit of byte i becomes bit i.
         let bits = bytes & 0x0101_0101_0101_0101;
         payload.push((bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8);
     }
@@ -212,7 +213,7 @@ impl Signs {
 
     fn subblock(&mut self, lanes: &[u16; 8], negative: &[u8; 8]) {
         for (value, negative) in lanes.iter().zip(negative) {
-            // Without a branch, which the processor could not predict.
+            // There is no branch, because the processor could not predict it.
             let some = u32::from(*value > 0);
             self.bits |= (u64::from(*negative) & u64::from(some)) << self.count;
             self.count += some;

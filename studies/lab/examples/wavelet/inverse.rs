@@ -9,7 +9,7 @@ const GAMMA: f32 = 0.882_911_1;
 const DELTA: f32 = 0.443_506_85;
 const K: f32 = 1.230_174_1;
 
-/// A plane of samples.
+/// A plane of decoded samples.
 struct Plane {
     width: usize,
     height: usize,
@@ -25,7 +25,7 @@ impl Plane {
         }
     }
 
-    /// Where a band's sample is in the plane of all bands: coarse levels are in the upper left corner.
+    /// The coefficient at (x, y) of a band, in the plane of all bands. Coarse levels are in the upper left corner.
     fn at(&mut self, band: Band, x: usize, y: usize) -> &mut f32 {
         let (width, height) = (
             self.width >> (band.level + 1),
@@ -80,7 +80,7 @@ fn synthesised(halves: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// By level and band, the square root of the energy that a coefficient of one has in the picture.
+/// By level and band, the norm of a picture whose only coefficient is 1: the weight of this coefficient's error.
 pub(crate) fn norms(levels: usize) -> Vec<[f32; 4]> {
     let side = 8 << levels;
     let norm = |level: usize, high: (bool, bool)| {
@@ -101,7 +101,7 @@ pub(crate) fn norms(levels: usize) -> Vec<[f32; 4]> {
         .collect()
 }
 
-/// Decodes the blocks of luma, and returns the picture without padding.
+/// Decodes the blocks of luma. Returns the luma samples without padding.
 pub(crate) fn decode(
     coded: &[u8],
     planes: &[(Wavelet, Quantiser); 3],

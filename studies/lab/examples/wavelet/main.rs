@@ -1,16 +1,18 @@
-//! An experiment: the cost of a wavelet codec on the processor, `wavelet PICTURES.y4m FRAMES STEP`.
+//! An experiment that measures a wavelet codec on the processor: `wavelet PICTURES.y4m FRAMES STEP [two]`.
 //!
-//! The encoder writes the block format of PyroWave's published bitstream (draft of August 2026): the wavelet CDF 9/7 with
-//! five levels, blocks of 32x32 coefficients that are coded independently, bit planes without entropy coding. PICTURES
-//! is a video in YUV4MPEG2 with 4:2:0 and 8 bits. STEP is the quantiser's step in pixel values for a coefficient
-//! whose error has the weight of one pixel; with a larger step, pictures are smaller.
+//! The encoder writes the block format of PyroWave's published bitstream (draft of August 2026): the wavelet CDF 9/7
+//! with five levels, independently coded blocks of 32x32 coefficients, and bit planes without entropy coding. PICTURES
+//! is a video in YUV4MPEG2 with 4:2:0 and 8 bits. It is repeated until FRAMES pictures are encoded. STEP, at least
+//! 0.25, is the quantiser's step in pixel values, for a coefficient whose error has the weight of one pixel. With a
+//! larger step, coded pictures are smaller.
 //!
-//! The output is one line: the times of the transform and of quantiser and packing for each picture (p50, p99), the size at 60
-//! pictures in a second, and the PSNR of luma after decoding. One thread encodes. With `two` as a fourth argument, a
-//! second thread encodes the right half of each picture, as if it were a picture of its own. The decoder is written for
-//! clarity and is not measured. [ADR 36](../../../../docs/adr/0036-intra-codecs.md) has the results.
+//! The output is one line: p50 and p99 of the time per picture for the transform, for quantiser and packing, and for
+//! both; the bitrate at 60 pictures per second; and the PSNR of luma after decoding. One thread encodes. With the
+//! fourth argument `two`, a second thread encodes the right half of each picture as a separate picture. The decoder is
+//! written for clarity, and its time is not measured. [ADR 36](../../../../docs/adr/0036-intra-codecs.md) has the
+//! results.
 //!
-//! Compile with `RUSTFLAGS="-C target-cpu=native"`: the loops are written so that the compiler uses vectors.
+//! Compile with `RUSTFLAGS="-C target-cpu=native"`, so that the compiler vectorises the loops for this processor.
 
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 #![allow(
@@ -38,7 +40,7 @@ use blocks::{Packer, Quantiser};
 use transform::{Band, Wavelet};
 use video::{Plane, Video};
 
-/// The encoder of one picture or of one part of it: luma and two chroma planes at half the size.
+/// The encoder of a picture or of a half of it: luma, and two chroma planes with half the width and height.
 struct Encoder {
     planes: [(Wavelet, Quantiser); 3],
     packer: Packer,
@@ -51,7 +53,7 @@ impl Encoder {
             let quantiser = Quantiser::new(step, &inverse::norms(levels));
             (wavelet, quantiser)
         };
-        // Chroma of 4:2:0 has half the size, and one level less.
+        // A chroma plane has half the width and height, and thus one level less.
         let chroma = || plane(width / 2, height / 2, 4);
         Encoder {
             planes: [plane(width, height, 5), chroma(), chroma()],
@@ -59,7 +61,7 @@ impl Encoder {
         }
     }
 
-    /// Encodes the planes, and returns the times of transform and packing.
+    /// Encodes the planes. Returns the time of the transform, and that of quantiser and packing.
     fn encode(&mut self, picture: &[Plane; 3]) -> (Duration, Duration) {
         let begun = Instant::now();
         for ((wavelet, _), plane) in self.planes.iter_mut().zip(picture) {
@@ -80,8 +82,8 @@ impl Encoder {
     }
 }
 
-/// The planes and bands in the order of the bitstream: coarse before fine, low-pass only at the coarsest level. Levels of
-/// chroma are numbered one lower, because its size is half.
+/// The planes and bands in the order of the bitstream: coarse levels before fine levels, and the low-pass band only at
+/// the coarsest level. A level of chroma has the number of luma's level minus one, because chroma has half the size.
 fn order() -> impl Iterator<Item = (usize, Band)> {
     let levels = (0..5_usize).rev();
     let levels = levels.flat_map(|level| (0..3_usize).map(move |plane| (level, plane)));
@@ -129,7 +131,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .map(|thread| thread.join().expect("encoding does not panic"))
                 .collect()
         });
-        // The slower part decides.
+        // The picture is complete when the slower thread has finished.
         let slowest = times
             .iter()
             .max_by_key(|(transform, packing)| *transform + *packing);

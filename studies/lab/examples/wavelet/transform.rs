@@ -1,13 +1,14 @@
 //! The forward transform: CDF 9/7 by lifting (ITU-T T.800, F.4.8.2), with 16-bit integers.
 //!
-//! A sample is its distance from 128 with five fraction bits. Rows are transformed when they are read; columns follow
-//! row by row, as soon as their neighbours exist, so that the samples are still in the first cache. The results stay
-//! interleaved: even rows and the left halves of rows are low-pass.
+//! A sample is the pixel's difference from 128, with five fraction bits. Each row is transformed when it is read. The
+//! vertical steps of a row follow as soon as the rows below it are transformed, so that its samples are still in the
+//! first-level cache. The rows of the result are interleaved: even rows are low-pass vertically, and left halves of
+//! rows are low-pass horizontally.
 
 use crate::video::Plane;
 
-/// Fraction bits of a sample. With five, the largest intermediate value, about 2.6 times 128 * 32 at a lifting step,
-/// fits in 16 bits.
+/// Number of fraction bits of a sample. With five bits, the largest intermediate value of a lifting step, about 2.6
+/// times 128 * 32, fits in 16 bits.
 pub(crate) const FRACTION: u32 = 5;
 
 /// The lifting coefficients of T.800, table F.4, as fractions of 32768. The first is -1.586134342: its integer part is
@@ -25,11 +26,11 @@ const LOW: i16 = 21_653;
 pub(crate) struct Band {
     /// 0 is the finest level.
     pub(crate) level: usize,
-    /// Whether the band is high-pass horizontally, vertically.
+    /// Whether the band is high-pass horizontally, and whether it is high-pass vertically.
     pub(crate) high: (bool, bool),
 }
 
-/// The samples of a band: `row(y)` has `width` of them.
+/// The samples of a band, in `height` rows of `width` samples.
 pub(crate) struct Samples<'a> {
     rows: &'a [Vec<i16>],
     high: (bool, bool),
@@ -48,9 +49,9 @@ impl Samples<'_> {
     }
 }
 
-/// The transform of planes of one size, and its last result.
+/// The transform of planes with a fixed size, and its last result.
 pub(crate) struct Wavelet {
-    /// For each level, its rows: the low-pass half, then the high-pass half, then room for a mirrored sample.
+    /// The rows of each level. A row has the low-pass half, then the high-pass half.
     levels: Vec<Vec<Vec<i16>>>,
     width: usize,
     even: Vec<i16>,
@@ -116,7 +117,8 @@ impl Wavelet {
     }
 }
 
-/// `odd` begins with room for a mirrored sample, `even` ends with it.
+/// Splits a row of pixels into even and odd samples. The first element of `odd` and the last element of `even` are
+/// reserved for mirrored samples.
 fn split_pixels(row: &[u8], even: &mut [i16], odd: &mut [i16]) {
     let pairs = row.as_chunks::<2>().0.iter();
     for ((pair, even), odd) in pairs.zip(even).zip(&mut odd[1..]) {
@@ -138,7 +140,7 @@ fn scaled(a: i16, b: i16) -> i16 {
     ((i32::from(a) * i32::from(b) + 0x4000) >> 15) as i16
 }
 
-/// One lifting step with the first coefficient, on samples with their neighbours.
+/// A lifting step with the first coefficient, for a sample with the neighbours `a` and `b`.
 #[inline(always)]
 fn step_alpha(target: &mut i16, a: i16, b: i16) {
     let sum = a.wrapping_add(b);
@@ -163,7 +165,8 @@ fn lift_row(even: &mut [i16], odd: &mut [i16]) {
     on_samples(even, odd, |t, a, b| step(t, a, b, DELTA));
 }
 
-/// A step on each sample that has two neighbours. Iterators without indices let the compiler use vectors.
+/// Applies a step to each sample that has two neighbours. The loop has no indices, so that the compiler can vectorise
+/// it.
 #[inline(always)]
 fn on_samples(targets: &mut [i16], neighbours: &[i16], step: impl Fn(&mut i16, i16, i16)) {
     let pairs = neighbours.iter().zip(&neighbours[1..]);
@@ -172,7 +175,7 @@ fn on_samples(targets: &mut [i16], neighbours: &[i16], step: impl Fn(&mut i16, i
     }
 }
 
-/// The lifting steps that are possible when row `2 * k + 2` has been read.
+/// Performs the vertical lifting steps that are possible after row `2 * k + 2` has been read.
 fn lift_columns(rows: &mut [Vec<i16>], k: usize, half: usize) {
     let even = |k: usize| 2 * k;
     let odd = |k: usize| 2 * k + 1;
@@ -189,7 +192,7 @@ fn lift_columns(rows: &mut [Vec<i16>], k: usize, half: usize) {
     }
 }
 
-/// The steps at the lower end, where the rows are mirrored.
+/// Performs the steps at the lower end, at which the rows are mirrored.
 fn lift_last_columns(rows: &mut [Vec<i16>], half: usize) {
     let k = rows.len() / 2 - 1;
     on_row(rows, 2 * k + 1, 2 * k, 2 * k, step_alpha);
@@ -206,7 +209,7 @@ fn lift_last_columns(rows: &mut [Vec<i16>], half: usize) {
     finish(rows, k, 2 * k, half);
 }
 
-/// The last two steps of the rows `2 * k` and `2 * k + 1`. `below` is the next even row.
+/// Performs the last two steps for the rows `2 * k` and `2 * k + 1`. `below` is the next even row, or its mirror image.
 fn finish(rows: &mut [Vec<i16>], k: usize, below: usize, half: usize) {
     on_row(rows, 2 * k + 1, 2 * k, below, |t, a, b| {
         step(t, a, b, GAMMA)

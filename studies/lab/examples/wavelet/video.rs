@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// One plane of samples without padding.
+/// A plane of samples without padding.
 pub(crate) struct Plane {
     pub(crate) width: usize,
     pub(crate) height: usize,
@@ -27,7 +27,7 @@ impl Plane {
 pub(crate) struct Picture(pub(crate) [Plane; 3]);
 
 impl Picture {
-    /// The vertical strip `part` of `parts`.
+    /// The vertical strip with the index `part`, if the picture is divided into `parts` strips.
     pub(crate) fn columns(&self, part: usize, parts: usize) -> [Plane; 3] {
         self.0.each_ref().map(|plane| {
             let width = plane.width / parts;
@@ -70,12 +70,14 @@ impl Video {
             value('H').ok_or("no height")?,
         );
         let (width, height): (usize, usize) = (width.parse()?, height.parse()?);
-        if !header.starts_with("YUV4MPEG2 ") || !value('C').is_none_or(|c| c.starts_with("420")) {
-            return Err(format!("{path} is not a YUV4MPEG2 file with 4:2:0").into());
+        let is_420 = |chroma| ["420", "420jpeg", "420mpeg2", "420paldv"].contains(&chroma);
+        if !header.starts_with("YUV4MPEG2 ") || !value('C').is_none_or(is_420) {
+            return Err(format!("{path} is not a YUV4MPEG2 file with 4:2:0 and 8 bits").into());
         }
-        // The halves of the pictures also have blocks without padding at their right.
+        // At each level, the widths of a picture and of its halves are even, so rows need no padding.
         if width % 128 != 0 || width == 0 || height % 2 != 0 || height < 64 {
-            return Err(format!("{width}x{height}: the width must be a multiple of 128").into());
+            let rule = "the width must be a multiple of 128, and the height even and at least 64";
+            return Err(format!("{width}x{height}: {rule}").into());
         }
         let mut rest = &bytes[end + 1..];
         let mut pictures = Vec::new();
