@@ -2,7 +2,7 @@
 //! V-D1).
 //!
 //! The paper records 150 successive frames every 10 s for 10 minutes at both ends, and states the SSIM of each batch.
-//! Here, each batch is compared before the next one begins, so that the memory holds one batch only.
+//! This bench compares each batch before the next one begins, so that only one batch is in memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,19 +29,19 @@ pub(super) const SIZE: Size = Size::new(1920, 1080);
 pub(super) const BITRATE: &str = "20M";
 pub(super) const FPS: u32 = 60;
 
-/// A run of fewer seconds is a smoke test: fewer than six batches (guess). The paper has ten minutes, to which several
-/// files may add up.
+/// A shorter run, in seconds, is a smoke test, because it has fewer than six batches (guess). The paper's ten minutes
+/// may consist of several runs.
 const SMOKE: f64 = 60.0;
 
 /// The paper's interval between the beginnings of two batches.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Time for the reports of a batch's last frames, which takes milliseconds, and until the host has written them: it
-/// writes its record once a second.
+/// Waiting time after a batch. The reports on its last frames arrive within milliseconds, and the host writes its
+/// record once a second.
 const WRITTEN: Duration = Duration::from_millis(1500);
 
-/// Number of pictures of a clip. It plays forwards and backwards, which takes 13 s at 60 frames/s, so batches every
-/// 10 s show different parts. The paper's game has new pictures all the time.
+/// Number of pictures of a clip. Playing it forwards and backwards takes 13 s at 60 frames/s, so batches every 10 s
+/// show different parts of it. The paper's game does not repeat its pictures.
 pub(super) const CLIP_FRAMES: u32 = 390;
 
 /// The batches of a clip.
@@ -53,22 +53,23 @@ struct Batches {
     size: String,
     #[serde(skip)]
     height: u32,
-    /// Of each measured batch: the time from the first batch to its beginning in seconds, the mean luma PSNR in
-    /// decibels, and the mean luma SSIM.
+    /// The beginning of each measured batch, in seconds since the beginning of the first one.
     begin_s: Vec<f64>,
+    /// The mean luma PSNR of each measured batch, in decibels.
     psnr: Vec<f64>,
+    /// The mean luma SSIM of each measured batch.
     ssim: Vec<f64>,
-    /// Outcomes of the frames of all batches.
+    /// Number of frames by outcome, over all batches.
     outcomes: BTreeMap<String, u32>,
-    /// Number of displayed frames that the bench missed. They are excluded.
+    /// Number of frames that were displayed, but that the bench missed. They are not compared.
     unseen: u32,
-    /// The reasons why batches are missing.
+    /// The batches that were not measured, each with the reason.
     missing: Vec<String>,
     /// Number of cores used by other processes than host, client and bench.
     other_cores: f64,
 }
 
-/// The result file. Its conditions have the names of the other modes of `bench quality`.
+/// The result file. Its fields for the conditions have the same names as in the other modes of `bench quality`.
 #[derive(Debug, Serialize)]
 struct File {
     size: String,
@@ -82,7 +83,7 @@ struct File {
     batches: Vec<Batches>,
 }
 
-/// Measures batches for `seconds`, prints and writes them.
+/// Measures batches for `seconds`, prints them, and writes them to the result file.
 pub(super) fn run(
     args: &Args,
     contents: &[Content],
@@ -105,7 +106,7 @@ pub(super) fn run(
     }
     if let Some(path) = &args.json {
         let target = args.bitrate().parse::<Bitrate>().ok();
-        // A user's clip has its own size.
+        // The clips of --clip may differ in size.
         let smallest = all.iter().min_by_key(|one| one.height);
         let file = File {
             size: smallest.map_or(String::new(), |one| one.size.clone()),
@@ -162,6 +163,7 @@ fn measure(
         let begin_s = clock::now().since(begin).as_secs_f64();
         stream.record()?;
         stream.pass(WRITTEN + setup.round_trip)?;
+        let measured = batches.ssim.len();
         match stream.judge_recorded() {
             Ok(point) => batches.add(begin_s, &point),
             Err(why) => batches
@@ -169,7 +171,7 @@ fn measure(
                 .push(format!("batch {}: {why:#}", batch + 1)),
         }
         ensure!(!stop.load(Ordering::Relaxed), "interrupted");
-        if let Some(ssim) = batches.ssim.last() {
+        if let Some(ssim) = batches.ssim.get(measured) {
             eprintln!(
                 "bench quality: batch {} of {count}: SSIM {ssim:.3}",
                 batch + 1
@@ -207,6 +209,9 @@ impl Batches {
             self.begin_s.push(begin_s);
             self.psnr.push(psnr);
             self.ssim.push(ssim);
+        } else {
+            let why = "no picture was seen";
+            self.missing.push(format!("batch at {begin_s:.0} s: {why}"));
         }
         for (outcome, frames) in &point.outcomes {
             *self.outcomes.entry(outcome.clone()).or_insert(0) += frames;
@@ -270,8 +275,9 @@ mod tests {
             unseen: 150,
             ..Point::default()
         };
-        // A batch that the bench did not see has no mean.
+        // A batch without a seen picture has no mean.
         batches.add(0.0, &unseen);
+        assert_eq!(batches.missing, ["batch at 0 s: no picture was seen"]);
         for (begin_s, ssim) in [(10.0, 0.9), (20.0, 0.7)] {
             let seen = Point {
                 psnr: vec![30.0; 150],
