@@ -1,7 +1,7 @@
 //! Energy counters of the processor packages (RAPL), from the kernel's powercap interface
 //! (`Documentation/power/powercap/powercap.rst`).
 //!
-//! A counter covers everything that a package runs, not one process. Most kernels let only root read it, and virtual
+//! A counter covers all processes that run on a package. With most kernels, only root may read the counters. Virtual
 //! machines have none.
 
 use std::fs::read_to_string;
@@ -10,7 +10,8 @@ use std::path::Path;
 /// The folder of all power zones.
 const ZONES: &str = "/sys/class/powercap";
 
-/// Prefix of the names of RAPL zones, also for AMD processors. `intel-rapl-mmio:0` is the same package again.
+/// Prefix of the names of RAPL zones, also on AMD processors. Zones such as `intel-rapl-mmio:0` have another prefix,
+/// and are second counters of the same packages.
 const PREFIX: &str = "intel-rapl:";
 
 /// A reading of the counters of all packages.
@@ -21,12 +22,12 @@ pub(crate) struct Energy(Vec<Counter>);
 struct Counter {
     package: String,
     microjoules: u64,
-    /// The counter is less than or equal to this value; the next value is 0.
+    /// The largest value of the counter. After it, the counter continues at 0.
     last: u64,
 }
 
 impl Energy {
-    /// Reads the counters now. `None` if there are none, or if they can't be read.
+    /// Reads the counters. `None` if there are none, or if one of them cannot be read.
     pub(crate) fn now() -> Option<Energy> {
         Energy::read(Path::new(ZONES))
     }
@@ -37,7 +38,7 @@ impl Energy {
             let folder = zone.path();
             let text = |file: &str| read_to_string(folder.join(file)).ok();
             let is_rapl = zone.file_name().to_string_lossy().starts_with(PREFIX);
-            // Other zones are parts of a package, such as its cores, or the whole platform.
+            // Other zones are for a part of a package, such as its cores, or for the whole platform.
             let name = text("name").filter(|name| is_rapl && name.starts_with("package-"));
             let Some(package) = name else { continue };
             let number = |file: &str| text(file)?.trim().parse::<u64>().ok();
@@ -51,8 +52,8 @@ impl Energy {
         (!counters.is_empty()).then_some(Energy(counters))
     }
 
-    /// Joules of all packages since `earlier`, which must be less than one turn of the counters ago: about an hour at
-    /// 60 W. `None` if the packages differ.
+    /// The energy of all packages since `earlier`, in joules. It is too low if a counter has wrapped more than once,
+    /// which takes about an hour at 60 W. `None` if the packages differ.
     pub(crate) fn since(&self, earlier: &Energy) -> Option<f64> {
         let names = |energy: &Energy| Vec::from_iter(energy.0.iter().map(|c| c.package.clone()));
         if names(self) != names(earlier) {
@@ -61,7 +62,7 @@ impl Energy {
         let each = self.0.iter().zip(&earlier.0).map(|(now, before)| {
             match now.microjoules.checked_sub(before.microjoules) {
                 Some(grown) => grown,
-                // The counter has begun again at 0.
+                // The counter has wrapped.
                 None => before.last.saturating_sub(before.microjoules) + 1 + now.microjoules,
             }
         });

@@ -76,7 +76,7 @@ Between two namespaces, client and host, for any Ethernet traffic:
   for n in 'client eth0' 'hop to-client' 'hop to-host' 'host eth0'; do
     set -- $n; ip -n $1 link set dev $2 up; done
   ip netns exec hop openuvr lab hop --bridge to-client,to-host --delay 5ms --loss 1%
-A bottleneck with an L4S queue, which marks ECT(1) datagrams of the host:
+A bottleneck with an L4S queue, which marks the host's ECT(1) datagrams:
   openuvr lab hop --to 127.0.0.1:47000 --delay 5ms --rate 20M --queue 250ms --aqm dualpi2
 Four viewers on one Wi-Fi channel with a competing upload:
   openuvr lab hop --to 127.0.0.1:47000 --wifi 'profile=he-su stations=4 per=1% background=20M'";
@@ -121,9 +121,9 @@ struct HopArgs {
     /// Limit of the bottleneck's queue, in bytes (k: 1024) or as a time (50ms). Datagrams beyond it are dropped
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = script::queue)]
     queue: Queue,
-    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. It marks ECN-capable packets with CE, and
-    /// drops others; --queue stays the limit. Without a --rate, no queue forms. A relay has one flow per client, a bridge
-    /// one per pair of ports
+    /// Discipline of the bottleneck's queue: droptail, pie, fq_codel or dualpi2. All except droptail mark ECN-capable
+    /// packets with CE and drop other packets before --queue is reached. Without --rate, no queue forms. A relay has
+    /// one flow per client, and a bridge one flow per pair of addresses and ports
     #[arg(long, value_name = "NAME", default_value_t)]
     aqm: Discipline,
     /// A script for the direction from the host. Without a value, the options above apply only to this direction

@@ -1,6 +1,6 @@
 //! The machine and its load during a run. Without them, a latency figure is meaningless.
 //!
-//! All values come from `/proc` (proc(5)), except the energy counters (`energy`).
+//! All values come from `/proc` (proc(5)), except those of the energy counters (`energy`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -84,7 +84,7 @@ pub(crate) struct Used {
     pub(crate) audio_cores: BTreeMap<u32, f64>,
     /// Megabits per second of all traffic on the network namespace's loopback device.
     pub(crate) loopback_mbps: f64,
-    /// Energy of the processor packages in joules, for everything that they ran; `None` if no counter is readable.
+    /// Energy of all processor packages in joules, of all processes; `None` without a readable energy counter.
     pub(crate) package_joules: Option<f64>,
 }
 

@@ -45,8 +45,8 @@ impl Link for Single {
     }
 }
 
-/// Interval between batches. A study of Unity Render Streaming observed it on the wire at every frame rate, and also for
-/// other WebRTC programs (its appendix C).
+/// Interval between batches. A study of Unity Render Streaming observed this interval at every frame rate, and in its
+/// appendix C also for other WebRTC programs.
 const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 
 /// Ratio of the rate of the batches to the bitrate of the video, fitted to the batches and idle times of the same study
@@ -56,8 +56,8 @@ const DRAIN: f64 = 1.54;
 /// Maximum size of the queue in bytes: one second of a stream at 134 Mb/s. A frame of any size fits.
 const MOST_WAITING: usize = 16 << 20;
 
-/// Unity's pacer: queues datagrams and sends a batch every [`BATCH_EVERY`]. It waits by design, so no figure of a
-/// program without WebRTC may contain it.
+/// Unity's pacer: queues datagrams and sends a batch every [`BATCH_EVERY`]. The pacer delays datagrams by design, so
+/// figures that represent a program without WebRTC must be measured without it.
 pub(super) struct Batches {
     link: Arc<dyn Link>,
     waiting: Arc<(Mutex<SendQueue>, Condvar)>,

@@ -30,7 +30,7 @@ pub(super) struct Case {
     /// Number of cores used by the audio threads of host and client, if there are any.
     pub(super) audio_cores: BTreeMap<&'static str, f64>,
     pub(super) loopback_mbps: f64,
-    /// Energy of the processor packages during the measurement, in joules; `None` if no counter is readable.
+    /// Energy of all processor packages during the measurement, in joules; `None` without a readable energy counter.
     pub(super) package_joules: Option<f64>,
     /// Load of the emulated link, for both directions together, with Ethernet, IP and UDP headers.
     #[serde(skip_serializing_if = "Option::is_none")]

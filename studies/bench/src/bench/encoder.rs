@@ -1,9 +1,9 @@
-//! `openuvr bench encoder`: one encoder by itself, with the pictures of the scene, without a network or a display. Its
-//! output is what `docs/hardware.md` asks for.
+//! `openuvr bench encoder`: measures one encoder with the pictures of the scene, without a network or a display.
+//! `docs/hardware.md` asks users for the output of this bench.
 //!
-//! Each picture is read from a clip, converted and encoded at its due time, so that caches and clocks are as in a stream.
-//! The time of the encoder is from the converted picture to the last slice, including an upload to a device. The coded
-//! pictures are decoded afterwards, by libavcodec on the CPU, and compared with the originals.
+//! Each picture is read from a clip, converted and encoded at its due time, so that caches and processor clocks behave
+//! as in a stream. The encoder's time is from the converted picture to the last slice, including an upload to a device.
+//! The coded pictures are decoded on the CPU after the measurement, and compared with the originals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ use crate::machine::{Load, Machine, QUIET};
 
 /// Measure one encoder: milliseconds, bits and PSNR of the scene's pictures.
 ///
-/// Times are in milliseconds from a converted picture to its first and to its last slice. PSNR is that of luma, against
-/// the picture before its conversion. No stream is started. The scene is recorded at the first run.
+/// Times are in milliseconds, from a converted picture to its first and to its last slice. PSNR is that of luma,
+/// against the picture before its conversion. No stream is started. The first run records the scene.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Number of measured pictures, after a warm-up of half a second
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     frames: u32,
-    /// Slices per picture, for encoders that make slices
+    /// Slices per picture, for encoders that support slices
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=64))]
     slices: u8,
     /// Encoder threads [default: as openuvr host]
@@ -75,27 +75,27 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Number of pictures of the clip. It is played forwards and backwards.
+/// Number of pictures of the clip, which is played forwards and backwards.
 const CLIP: u32 = 120;
 
-/// The result, in milliseconds unless the name says otherwise.
+/// The results. Times are in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 struct Figures {
-    /// From BGRX to the encoder's format.
+    /// Time of the conversion from BGRX to the encoder's format.
     convert: Summary,
     first_slice: Summary,
     last_slice: Summary,
-    /// Bits of a picture.
+    /// Size of a coded picture in bits.
     bits: Summary,
     mbps: f64,
-    /// Of luma, in decibels.
+    /// PSNR of luma in decibels.
     psnr: Summary,
 }
 
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
-    /// PCI ids of the graphics devices, vendor and device.
+    /// PCI ids of the graphics devices: vendor and device.
     graphics: Vec<String>,
     encoder: &'static str,
     about: &'static str,
@@ -110,7 +110,7 @@ struct Report {
     figures: Figures,
 }
 
-/// Measures, prints, writes.
+/// Measures the encoder, prints the results, and writes them with --out.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let usage = |why: encode::EncodeError| UsageError::new(why.to_string());
     let backend = encode::find(&args.encoder).map_err(usage)?;
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .map_err(usage)?;
     ensure!(
         backend.codec != Codec::Null,
-        UsageError::new("the encoder null makes no pictures: choose another encoder")
+        UsageError::new("the encoder null codes no pictures: choose another encoder")
     );
     ensure!(
         args.size.width.is_multiple_of(2) && args.size.height.is_multiple_of(2),
@@ -182,7 +182,7 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Number of frames after which caches and rate control have settled.
+    /// Number of pictures that are encoded before the measurement, until caches and rate control have settled.
     fn warm_up(&self) -> u32 {
         self.fps.div_ceil(2)
     }
@@ -195,7 +195,7 @@ struct CodedSlice {
     bytes: Vec<u8>,
 }
 
-/// The coded pictures, with the times of those after the warm-up.
+/// All coded pictures, and the times in milliseconds and sizes in bits of the pictures after the warm-up.
 #[derive(Default)]
 struct Coded {
     pictures: Vec<Vec<CodedSlice>>,

@@ -51,12 +51,12 @@ impl Heading {
         head
     }
 
-    /// The reason why nothing is judged, not even a count: a quick run.
+    /// The reason why no target is judged, not even that of a count: a quick run.
     pub(super) fn quick(&self) -> Option<&'static str> {
         self.turns.quick.then_some(QUICK)
     }
 
-    /// The reason why no time is judged: a quick run or a busy machine.
+    /// The reason why no target of a time is judged: a quick run or a busy machine.
     pub(super) fn withheld(&self) -> Option<&'static str> {
         let loud = (self.other_cores > QUIET).then_some("the machine was busy");
         self.quick().or(loud)

@@ -56,8 +56,9 @@ use openuvr_clock as clock;
 /// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40
 /// Mb/s and send 10 Mb/s in total. The figures of these cases include the link's own delay.
 ///
-/// With --aqm, rate controllers are compared in a simulation: OpenUVR's, GCC and SCReAM share a bottleneck with competing
-/// flows. It prints latency, complete frames, rates and fairness, and --json also writes time series.
+/// With --aqm, the bench simulates rate controllers instead: OpenUVR's, GCC or SCReAM shares a bottleneck with
+/// competing flows. The bench prints latency, complete frames, rates and fairness. With --json, it also writes time
+/// series.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// What to measure
@@ -68,8 +69,8 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// Reaction to a loss, as in the host's --recovery; each case is measured with each value. `none` has a key frame a
-    /// second
+    /// Reaction to a loss, as in the host's --recovery; each case is measured with each value. With `none`, the host
+    /// sends one key frame per second
     #[arg(
         long,
         value_delimiter = ',',

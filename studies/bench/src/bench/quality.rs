@@ -47,13 +47,13 @@ use setup::Setup;
 /// sizes without loss and with a loss of 1 %; --points and --quick omit the second case. The network load includes IP
 /// and UDP headers.
 ///
-/// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, of which 150 frames
-/// of every 10 s are compared (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip
-/// of 4 ms, without and with the client's feedback (figure 11): without, the host ignores all reports, and a key frame
-/// a second repairs the picture.
+/// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, and compares 150
+/// frames of every 10 s (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip of 4
+/// ms, without and with the client's feedback (figure 11). Without feedback, the host ignores all reports, and one key
+/// frame per second repairs the picture.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Examples: the whole set, for plots; the conditions of the OpenUVR paper, 10 minutes for each clip:
+Examples: the whole set, for plots; ten minutes of each clip under the conditions of the OpenUVR paper:
   openuvr bench quality --csv quality.csv --json quality.json
   openuvr bench quality --batches --json quality-batches.json
 
@@ -78,24 +78,24 @@ pub(crate) struct Args {
     /// Omit the scene
     #[arg(long, conflicts_with = "quick")]
     no_scene: bool,
-    /// Measure batches of 150 frames for this long, instead of the figures
+    /// Measure batches of 150 frames for this time, instead of the figures
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10m", value_parser = durations::seconds,
         conflicts_with_all = ["feedback", "vary", "points", "seconds", "quick", "csv"])]
     batches: Option<f64>,
     /// Measure a stream with loss, without and with the client's feedback, instead of the figures
     #[arg(long, conflicts_with_all = ["vary", "points", "csv"])]
     feedback: bool,
-    /// Repetitions of each way of --feedback
+    /// With --feedback: repetitions of each way
     #[arg(long, value_name = "N", default_value_t = 5, requires = "feedback", conflicts_with = "quick",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Size of the recordings (default: 1280x720; 1920x1080 with --batches)
+    /// Size of recorded clips (default: 1280x720; 1920x1080 with --batches)
     #[arg(long)]
     size: Option<Size>,
-    /// Frames per second (default, as in the papers: 50; 60 with --batches and --feedback)
+    /// Frames per second (default: 50; 60 with --batches and --feedback, as in the papers)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
     fps: Option<u32>,
-    /// Target bitrate of the stream (default, as in the papers: 3M; 20M with --batches and --feedback)
+    /// Target bitrate of the stream (default: 3M; 20M with --batches and --feedback, as in the papers)
     #[arg(long)]
     bitrate: Option<String>,
     /// Duration of each point; a batch is 150 frames
@@ -219,7 +219,7 @@ impl Args {
         scene.into_iter().chain(clip).collect()
     }
 
-    /// Whether the conditions are those of the OpenUVR paper.
+    /// Whether the default frame rate and bitrate are those of the OpenUVR paper.
     fn is_openuvrs(&self) -> bool {
         self.feedback || self.batches.is_some()
     }

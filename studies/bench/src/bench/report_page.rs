@@ -297,7 +297,7 @@ mod tests {
         found.expect("a measurement")
     }
 
-    /// A new bench that the page lacks fails this test.
+    /// This test fails for a new bench until the report runs it.
     #[test]
     fn the_report_runs_all_benches() {
         let bench = clap::Command::new("bench");

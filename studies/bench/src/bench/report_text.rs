@@ -210,11 +210,11 @@ fn print_use(report: &Report) {
         let frames = stream.complete().max(1) as f64;
         match stream.case.package_joules {
             Some(joules) => println!(
-                "energy   of all processor packages (RAPL): {:.1} mJ per complete frame",
+                "energy   {:.1} mJ per complete frame, of all processor packages (RAPL)",
                 joules * 1e3 / frames
             ),
             None => println!(
-                "energy   no readable counter (RAPL); host + client take {:.2} ms of CPU time per complete frame",
+                "energy   no readable energy counter (RAPL); host and client take {:.2} ms of CPU time per complete frame",
                 stream.cores() * stream.case.seconds * 1e3 / frames
             ),
         }

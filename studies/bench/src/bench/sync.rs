@@ -69,7 +69,7 @@ struct Row {
     /// Cores of scene, host and client together.
     cores: Option<Range>,
     psnr_db: Option<Summary>,
-    /// The median luma PSNR of each repetition, from which the reporter computes confidence intervals.
+    /// The median luma PSNR of each repetition. The reporter computes confidence intervals from these values.
     psnr_runs_db: Option<Range>,
 }
 

@@ -32,7 +32,7 @@ const LEAST_DRAWN: f64 = 0.9;
 /// Minimum number of compared pictures. With fewer pictures, their median is random. The targets require this number.
 const FEWEST_COMPARED: usize = 10;
 
-/// The reason why a quick run judges nothing: it shows that the bench works.
+/// The reason why a quick run is not judged. A quick run only tests the bench.
 pub(super) const QUICK: &str = "a quick run";
 
 impl Verdict {
@@ -245,8 +245,8 @@ pub(super) fn verdicts(report: &Report) -> Vec<Verdict> {
     all
 }
 
-/// A target of a bench with few targets, the measured value, and the verdict. `withheld`: the reason why the target is
-/// not judged, or `None`.
+/// A line with a target, the measured value, and the verdict, for a bench with few targets. `withheld` is the reason
+/// why the target is not judged, or `None`.
 pub(super) fn line(
     what: &str,
     measured: Option<f64>,

@@ -46,12 +46,12 @@ use super::verdict::Verdict;
 /// For a browser that plays, measures the time from drawing to the hand-over to the compositor, also by stage; frames
 /// per second decoded and handed over, and the longest freeze; the time from a press in the page to the application;
 /// and the offset of sound from the picture (with PulseAudio). The link is direct, or emulated with a delay of 2 ms
-/// each way and a loss of 1 % or 5 % in each direction. With several codecs, bitrate modes or congestion controls, each
-/// combination is measured over each link. For our own client, measures the latency from drawn to visible
-/// in five cases: without observers; with a browser and a video player; with a browser and four video players; with a
-/// browser, a video player and a Moonlight client; and with a video player that has stopped reading. It also measures
-/// the host's cost per observer. For ffplay and GStreamer, measures the latency from drawn to visible. Needs Chromium
-/// and ffmpeg. If they are missing, the bench prints a message and measures nothing.
+/// each way and a loss of 1 % or 5 % in each direction. With several codecs, bitrate modes or congestion controls, the
+/// browser is measured with each combination over each link. For our own client, measures the latency from drawn to
+/// visible in five cases: without observers; with a browser and a video player; with a browser and four video players;
+/// with a browser, a video player and a Moonlight client; and with a video player that has stopped reading. It also
+/// measures the host's cost per observer. For ffplay and GStreamer, measures the latency from drawn to visible. Needs
+/// Chromium and ffmpeg. If they are missing, the bench prints a message and measures nothing.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -70,10 +70,10 @@ pub(crate) struct Args {
     /// Codecs of the browser's stream
     #[arg(long, value_enum, value_delimiter = ',', default_value = "h264")]
     codec: Vec<Codec>,
-    /// Whether the browser's stream adapts its bitrate to the link, up to --bitrate
+    /// Bitrate modes of the browser's stream
     #[arg(long, value_enum, value_delimiter = ',', default_value = "dynamic")]
     bitrate_mode: Vec<BitrateMode>,
-    /// Congestion controls of a dynamic bitrate for the browser
+    /// Congestion controls of the browser's stream with a dynamic bitrate
     #[arg(long, value_enum, value_delimiter = ',', default_value = "reports")]
     rate_control: Vec<RateControl>,
     /// Key presses in each run of the browser

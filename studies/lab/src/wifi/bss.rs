@@ -135,7 +135,7 @@ struct Queue {
     mpdus: VecDeque<Mpdu>,
     next_number: u64,
     reorder: Reorder,
-    /// The queue management, if the setup has one, from the first packet on.
+    /// The queue management; `None` before the first packet, and if the setup has none.
     pie: Option<PieControl>,
 }
 
@@ -249,7 +249,7 @@ impl Bss {
         true
     }
 
-    /// Whether the queue management drops a packet that arrives at a queue of a sender. The network's packets have no ECN.
+    /// Whether the queue management drops a packet that arrives at a queue of a sender. Packets are not ECN-capable.
     fn drops_early(&mut self, now: Nanos, index: usize, queue: usize) -> bool {
         let seed = self.seed ^ (index as u64) << 32 ^ queue as u64;
         let queue = &mut self.senders[index].queues[queue];

@@ -154,7 +154,7 @@ pub struct Setup {
     pub retry_limit: u8,
     /// Maximum number of packets queued at the access point, for all stations together.
     pub access_point_buffer: usize,
-    /// Whether PIE drops packets that arrive at one of the access point's queues (RFC 8033), one control per queue.
+    /// Whether each queue of the access point is managed by its own PIE (RFC 8033), which drops arriving packets.
     pub access_point_pie: bool,
     /// Maximum number of packets queued at a station.
     pub station_buffer: usize,

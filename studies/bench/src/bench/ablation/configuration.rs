@@ -64,8 +64,8 @@ pub(super) const FACTORS: [Factor; 7] = [
 /// OpenUVR with an alternative. The cumulative figure does not contain these configurations.
 pub(super) const ALTERNATIVES: [(&str, &[&str]); 2] = [
     ("RGB, not converted", &["--chroma", "rgb"]),
-    // This pacer waits by design, as Unity Render Streaming and other WebRTC programs do. GamingAnywhere, with which the
-    // OpenUVR paper compares, does not, so the conventional stream does not contain it.
+    // The pacer delays datagrams by design, as in Unity Render Streaming and other WebRTC programs. The OpenUVR paper
+    // compares with GamingAnywhere, which has no pacer, so the conventional stream does not contain it.
     ("Unity's pacer", &[OPTION, Baseline::UnityPacer.word()]),
 ];
 

@@ -49,7 +49,11 @@ fn each_configuration_has_a_name_and_adds_one_factor() {
         .iter()
         .filter(|one| one.host_words().contains(&"pacing=unity".to_owned()));
     let names = Vec::from_iter(waiting.map(|one| one.name.as_str()));
-    assert_eq!(names, ["Unity's pacer"], "only this alternative waits");
+    assert_eq!(
+        names,
+        ["Unity's pacer"],
+        "only this alternative has the pacer"
+    );
 }
 
 #[test]

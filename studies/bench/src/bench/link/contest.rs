@@ -22,8 +22,8 @@ use crate::result_file;
 /// Options of the simulation.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ContestArgs {
-    /// Simulate instead: rate controllers beside competing flows, with these queue disciplines of the bottleneck (droptail,
-    /// pie, fq_codel, dualpi2). The figures are exact and need no quiet machine
+    /// Simulate rate controllers beside competing flows instead of measuring, with these queue disciplines at the
+    /// bottleneck: droptail, pie, fq_codel, dualpi2. The same seed gives the same figures on every machine
     #[arg(
         long,
         value_name = "NAMES",
@@ -40,7 +40,7 @@ pub(super) struct ContestArgs {
         default_value = "0,1,2,3,4"
     )]
     flows: Vec<usize>,
-    /// With --aqm: kinds of the competing flows, in turn (cubic, prague, bbr, greedy)
+    /// With --aqm: kinds of the competing flows (cubic, prague, bbr, greedy), which repeat if there are more flows
     #[arg(
         long,
         value_name = "KINDS",
@@ -61,20 +61,20 @@ pub(super) struct ContestArgs {
     /// With --aqm: rate of the bottleneck
     #[arg(long, value_name = "BITS", requires = "aqm", default_value = "20M", value_parser = script::rate)]
     link_rate: Bitrate,
-    /// With --aqm: delay in each direction without a queue
+    /// With --aqm: delay in each direction, without queueing
     #[arg(long, value_name = "TIME", requires = "aqm", default_value = "10ms", value_parser = script::time)]
     one_way: Duration,
-    /// With --aqm: limit of the bottleneck's queue, as the time in which it is sent
+    /// With --aqm: limit of the bottleneck's queue, as the time that the bottleneck takes to send it
     #[arg(long, value_name = "TIME", requires = "aqm", default_value = "100ms", value_parser = script::time)]
     queue: Duration,
 }
 
 /// Time before the measurement.
 const SETTLING: Duration = Duration::from_secs(10);
-/// The video's least and first rate. Its maximum is the rate of the link.
+/// The video's minimum and initial target rate. The maximum is the rate of the link.
 const LEAST: Bitrate = Bitrate(500_000);
 const FIRST: Bitrate = Bitrate::from_mbps(4);
-/// Most competing flows.
+/// Maximum number of competing flows.
 const MOST_FLOWS: usize = 4;
 
 impl ContestArgs {
@@ -113,11 +113,11 @@ pub(super) struct Shared<'a> {
     pub(super) json: Option<&'a Path>,
 }
 
-/// Simulates all cases, prints the figures and verdicts, and writes them with their time series.
+/// Simulates all cases and prints the figures and verdicts. With a result file, writes them and the time series.
 pub(super) fn run(args: &ContestArgs, how: &Shared<'_>, stop: &AtomicBool) -> Result<()> {
     ensure!(
         args.flows.iter().all(|flows| *flows <= MOST_FLOWS),
-        UsageError::new("--flows must be at most 4")
+        UsageError::new("--flows: the numbers must be at most 4")
     );
     ensure!(
         args.one_way <= Duration::from_secs(1) && args.queue <= Duration::from_secs(1),
@@ -166,7 +166,7 @@ pub(super) fn run(args: &ContestArgs, how: &Shared<'_>, stop: &AtomicBool) -> Re
     Ok(())
 }
 
-/// The path: a stream of constant mean rate, which no other flow disturbs.
+/// The setting that measures the path: a fixed rate, without competing flows.
 fn alone_at_the_fair_rate(setting: &Setting) -> Setting {
     let fair = Bitrate(fair_rate(setting) as u64);
     Setting {
@@ -240,7 +240,7 @@ fn millis(time: Option<f64>) -> String {
     time.map_or("-".into(), |time| format!("{time:.1}"))
 }
 
-/// Writes the time series of a run beside the result file. Returns its name.
+/// Writes the time series of a run beside the result file. Returns the name of the series' file.
 fn write_series(path: &Path, figures: &Figures, observed: &Observed) -> Result<String> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!(

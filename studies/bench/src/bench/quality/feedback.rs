@@ -1,8 +1,9 @@
 //! `openuvr bench quality --feedback`: a stream over a lossy link, without and with the client's feedback (OpenUVR,
 //! figure 11, and section IV-B3).
 //!
-//! The paper states the latency that the feedback of its control protocol saves, and that the picture is far better,
-//! but not the loss. The ways take turns, so that changes of the machine affect all of them.
+//! The paper states the latency that the feedback of its control protocol saves, and that feedback improves the picture
+//! considerably. It does not state the loss. The runs of the three ways alternate, so that changes of the machine
+//! affect all ways.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ use super::setup::Setup;
 use crate::machine::{Machine, QUIET};
 use crate::result_file;
 
-/// The link (guess): a round trip and a loss as in a busy Wi-Fi network.
+/// The link, with a round trip and a loss as in a busy Wi-Fi network (guess).
 const LINK: Condition = Condition {
     delay_ms: 4,
     loss_percent: 1,
@@ -29,8 +30,8 @@ const LINK: Condition = Condition {
     constant: true,
 };
 
-/// The ways: name, and the host's options. The rate is constant in all of them, so that it does not hide the effect.
-/// The GOP size without feedback is a guess: a second at 60 frames/s.
+/// The compared ways: name and host options. The bitrate is constant in all ways, so that an adaptive rate does not
+/// hide the effect of the feedback. The GOP size without feedback is a guess: one second at 60 frames/s.
 const WAYS: [(&str, &[&str]); 3] = [
     (
         "no feedback",
@@ -40,19 +41,19 @@ const WAYS: [(&str, &[&str]); 3] = [
     ("references by reports", &[]),
 ];
 
-/// The results of a way for a clip, one value per run.
+/// The results of a way for a clip. Each figure has one value per run.
 #[derive(Debug, Serialize)]
 struct ComparedStream {
     name: &'static str,
     options: String,
     runs: usize,
-    /// The p50 of the latency from Captured to Submitted, of complete frames.
+    /// The median latency of complete frames from Captured to Submitted.
     latency_ms: Option<Range>,
     psnr_db: Option<Range>,
     ssim: Option<Range>,
     /// Share of the captured frames that were displayed completely.
     complete: Option<Range>,
-    /// The reason for the last failure, if there was one.
+    /// The reason for the last failure of a run, if a run failed.
     failed: Option<String>,
 }
 
@@ -63,7 +64,7 @@ struct Clip {
     ways: Vec<ComparedStream>,
 }
 
-/// The result file. Its conditions have the names of the other modes of `bench quality`.
+/// The result file. Its fields for the conditions have the same names as in the other modes of `bench quality`.
 #[derive(Debug, Serialize)]
 struct File {
     fps: u32,
@@ -77,7 +78,7 @@ struct File {
     feedback: Vec<Clip>,
 }
 
-/// Measures, prints and writes the ways.
+/// Measures all ways, prints the results, and writes them to the result file.
 pub(super) fn run(args: &Args, contents: &[Content], stop: &AtomicBool) -> Result<()> {
     let repetitions = if args.quick { 1 } else { args.repetitions };
     println!("machine  {}", Machine::this());
@@ -129,7 +130,7 @@ pub(super) fn run(args: &Args, contents: &[Content], stop: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// The runs of a clip, by the name of their way.
+/// The runs of a clip by the name of the way.
 #[derive(Default)]
 struct Runs {
     points: BTreeMap<&'static str, Vec<Point>>,
@@ -155,7 +156,7 @@ fn repeated(
             let options = options.iter().map(|word| (*word).to_owned());
             let more_host = setup.more_host.iter().cloned().chain(options).collect();
             let setup = Setup {
-                // The same losses for all ways, but others in each repetition.
+                // All ways of a repetition have the same losses. Each repetition has other losses.
                 seed: setup.seed.wrapping_add(repetition.into()),
                 more_host,
                 ..setup

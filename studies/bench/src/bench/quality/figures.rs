@@ -88,7 +88,7 @@ struct PlotPoint {
     worst: f64,
     lo: f64,
     hi: f64,
-    /// The mean of each batch, or the network load in each second, for confidence intervals.
+    /// The mean of each batch, or the network load in each second. Confidence intervals are computed from these values.
     batch_means: Vec<f64>,
 }
 

@@ -2,7 +2,7 @@
 //! are compared with the captured pictures.
 //!
 //! Every captured frame counts, in capture order. If a frame was not displayed, it is compared with the picture
-//! displayed in its place. The comparison follows the stream, or lies between its batches.
+//! displayed in its place. The comparison takes place after the stream, or between the batches of a long stream.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,11 +83,11 @@ pub(super) struct ClipStream<'a> {
     _dir: TemporaryDir,
 }
 
-/// A reading of the link's meter: the number of datagrams and bytes upstream, and downstream.
+/// A reading of the link's meter: the time, and the numbers of datagrams and bytes upstream and downstream.
 type Reading = (Instant, [(u64, u64); 2]);
 
 impl<'a> ClipStream<'a> {
-    /// Starts host, link and client; `far` is the client's display.
+    /// Starts host, link and client, and waits until the stream has warmed up. `far` is the client's display.
     pub(super) fn start(
         setup: &'a Setup<'a>,
         far: &VirtualDisplay,
@@ -149,19 +149,19 @@ impl<'a> ClipStream<'a> {
         Ok(stream)
     }
 
-    /// Waits, and checks host and client in the meantime.
+    /// Waits for `span`, and checks host and client in the meantime.
     pub(super) fn pass(&mut self, span: Duration) -> Result<()> {
         self.pass_until(clock::now() + span)
     }
 
-    /// As [`ClipStream::pass`], until a time.
+    /// Waits until `until`, and checks host and client in the meantime.
     pub(super) fn pass_until(&mut self, until: Instant) -> Result<()> {
         let pair = &mut self.pair;
         pass(until, self.stop, &mut || pair.check())
     }
 
-    /// Records the display for [`Setup::seconds`]. Returns readings of the link's meter: at the beginning and after
-    /// each second. The last second may be shorter.
+    /// Records the display for [`Setup::seconds`]. Returns readings of the link's meter, from the beginning and from
+    /// the end of each second. The last second may be shorter.
     pub(super) fn record(&mut self) -> Result<Vec<Reading>> {
         self.eye.watched().keeping = true;
         let mut readings = vec![self.reading()];
@@ -182,8 +182,8 @@ impl<'a> ClipStream<'a> {
         (clock::now(), self.link.meter.read())
     }
 
-    /// Compares the pictures recorded since the last call with the frames in the host's record so far. The reports of
-    /// these frames must have arrived, and the host must have written them.
+    /// Compares the pictures that were recorded since the last call with the frames in the host's record. The reports
+    /// on these frames must have arrived, and the host must have written its record of them.
     pub(super) fn judge_recorded(&self) -> Result<Point> {
         let shots = std::mem::take(&mut self.eye.watched().shots);
         let text = read_record(&self.csv)?;
@@ -192,8 +192,8 @@ impl<'a> ClipStream<'a> {
         judge(self.setup, &shots, &journey::parse(lines)?)
     }
 
-    /// Ends the stream. Returns the recorded pictures, the host's record, the link's report, and the last words of the
-    /// client.
+    /// Ends the stream. Returns the recorded pictures, the host's record, the link's report, and the client's last
+    /// output.
     fn end(self) -> Result<(Vec<Shot>, Vec<Row>, Report, String)> {
         let ClipStream {
             mut pair,

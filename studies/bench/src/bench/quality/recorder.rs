@@ -1,5 +1,5 @@
-//! Records the pictures on a display. They are stored during the stream and compared afterwards, so that the comparison
-//! does not slow down the stream.
+//! Records the pictures on a display. The pictures are stored during the stream and compared later, so that the
+//! comparison does not slow down the stream.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use super::similarity::Luma;
 
 /// A visible picture.
 pub(super) struct Shot {
-    /// The time at which the bench had finished reading the picture.
+    /// The time at which the bench finished reading the picture.
     pub(super) at: Instant,
     pub(super) stamp: Option<Stamp>,
     pub(super) luma: Luma,
@@ -34,7 +34,7 @@ pub(super) struct DisplayRecorder {
 
 #[derive(Default)]
 pub(super) struct RecordedShots {
-    /// The picture's area; `None` until it is known.
+    /// The area of the display that contains the stream's picture; `None` until a bar code is found.
     pub(super) area: Option<Area>,
     /// Whether new pictures are stored.
     pub(super) keeping: bool,
@@ -49,7 +49,7 @@ impl DisplayRecorder {
         let watched = Arc::new(Mutex::new(RecordedShots::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let (ours, stopped) = (Arc::clone(&watched), Arc::clone(&stop));
-        // The maximum number of pictures that are stored.
+        // The maximum number of stored pictures.
         let most = (setup.seconds * setup.fps * 1.5) as usize + 100;
         let thread = std::thread::Builder::new()
             .name("eye".into())

@@ -1,4 +1,4 @@
-//! The parameters of a point, which its stream and its recorder share.
+//! The parameters of a point, which the stream and the recorder share.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(super) struct Setup<'a> {
     pub(super) size: Size,
     pub(super) fps: f64,
     pub(super) bitrate: &'a str,
-    /// The link's impairments, both ways.
+    /// The link's impairments in each direction.
     pub(super) link: ImpairmentSchedule,
     pub(super) round_trip: Duration,
     pub(super) seed: u64,

@@ -26,7 +26,7 @@ pub(in crate::bench) struct BrowserSetup<'a> {
     pub(in crate::bench) impaired: Option<&'a Impairment>,
     pub(in crate::bench) fps: f64,
     pub(in crate::bench) bitrate: &'a str,
-    /// More options of the host: encoder and rate.
+    /// Additional options of the host: encoder and rate control.
     pub(in crate::bench) options: &'a [&'a str],
     pub(in crate::bench) seconds: f64,
     /// Number of key presses.
@@ -61,8 +61,8 @@ pub(in crate::bench) struct BrowserMeasurement {
 }
 
 impl Rig<'_> {
-    /// Starts a host with these options that serves the page and writes its record to `csv`. With `sound`, the host
-    /// streams the clicks that the rig plays on this sound server.
+    /// Starts a host that serves the page and writes its record to `csv`. `options` are additional options of the host.
+    /// With `sound`, the host streams the clicks that the rig plays on this sound server.
     pub(super) fn host_with_page(
         &self,
         (fps, bitrate): (f64, &str),

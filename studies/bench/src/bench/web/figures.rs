@@ -41,9 +41,9 @@ pub(super) struct Run {
 #[derive(Debug, Serialize)]
 pub(super) struct Browser {
     pub(super) name: String,
-    /// The host's stream.
+    /// The variant of the host's stream.
     pub(super) variant: Variant,
-    /// The sent bitrate, with IP and UDP headers, in Mb/s.
+    /// The rate at which the host sent media, with IP and UDP headers, in Mb/s.
     pub(super) sent_mbps: Option<Range>,
     /// From drawing to the hand-over to the compositor (Submitted), for every picture with a readable number.
     pub(super) p50_ms: Option<Range>,
@@ -140,7 +140,7 @@ fn seconds(run: &BrowserMeasurement) -> f64 {
     to.since(from).as_secs_f64()
 }
 
-/// The host's records of frames captured during the run.
+/// The rows of the host's record for frames that were captured during the run.
 fn captured(run: &BrowserMeasurement) -> impl Iterator<Item = &journey::Row> {
     let [from, to] = run.window.map(|at| at.0);
     let inside =
@@ -153,7 +153,7 @@ fn complete(run: &BrowserMeasurement) -> usize {
     captured(run).filter(|row| row.is_whole()).count()
 }
 
-/// The bitrate of these frames.
+/// The rate at which the host sent the frames that were captured during the run, in Mb/s.
 fn sent_mbps(run: &BrowserMeasurement) -> f64 {
     let bytes: u64 = captured(run).map(|row| row.wire_bytes).sum();
     bytes as f64 * 8e-6 / seconds(run)

@@ -1,9 +1,9 @@
-//! The variants of a host's stream for browsers: codec, constant or dynamic bitrate, and congestion control (appendix B
-//! of the paper on Unity Render Streaming compares the first two).
+//! The variants of a host's stream for browsers: codec, constant or dynamic bitrate, and congestion control. Appendix B
+//! of the paper on Unity Render Streaming compares codecs and bitrates.
 
 use serde::Serialize;
 
-/// A codec, by an encoder of the host.
+/// A codec, which determines the encoder of the host.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Codec {
@@ -17,7 +17,7 @@ pub(super) enum Codec {
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum BitrateMode {
-    /// Adapts to the link
+    /// Adapts to the link, up to --bitrate
     Dynamic,
     /// Stays at --bitrate
     Constant,
@@ -27,13 +27,13 @@ pub(super) enum BitrateMode {
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum RateControl {
-    /// The host's own, from the page's reports
+    /// The host's own congestion control, from the page's reports
     Reports,
     /// Google Congestion Control, from transport-wide feedback
     Gcc,
 }
 
-/// A variant.
+/// A variant of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Variant {
     pub(super) codec: Codec,
@@ -42,14 +42,14 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// The host's default, whose figures have goals.
+    /// The host's default. Only figures of this variant have goals.
     pub(super) const USUAL: Variant = Variant {
         codec: Codec::H264,
         bitrate: BitrateMode::Dynamic,
         rate_control: RateControl::Reports,
     };
 
-    /// All combinations of these values. A constant bitrate has no congestion control, and counts once.
+    /// All combinations of these values. A constant bitrate has no congestion control, so it occurs once per codec.
     pub(super) fn all(
         codecs: &[Codec],
         bitrates: &[BitrateMode],
@@ -98,7 +98,7 @@ impl Variant {
         ]
     }
 
-    /// The name of a case over this link; that of the link alone for [`Variant::USUAL`].
+    /// The name of a case over this link. For [`Variant::USUAL`], it is the name of the link.
     pub(super) fn case(self, link: &str) -> String {
         if self == Variant::USUAL {
             return link.to_owned();

@@ -69,7 +69,7 @@ fn print(table: &Table) {
     print_table(&HEADS, &rows(&table.contradictions));
     println!("\nTrends:");
     print_table(&TREND_HEADS, &trends(&table.trends));
-    println!("\nThese are means; `openuvr bench report` judges their confidence intervals.");
+    println!("\nThe tables compare means. `openuvr bench report` judges the confidence intervals.");
 }
 
 const TREND_HEADS: [&str; 4] = ["place", "what", "ours", "trend"];
