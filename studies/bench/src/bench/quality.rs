@@ -53,7 +53,7 @@ use setup::Setup;
 /// frame per second repairs the picture.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Examples: the whole set, for plots; ten minutes of each clip under the conditions of the OpenUVR paper:
+Examples: the whole set, for plots; ten minutes of each clip as in the OpenUVR paper:
   openuvr bench quality --csv quality.csv --json quality.json
   openuvr bench quality --batches --json quality-batches.json
 
