@@ -28,8 +28,8 @@ pub(crate) struct Args {
     /// Folder with result files; may be repeated
     #[arg(long, value_name = "FOLDER", default_value = "bench-data")]
     from: Vec<PathBuf>,
-    /// Run the benches and studies whose result in the first folder is missing or from a quick run (takes about an
-    /// hour; with --quick: minutes)
+    /// Run the benches and studies whose result in the first folder is missing or from a quick run (takes hours; with
+    /// --quick: minutes)
     #[arg(long)]
     run: bool,
     /// With --run: run the short version of each bench and study; existing results are replaced

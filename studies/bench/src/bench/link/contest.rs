@@ -58,13 +58,14 @@ pub(super) struct ContestArgs {
         default_value = "own,own-l4s,gcc,scream,scream-l4s"
     )]
     controllers: Vec<Kind>,
-    /// With --aqm: rate of the bottleneck
+    /// With --aqm: rate of the bottleneck, at most 1G
     #[arg(long, value_name = "BITS", requires = "aqm", default_value = "20M", value_parser = script::rate)]
     link_rate: Bitrate,
-    /// With --aqm: delay in each direction, without queueing
+    /// With --aqm: delay in each direction, without queueing; at most 1s
     #[arg(long, value_name = "TIME", requires = "aqm", default_value = "10ms", value_parser = script::time)]
     one_way: Duration,
-    /// With --aqm: limit of the bottleneck's queue, as the time that the bottleneck takes to send it
+    /// With --aqm: limit of the bottleneck's queue, as the time that the bottleneck takes to send it; at
+    /// most 1s
     #[arg(long, value_name = "TIME", requires = "aqm", default_value = "100ms", value_parser = script::time)]
     queue: Duration,
 }
@@ -76,6 +77,8 @@ const LEAST: Bitrate = Bitrate(500_000);
 const FIRST: Bitrate = Bitrate::from_mbps(4);
 /// Maximum number of competing flows.
 const MOST_FLOWS: usize = 4;
+/// Maximum rate of the link. The simulation keeps the datagrams of 600 frames: 50 MB at this rate.
+const MOST_RATE: Bitrate = Bitrate::from_mbps(1000);
 
 impl ContestArgs {
     /// Whether the simulation is selected.
@@ -118,6 +121,10 @@ pub(super) fn run(args: &ContestArgs, how: &Shared<'_>, stop: &AtomicBool) -> Re
     ensure!(
         args.flows.iter().all(|flows| *flows <= MOST_FLOWS),
         UsageError::new("--flows: the numbers must be at most 4")
+    );
+    ensure!(
+        args.link_rate <= MOST_RATE,
+        UsageError::new("--link-rate must be at most 1G")
     );
     ensure!(
         args.one_way <= Duration::from_secs(1) && args.queue <= Duration::from_secs(1),
@@ -321,6 +328,21 @@ mod tests {
             "--aqm pie --competitors reno",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_above_the_limits_are_refused() {
+        let how = Shared {
+            lasting: Duration::from_secs(1),
+            seed: 1,
+            quick: true,
+            json: None,
+        };
+        for (option, value) in [("--flows", "5"), ("--link-rate", "2G"), ("--queue", "2s")] {
+            let args = parse(&format!("--aqm pie {option} {value}")).unwrap();
+            let error = run(&args, &how, &AtomicBool::new(false)).unwrap_err();
+            assert!(error.to_string().contains(option), "{error}");
         }
     }
 
