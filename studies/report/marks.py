@@ -69,7 +69,7 @@ class Claim:
         found = self.judge(results, self.tolerance.bound)
         if found is None:
             commands = " and ".join(f"openuvr {source}" for source in self.sources)
-            return Verdict(Mark.NOT_MEASURED, f"no result file of {commands}")
+            return Verdict(Mark.NOT_MEASURED, f"no result file of {commands} has this figure")
         if found.mark not in DECIDED or self.is_by_cell:
             return found
         used = [result for source in self.sources for result in results.of(source.split(" --")[0])]
