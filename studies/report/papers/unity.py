@@ -75,7 +75,7 @@ MODELLED = Tolerance(
     "the paper's means have two or three digits and no intervals (guesses, perhaps made after the first run)",
 )
 RISE = Tolerance(
-    "the airtime rises by at least three quarters of the paper's rise, as a ratio",
+    "relative to 30 frames/s, the airtime rises by at least three quarters of the paper's rise",
     0.75,
     "a quarter of the rise is 5 percentage points of airtime (a guess)",
 )

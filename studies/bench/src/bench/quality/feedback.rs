@@ -31,7 +31,7 @@ const LINK: Condition = Condition {
 };
 
 /// The compared ways: name and host options. The bitrate is constant in all ways, so that an adaptive rate does not
-/// hide the effect of the feedback. The GOP size without feedback is a guess: one second at 60 frames/s.
+/// hide the effect of the feedback. The GOP size without feedback is a guess: one second at the default of 60 frames/s.
 const WAYS: [(&str, &[&str]); 3] = [
     (
         "no feedback",

@@ -205,7 +205,7 @@ impl Controller for Gcc {
         }
         self.control_delay(now, self.arrival.usage());
         self.control_loss(now);
-        // Bounds the loss-based rate by the delay-based one, so that it takes effect soon after losses begin.
+        // The loss-based rate stays near the delay-based rate, so that losses take effect soon.
         self.by_loss = self
             .by_loss
             .min(self.limited(self.by_delay * MOST_OF_RECEIVED));
