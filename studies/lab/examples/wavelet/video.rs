@@ -70,7 +70,7 @@ impl Video {
             value('H').ok_or("no height")?,
         );
         let (width, height): (usize, usize) = (width.parse()?, height.parse()?);
-        let is_420 = |chroma| ["420", "420jpeg", "420mpeg2", "420paldv"].contains(&chroma);
+        let is_420 = |chroma: &str| ["420", "420jpeg", "420mpeg2", "420paldv"].contains(&chroma);
         if !header.starts_with("YUV4MPEG2 ") || !value('C').is_none_or(is_420) {
             return Err(format!("{path} is not a YUV4MPEG2 file with 4:2:0 and 8 bits").into());
         }

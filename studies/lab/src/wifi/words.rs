@@ -342,7 +342,7 @@ const WORDS: [Word; 35] = [
     Word {
         name: "ap-aqm",
         value: "none|pie",
-        help: "management of each queue of the access point [none]",
+        help: "active queue management of the access point's queues [none]",
         set: |draft, value| {
             draft.scenario.setup.access_point_pie = match value {
                 "none" => false,
