@@ -52,8 +52,8 @@ impl Energy {
         (!counters.is_empty()).then_some(Energy(counters))
     }
 
-    /// The energy of all packages since `earlier`, in joules. The result is too low if a counter has counted more than its
-    /// whole range since then, which takes about an hour at 60 W. `None` if the packages differ.
+    /// The energy of all packages since `earlier`, in joules. The result is too low if a counter has counted more than
+    /// its whole range since then, which takes about an hour at 60 W. `None` if the packages differ.
     pub(crate) fn since(&self, earlier: &Energy) -> Option<f64> {
         let names = |energy: &Energy| Vec::from_iter(energy.0.iter().map(|c| c.package.clone()));
         if names(self) != names(earlier) {

@@ -214,7 +214,7 @@ fn print_use(report: &Report) {
                 joules * 1e3 / frames
             ),
             None => println!(
-                "energy   no readable energy counter (RAPL); host and client take {:.2} ms of CPU time per complete frame",
+                "energy   no readable counter (RAPL); host and client take {:.2} ms of CPU time per complete frame",
                 stream.cores() * stream.case.seconds * 1e3 / frames
             ),
         }

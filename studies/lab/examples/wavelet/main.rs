@@ -2,9 +2,9 @@
 //!
 //! The encoder writes the block format of PyroWave's published bitstream (draft of August 2026): the wavelet CDF 9/7
 //! with five levels, independently coded blocks of 32x32 coefficients, and bit planes without entropy coding. PICTURES
-//! is a video in YUV4MPEG2 with 4:2:0 and 8 bits. It is repeated until FRAMES pictures are encoded. STEP, at least
-//! 0.25, is the quantiser's step in pixel values, for a coefficient whose error has the weight of one pixel. With a
-//! larger step, coded pictures are smaller.
+//! is a video in YUV4MPEG2 with 4:2:0 and 8 bits. The video is repeated until FRAMES pictures are encoded. STEP, at
+//! least 0.25, is the quantiser's step in pixel values, for a coefficient whose error has the weight of one pixel. With
+//! a larger step, coded pictures are smaller.
 //!
 //! The output is one line: p50 and p99 of the time per picture for the transform, for quantiser and packing, and for
 //! both; the bitrate at 60 pictures per second; and the PSNR of luma after decoding. One thread encodes. With the

@@ -11,8 +11,8 @@ use crate::video::Plane;
 /// times 128 * 32, fits in 16 bits.
 pub(crate) const FRACTION: u32 = 5;
 
-/// The lifting coefficients of T.800, table F.4, as fractions of 32768. The first is -1.586134342: its integer part is
-/// subtracted separately.
+/// The lifting coefficients of T.800, table F.4, as fractions of 32768. The first coefficient is -1.586134342; its
+/// integer part, -1, is applied separately.
 const ALPHA: i16 = -19_207;
 const BETA: i16 = -1_736;
 const GAMMA: i16 = 28_931;

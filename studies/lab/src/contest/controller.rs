@@ -21,22 +21,22 @@ use openuvr_sim::aqm::Ecn;
 /// A datagram of a frame, as described by the report on this frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datagram {
-    /// The time at which it was sent.
+    /// The time at which the datagram was sent.
     pub sent: Instant,
-    /// The time at which it arrived; `None` if it was lost. Sender and client have the same clock.
+    /// The time at which the datagram arrived; `None` if it was lost. Sender and client have the same clock.
     pub arrived: Option<Instant>,
-    /// Its size on the link in bytes.
+    /// The datagram's size on the link in bytes.
     pub bytes: usize,
-    /// The ECN field with which it arrived.
+    /// The ECN field with which the datagram arrived.
     pub ecn: Ecn,
 }
 
-/// The report on a frame. Repeated datagrams are not part of it.
+/// The report on a frame. It does not include repeated datagrams.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameReport<'a> {
     /// The number of the frame.
     pub frame: u32,
-    /// Its datagrams, in the order of sending; at least one.
+    /// The frame's datagrams in the order of sending, at least one.
     pub datagrams: &'a [Datagram],
     /// Bytes in flight after this report.
     pub in_flight: usize,
@@ -72,7 +72,7 @@ pub trait Controller: fmt::Debug {
         None
     }
 
-    /// The time until which new frames are skipped; `None` if they are not.
+    /// The time until which new frames are skipped; `None` if no frame is skipped.
     fn held_until(&self, now: Instant) -> Option<Instant> {
         let _ = now;
         None

@@ -14,12 +14,11 @@ pub const L4S_SHARE: f64 = 0.8;
 /// Share by which a figure may be worse than GCC's (guess; the figures of two seeds differ by about half of this
 /// share).
 const WORSE_BY: f64 = 0.05;
-/// Latencies that differ by at most this time count as equal. It is a seventeenth of a frame interval at 60 frames/s
-/// (guess).
+/// Latencies that differ by at most this time count as equal (guess: a seventeenth of a frame interval at 60 frames/s).
 const EQUAL_MS: f64 = 1.0;
 
-/// Stands for the latency in milliseconds of a stream without complete frames. It is larger than all latencies, and
-/// JSON has no infinity.
+/// Replaces the latency of a stream without complete frames, in milliseconds. The value is larger than all latencies.
+/// Infinity is not possible in JSON.
 const NEVER_MS: f64 = 1e6;
 
 /// The figures of a run.
@@ -71,9 +70,9 @@ pub struct Figures {
 pub struct Verdict {
     /// The case and the figure.
     pub what: String,
-    /// Its unit.
+    /// The unit of the measured value and of the bound.
     pub unit: &'static str,
-    /// The measured value; `None` if it was not measured.
+    /// The measured value; `None` if the figure was not measured.
     pub measured: Option<f64>,
     /// The bound.
     pub target: Target,

@@ -31,18 +31,18 @@ const KEPT: u32 = 600;
 /// Identifies a datagram on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramId {
-    /// The number of its frame.
+    /// The number of the frame.
     pub frame: u32,
-    /// Its index in the frame.
+    /// The datagram's index in the frame.
     pub index: usize,
-    /// Whether it is the repetition of a lost datagram.
+    /// Whether this is the repetition of a lost datagram.
     pub again: bool,
 }
 
 /// A message from the client to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feedback {
-    /// The report on a frame: each of its datagrams has arrived or is lost.
+    /// The report on a frame of which each datagram has arrived or is lost. The value is the frame's number.
     Report(u32),
     /// A datagram is missing.
     Missing(DatagramId),
@@ -66,9 +66,9 @@ pub struct Totals {
 /// A frame that is complete at the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Complete {
-    /// The time of its capture.
+    /// The time at which the frame was captured.
     pub captured: Instant,
-    /// The time at which its last datagram arrived.
+    /// The time at which the frame's last datagram arrived.
     pub at: Instant,
 }
 

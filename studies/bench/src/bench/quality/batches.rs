@@ -36,12 +36,12 @@ const SMOKE: f64 = 60.0;
 /// The paper's interval between the beginnings of two batches.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Waiting time after a batch. The reports on its last frames arrive within milliseconds, and the host writes its
-/// record once a second.
+/// Waiting time after a batch. The reports on the batch's last frames arrive within milliseconds, and the host writes
+/// its record once a second.
 const WRITTEN: Duration = Duration::from_millis(1500);
 
 /// Number of pictures of a clip. Playing it forwards and backwards takes 13 s at 60 frames/s, so batches every 10 s
-/// show different parts of it. The paper's game does not repeat its pictures.
+/// show different parts of the clip. The paper's game does not repeat its pictures.
 pub(super) const CLIP_FRAMES: u32 = 390;
 
 /// The batches of a clip.
@@ -49,7 +49,7 @@ pub(super) const CLIP_FRAMES: u32 = 390;
 struct Batches {
     content: String,
     clip_sha256: String,
-    /// The clip's size, which is that of the stream.
+    /// The size of the clip and of the stream.
     size: String,
     #[serde(skip)]
     height: u32,

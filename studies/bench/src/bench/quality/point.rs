@@ -70,7 +70,7 @@ const FIRST_PICTURE: Duration = Duration::from_secs(20);
 /// Warm-up for the first key frame and the first seconds of the rate control.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
-/// A running stream of a clip over an emulated link, after its warm-up.
+/// A running stream of a clip over an emulated link, after the warm-up.
 pub(super) struct ClipStream<'a> {
     setup: &'a Setup<'a>,
     stop: &'a AtomicBool,

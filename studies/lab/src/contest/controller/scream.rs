@@ -1,7 +1,7 @@
 //! SCReAM version 2 (draft-johansson-ccwg-rfc8298bis-screamv2), with and without L4S.
 //!
-//! A reference window limits the bytes in flight, and determines the target rate. It shrinks after losses, marks and
-//! queueing delay, at most once per round trip, and grows with the acknowledged bytes.
+//! A reference window limits the bytes in flight, and determines the target rate. The window shrinks after losses,
+//! marks and queueing delay, at most once per round trip, and grows with the acknowledged bytes.
 //!
 //! The following parts of the draft are omitted: the optional restriction by delay variation, the compensation for
 //! clock drift, relaxed pacing near the maximum rate, and the compensations for small datagrams and for varying frame
@@ -114,7 +114,8 @@ impl Scream {
         self.rate().clamp(least, most)
     }
 
-    /// Square of the distance of the window from its last maximum, 0.1 to 1. It slows growth near the maximum.
+    /// Square of the window's distance from its last maximum, limited to 0.1 to 1. Near the maximum, the small value
+    /// slows growth.
     fn distance(&self) -> f64 {
         let (inflection, _) = self.inflection;
         let distance = 8.0 * (self.window - inflection) / inflection;

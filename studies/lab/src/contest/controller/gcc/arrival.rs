@@ -16,7 +16,7 @@ const CHI: f64 = 0.01;
 const THRESHOLD: f64 = 12.5;
 const THRESHOLDS: (f64, f64) = (6.0, 600.0);
 const SPEEDS: (f64, f64) = (0.000_18, 0.01);
-/// Samples that exceed the threshold by more than this do not change it (section 5.4).
+/// Samples whose magnitude exceeds the threshold by more than this do not change the threshold (section 5.4).
 const OUTLIER: f64 = 15.0;
 /// Minimum duration of an overuse (section 5.4).
 const OVERUSE: f64 = 10.0;
@@ -32,7 +32,7 @@ pub(super) enum Usage {
     Under,
 }
 
-/// A group of datagrams: when its first one and its last one were sent, and when its last one arrived.
+/// A group of datagrams: the send times of the first and the last datagram, and the arrival time of the last one.
 #[derive(Debug, Clone, Copy)]
 struct Group {
     first_sent: Instant,
