@@ -1,4 +1,5 @@
-//! Encoders and decoders: each backend codes a test picture. Graphics devices: each type is opened.
+//! Tests encoders, decoders and graphics devices: each backend encodes or decodes a test picture, and the default device
+//! of each type is opened.
 
 use openuvr_media::codec::Codec;
 use openuvr_media::encode::{automatic, avcodec};
@@ -9,10 +10,10 @@ use super::finding::Finding;
 /// The default encoder of `openuvr host`.
 const USUAL: &str = "x264";
 
-/// The devices of hardware encoders and decoders.
+/// Opens the default device of each type that hardware encoders and decoders use.
 pub(super) fn devices() -> Vec<Finding> {
     let finding = |kind: &str| match avcodec::try_device(kind) {
-        Ok(()) => Finding::ok(kind, "libavutil opens a device of this type"),
+        Ok(()) => Finding::ok(kind, "libavutil can open a device of this type"),
         Err(why) => Finding::absent(
             kind,
             why.to_string(),
@@ -29,18 +30,18 @@ fn selected() -> Finding {
     let why = match name == USUAL {
         true => reason.clone(),
         false => format!(
-            "{reason}; the default is {USUAL}, which delivers a picture slice by slice: compare both with openuvr bench \
-             encoder NAME"
+            "{reason}; the default remains {USUAL}, which delivers a picture slice by slice: compare both with openuvr \
+             bench encoder NAME"
         ),
     };
     Finding::ok(
         automatic::NAME,
-        format!("--encoder auto takes {name}: {why}"),
+        format!("--encoder auto selects {name}: {why}"),
     )
 }
 
 pub(super) fn encoders() -> Vec<Finding> {
-    // Some devices encode only small pictures, or only large ones.
+    // A device may support only small or only large pictures, so it is tested with the size of an ordinary stream.
     let coded = |b: &encode::Backend| {
         let size = match b.hardware {
             true => automatic::SIZE,
@@ -114,10 +115,10 @@ fn compresses(codec: Codec) -> bool {
     !matches!(codec, Codec::Null | Codec::Raw)
 }
 
-/// The requirements of a backend that uses a device, as Debian packages (main and non-free); `None` for a backend
-/// without a device.
+/// The requirements of a device, by its type or by the name of a backend that uses it, with Debian packages (main and
+/// non-free). `None` for a backend without a device.
 fn driver(name: &str) -> Option<&'static str> {
-    // Codecs are named after their device, such as hevc_vaapi.
+    // The last part of a backend's name is the type of its device, as in hevc_vaapi.
     Some(match name.rsplit('_').next().unwrap_or(name) {
         "nvenc" => "with an NVIDIA GPU: sudo apt install libnvidia-encode1",
         "cuvid" | "nvdec" | "cuda" => "with an NVIDIA GPU: sudo apt install libnvcuvid1",

@@ -16,9 +16,9 @@ pub enum Codec {
     H264 = 2,
     /// Bands of JPEG (ITU-T T.81).
     Jpeg = 3,
-    /// VP9 frames (RFC 9628). Only browsers decode them; this crate has no decoder.
+    /// VP9 frames (RFC 9628). Only browsers decode VP9; this crate has no decoder for it.
     Vp9 = 4,
-    /// H.265 (HEVC) Annex B, one slice per picture.
+    /// HEVC (ITU-T H.265) in the byte stream format of annex B, with one slice per picture.
     Hevc = 5,
 }
 
@@ -46,7 +46,7 @@ impl Codec {
         }
     }
 
-    /// Whether a picture with 4:2:0 chroma must have even sides.
+    /// Whether the codec requires an even width and height for pictures with 4:2:0 chroma.
     #[must_use]
     pub const fn needs_even_sides(self) -> bool {
         matches!(self, Codec::H264 | Codec::Hevc | Codec::Vp9)

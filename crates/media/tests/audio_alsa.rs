@@ -1,6 +1,6 @@
-//! Records devices of ALSA's plug-ins: tones from files, and the monitor of a sound server.
+//! Records devices of ALSA's plug-ins: devices that play a tone from a file, and the monitor of a sound server.
 #![cfg(any(feature = "host", feature = "client"))]
-#![allow(clippy::unwrap_used)] // A test may panic.
+#![allow(clippy::unwrap_used, reason = "a test fails there")]
 
 mod pulse_server;
 #[allow(clippy::duplicate_mod, reason = "the sound server has it, too")]
@@ -21,11 +21,11 @@ use skip::skip;
 const FRAME: usize = 240;
 const PITCH: f64 = 1000.0;
 
-/// Set in a process with a configuration for ALSA, which reads it from its environment.
+/// The environment variable that marks a process in which ALSA has a test's configuration.
 const CONFIGURED: &str = "OPENUVR_TEST_ALSA";
 
-/// Runs the test with this name again, in a process in which ALSA has this configuration. Returns whether this is that
-/// process.
+/// Runs the test `test` again in a child process in which ALSA has the configuration `config`. Returns `true` in the child
+/// process, and `false` in the parent process when the child process has passed the test.
 fn is_configured(test: &str, config: impl FnOnce(&Path) -> String) -> bool {
     if std::env::var_os(CONFIGURED).is_some() {
         return true;
@@ -45,7 +45,7 @@ fn is_configured(test: &str, config: impl FnOnce(&Path) -> String) -> bool {
     false
 }
 
-/// Opens a device. Returns `None`, with a message, if a library is missing.
+/// Opens a device. If this fails, skips the test and returns `None`.
 fn opened(device: &str, package: &str) -> Option<Capture> {
     let settings = Settings {
         device: Some(device.to_owned()),
@@ -60,7 +60,7 @@ fn opened(device: &str, package: &str) -> Option<Capture> {
     }
 }
 
-/// The next `count` blocks, and their capture times.
+/// Reads `count` blocks. Returns their samples and their capture times.
 fn blocks(capture: &mut Capture, count: usize) -> (Vec<f32>, Vec<Instant>) {
     let (mut all, mut times) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -77,7 +77,7 @@ fn blocks(capture: &mut Capture, count: usize) -> (Vec<f32>, Vec<Instant>) {
     (all, times)
 }
 
-/// Two seconds of a tone as 16-bit integers.
+/// Generates two seconds of a tone as 16-bit integers.
 fn tone() -> Vec<u8> {
     let mut samples = vec![0.0; 96_000 * CHANNELS];
     Sine::new(PITCH, 0.25).fill(&mut samples);
@@ -86,7 +86,8 @@ fn tone() -> Vec<u8> {
     integers.flat_map(i16::to_le_bytes).collect()
 }
 
-/// The devices read a file. One converts its samples to floating-point numbers, the other one accepts only integers.
+/// The configuration of two devices that play a file. `converted` converts its samples to floating-point numbers;
+/// `integers` supports only 16-bit integers.
 fn files(folder: &Path) -> String {
     std::fs::write(folder.join("tone.raw"), tone()).unwrap();
     let folder = folder.display();
@@ -116,7 +117,7 @@ fn a_tone_is_recorded_in_both_sample_formats() {
         let left: Vec<f32> = samples.chunks(CHANNELS).map(|frame| frame[0]).collect();
         assert_eq!(left, right, "{device}");
         assert!(times.is_sorted(), "{device}");
-        // The file has no clock, and is read in real time.
+        // The device has no clock, but is read in real time.
         let span = times[99].since(times[0]);
         let exact = duration_of(99 * FRAME);
         assert!(

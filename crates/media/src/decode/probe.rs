@@ -75,7 +75,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// `None` for a codec without a decoder.
+    /// The test picture of a codec; `None` for a codec without a decoder.
     fn of(codec: Codec) -> Option<Sample> {
         let (bytes, mbs, measure): (_, _, fn(&Picture<'_>) -> u64) = match codec {
             Codec::H264 => (h264(), COLUMNS * ROWS, luma_sum),
@@ -103,8 +103,8 @@ impl Sample {
     }
 }
 
-/// A grey key frame of the test picture's size, in main profile, as libx265 encodes it (`ultrafast`, without its SEI
-/// message).
+/// A grey HEVC key frame of the test picture's size in main profile. libx265 encoded it with the preset `ultrafast`; its SEI
+/// message was removed.
 const HEVC: &[u8] = &[
     0x00, 0x00, 0x00, 0x01, 0x40, 0x01, 0x0c, 0x01, 0xff, 0xff, 0x04, 0x08, 0x00, 0x00, 0x03, 0x00,
     0x9f, 0xa8, 0x00, 0x00, 0x03, 0x00, 0x00, 0x3f, 0xba, 0x02, 0x40, 0x00, 0x00, 0x00, 0x01, 0x42,
@@ -119,7 +119,7 @@ const HEVC: &[u8] = &[
     0x00, 0x3e, 0x60,
 ];
 
-/// The luma of [`HEVC`].
+/// The luma of each sample of [`HEVC`].
 const HEVC_LUMA: u64 = 126;
 
 /// The luma of macroblock `mb`: above 3, so that no byte needs emulation prevention.

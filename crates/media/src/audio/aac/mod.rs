@@ -1,7 +1,8 @@
-//! AAC-LC (ISO/IEC 14496-3) with the encoder of libavcodec, loaded at run time: encodes blocks of samples to access
+//! AAC-LC (ISO/IEC 14496-3) with libavcodec's encoder, loaded at run time. The encoder turns blocks of samples into access
 //! units, for video players and recordings that do not support Opus.
 //!
-//! The encoder collects 1024 sample frames (21 ms) and delays them by as many, so a client that plays uses Opus.
+//! Clients use Opus, because the AAC encoder delays sound more: it collects 1024 sample frames (21 ms), and returns them
+//! one block later.
 
 mod sys;
 
@@ -9,23 +10,23 @@ use openuvr_proto::units::Bitrate;
 
 use super::{AudioError, CHANNELS};
 
-/// Sample frames of an access unit (ISO/IEC 14496-3 section 4.5.1.1).
+/// Number of sample frames in an access unit (ISO/IEC 14496-3 section 4.5.1.1).
 pub const FRAME: u16 = 1024;
 
-/// The `AudioSpecificConfig` of all streams (ISO/IEC 14496-3 section 1.6.2.1): object type 2 (AAC LC), sampling frequency
+/// The `AudioSpecificConfig` of each stream (ISO/IEC 14496-3 section 1.6.2.1): object type 2 (AAC LC), sampling frequency
 /// index 3 (48 kHz), channel configuration 2 (left and right), and a `GASpecificConfig` of zeros.
 pub const CONFIG: [u8; 2] = [0x11, 0x90];
 
-/// Maximum bytes of an access unit: 6144 bits for each of two channels (ISO/IEC 14496-3 section 4.5.3.1).
+/// Maximum size of an access unit in bytes: 6144 bits for each of two channels (ISO/IEC 14496-3 section 4.5.3.1).
 pub const MAX_BYTES: u16 = 6144 / 8 * 2;
 
-/// An encoded block.
+/// An encoded access unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessUnit<'a> {
-    /// The index of its first decoded sample frame; 0 is the first sample frame of the first block. The first access
-    /// unit starts at −1024 and contains silence.
+    /// The index of the first sample frame that a decoder returns for this access unit. Index 0 is the first sample frame
+    /// of the first block. The first access unit starts at −1024 and contains silence.
     pub first: i64,
-    /// A `raw_data_block`.
+    /// A `raw_data_block` of the specification.
     pub bytes: &'a [u8],
 }
 
@@ -37,11 +38,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder with this mean bitrate, excluding headers.
+    /// Opens an encoder. `bitrate` is the mean bitrate of the access units, without transport headers.
     ///
     /// # Errors
-    /// [`AudioError`] if libavcodec or its AAC encoder is not installed (the text names the package), or if it refuses
-    /// the settings.
+    /// [`AudioError`] if libavcodec or its AAC encoder is not installed (the text names the package), or if the encoder
+    /// refuses the settings.
     pub fn open(bitrate: Bitrate) -> Result<Encoder, AudioError> {
         let opened = sys::Encoder::open(bitrate.0);
         let encoder = opened.map_err(|why| AudioError(format!("no AAC encoder: {why}")))?;
@@ -49,8 +50,8 @@ impl Encoder {
         Ok(Encoder { encoder, next: 0 })
     }
 
-    /// Encodes a block of [`FRAME`] sample frames. The first block yields no access unit, each later one yields the next
-    /// access unit.
+    /// Encodes a block of [`FRAME`] interleaved sample frames. The first block yields no access unit; each later block
+    /// yields one access unit.
     ///
     /// # Errors
     /// [`AudioError`] if the block has another length, or if the encoder fails.
@@ -59,10 +60,10 @@ impl Encoder {
         if block.len() != frames * CHANNELS {
             let got = block.len() / CHANNELS;
             return Err(AudioError(format!(
-                "an AAC block of {got} samples: it must have {frames}"
+                "an AAC block has {got} sample frames: it must have {frames}"
             )));
         }
-        let failed = |why| AudioError(format!("AAC: {why}"));
+        let failed = |why| AudioError(format!("the AAC encoder failed: {why}"));
         self.encoder.send(block, self.next).map_err(failed)?;
         self.next += i64::from(FRAME);
         if !self.encoder.receive().map_err(failed)? {

@@ -1,8 +1,8 @@
 //! libavcodec's AAC encoder with its frame and packet.
 //!
-//! The sample format of a context and the channel layout of a frame have no options, and their positions differ between
-//! the majors of the library. The format is set through the context's parameters. The frame comes from a decoder of
-//! uncompressed sound, which sets the layout.
+//! The sample format of a context and the channel layout of a frame are not options, and their offsets differ between the
+//! major versions of the library. This module sets the format through the context's `AVCodecParameters`. It gets the frame
+//! from a decoder of uncompressed sound, which sets the layout.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -13,7 +13,7 @@ use super::FRAME;
 use crate::audio::{CHANNELS, RATE};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
-/// Bytes of a frame's samples of one channel.
+/// Size of one channel's samples in a frame, in bytes.
 const PLANE: usize = FRAME as usize * size_of::<f32>();
 
 /// `FF_PROFILE_AAC_LOW`.
@@ -22,9 +22,9 @@ const PROFILE_LOW: &str = "1";
 /// `AV_SAMPLE_FMT_NONE`, the format of a new context.
 const FORMAT_NONE: c_int = -1;
 
-/// The words of `AVCodecParameters` in which the format is searched. The words before are type, codec, tag, a pointer and
-/// a length. In libavcodec 58 to 60, the format follows; 61 and 62 insert a pointer and a number before it. All versions
-/// have more words.
+/// The 32-bit words of `AVCodecParameters` that are searched for the sample format. The preceding words are the type, the
+/// codec, the tag, a pointer and a length. In libavcodec 58 to 60, the format follows these words; 61 and 62 insert a
+/// pointer and a number before the format. The structure is longer than this range in all versions.
 const FORMAT_WORDS: std::ops::Range<usize> = 6..12;
 
 /// A context of a codec.
@@ -35,7 +35,7 @@ struct Context {
 }
 
 impl Context {
-    /// A context of the encoder or decoder that `find` returns.
+    /// Allocates a context for the encoder or decoder `name`, which `find` looks up.
     fn new(
         functions: &Arc<Functions>,
         find: unsafe extern "C" fn(*const std::ffi::c_char) -> *const AvCodec,
@@ -63,23 +63,23 @@ impl Context {
         unsafe { self.functions.set(self.context.as_ptr(), name, value) }
     }
 
-    /// Sets sampling rate and channels.
+    /// Sets the sampling rate and the channels.
     fn set_sound(&mut self) -> Result<(), String> {
         self.set("ar", &RATE.to_string())?;
         if self.set("ch_layout", "stereo").is_ok() {
             return Ok(());
         }
-        // FFmpeg 5.0 and older. The layout is a mask of left and right.
+        // FFmpeg 5.0 and older have other options. 3 is the bit mask of the left and right channels.
         self.set("ac", &CHANNELS.to_string())?;
         self.set("channel_layout", "3")
     }
 
-    /// Sets the sample format, if the context has none.
+    /// Sets the sample format of a context that has no sample format yet.
     fn set_format(&mut self, format: c_int) -> Result<(), String> {
         let functions = &self.functions;
         let context = self.context.as_ptr();
-        // SAFETY: the context is ours and is not open. The parameters are freed below, and have more words than are
-        // accessed here, which may be read whatever their values.
+        // SAFETY: the context is ours and is not open. The parameters are freed below, and are longer than the range
+        // that is accessed here. Each of its words may be read as an integer.
         unsafe {
             let mut parameters = (functions.parameters_alloc)();
             if parameters.is_null() {
@@ -162,15 +162,15 @@ impl Frame {
         if fields.data[0].is_null() || interleaved < PLANE * CHANNELS {
             return Err("this version of libavcodec has unknown frames".into());
         }
-        // Both planes are in the memory of the interleaved samples.
+        // The memory of the interleaved samples is large enough for both planes.
         fields.format = format;
         fields.linesize[0] = c_int::try_from(PLANE).unwrap_or(c_int::MAX);
-        // SAFETY: the memory has at least two planes, as checked above.
+        // SAFETY: the memory has space for at least two planes, as checked above.
         fields.data[1] = unsafe { fields.data[0].add(PLANE) };
         Ok(frame)
     }
 
-    /// A frame with [`FRAME`] interleaved sample frames and their layout, decoded from a packet of silence.
+    /// Decodes a packet of silence to a frame with [`FRAME`] interleaved sample frames and their channel layout.
     fn decoded(functions: &Arc<Functions>) -> Result<Frame, String> {
         let mut decoder = Context::new(functions, functions.find_decoder, c"pcm_f32le")?;
         decoder.set_sound()?;
@@ -234,7 +234,7 @@ impl Encoder {
         // SAFETY: the name is NUL-terminated.
         let format = unsafe { (functions.sample_format)(c"fltp".as_ptr()) };
         let mut context = Context::new(&functions, functions.find_encoder, c"aac")?;
-        // First, because it also sets all other parameters to their defaults.
+        // The format comes first, because `set_format` also sets all other parameters to their defaults.
         context.set_format(format)?;
         context.set_sound()?;
         context.set("b", &bitrate.to_string())?;
@@ -264,7 +264,7 @@ impl Encoder {
                 return Err("a channel of the frame is missing".into());
             }
             // SAFETY: the frame has a plane of `FRAME` samples for each channel. The library and `planar` align planes
-            // to more than a sample. They are writable now, and nothing else refers to them.
+            // to more than the size of a sample. The planes are writable now, and nothing else refers to them.
             let plane =
                 unsafe { std::slice::from_raw_parts_mut(plane.cast::<f32>(), FRAME.into()) };
             for (to, from) in plane
@@ -285,7 +285,7 @@ impl Encoder {
         }
     }
 
-    /// Receives an access unit, if one is ready. [`Encoder::packet`] then returns it.
+    /// Receives an access unit, if the encoder has finished one. [`Encoder::packet`] then returns this access unit.
     pub(super) fn receive(&mut self) -> Result<bool, String> {
         self.full = false;
         let functions = &self.context.functions;
@@ -302,7 +302,7 @@ impl Encoder {
         }
     }
 
-    /// Index of the first decoded sample frame, and bytes of the last received access unit.
+    /// The last received access unit: the index of its first decoded sample frame, and its bytes.
     pub(super) fn packet(&self) -> (i64, &[u8]) {
         // SAFETY: valid as long as `self`; written only by `&mut self` methods.
         let packet = unsafe { self.packet.packet.as_ref() };

@@ -1,4 +1,4 @@
-//! Access units of the real library. ffmpeg decodes them in the tests of crate `gateway`.
+//! Checks access units of the installed libavcodec. The tests of the crate `gateway` decode access units with ffmpeg.
 
 use super::super::tone::Sine;
 use super::*;
@@ -6,7 +6,7 @@ use crate::audio::opus;
 
 const BLOCK: usize = FRAME as usize * CHANNELS;
 
-/// The access units of `blocks` blocks of a tone, with their starts.
+/// Encodes `blocks` blocks of a tone. Returns the access units with the indices of their first sample frames.
 fn encoded(blocks: usize, bitrate: Bitrate) -> Vec<(i64, Vec<u8>)> {
     let mut encoder = Encoder::open(bitrate).unwrap();
     let mut sine = Sine::new(1000.0, 0.25);
@@ -31,7 +31,7 @@ fn each_block_but_the_first_yields_an_access_unit() {
             !bytes.is_empty() && bytes.len() <= MAX_BYTES.into(),
             "{first}"
         );
-        // A channel pair element (ISO/IEC 14496-3 table 4.85: ID_CPE is 1), unless it follows a fill element (6).
+        // The first element is a channel pair (ID_CPE, 1) or a fill element (ID_FIL, 6) (ISO/IEC 14496-3 table 4.85).
         assert!([1, 6].contains(&(bytes[0] >> 5)), "{first}: {:x}", bytes[0]);
     }
 }

@@ -1,7 +1,9 @@
-//! ALSA with libasound, loaded at run time: records a sound card, or any other device that ALSA's configuration defines.
+//! Records a sound card, or any other device that ALSA's configuration defines, with libasound, which is loaded at run
+//! time.
 //!
-//! For machines without a sound server: where PulseAudio or PipeWire runs, the backend `pulse` also follows the default
-//! device. To record the playback of applications, the device must return it, like those of the kernel's `snd-aloop`.
+//! This backend is for machines without a sound server. On machines with PulseAudio or PipeWire, the backend `pulse` is
+//! better, because it follows changes of the default device. To capture the playback of applications, the device must
+//! return the played samples, like the devices of the kernel module `snd-aloop`.
 
 mod pace;
 mod sys;
@@ -21,17 +23,17 @@ use super::{
 /// The table entry.
 pub const BACKEND: CaptureBackend = CaptureBackend {
     name: "alsa",
-    about: "records an ALSA device; the device is its name, such as hw:1,0 [default: default]",
+    about: "records an ALSA device; the device is a name of ALSA, such as hw:1,0 [default: default]",
     open: |settings| Ok(Box::new(Capture::open(settings)?)),
 };
 
 /// The device that ALSA's configuration defines for general use.
 const DEFAULT_DEVICE: &str = "default";
 
-/// Length of the device's buffer. No samples are lost while this process is stalled for a shorter time (guess).
+/// Duration of the device's buffer (guess). Samples are lost only if this process stalls for longer.
 const BUFFER: Duration = Duration::from_millis(200);
 
-/// Length of a read.
+/// Maximum duration of the samples that one read returns.
 const CHUNK: Duration = Duration::from_millis(20);
 
 /// Records a device.
@@ -46,14 +48,14 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Records the device [`Settings::device`].
+    /// Starts to record the device [`Settings::device`], or ALSA's device `default`.
     ///
     /// # Errors
-    /// [`AudioError`] if libasound (the text names the package) or the device is missing, or if the device has another
-    /// format and its configuration does not convert it.
+    /// [`AudioError`] if libasound (the text names the package) or the device is missing, or if the device does not
+    /// support 48 kHz, stereo, and 16-bit integers or 32-bit floating-point numbers.
     pub fn open(settings: &Settings) -> Result<Capture, AudioError> {
         let name = settings.device.as_deref().unwrap_or(DEFAULT_DEVICE);
-        // Half a payload, so that samples wait for a quarter of a payload on average.
+        // The period is half a payload, so that samples wait for a quarter of a payload on average.
         let opened = Pcm::open(name, settings.frame / 2, BUFFER);
         let pcm = opened.map_err(|why| error(name, &why))?;
         let bytes = frames_in(CHUNK) * CHANNELS * pcm.format().bytes();
@@ -69,7 +71,7 @@ impl Capture {
         })
     }
 
-    /// Takes all recorded samples from the device.
+    /// Reads all recorded samples of the device.
     fn take(&mut self) -> Result<(), AudioError> {
         loop {
             let now = clock::now();
@@ -86,7 +88,7 @@ impl Capture {
                     self.blocks.arrived(now, frames, Some(samples));
                     self.pace.read(now, frames);
                 }
-                // The lost samples become silence, once their time has passed.
+                // Silence replaces the lost samples once their time has passed.
                 ReadResult::Interrupted(code) => {
                     let why = self.pcm.message(code);
                     self.overruns += 1;
@@ -94,6 +96,9 @@ impl Capture {
                     tracing::debug!(why, overruns, "the ALSA device was interrupted");
                     let restarted = self.pcm.restart(code);
                     restarted.map_err(|why| error(&self.name, &why))?;
+                    // A restarted device has no samples yet. The caller checks its timeout, even if each read is
+                    // interrupted.
+                    return Ok(());
                 }
                 ReadResult::Failed(code) => {
                     return Err(error(&self.name, &self.pcm.message(code)));
@@ -107,7 +112,7 @@ fn error(name: &str, why: &str) -> AudioError {
     AudioError(format!("cannot record the ALSA device \"{name}\": {why}"))
 }
 
-/// A sample from its bytes.
+/// Converts the bytes of a sample to a number from −1 to 1.
 fn sample(format: Format, bytes: &[u8]) -> f32 {
     match (format, bytes) {
         (Format::Float, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
@@ -136,7 +141,7 @@ impl AudioCapture for Capture {
             let until = give_up.map_or(due, |give_up| give_up.min(due));
             match self.pace.wait(now) {
                 Duration::ZERO => self.pcm.wait(until.since(now)),
-                // A device without a clock always has samples.
+                // A device without a clock always has samples, so `Pcm::wait` would not wait.
                 wait => std::thread::sleep(wait.min(until.since(now))),
             }
         }

@@ -1,5 +1,5 @@
-//! Limits reads of a device without a clock, such as those of ALSA's plug-ins `null` and `file`, to real time. They always
-//! have samples, and would otherwise be read as fast as the processor permits.
+//! Limits reads of a device without a clock to real time. Devices of ALSA's plug-ins `null` and `file` always have samples,
+//! and would otherwise be read as fast as the processor permits.
 
 use std::time::Duration;
 
@@ -7,19 +7,20 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::duration_of;
 
-/// Divisor of the tolerance for a clock that is faster than ours: 0.1 %. Crystals are off by up to 0.01 %.
+/// Divisor that yields the tolerance for a device's clock that is faster than ours: 0.1 %. The frequency error of a crystal
+/// is up to 0.01 %.
 const TOLERANCE: u32 = 1000;
 
-/// How far reads may be ahead of real time: less than the timeline tolerates (`Timeline`).
+/// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).
 const AHEAD: Duration = Duration::from_millis(40);
 
-/// How far reads may be behind real time, which permits to catch up: more than the device's buffer.
+/// Maximum time by which late reads may catch up with real time. It is longer than the device's buffer.
 const BEHIND: Duration = Duration::from_millis(250);
 
-/// The time up to which samples were read. It has no clock; `now` is an argument.
+/// The time up to which samples were read. The time of each call is the argument `now`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// If the device ran too fast by [`TOLERANCE`], its samples would have been recorded until this time.
+    /// The end of the samples that were read, on the clock of a device that is too fast by [`TOLERANCE`].
     read_to: Instant,
 }
 
@@ -36,7 +37,7 @@ impl Pace {
         self.read_to = from + (span - span / TOLERANCE);
     }
 
-    /// The time until the next read at `now`; zero if it may take place.
+    /// The time from `now` until the next read is permitted. Zero if a read is permitted now.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.read_to.since(now + AHEAD)
     }
@@ -57,7 +58,7 @@ mod tests {
             frames += 240;
         }
         let lead = frames.abs_diff(48_000 * 100);
-        // 0.1 % and the initial lead.
+        // The lead is at most the tolerance of 0.1 % and the initial lead of 40 ms, plus a margin.
         assert!(lead <= 4_800 + 48 * 60, "{lead}");
     }
 
@@ -67,7 +68,7 @@ mod tests {
             let (mut pace, mut now) = (Pace::new(START), START);
             for chunk in 0..720_000_u32 {
                 now = now + Duration::from_nanos(period);
-                // Every second, a stall of 100 ms, after which all samples arrive at once.
+                // Each second, the process stalls for 100 ms, and then reads all samples at once.
                 let stalled = chunk % 200 < 20;
                 if chunk % 200 == 20 {
                     (0..20).for_each(|_| pace.read(now, 240));

@@ -1,7 +1,6 @@
-//! libasound, loaded at run time: a device that records. The parent module chooses the settings.
+//! A recording device of libasound, which is loaded at run time. The parent module chooses the settings.
 //!
-//! This module declares the part of pcm.h and error.h that is unchanged since libasound 1.0.18, the ABI of
-//! `libasound.so.2`.
+//! This module declares functions of pcm.h and error.h whose ABI (`libasound.so.2`) is unchanged since libasound 1.0.18.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
@@ -31,18 +30,20 @@ struct SndPcmHwParams {
     _opaque: [u8; 0],
 }
 
-/// Reports errors of the calling thread: file, line, function, error, format and arguments.
+/// A callback for errors of the calling thread. Its arguments are file, line, function, error, format and the format's
+/// arguments.
 type ErrorHandler = Option<
     unsafe extern "C" fn(*const c_char, c_int, *const c_char, c_int, *const c_char, *mut c_void),
 >;
 
-/// Sets a number of a configuration.
+/// A function that sets a number of a configuration.
 type SetNumber = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_uint) -> c_int;
 
-/// Sets an enumerated value of a configuration.
+/// A function that sets an enumerated value of a configuration.
 type SetValue = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_int) -> c_int;
 
-/// Sets the nearest possible time in microseconds, which is returned in place of the requested one.
+/// A function that sets the supported time in microseconds that is nearest to the requested time, and writes it to the same
+/// variable.
 type SetNear =
     unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, *mut c_uint, *mut c_int) -> c_int;
 
@@ -71,8 +72,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// Loads the system's library. It stays loaded, because it keeps its configuration, which each load would allocate
-    /// again.
+    /// Loads the system's library. The library is never unloaded, because it keeps its configuration in memory, and would
+    /// allocate the configuration again at each load.
     fn load() -> Result<Functions, String> {
         let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: libasound has no initialiser with preconditions.
@@ -116,8 +117,8 @@ impl Functions {
     }
 }
 
-/// Keeps the library from writing to the standard error of the process while it is alive. The setting applies only to the
-/// thread that creates and drops this value.
+/// While this value exists, the library does not write to the standard error of the process. The setting applies only to
+/// the thread that creates and drops this value.
 struct Quiet<'a> {
     functions: &'a Functions,
     before: ErrorHandler,
@@ -138,8 +139,8 @@ impl Drop for Quiet<'_> {
     }
 }
 
-/// Ignores an error, which the failed function also returns. The last argument is a `va_list`, which is passed as a
-/// pointer on the supported machines.
+/// Ignores an error report, because the failed function also returns the error. The last argument is a `va_list`, which the
+/// supported machines pass as a pointer.
 unsafe extern "C" fn ignore(
     _: *const c_char,
     _: c_int,
@@ -180,14 +181,14 @@ impl Format {
 /// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadResult {
-    /// This number of sample frames.
+    /// The number of sample frames that were read.
     Frames(usize),
-    /// Nothing was recorded since the last read.
+    /// No samples were recorded since the last read.
     Empty,
-    /// The buffer was full, or the machine was suspended, so samples are missing. Recording has stopped; see
-    /// [`Pcm::restart`].
+    /// The buffer overflowed, or the machine was suspended, so samples are missing. The device has stopped;
+    /// [`Pcm::restart`] starts it again. The value is the library's code.
     Interrupted(c_int),
-    /// The device failed.
+    /// The device failed. The value is the library's code.
     Failed(c_int),
 }
 
@@ -216,10 +217,11 @@ pub(super) struct Pcm {
 unsafe impl Send for Pcm {}
 
 impl Pcm {
-    /// Opens a device and starts recording, with samples every `period`, in a buffer of length `buffer`.
+    /// Opens a device and starts recording. The device delivers samples every `period`, and its buffer has the duration
+    /// `buffer`.
     ///
     /// # Errors
-    /// The reason, without the device's name.
+    /// Returns the reason, without the device's name.
     pub(super) fn open(name: &str, period: Duration, buffer: Duration) -> Result<Pcm, String> {
         let text = CString::new(name).map_err(|_| "its name contains a zero byte".to_owned())?;
         let load = |why| format!("{why}; apt install libasound2");
@@ -249,7 +251,7 @@ impl Pcm {
         Ok(device)
     }
 
-    /// The format of its samples.
+    /// The format of the device's samples.
     pub(super) fn format(&self) -> Format {
         self.format
     }
@@ -334,21 +336,27 @@ impl Pcm {
         ReadResult::of(code)
     }
 
-    /// Waits at most `timeout`, rounded up to milliseconds, until samples can be read. Errors are reported by the next
-    /// read.
+    /// Waits until samples can be read, but at most for `timeout`, rounded up to milliseconds. The next read reports
+    /// errors.
     pub(super) fn wait(&mut self, timeout: Duration) {
         let millis = c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX);
         // SAFETY: the device is valid.
         unsafe { (self.functions.wait)(self.pcm.as_ptr(), millis) };
     }
 
-    /// Continues after an interruption with this code.
+    /// Starts the device again after an interruption with this code.
     pub(super) fn restart(&mut self, code: c_int) -> Result<(), String> {
         // SAFETY: the device is valid. The last argument suppresses messages.
         let code = unsafe { (self.functions.recover)(self.pcm.as_ptr(), code, 1) };
-        match code {
-            code if code < 0 => Err(self.functions.message(code)),
-            _ => self.start(),
+        if code < 0 {
+            return Err(self.functions.message(code));
+        }
+        // SAFETY: the device is valid.
+        match unsafe { (self.functions.start)(self.pcm.as_ptr()) } {
+            // After a suspension, `snd_pcm_recover` resumes the device if the hardware permits it. The device then runs
+            // already, which `snd_pcm_start` reports as a bad state.
+            code if code < 0 && code != -libc::EBADFD => Err(self.functions.message(code)),
+            _ => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@
 //! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
 //! rows that are final.
 //!
-//! HEVC and hardware decoders get complete pictures.
+//! The decoder of HEVC and the hardware decoders get complete pictures.
 
 mod drm_prime;
 mod sys;
@@ -53,13 +53,13 @@ pub const BACKEND: Backend = Backend {
     open: || Ok(Box::new(Avcodec::open(&SOFTWARE)?)),
 };
 
-/// Hardware decoders of H.264. They take coded pictures from main memory, and return decoded pictures there;
-/// `h264_v4l2m2m` returns them in dma-bufs, if libavcodec was built with this extension (that of Raspberry Pi OS is). Such
-/// a decoder gets a coded picture only when it is complete. It therefore finishes later than the CPU, which has by then
-/// decoded most of the picture.
+/// Hardware decoders of H.264. They take coded pictures from main memory, and return decoded pictures in main memory.
+/// `h264_v4l2m2m` returns decoded pictures in dma-bufs if libavcodec was built with this extension (that of Raspberry Pi OS
+/// is). A hardware decoder gets a coded picture only when the picture is complete. It therefore finishes later than the
+/// software decoder, which has by then decoded most of the picture.
 ///
-/// `h264_vaapi`, `h264_nvdec` and `h264_vulkan` are libavcodec's decoder `h264` with a device; the others are decoders of
-/// their own. The decoder decides itself to use its device, or the CPU for pictures that the device does not support.
+/// `h264_vaapi`, `h264_nvdec` and `h264_vulkan` are libavcodec's decoder `h264` with a device; the others are separate
+/// decoders of libavcodec. The decoder `h264` uses the CPU for a stream that its device does not support.
 pub const HARDWARE: [Backend; 6] = [
     Backend {
         name: "h264_cuvid",
@@ -99,11 +99,11 @@ pub const HARDWARE: [Backend; 6] = [
     },
 ];
 
-/// Decoders of HEVC: on the processor, which is the default, and by a device.
+/// Decoders of HEVC. The first decoder uses the CPU and is the default; the others use a device.
 pub const HEVC: [Backend; 4] = [
     Backend {
         name: "hevc",
-        about: "HEVC by libavcodec on the processor; whole pictures",
+        about: "HEVC on the CPU, through libavcodec; whole pictures",
         codec: Codec::Hevc,
         open: || Ok(Box::new(Whole::open(&HEVC_SOFTWARE)?)),
     },
@@ -135,14 +135,14 @@ static HEVC_VAAPI: sys::Kind = on_device("hevc_vaapi", "hevc", "vaapi");
 static HEVC_NVDEC: sys::Kind = on_device("hevc_nvdec", "hevc", "cuda");
 static HEVC_VULKAN: sys::Kind = on_device("hevc_vulkan", "hevc", "vulkan");
 
-/// A decoder of libavcodec with a device of the type `device`.
+/// The decoder `name` of libavcodec with a device of the type `device`.
 const fn on_device(backend: &'static str, name: &'static str, device: &'static str) -> sys::Kind {
     sys::Kind {
         backend,
         options: &[
             ("flags", "+low_delay"),
             ("threads", "1"),
-            // Streams of baseline profile are decoded by the device's higher profiles.
+            // Without this flag, a device that supports only higher profiles refuses streams of the baseline profile.
             ("hwaccel_flags", "+allow_profile_mismatch"),
         ],
         device: Some(device),
@@ -157,6 +157,7 @@ static V4L2: sys::Kind = sys::Kind {
     ..whole("h264_v4l2m2m")
 };
 
+/// The decoder `name` of libavcodec, which gets complete pictures and opens its device itself if it needs one.
 const fn whole(name: &'static str) -> sys::Kind {
     sys::Kind {
         backend: name,
@@ -476,7 +477,7 @@ fn paint(
     })
 }
 
-/// Receives pictures up to that of `frame`, and waits for it if the decoder takes complete pictures.
+/// Receives pictures up to the picture of `frame`. Waits for this picture if the decoder takes complete pictures.
 fn received(library: &mut sys::Decoder, frame: FrameId) -> Result<(), String> {
     let begin = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! A decoder of libavcodec with its packet, its pictures, including incomplete ones, and its device, if it uses one. The
-//! parent module orders slices.
+//! A decoder of libavcodec with its packet, its complete and incomplete pictures, and its device if it uses one. The parent
+//! module orders slices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -26,9 +26,9 @@ const MAX_CHUNK: usize = 32 * 1024 * 1024;
 
 /// A decoder of libavcodec, and its settings.
 pub(super) struct Kind {
-    /// The name on the command line.
+    /// The name of the decoder on the command line.
     pub(super) backend: &'static str,
-    /// The name in libavcodec.
+    /// The name of the decoder in libavcodec.
     pub(super) name: &'static str,
     /// Names and values.
     pub(super) options: &'static [(&'static str, &'static str)],
@@ -37,7 +37,8 @@ pub(super) struct Kind {
     pub(super) whole: bool,
     /// Whether pictures in dma-bufs are requested. A libavcodec that can't provide them returns pictures in main memory.
     pub(super) dma_bufs: bool,
-    /// The type of the device that decodes, if the decoder needs one. Its pictures are copied to main memory.
+    /// The type of the device that the caller must open for the decoder, if any. Pictures that the device has decoded are
+    /// copied to main memory.
     pub(super) device: Option<&'static str>,
 }
 
@@ -100,7 +101,7 @@ impl Context {
             );
         }
         if let Some(device) = device {
-            // With a device, the default choice of the pixel format (`get_format`) is the device's own.
+            // If the context has a device, the default callback `get_format` selects the device's pixel format.
             // SAFETY: the context is ours, and is not open yet.
             unsafe { device.attach(self.0.as_ptr()) }.map_err(DecodeError)?;
         }
@@ -229,7 +230,7 @@ pub(super) struct Decoder {
     functions: Arc<Functions>,
     kind: &'static Kind,
     device: Option<Device>,
-    /// With a device, the frame that `frame` is exchanged with when its picture is copied to main memory.
+    /// With a device, the frame that gets the copy of a picture in main memory. It then changes places with `frame`.
     spare: Option<NonNull<AvFrame>>,
     /// `None` only if the codec could not be reopened.
     context: Option<Context>,
@@ -385,7 +386,7 @@ impl Decoder {
         }
     }
 
-    /// Copies the received picture to main memory, if the device has decoded it.
+    /// Copies the received picture to main memory if it is in the memory of the device.
     fn fetch(&mut self) -> Result<(), String> {
         // SAFETY: valid as long as `self`; the library is not at work.
         let received = unsafe { self.frame.as_ref() };

@@ -1,5 +1,5 @@
-//! HEVC with libavcodec: each chunk is a complete picture, because the encoders make one slice. A lost picture is not
-//! concealed; the next key frame restores the stream.
+//! Decodes HEVC with libavcodec. Each chunk is a complete picture, because the encoders produce one slice per picture. A
+//! lost picture is not concealed; decoding continues at the next key frame.
 
 use openuvr_proto::id::FrameId;
 
@@ -7,7 +7,7 @@ use super::super::{Chunk, DecodeError, Decoder};
 use super::{dropped, received, sys};
 use crate::picture::Picture;
 
-/// Kinds of NAL unit with which decoding can start (ITU-T H.265 table 7-1).
+/// NAL unit types of the slices with which decoding can start (ITU-T H.265 table 7-1).
 const KEY_SLICES: std::ops::RangeInclusive<u8> = 16..=23;
 
 pub(super) struct Whole {
@@ -27,13 +27,13 @@ impl Whole {
     fn step(&mut self, chunk: &Chunk<'_>) -> Result<(), String> {
         let bytes = chunk.bytes.ok_or("it did not arrive")?;
         if !(chunk.first && chunk.last) {
-            return Err("it has several slices, but HEVC is sent as one".to_owned());
+            return Err("it has several slices, but an HEVC picture must have one".to_owned());
         }
         if self.needs_key_frame && !is_key(bytes) {
             return Err("its reference frame was lost".to_owned());
         }
         self.needs_key_frame = false;
-        // Pictures that are too late for their own frames.
+        // The library may return earlier pictures that are too late for their own frames; they are dropped.
         while self.library.receive()?.is_some() {}
         if !self.library.send(bytes, i64::from(chunk.frame.0))? {
             return Err("libavcodec neither accepts nor returns data".to_owned());
@@ -58,7 +58,7 @@ impl Decoder for Whole {
     }
 }
 
-/// Whether a picture contains a slice with which decoding can start (7.3.1.2).
+/// Whether a picture contains a slice with which decoding can start. Section 7.3.1.2 defines the NAL unit header.
 fn is_key(picture: &[u8]) -> bool {
     picture.windows(4).any(|four| match four {
         [0, 0, 1, header] => KEY_SLICES.contains(&(header >> 1 & 63)),

@@ -1,12 +1,13 @@
-//! Devices of libavutil (`AVHWDeviceContext`), pools of pictures in their memory (`AVHWFramesContext`), and their places
-//! in a codec's context.
+//! Devices of libavutil (`AVHWDeviceContext`), pools of pictures in a device's memory (`AVHWFramesContext`), and the fields
+//! of `AVCodecContext` that refer to them.
 //!
-//! Both structures and the context differ between major versions. The places of the fields are therefore derived at run
-//! time from values that the library itself provides, and checked before they are used:
-//! - `AVCodecContext.hw_device_ctx` precedes the option `hwaccel_flags` in all supported majors. `hw_frames_ctx` precedes
-//!   `hw_device_ctx` from 61 on; up to 60, it precedes one or two `int`s and the option `max_pixels` (`avcodec.h` of
-//!   FFmpeg 4.4, 5.1, 6.1 and 7.1). libavcodec states the offsets of options.
-//! - The fields of `AVHWFramesContext` follow `device_ctx`, whose value is known.
+//! These structures differ between major versions. The offsets of the fields are therefore derived at run time from values
+//! that the library itself provides, and checked before they are used:
+//! - In `AVCodecContext`, `hw_device_ctx` directly precedes the option `hwaccel_flags` in all supported major versions. From
+//!   version 61 on, `hw_frames_ctx` directly precedes `hw_device_ctx`. Up to version 60, one or two `int`s are between
+//!   `hw_frames_ctx` and the option `max_pixels` (`avcodec.h` of FFmpeg 4.4, 5.1, 6.1 and 7.1). libavcodec states the
+//!   offsets of options.
+//! - In `AVHWFramesContext`, the fields follow `device_ctx`, whose value is known.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::NonNull;
@@ -23,7 +24,7 @@ const NO_DEVICE: c_int = 0;
 /// From this major version of libavcodec on, `hw_frames_ctx` directly precedes `hw_device_ctx`.
 const ADJACENT_SINCE: c_uint = 61;
 
-/// Number of pictures of an encoder's pool, as in FFmpeg's example `vaapi_encode.c`. Some devices can't extend a pool.
+/// Number of pictures in an encoder's pool, as in FFmpeg's example `vaapi_encode.c`. Some devices can't extend a pool later.
 #[cfg(feature = "host")]
 const POOL: c_int = 20;
 
@@ -96,8 +97,8 @@ impl HardwareFunctions {
     pub(super) unsafe fn of(
         util: &libloading::Library,
     ) -> Result<HardwareFunctions, libloading::Error> {
-        // SAFETY: the functions have these types in all supported versions. Up to libavutil 56, the size of a buffer is
-        // an `int`; the only size passed here is 1, which is passed in the same way.
+        // SAFETY: the functions have these types in all supported versions, except that libavutil 56 declares the size of a
+        // buffer as an `int`. The only size passed to it is 1, which the calling convention passes in the same way.
         unsafe {
             Ok(HardwareFunctions {
                 device_type: *util.get(b"av_hwdevice_find_type_by_name")?,
@@ -143,12 +144,13 @@ impl Reference {
         unsafe { self.buffer.as_ref() }.data
     }
 
-    /// Another reference, which the receiver must release.
+    /// Creates another reference, which the caller must release. Null if memory is exhausted.
     fn another(&self) -> *mut AvBufferRef {
         // SAFETY: `self` holds the reference.
         unsafe { (self.functions.hardware.add_reference)(self.buffer.as_ptr()) }
     }
 
+    /// Number of references to the buffer.
     fn count(&self) -> c_int {
         // SAFETY: `self` holds the reference.
         unsafe { (self.functions.hardware.references)(self.buffer.as_ptr()) }
@@ -167,10 +169,10 @@ impl Drop for Reference {
 pub(crate) struct Device(Reference);
 
 impl Device {
-    /// Opens a device of the type `kind`, such as `vaapi`: that at `path`, or the default one.
+    /// Opens the device at `path`, or the default device of the type `kind`, such as `vaapi`.
     ///
     /// # Errors
-    /// Returns the library's message.
+    /// Returns a message if the library does not know the type, or if the device can't be opened.
     pub(crate) fn open(
         functions: &Arc<Functions>,
         kind: &str,
@@ -207,14 +209,14 @@ impl Device {
     /// Makes a codec use the device.
     ///
     /// # Errors
-    /// Returns a message if the place of the device in the context is unknown.
+    /// Returns a message if the offset of the device's field in the context is unknown.
     ///
     /// # Safety
     /// `context` must have been allocated by the device's library, must not be open yet, and must have no other user now.
     #[cfg(feature = "client")]
     pub(crate) unsafe fn attach(&self, context: *mut AvCodecContext) -> Result<(), String> {
         let places = Places::of(&self.0.functions)?;
-        // SAFETY: the caller's contract; the place was checked.
+        // SAFETY: the caller's contract; the offset was checked.
         unsafe { put(context, places.device, &self.0) }
     }
 }
@@ -225,8 +227,8 @@ pub(crate) struct FramePool(Reference);
 
 #[cfg(feature = "host")]
 impl FramePool {
-    /// A pool of pictures of `size`. `format` and `software` are libavutil's numbers of the device's opaque format, and
-    /// of the layout of the pixels.
+    /// Allocates a pool of pictures of `size`. `format` is libavutil's number of the device's opaque pixel format;
+    /// `software` is the number of the format of the pixels in it.
     ///
     /// # Errors
     /// Returns the library's message.
@@ -243,7 +245,7 @@ impl FramePool {
             .ok_or("out of memory for a pool of pictures")?;
         let fields = pool
             .fields(device.0.data())
-            .ok_or("this libavutil describes pools of pictures in an unknown way")?;
+            .ok_or("this libavutil has an unknown layout of AVHWFramesContext")?;
         let side = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
         // SAFETY: `fields` has found the structure, which has no other user yet.
         let code = unsafe {
@@ -259,10 +261,10 @@ impl FramePool {
         }
     }
 
-    /// Finds the fields of the new pool by the address of its device. They have not been set yet: both formats are −1.
+    /// Finds the fields of a new pool by the address of its device. In a new pool, both formats are −1, and the sizes are 0.
     fn fields(&self, device: *mut u8) -> Option<*mut FramesFields> {
         let words = self.0.data().cast::<*mut u8>();
-        // `device_ctx` follows the class, one internal pointer up to libavutil 58, and a reference to the device.
+        // Before `device_ctx` are the class, an internal pointer (up to libavutil 58), and a reference to the device.
         (2..=3).find_map(|n| {
             // SAFETY: the structure has more words than this; the fields are read only if the address matches.
             let fields = unsafe { words.add(n) };
@@ -282,13 +284,13 @@ impl FramePool {
     /// Makes an encoder take pictures from this pool.
     ///
     /// # Errors
-    /// Returns a message if the place of the pool in the context is unknown.
+    /// Returns a message if the offset of the pool's field in the context is unknown.
     ///
     /// # Safety
-    /// As [`Device::attach`].
+    /// `context` must have been allocated by the pool's library, must not be open yet, and must have no other user now.
     pub(crate) unsafe fn attach(&self, context: *mut AvCodecContext) -> Result<(), String> {
         let places = Places::of(&self.0.functions)?;
-        // SAFETY: the caller's contract; the place was checked.
+        // SAFETY: the caller's contract; the offset was checked.
         unsafe { put(context, places.frames, &self.0) }
     }
 
@@ -298,7 +300,7 @@ impl FramePool {
     /// Returns the library's message.
     ///
     /// # Safety
-    /// Both must be valid frames of this library without other users; `to` has no picture or one that may be released.
+    /// Both must be valid frames of this library without other users. The picture of `to`, if there is one, is released.
     pub(crate) unsafe fn upload(&self, from: &AvFrame, to: *mut AvFrame) -> Result<(), String> {
         let functions = &self.0.functions;
         // SAFETY: the caller's contract.
@@ -324,7 +326,7 @@ impl FramePool {
 /// Returns the library's message.
 ///
 /// # Safety
-/// Both must be valid frames of this library without other users; `to` has no picture or one that may be released.
+/// Both must be valid frames of this library without other users. The picture of `to`, if there is one, is released.
 #[cfg(any(feature = "client", test))]
 pub(crate) unsafe fn download(
     functions: &Functions,
@@ -344,7 +346,7 @@ pub(crate) unsafe fn download(
     Ok(())
 }
 
-/// Offsets in `AVCodecContext`, in bytes.
+/// Offsets of `hw_frames_ctx` and `hw_device_ctx` in `AVCodecContext`, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Places {
     frames: usize,
@@ -352,7 +354,7 @@ struct Places {
 }
 
 impl Places {
-    /// Derives the places and tries them with a context that is freed again.
+    /// Derives the offsets and tests them with a context that is freed afterwards.
     fn of(functions: &Arc<Functions>) -> Result<Places, String> {
         // SAFETY: a context without a codec is allowed.
         let mut context = unsafe { (functions.alloc_context)(std::ptr::null()) };
@@ -377,12 +379,14 @@ impl Places {
         let released = buffer.is_some_and(|buffer| buffer.count() == 1);
         places.filter(|_| placed && released).ok_or_else(|| {
             format!(
-                "libavcodec {} places devices in an unknown way; choose an encoder or decoder without a device",
+                "libavcodec {} has an unknown layout of AVCodecContext; choose an encoder or decoder without a device",
                 functions.avcodec
             )
         })
     }
 
+    /// Derives the offsets from those of the adjacent options. `None` if the options are not where they are expected.
+    ///
     /// # Safety
     /// `context` must be a context of this library.
     unsafe fn derived(functions: &Functions, context: *mut AvCodecContext) -> Option<Places> {
@@ -420,7 +424,10 @@ impl Places {
     }
 }
 
-/// Puts another reference to `buffer` into a context. Its field must be empty.
+/// Writes a new reference to `buffer` to the field at offset `place` of a context.
+///
+/// # Errors
+/// Returns a message if the field already has a value, or if memory is exhausted.
 ///
 /// # Safety
 /// `context` must be a context without other users, and `place` must be the offset of one of its pointers.
@@ -465,7 +472,7 @@ mod tests {
         assert!(missing.contains("vaapi"), "{missing}");
     }
 
-    /// Needs a device that libavutil accepts, such as lavapipe with `OPENUVR_TEST_DEVICE=vulkan`.
+    /// Requires a device that libavutil can open, such as lavapipe with `OPENUVR_TEST_DEVICE=vulkan`.
     #[cfg(feature = "host")]
     #[test]
     #[ignore = "needs a device: OPENUVR_TEST_DEVICE=vulkan or vaapi"]
