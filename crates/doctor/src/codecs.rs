@@ -1,5 +1,5 @@
-//! Tests encoders, decoders and graphics devices: each backend encodes or decodes a test picture, and the default device
-//! of each type is opened.
+//! Tests encoders, decoders and graphics devices: each backend encodes or decodes a test picture, and the default
+//! device of each type is opened.
 
 use openuvr_media::codec::Codec;
 use openuvr_media::encode::{automatic, avcodec};

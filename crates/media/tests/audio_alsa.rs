@@ -24,8 +24,8 @@ const PITCH: f64 = 1000.0;
 /// The environment variable that marks a process in which ALSA has a test's configuration.
 const CONFIGURED: &str = "OPENUVR_TEST_ALSA";
 
-/// Runs the test `test` again in a child process in which ALSA has the configuration `config`. Returns `true` in the child
-/// process, and `false` in the parent process when the child process has passed the test.
+/// Runs the test `test` again in a child process in which ALSA has the configuration `config`. Returns `true` in the
+/// child process, and `false` in the parent process when the child process has passed the test.
 fn is_configured(test: &str, config: impl FnOnce(&Path) -> String) -> bool {
     if std::env::var_os(CONFIGURED).is_some() {
         return true;

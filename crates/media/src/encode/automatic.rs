@@ -1,8 +1,8 @@
-//! `--encoder auto`: the first hardware encoder that works here, otherwise libx264.
+//! `--encoder auto`: selects the first hardware encoder that works on this machine, otherwise libx264.
 //!
-//! It is not the default. A hardware encoder returns whole pictures, so nothing is sent before a picture is complete,
-//! while libx264 delivers the first of eight slices after a fifth of its time (measured, see
-//! `docs/adr/0003-encoder-defaults.md`). No measurement of a hardware encoder with OpenUVR exists yet (`docs/hardware.md`).
+//! `auto` is not the default. A hardware encoder returns whole pictures, so the host sends nothing before a picture is
+//! completely encoded, while libx264 delivers each slice as soon as it is encoded. No measurement of a hardware encoder
+//! with OpenUVR exists yet (`docs/hardware.md`).
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,11 @@ use openuvr_proto::units::Size;
 
 use super::{BACKENDS, Backend, Codec, EncodeError, Probe, probe_at};
 
-/// The name of this choice on the command line.
+/// The value of `--encoder` for the automatic selection.
 pub const NAME: &str = "auto";
 
-/// The size of the test pictures: that of an ordinary stream, because a device may work with small pictures only.
+/// The size of the test pictures. It is the size of an ordinary stream, because a device may support only small
+/// pictures.
 pub const SIZE: Size = Size::new(1280, 720);
 
 /// The selected encoder.
@@ -21,18 +22,21 @@ pub const SIZE: Size = Size::new(1280, 720);
 pub struct Choice {
     /// The encoder.
     pub backend: &'static Backend,
-    /// Why it was selected, in one line.
+    /// The reason for the selection, in one line.
     pub reason: String,
 }
 
-/// The encoder without a device.
+/// The encoder that needs no device: libx264.
 #[must_use]
 pub fn software() -> &'static Backend {
     &BACKENDS[0]
 }
 
-/// Tries the hardware encoders of H.264, which every client can decode. The encoders are tried once per process, which
-/// takes up to a second per device.
+/// The automatic selection: the first hardware encoder of H.264 that encodes test pictures of [`SIZE`], otherwise
+/// [`software`]. Only H.264 is considered, because every client decodes it.
+///
+/// The first call in a process tries the encoders, and blocks for up to a second per device (guess). Later calls return
+/// the same result.
 #[must_use]
 pub fn choice() -> &'static Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
@@ -58,7 +62,7 @@ fn choose(
     }
     Choice {
         backend: software(),
-        reason: "no hardware encoder of H.264 works here".to_owned(),
+        reason: "no hardware encoder of H.264 works on this machine".to_owned(),
     }
 }
 
@@ -85,7 +89,7 @@ mod tests {
             chosen(|name| name.ends_with("vaapi")).backend.name,
             "h264_vaapi"
         );
-        // Not every client decodes HEVC.
+        // HEVC encoders are not considered, because not every client decodes HEVC.
         assert_eq!(chosen(|name| name.starts_with("hevc")).backend.name, "x264");
         let none = chosen(|_| false);
         assert_eq!(none.backend.name, "x264");

@@ -1,16 +1,18 @@
-//! Coded HEVC pictures (ITU-T H.265 annex B) as one slice to send. Only the headers of units are read.
+//! Joins the NAL units of a coded HEVC picture (ITU-T H.265 annex B) to one slice to send. Only the units' headers are
+//! read.
 
 use super::{EncodeError, Encoded, Slice};
 
-/// Kinds of NAL unit (table 7-1): coded slices up to 31, of which these are pictures with which decoding can start.
+/// NAL unit types of coded slices (table 7-1).
 const SLICES: std::ops::RangeInclusive<u8> = 0..=31;
+/// NAL unit types of the slices with which decoding can start.
 const KEY_SLICES: std::ops::RangeInclusive<u8> = 16..=23;
-/// Video, sequence and picture parameter sets.
+/// NAL unit types of video, sequence and picture parameter sets.
 const SETS: std::ops::RangeInclusive<u8> = 32..=34;
 
-/// Passes the `units` of a picture to `sink`, with parameter sets in front of a key frame. `sets` holds the newest
-/// parameter sets, because not every encoder repeats them. `joined` is scratch memory. Other units, such as delimiters
-/// and SEI messages, are left out.
+/// Passes the slices in `units` to `sink` as one slice, with the parameter sets in front of a key frame. `sets` holds
+/// the newest parameter sets, because not every encoder repeats them. `joined` is scratch memory. Other units, such as
+/// delimiters and SEI messages, are left out.
 ///
 /// # Errors
 /// [`EncodeError`] if there is no slice.
@@ -54,7 +56,7 @@ pub(super) fn deliver(
     })
 }
 
-/// The kind of a unit with its start code (7.3.1.2).
+/// The NAL unit type of a unit that begins with its start code (7.3.1.2). `None` if the unit has no header.
 fn kind(unit: &[u8]) -> Option<u8> {
     let one = unit.iter().take(4).position(|byte| *byte == 1)?;
     Some(unit.get(one + 1)? >> 1 & 63)

@@ -52,10 +52,10 @@ pub static BACKENDS: &[Backend] = &[
     null::BACKEND,
 ];
 
-/// Opens the encoder `name` without options. See [`find`] and [`open_with`].
+/// Opens the encoder `name` without options, as [`find`] and [`open_with`] do.
 ///
 /// # Errors
-/// [`EncodeError`] if the name is unknown (the text lists the valid ones), or as [`open_with`].
+/// [`EncodeError`] if the name is unknown (the text lists the valid names), and for the reasons of [`open_with`].
 pub fn open(name: &str, settings: &Settings) -> Result<Box<dyn Encoder>, EncodeError> {
     open_with(&Opening {
         backend: find(name)?,
@@ -217,7 +217,7 @@ pub enum RateSupport {
 /// An encoder's settings. A change of any of them starts a new configuration epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Size of the pictures. Both sides must be even for H.264 and VP9 with 4:2:0 chroma (see
+    /// Size of the pictures. Both sides must be even for H.264, HEVC and VP9 with 4:2:0 chroma (see
     /// [`Converter::padded`](crate::convert::Converter::padded)).
     pub size: Size,
     /// Maximum frame rate, a hint for the bit stream's timing information.
@@ -477,11 +477,11 @@ pub struct Backend {
     pub rates: RateSupport,
     /// Whether the encoder supports intra refreshes ([`Settings::refresh`]).
     pub refreshes: bool,
-    /// The command that lists the options of its library; `None` if it takes no [`EncoderOptions`].
+    /// The command that lists the options of the encoder's library; `None` if the encoder takes no [`EncoderOptions`].
     pub options: Option<&'static str>,
-    /// Whether a device encodes, which may be missing or fail at any time.
+    /// Whether the encoder uses a device. A device may be missing, and may fail at any time.
     pub hardware: bool,
-    /// Opens it. [`open_with`] checks the settings first.
+    /// Opens the encoder. Call [`open_with`] instead, which checks the settings first.
     pub open: fn(&Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError>,
 }
 

@@ -1,7 +1,9 @@
-//! Options of an encoder's library, by the library's own names: `preset`, `me`, `refs` and all others.
+//! Options of an encoder's library, by the library's own names, such as `preset`, `me` or `refs`.
 //!
-//! An option is checked where it is applied, because only the library knows its options. A check opens the encoder
-//! once, so that a wrong option is an error at the start of a host and not at the first client.
+//! Only the library knows its options, so an option is checked when it is applied. [`check_options`] opens the encoder
+//! once at the start of a host, so that a wrong option is an error at the start and not at the first client.
+//!
+//! [`check_options`]: super::check_options
 
 use std::ffi::CString;
 use std::str::FromStr;
@@ -12,11 +14,12 @@ use super::EncodeError;
 
 /// Maximum number of options (guess).
 const MAX_OPTIONS: usize = 64;
-/// Maximum length of a name and of a value in bytes (guess).
+/// Maximum length of a name in bytes (guess).
 const MAX_NAME: usize = 64;
+/// Maximum length of a value in bytes (guess).
 const MAX_VALUE: usize = 1024;
 
-/// Names and values of options, in the order of their application. A name occurs once.
+/// Names and values of options, in the order in which they are applied. Each name occurs at most once.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(String, String)>", into = "Vec<(String, String)>")]
 pub struct EncoderOptions(Vec<(String, String)>);
@@ -31,7 +34,7 @@ impl EncoderOptions {
         self.0.is_empty()
     }
 
-    /// The value of the option `name`.
+    /// The value of the option `name`; `None` if the option is not set.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
         let mut all = self.iter();
@@ -39,7 +42,7 @@ impl EncoderOptions {
             .map(|(_, value)| value)
     }
 
-    /// Names and values.
+    /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
@@ -51,19 +54,20 @@ impl EncoderOptions {
         EncoderOptions(self.0.iter().take(count).cloned().collect())
     }
 
+    /// Adds an option. Replaces an earlier option of the same name.
     fn add(&mut self, name: &str, value: &str) -> Result<(), EncodeError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let named = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(plain);
         if !named || value.len() > MAX_VALUE || value.chars().any(char::is_control) {
             return Err(EncodeError(format!(
-                "the encoder option {name:?} can't have the value {value:?}: write NAME=VALUE, with a name of letters, \
-                 digits, - and _"
+                "the encoder option {name:?} can't have the value {value:?}: write NAME=VALUE; a name has up to \
+                 {MAX_NAME} letters, digits, - and _, and a value has up to {MAX_VALUE} bytes"
             )));
         }
         self.0.retain(|(other, _)| other != name);
         if self.0.len() == MAX_OPTIONS {
             return Err(EncodeError(format!(
-                "more than {MAX_OPTIONS} encoder options: remove some"
+                "there are more than {MAX_OPTIONS} encoder options: remove some of them"
             )));
         }
         self.0.push((name.to_owned(), value.to_owned()));
@@ -71,7 +75,7 @@ impl EncoderOptions {
     }
 }
 
-/// Parses one `NAME=VALUE` per line. A later value of a name replaces an earlier one.
+/// Parses one `NAME=VALUE` per line. A later value of a name replaces an earlier value of the same name.
 impl FromStr for EncoderOptions {
     type Err = EncodeError;
 
@@ -107,14 +111,14 @@ impl From<EncoderOptions> for Vec<(String, String)> {
     }
 }
 
-/// The error for the option `name`: why it is refused, and what to do.
+/// The error for the refused option `name`. `why` contains the reason and the remedy.
 pub(super) fn refused(name: &str, why: &str) -> EncodeError {
     EncodeError(format!("the encoder option {name} is refused: {why}"))
 }
 
-/// A name or value for a C library.
+/// Converts a name or value of the option `name` for a C library.
 pub(super) fn c_text(name: &str, text: &str) -> Result<CString, EncodeError> {
-    // Options contain no control characters.
+    // Such an error is not expected, because `EncoderOptions` refuses control characters.
     CString::new(text).map_err(|_| refused(name, "it contains a NUL character; remove it"))
 }
 

@@ -20,7 +20,7 @@ const BITRATE: Bitrate = Bitrate::from_mbps(10);
 /// Number of encoded pictures: the first is a key frame for warm-up, and the last is timed.
 const PICTURES: u32 = 3;
 
-/// The result of a working encoder for one picture.
+/// The measurement of the last test picture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Probe {
     /// Time from submitting the picture to receiving its last slice, in milliseconds.
@@ -32,15 +32,15 @@ pub struct Probe {
 /// Opens `backend` and encodes generated pictures of [`PROBE_SIZE`] with it.
 ///
 /// # Errors
-/// [`EncodeError`] in one line if it can't be opened or fails.
+/// [`EncodeError`] in one line if the encoder can't be opened or fails.
 pub fn probe(backend: &Backend) -> Result<Probe, EncodeError> {
     probe_at(backend, PROBE_SIZE)
 }
 
-/// As [`probe`], for pictures of `size`.
+/// Opens `backend` and encodes generated pictures of `size` with it.
 ///
 /// # Errors
-/// As [`probe`].
+/// The same errors as [`probe`].
 pub fn probe_at(backend: &Backend, size: Size) -> Result<Probe, EncodeError> {
     let mut encoder = open_with(&Opening {
         backend,
@@ -86,12 +86,13 @@ pub fn probe_at(backend: &Backend, size: Size) -> Result<Probe, EncodeError> {
     Ok(result)
 }
 
-/// Checks `options` for `backend`: opens the encoder once with them, for a small picture. Without options, nothing is
-/// opened.
+/// Checks `options` for `backend`: opens the encoder once with these options, for pictures of [`PROBE_SIZE`], and
+/// encodes nothing. Without options, the encoder is not opened.
 ///
 /// # Errors
-/// [`EncodeError`] in one line with the name of the option that the encoder does not have, whose value it refuses, or
-/// that would delay pictures; or with the reason why the encoder can't be opened at all.
+/// [`EncodeError`] in one line. It names an option that the encoder does not have, an option whose value the encoder
+/// refuses, or an option that is known to delay pictures. If the encoder can't be opened even without options, the
+/// error contains the reason.
 pub fn check_options(backend: &Backend, options: &EncoderOptions) -> Result<(), EncodeError> {
     if options.is_empty() {
         return Ok(());

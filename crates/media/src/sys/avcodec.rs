@@ -196,7 +196,7 @@ impl Functions {
     fn symbols(
         codec: libloading::Library,
         util: libloading::Library,
-        #[cfg_attr(not(feature = "host"), expect(unused, reason = "only encoders need libavutil's"))]
+        #[cfg_attr(not(feature = "host"), expect(unused, reason = "encoders need it"))]
         (avcodec, avutil): (c_uint, c_uint),
         ours: bool,
     ) -> Result<Functions, libloading::Error> {

@@ -1,8 +1,8 @@
-//! AAC-LC (ISO/IEC 14496-3) with libavcodec's encoder, loaded at run time. The encoder turns blocks of samples into access
-//! units, for video players and recordings that do not support Opus.
+//! AAC-LC (ISO/IEC 14496-3) with libavcodec's encoder, loaded at run time. The encoder turns blocks of samples into
+//! access units, for video players and recordings that do not support Opus.
 //!
-//! Clients use Opus, because the AAC encoder delays sound more: it collects 1024 sample frames (21 ms), and returns them
-//! one block later.
+//! Clients use Opus, because the AAC encoder delays sound more: it collects 1024 sample frames (21 ms), and returns
+//! them one block later.
 
 mod sys;
 
@@ -13,8 +13,8 @@ use super::{AudioError, CHANNELS};
 /// Number of sample frames in an access unit (ISO/IEC 14496-3 section 4.5.1.1).
 pub const FRAME: u16 = 1024;
 
-/// The `AudioSpecificConfig` of each stream (ISO/IEC 14496-3 section 1.6.2.1): object type 2 (AAC LC), sampling frequency
-/// index 3 (48 kHz), channel configuration 2 (left and right), and a `GASpecificConfig` of zeros.
+/// The `AudioSpecificConfig` of each stream (ISO/IEC 14496-3 section 1.6.2.1): object type 2 (AAC LC), sampling
+/// frequency index 3 (48 kHz), channel configuration 2 (left and right), and a `GASpecificConfig` of zeros.
 pub const CONFIG: [u8; 2] = [0x11, 0x90];
 
 /// Maximum size of an access unit in bytes: 6144 bits for each of two channels (ISO/IEC 14496-3 section 4.5.3.1).
@@ -23,8 +23,8 @@ pub const MAX_BYTES: u16 = 6144 / 8 * 2;
 /// An encoded access unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessUnit<'a> {
-    /// The index of the first sample frame that a decoder returns for this access unit. Index 0 is the first sample frame
-    /// of the first block. The first access unit starts at −1024 and contains silence.
+    /// The index of the first sample frame that a decoder returns for this access unit. Index 0 is the first sample
+    /// frame of the first block. The first access unit starts at −1024 and contains silence.
     pub first: i64,
     /// A `raw_data_block` of the specification.
     pub bytes: &'a [u8],

@@ -1,8 +1,8 @@
 //! libavcodec's AAC encoder with its frame and packet.
 //!
-//! The sample format of a context and the channel layout of a frame are not options, and their offsets differ between the
-//! major versions of the library. This module sets the format through the context's `AVCodecParameters`. It gets the frame
-//! from a decoder of uncompressed sound, which sets the layout.
+//! The sample format of a context and the channel layout of a frame are not options, and their offsets differ between
+//! the major versions of the library. This module sets the format through the context's `AVCodecParameters`. It gets
+//! the frame from a decoder of uncompressed sound, which sets the layout.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -22,9 +22,9 @@ const PROFILE_LOW: &str = "1";
 /// `AV_SAMPLE_FMT_NONE`, the format of a new context.
 const FORMAT_NONE: c_int = -1;
 
-/// The 32-bit words of `AVCodecParameters` that are searched for the sample format. The preceding words are the type, the
-/// codec, the tag, a pointer and a length. In libavcodec 58 to 60, the format follows these words; 61 and 62 insert a
-/// pointer and a number before the format. The structure is longer than this range in all versions.
+/// The 32-bit words of `AVCodecParameters` that are searched for the sample format. The preceding words are the type,
+/// the codec, the tag, a pointer and a length. In libavcodec 58 to 60, the format follows these words; 61 and 62 insert
+/// a pointer and a number before the format. The structure is longer than this range in all versions.
 const FORMAT_WORDS: std::ops::Range<usize> = 6..12;
 
 /// A context of a codec.
@@ -79,7 +79,7 @@ impl Context {
         let functions = &self.functions;
         let context = self.context.as_ptr();
         // SAFETY: the context is ours and is not open. The parameters are freed below, and are longer than the range
-        // that is accessed here. Each of its words may be read as an integer.
+        // that is accessed here. Each word of the range may be read as an integer.
         unsafe {
             let mut parameters = (functions.parameters_alloc)();
             if parameters.is_null() {

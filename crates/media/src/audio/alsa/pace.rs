@@ -1,5 +1,5 @@
-//! Limits reads of a device without a clock to real time. Devices of ALSA's plug-ins `null` and `file` always have samples,
-//! and would otherwise be read as fast as the processor permits.
+//! Limits reads of a device without a clock to real time. Devices of ALSA's plug-ins `null` and `file` always have
+//! samples, and would otherwise be read as fast as the processor permits.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::duration_of;
 
-/// Divisor that yields the tolerance for a device's clock that is faster than ours: 0.1 %. The frequency error of a crystal
-/// is up to 0.01 %.
+/// Divisor that yields the tolerance for a device's clock that is faster than ours: 0.1 %. The frequency error of a
+/// crystal is up to 0.01 %.
 const TOLERANCE: u32 = 1000;
 
 /// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).
@@ -20,7 +20,7 @@ const BEHIND: Duration = Duration::from_millis(250);
 /// The time up to which samples were read. The time of each call is the argument `now`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// The end of the samples that were read, on the clock of a device that is too fast by [`TOLERANCE`].
+    /// The time at which the samples that were read end if the device's clock is too fast by 0.1 % ([`TOLERANCE`]).
     read_to: Instant,
 }
 

@@ -1,6 +1,7 @@
 //! A recording device of libasound, which is loaded at run time. The parent module chooses the settings.
 //!
-//! This module declares functions of pcm.h and error.h whose ABI (`libasound.so.2`) is unchanged since libasound 1.0.18.
+//! This module declares functions of pcm.h and error.h whose ABI (`libasound.so.2`) is unchanged since libasound
+//! 1.0.18.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
@@ -42,8 +43,8 @@ type SetNumber = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_uint) 
 /// A function that sets an enumerated value of a configuration.
 type SetValue = unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, c_int) -> c_int;
 
-/// A function that sets the supported time in microseconds that is nearest to the requested time, and writes it to the same
-/// variable.
+/// A function that sets the supported time in microseconds that is nearest to the requested time, and writes it to the
+/// same variable.
 type SetNear =
     unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams, *mut c_uint, *mut c_int) -> c_int;
 
@@ -72,8 +73,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// Loads the system's library. The library is never unloaded, because it keeps its configuration in memory, and would
-    /// allocate the configuration again at each load.
+    /// Loads the system's library. The library is never unloaded, because it keeps its configuration in memory, and
+    /// would allocate the configuration again at each load.
     fn load() -> Result<Functions, String> {
         let flags = RTLD_NOW | RTLD_LOCAL | libc::RTLD_NODELETE;
         // SAFETY: libasound has no initialiser with preconditions.
@@ -117,8 +118,8 @@ impl Functions {
     }
 }
 
-/// While this value exists, the library does not write to the standard error of the process. The setting applies only to
-/// the thread that creates and drops this value.
+/// While this value exists, the library does not write to the standard error of the process. The setting applies only
+/// to the thread that creates and drops this value.
 struct Quiet<'a> {
     functions: &'a Functions,
     before: ErrorHandler,
@@ -139,8 +140,8 @@ impl Drop for Quiet<'_> {
     }
 }
 
-/// Ignores an error report, because the failed function also returns the error. The last argument is a `va_list`, which the
-/// supported machines pass as a pointer.
+/// Ignores an error report, because the failed function also returns the error. The last argument is a `va_list`, which
+/// the supported machines pass as a pointer.
 unsafe extern "C" fn ignore(
     _: *const c_char,
     _: c_int,

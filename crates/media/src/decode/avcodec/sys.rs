@@ -1,5 +1,5 @@
-//! A decoder of libavcodec with its packet, its complete and incomplete pictures, and its device if it uses one. The parent
-//! module orders slices.
+//! A decoder of libavcodec with its packet, its complete and incomplete pictures, and its device if it uses one. The
+//! parent module orders slices.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -37,8 +37,8 @@ pub(super) struct Kind {
     pub(super) whole: bool,
     /// Whether pictures in dma-bufs are requested. A libavcodec that can't provide them returns pictures in main memory.
     pub(super) dma_bufs: bool,
-    /// The type of the device that the caller must open for the decoder, if any. Pictures that the device has decoded are
-    /// copied to main memory.
+    /// The type of the device that the caller must open for the decoder, if any. Pictures that the device has decoded
+    /// are copied to main memory.
     pub(super) device: Option<&'static str>,
 }
 

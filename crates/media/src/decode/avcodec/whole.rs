@@ -1,5 +1,5 @@
-//! Decodes HEVC with libavcodec. Each chunk is a complete picture, because the encoders produce one slice per picture. A
-//! lost picture is not concealed; decoding continues at the next key frame.
+//! Decodes HEVC with libavcodec. Each chunk is a complete picture, because the encoders produce one slice per picture.
+//! A lost picture is not concealed; decoding continues at the next key frame.
 
 use openuvr_proto::id::FrameId;
 

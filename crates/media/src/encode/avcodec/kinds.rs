@@ -1,14 +1,17 @@
 //! The encoders of libavcodec that are known by name, with their options for minimal delay: no B-frames, no look-ahead,
-//! no pictures in flight, key frames on request.
+//! one picture in flight, key frames on request.
 //!
-//! Names and values are those of FFmpeg's documentation ("Codecs", sections "VAAPI encoders", "QSV encoders", "AMD AMF",
-//! "libx264, libx264rgb" and "libx265") and of the output of `ffmpeg -h encoder=NAME`, here of FFmpeg 5.1; of
-//! `vulkan_encode.h`, `hw_base_encode.h` and `amfenc_*.c` of FFmpeg 7.1 for Vulkan and AMF. The hardware encoders are
-//! unverified.
+//! Sources of the options' names and values:
+//! - FFmpeg's documentation ("Codecs", sections "VAAPI encoders", "QSV encoders", "AMD AMF", "libx264, libx264rgb" and
+//!   "libx265");
+//! - the output of `ffmpeg -h encoder=NAME` of FFmpeg 5.1;
+//! - for Vulkan and AMF, `vulkan_encode.h`, `hw_base_encode.h` and `amfenc_*.c` of FFmpeg 7.1.
 //!
-//! libavcodec offers neither the choice of a reference nor an intra refresh on request for any of these encoders, so the
-//! host recovers from losses with key frames. A periodic refresh is an option of some (`intra-refresh` of NVENC,
-//! `int_ref_type` of QSV, `intra_refresh_mb` of AMF).
+//! The hardware encoders are unverified.
+//!
+//! libavcodec offers neither a choice of the reference picture nor an intra refresh on request for these encoders, so
+//! the host recovers from losses with key frames. Some encoders have an option for a periodic intra refresh
+//! (`intra-refresh` of NVENC, `int_ref_type` of QSV, `intra_refresh_mb` of AMF).
 
 use super::super::{Backend, Chroma, Codec, RateSupport};
 use crate::picture::PixelFormat;
@@ -18,41 +21,42 @@ pub(super) struct Kind {
     name: &'static str,
     about: &'static str,
     codec: Codec,
-    /// Names and values that the encoder must accept, in addition to those of all encoders.
+    /// Names and values of options that the encoder must accept, in addition to the options that all encoders have.
     pub(super) options: &'static [(&'static str, &'static str)],
-    /// Names and values that some versions lack.
+    /// Names and values of options that some versions of the encoder lack. A missing option is no error.
     pub(super) hints: &'static [(&'static str, &'static str)],
     /// The accepted pixel formats, the preferred one first.
     pub(super) inputs: &'static [PixelFormat],
     pub(super) memory: Memory,
-    /// Whether its threads work on the same picture. Threads that each work on their own picture would delay it.
+    /// Whether the encoder's threads work on the same picture. If each thread worked on a different picture, threads
+    /// would delay the pictures, so such an encoder gets one thread.
     pub(super) slice_threads: bool,
     hardware: bool,
 }
 
-/// The memory of an encoder's pictures.
+/// The memory from which an encoder takes pictures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Memory {
-    /// Main memory. The encoder uploads pictures itself.
+    /// Main memory. If the encoder uses a device, it uploads the pictures itself.
     Main,
-    /// The memory of a device of this type. The pictures' opaque format has the same name.
+    /// The memory of a device of this type. The device's opaque pixel format has the same name as the type.
     Device(&'static str),
 }
 
 impl Kind {
-    /// An encoder in main memory, without options.
+    /// A software encoder that takes pictures from main memory, without options.
     pub(super) const PLAIN: Kind = Kind {
         hardware: false,
         ..HARDWARE
     };
 
-    /// The kind of the encoder `name`.
+    /// The kind of the encoder `name`: an entry of [`KINDS`], otherwise [`OTHER`].
     pub(super) fn of(name: &str) -> &'static Kind {
         let known = KINDS.iter().find(|kind| kind.name == name);
         known.unwrap_or(&OTHER)
     }
 
-    /// The table entry.
+    /// The entry in the table of encoders.
     const fn backend(&self) -> Backend {
         Backend {
             name: self.name,
@@ -68,7 +72,7 @@ impl Kind {
     }
 }
 
-/// The table entry of an encoder that is not in [`KINDS`].
+/// The backend of an encoder that is not in [`KINDS`].
 pub(super) const fn other(name: &'static str, codec: Codec) -> Backend {
     Backend {
         name,
@@ -77,10 +81,10 @@ pub(super) const fn other(name: &'static str, codec: Codec) -> Backend {
     }
 }
 
-/// Number of table entries.
+/// Number of entries in [`KINDS`].
 const COUNT: usize = KINDS.len();
 
-/// The table entries.
+/// The entries in the table of encoders, one per entry of [`KINDS`].
 pub(super) const fn backends() -> [Backend; COUNT] {
     let mut all = [OTHER.backend(); COUNT];
     let mut n = 0;
@@ -103,7 +107,7 @@ const HARDWARE: Kind = Kind {
     hardware: true,
 };
 
-/// Encoders without an entry. Options that they lack are not set.
+/// The kind of encoders that are not in [`KINDS`]. It has only hints, because the encoders' options are unknown.
 const OTHER: Kind = Kind {
     about: "an encoder of libavcodec; whole pictures",
     hints: &[
@@ -114,7 +118,7 @@ const OTHER: Kind = Kind {
         ("rc-lookahead", "0"),
     ],
     inputs: &[PixelFormat::Nv12, PixelFormat::I420],
-    // It may be the driver of a small board.
+    // The encoder may use the video unit of a small board.
     hardware: true,
     ..HARDWARE
 };
@@ -295,7 +299,8 @@ const KINDS: &[Kind] = &[
             ("preset", "ultrafast"),
             ("tune", "zerolatency"),
             ("forced-idr", "1"),
-            // Otherwise it writes to the process's standard error, and requested key frames are no IDR frames.
+            // Without these parameters, libx265 writes to the process's standard error, and encodes requested key
+            // frames as pictures that are not IDR.
             ("x265-params", "log-level=none:open-gop=0"),
         ],
         inputs: &[PixelFormat::I420],
@@ -312,7 +317,7 @@ const NVENC_HINTS: &[(&str, &str)] = &[
 
 const QSV_HINTS: &[(&str, &str)] = &[("look_ahead", "0"), ("low_delay_brc", "1"), ("cavlc", "1")];
 
-/// For encoders that share FFmpeg's base for devices. Older versions lack some of them.
+/// Hints for the encoders that share FFmpeg's base class for devices (`hw_base_encode.h`).
 const DEVICE_HINTS: &[(&str, &str)] = &[("async_depth", "1"), ("b_depth", "1")];
 
 #[cfg(test)]
@@ -351,7 +356,7 @@ mod tests {
 
     #[test]
     fn no_kind_delays_pictures() {
-        // The options that would delay pictures, and the only value of each that does not.
+        // If an option can delay pictures, it must have a value that does not.
         for kind in KINDS.iter().chain([&OTHER]) {
             for (name, value) in kind.options.iter().chain(kind.hints) {
                 let rule = super::super::limits::delaying(name);

@@ -1,9 +1,9 @@
-//! Options of libavcodec that a configuration must not set, because the stream depends on them.
+//! Options of libavcodec that a configuration must not set, because they would delay pictures or belong to the host.
 
 use super::super::options::refused;
 use super::super::{EncodeError, EncoderOptions};
 
-/// Options that delay pictures, each with the values that do not.
+/// Options that can delay pictures, each with the values that do not delay pictures.
 const DELAYING: &[(&str, &[&str])] = &[
     ("bf", &["0"]),
     ("max_b_frames", &["0"]),
@@ -22,7 +22,7 @@ const DELAYING: &[(&str, &[&str])] = &[
     ("thread_type", &["slice"]),
 ];
 
-/// Options that the host sets itself, each with the alternative.
+/// Options that the host sets itself, each with the remedy for the error message.
 const OWNED: &[(&str, &str)] = &[
     ("b", "use --bitrate"),
     ("maxrate", "use --bitrate"),
@@ -32,19 +32,22 @@ const OWNED: &[(&str, &str)] = &[
     ("keyint_min", "use --key-frame-interval"),
     ("threads", "use --encoder-threads"),
     ("time_base", "use --fps"),
-    ("video_size", "the source determines it; remove it"),
-    ("pixel_format", "the host determines it; remove it"),
-    ("flags", "the protocol determines them; remove it"),
-    ("flags2", "the protocol determines them; remove it"),
+    ("video_size", "remove it"),
+    ("pixel_format", "remove it"),
+    ("flags", "remove it"),
+    ("flags2", "remove it"),
 ];
 
-/// The harmless values of an option that can delay pictures; `None` for other options.
+/// The values of an option in [`DELAYING`] that do not delay pictures; `None` for other options.
 pub(super) fn delaying(name: &str) -> Option<&'static [&'static str]> {
     let rule = DELAYING.iter().find(|(other, _)| *other == name);
     rule.map(|(_, harmless)| *harmless)
 }
 
-/// Refuses options that the stream does not permit.
+/// Refuses options that delay pictures or that the host sets itself.
+///
+/// # Errors
+/// [`EncodeError`] with the name of the first refused option.
 pub(super) fn check(options: &EncoderOptions) -> Result<(), EncodeError> {
     for (name, value) in options.iter() {
         if let Some((_, instead)) = OWNED.iter().find(|(other, _)| *other == name) {

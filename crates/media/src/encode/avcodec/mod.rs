@@ -1,9 +1,9 @@
-//! H.264 and HEVC with the encoders of libavcodec, which are loaded at run time and selected by name: hardware, and
-//! libx264 and libx265 for comparison. They return complete pictures, each of which is sent as one slice. Therefore, no
-//! part of a picture is sent before the picture is completely encoded.
+//! H.264 and HEVC with encoders of libavcodec, which is loaded at run time. An encoder is selected by its name:
+//! hardware encoders, and libx264 and libx265 for comparison. They return complete pictures, and each picture is sent
+//! as one slice. Therefore, no part of a picture is sent before the picture is completely encoded.
 //!
-//! The library controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
-//! `libx265` have been tested; the hardware options follow the documentation.
+//! libavcodec controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
+//! `libx265` have been tested; the options of the hardware encoders follow FFmpeg's documentation.
 
 mod kinds;
 mod limits;
@@ -23,23 +23,23 @@ use super::{
 };
 use crate::picture::{Picture, PixelFormat};
 
-/// The table entries.
+/// The entries in the table of encoders.
 pub const BACKENDS: [Backend; 14] = kinds::backends();
 
-/// The types of devices that encoders and decoders of libavcodec use.
+/// The device types of libavutil that encoders and decoders of libavcodec use.
 pub const DEVICES: [&str; 4] = ["vaapi", "cuda", "qsv", "vulkan"];
 
-/// Opens the default device of a type of [`DEVICES`], and closes it.
+/// Checks whether the default device of the type `kind` can be opened. `kind` is one of [`DEVICES`].
 ///
 /// # Errors
-/// The library's message in one line.
+/// [`EncodeError`] with the library's message in one line.
 pub fn try_device(kind: &str) -> Result<(), EncodeError> {
     sys::try_device(kind).map_err(EncodeError)
 }
 
-/// Any other H.264 or HEVC encoder of the installed libavcodec, by its name.
+/// Finds an H.264 or HEVC encoder of the installed libavcodec that is not in [`BACKENDS`].
 pub(super) fn by_name(name: &str) -> Option<&'static Backend> {
-    // One entry per encoder of the library at most, so the memory is bounded.
+    // The list has at most one entry per encoder of the library, so its memory is bounded.
     static FOUND: Mutex<Vec<&'static Backend>> = Mutex::new(Vec::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = found.iter().copied().find(|known| known.name == name) {
@@ -107,7 +107,8 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
 /// Opens the encoder `name` with the first pixel format that it accepts.
 ///
 /// # Errors
-/// If the encoder opens without `options`, the error names the first option with which it does not.
+/// Returns an error if the encoder accepts none of its formats. If it opens without `options`, the error names the
+/// first option with which it does not open.
 fn open_library(
     name: &str,
     settings: &Settings,
@@ -150,7 +151,7 @@ fn open_library(
     Err(EncodeError(format!("{name} can't be used: {why}")))
 }
 
-/// The options that are common to all encoders.
+/// The options that are set for each encoder.
 fn common(kind: &Kind, settings: &Settings, input: PixelFormat) -> Vec<(&'static str, String)> {
     let word = |(name, value): (&'static str, &str)| (name, value.to_owned());
     let format = match kind.memory {
@@ -186,7 +187,8 @@ fn common(kind: &Kind, settings: &Settings, input: PixelFormat) -> Vec<(&'static
     all
 }
 
-/// A rate-control buffer of one frame, so that no frame is much larger than its share.
+/// The options for a constant bitrate. The rate-control buffer holds one frame, so that no frame is much larger than
+/// its share of the bitrate.
 fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
     let rate = bitrate.0.min(2_000_000_000);
     [
@@ -208,7 +210,8 @@ fn receive(library: &mut sys::Encoder) -> Result<(), String> {
     Ok(())
 }
 
-/// Encodes a picture, waits for the coded one with `receive`, and checks that it is the one of this frame.
+/// Encodes a picture, waits for the coded picture with `receive`, and checks that the coded picture belongs to this
+/// frame.
 fn code(
     library: &mut sys::Encoder,
     picture: &Picture<'_>,
@@ -216,7 +219,7 @@ fn code(
     key_frame: bool,
     receive: impl FnOnce(&mut sys::Encoder) -> Result<(), String>,
 ) -> Result<(), String> {
-    // Pictures of failed frames are discarded, because they would be mistaken for this one.
+    // Coded pictures of failed frames are discarded, because they would be mistaken for the picture of this frame.
     while library.receive()? {}
     library.send(picture, ask.frame.0.into(), key_frame)?;
     receive(library)?;
@@ -283,8 +286,8 @@ impl Encoder for Avcodec {
     }
 }
 
-/// The units of a picture, with parameter sets in a key frame. `sets` holds the newest ones, because not every encoder
-/// repeats them.
+/// The units of a picture. If a key frame has no parameter sets, those in `sets` are inserted, because not every
+/// encoder repeats them. `sets` holds the newest parameter sets.
 fn with_sets<'a>(mut parts: Vec<&'a [u8]>, sets: &'a mut Vec<u8>) -> Vec<&'a [u8]> {
     let is_set = |unit: &&[u8]| Unit::of(unit) == Unit::ParameterSet;
     let came: Vec<u8> = (parts.iter().copied().filter(is_set))

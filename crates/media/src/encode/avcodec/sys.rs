@@ -1,5 +1,5 @@
-//! An encoder of libavcodec with its picture and packet, and with the memory of a device if the encoder needs it. The
-//! parent module chooses the options.
+//! An encoder of libavcodec with its picture, its packet, and a pool of pictures in a device's memory if the encoder
+//! needs one. The parent module chooses the options.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -15,11 +15,12 @@ use crate::picture::{Picture, PixelFormat, RowOrder};
 use crate::sys::avcodec::hardware::{Device, FramePool};
 use crate::sys::avcodec::{AvCodec, AvCodecContext, AvFrame, AvPacket, EAGAIN, Functions};
 
-/// `AV_CODEC_ID_H264` and `AV_CODEC_ID_HEVC`, the same in all supported versions.
+/// `AV_CODEC_ID_H264` and `AV_CODEC_ID_HEVC`, which are the same in all supported versions.
 const ID_H264: c_int = 27;
 const ID_HEVC: c_int = 173;
 
-/// The option that selects a device, such as `/dev/dri/renderD129`, for encoders that need pictures in its memory.
+/// The option that selects a device, such as `/dev/dri/renderD129`. Only encoders that take pictures from a device's
+/// memory have this option.
 const DEVICE: &str = "device";
 
 /// `AV_PICTURE_TYPE_I`, and the type that leaves the choice to the encoder.
@@ -63,9 +64,9 @@ pub(super) const fn format_name(format: PixelFormat) -> &'static str {
 /// A request to open an encoder.
 pub(super) struct Order<'a> {
     pub(super) name: &'a str,
-    /// Names and values of the options that all encoders have.
+    /// Names and values of the options that are set for each encoder.
     pub(super) common: &'a [(&'static str, String)],
-    /// The kind, with further options.
+    /// The kind of the encoder, with its own options.
     pub(super) kind: &'a Kind,
     /// The configured options.
     pub(super) options: &'a EncoderOptions,
@@ -74,10 +75,10 @@ pub(super) struct Order<'a> {
     pub(super) size: Size,
 }
 
-/// The memory of a device, for an encoder that needs it.
+/// The pictures in a device's memory, for an encoder that takes pictures from there.
 struct Upload {
     pool: FramePool,
-    /// The picture in this memory.
+    /// The current picture, which is a picture of `pool`.
     frame: NonNull<AvFrame>,
 }
 
@@ -85,7 +86,7 @@ struct Upload {
 pub(super) struct Encoder {
     functions: Arc<Functions>,
     context: NonNull<AvCodecContext>,
-    /// The picture in main memory.
+    /// The current picture in main memory.
     frame: NonNull<AvFrame>,
     upload: Option<Upload>,
     packet: NonNull<AvPacket>,
@@ -120,7 +121,7 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// An encoder with its options, which is not open yet, and its codec.
+    /// Allocates an encoder and sets its options. Returns the encoder, which is not open yet, and its codec.
     fn prepare(order: &Order<'_>) -> Result<(Encoder, *const AvCodec), String> {
         let functions = Functions::load()?;
         let text = CString::new(order.name).map_err(|e| e.to_string())?;
@@ -159,7 +160,7 @@ impl Encoder {
         Ok((encoder, codec))
     }
 
-    /// Sets the options: common ones, those of the kind, and the configured ones.
+    /// Sets the options of each encoder, those of the kind, and the configured options.
     fn set_all(&mut self, order: &Order<'_>) -> Result<(), String> {
         for (name, value) in order.common {
             match self.set(name, value) {
@@ -301,7 +302,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Receives a coded picture, if one is ready. [`Encoder::packet`] then returns this picture.
+    /// Receives a coded picture, if the encoder has finished one. [`Encoder::packet`] then returns this picture.
     pub(super) fn receive(&mut self) -> Result<bool, String> {
         self.full = false;
         // SAFETY: context and packet are valid; the library releases the packet's old data.
@@ -373,7 +374,7 @@ mod tests {
                 Err(why) => assert!(why.contains("built without"), "{}: {why}", backend.name),
             }
         }
-        // Each distribution builds these.
+        // Each distribution's libavcodec has these encoders.
         for name in ["libx264", "h264_vaapi", "hevc_vaapi"] {
             assert!(known.contains(&name), "{name} is not among {known:?}");
         }

@@ -1,10 +1,10 @@
-//! VP9 with libvpx, through libavcodec: for browsers (`openuvr host --web`), because this crate has no decoder for it.
-//! Each picture is one slice, and refers only to pictures since the last key frame. After a loss, a browser therefore
-//! needs a key frame, as with libavcodec's encoders of H.264.
+//! VP9 with libvpx, through libavcodec. Only browsers (`openuvr host --web`) receive VP9, because this crate has no
+//! decoder for it. Each picture is one slice, and refers only to pictures since the last key frame. After a loss, a
+//! browser therefore needs a key frame, as with libavcodec's encoders of H.264.
 //!
-//! The library controls the rate ([`Rate::Cbr`]). libavcodec passes a new bitrate only to a newly opened libvpx
-//! (libavcodec 59 with libvpx 1.12: the option can be set, but has no effect), so a large change of the rate costs a key
-//! frame. Smaller changes wait for the next key frame.
+//! libvpx controls the rate ([`Rate::Cbr`]). libavcodec passes a new bitrate only to a newly opened libvpx, so a large
+//! change of the rate costs a key frame. Smaller changes wait for the next key frame. In a running encoder of
+//! libavcodec 59 with libvpx 1.12, the bitrate option can be set, but has no effect.
 //!
 //! Limits: 4:2:0 only, no slices, no intra refresh.
 
@@ -20,7 +20,7 @@ use crate::picture::{Picture, PixelFormat};
 
 const NAME: &str = "libvpx-vp9";
 
-/// The table entry.
+/// The entry in the table of encoders.
 pub const BACKEND: Backend = Backend {
     name: NAME,
     about: "VP9 for browsers, by libvpx through libavcodec on the processor; whole pictures",
@@ -36,28 +36,29 @@ pub const BACKEND: Backend = Backend {
 /// Key-frame interval without requests, as for libavcodec's other encoders.
 const KEY_FRAME_INTERVAL: u32 = 1_000_000;
 
-/// Speed of the real-time mode: the fastest one that libavcodec accepts (−8 to 8).
+/// Speed of the real-time mode (`cpu-used`). libavcodec accepts −8 to 8, and 8 is the fastest.
 const SPEED: u32 = 8;
 
 /// Maximum size of a key frame, in percent of a frame's share of the bitrate. libwebrtc uses at least 300
 /// (`LibvpxVp9Encoder::MaxIntraTarget`).
 const LARGEST_KEY_FRAME: u32 = 300;
 
-/// Duration of the rate-control buffer as a share of a second: 200 ms. Measured with libvpx 1.12 and the film of this
-/// crate's tests (640x360, 60 frames/s): at 1 Mb/s, frames have 0.6 to 1.4 times their share of the bitrate, and 0.4 to
-/// 2.7 times with a buffer of one frame. With a second, as in libwebrtc, the rate is 40 % too low in the third of a second
-/// after a key frame.
+/// Number of rate-control buffers per second: a buffer holds 200 ms of coded video. Measured with libvpx 1.12
+/// and the film of this crate's tests (640x360, 60 frames/s, 1 Mb/s): with 200 ms, a frame takes 0.6 to 1.4 times its
+/// share of the bitrate; with a buffer of one frame, 0.4 to 2.7 times. With a buffer of one second, as in libwebrtc,
+/// the rate is 40 % too low during a third of a second after a key frame.
 const BUFFERS_PER_SECOND: u64 = 5;
 
-/// The range, relative to the bitrate of the open encoder, in which a new bitrate waits for the next key frame. A
-/// decrease is more urgent, because the link is full (guesses).
+/// The range, relative to the bitrate of the open encoder, in which a new bitrate waits for the next key frame
+/// (guesses). The lower limit is closer to 1, because a decrease is more urgent: the link is full.
 const TOLERATED: (f64, f64) = (0.9, 1.25);
 
 struct Vp9 {
     library: sys::Encoder,
     settings: Settings,
-    /// The bitrate of `library`, and the requested one.
+    /// The bitrate of the open encoder.
     rate: Bitrate,
+    /// The requested bitrate.
     wanted: Bitrate,
     /// Whether the last frame failed, so that references can't be trusted.
     broken: bool,
@@ -93,7 +94,7 @@ fn library(settings: &Settings, rate: Bitrate) -> Result<sys::Encoder, EncodeErr
         .map_err(|why| EncodeError(format!("the encoder {NAME} can't be used: {why}")))
 }
 
-/// The options, in the order in which they are set. Names and values are from FFmpeg's documentation of libvpx.
+/// Names and values of the options, which are from FFmpeg's documentation of libvpx.
 fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)> {
     let rate = bitrate.0.min(2_000_000_000);
     let text = |(name, value): (&'static str, &str)| (name, value.to_owned());
@@ -118,7 +119,7 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
         [
             ("deadline", "realtime"),
             ("lag-in-frames", "0"),
-            // Without hidden pictures, each packet is one picture.
+            // Without alternate reference frames, which are not shown, each packet is one picture.
             ("auto-alt-ref", "0"),
             ("row-mt", "1"),
             ("flags", "+low_delay"),
@@ -133,7 +134,8 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
 }
 
 impl Vp9 {
-    /// Whether the open encoder's bitrate is so wrong that the right one is worth a key frame, or costs none.
+    /// Whether the encoder must be opened again with the requested bitrate. This costs a key frame, so it is done only
+    /// if the bitrates differ much or if this frame is a key frame anyway.
     fn must_reopen(&self, key_frame: bool) -> bool {
         let (rate, wanted) = (self.rate.0 as f64, self.wanted.0 as f64);
         let (low, high) = TOLERATED;
@@ -141,7 +143,8 @@ impl Vp9 {
     }
 }
 
-/// Receives the last submitted picture. Without a lag, libvpx returns a picture before the call for the picture ends.
+/// Receives the last submitted picture. With `lag-in-frames` 0, libvpx finishes a picture before the call that submits
+/// it returns, so there is no need to wait.
 fn receive(library: &mut sys::Encoder) -> Result<(), String> {
     match library.receive()? {
         true => Ok(()),

@@ -277,7 +277,7 @@ fn parameters(
     let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     let mut p = options::preset(library, options)?;
     let (references, subpel) = match options.value(options::PRESET) {
-        // A requested preset determines how far and how exactly motion is searched.
+        // A requested preset determines the number of references and the precision of the motion search.
         Some(_) => (p.i_frame_reference, p.analyse.i_subpel_refine),
         None => (1, i32::from(settings.subpel)),
     };

@@ -1,7 +1,7 @@
-//! libx264's options by name: `preset` and `tune`, and all parameters of `x264_param_parse`.
+//! libx264's options by name: `preset`, `tune`, and all parameters of `x264_param_parse`.
 //!
-//! Some parameters belong to the host, because the stream depends on them. They are recognised by their effect, since
-//! several names can set the same parameter: an option is refused if it changes one of the [`OWNED`] values.
+//! The host sets some parameters itself. An option is refused if it changes one of the [`OWNED`] values. These values
+//! are compared, and not the options' names, because several names can set the same parameter.
 
 use super::super::options::{c_text, refused};
 use super::sys::{self, ParameterError};
@@ -11,10 +11,10 @@ use super::{EncodeError, EncoderOptions};
 pub(super) const PRESET: &str = "preset";
 const TUNE: &str = "tune";
 
-/// The tuning without look-ahead and B-frames. Other tunings are combined with it.
+/// The tuning without look-ahead and B-frames. A requested tuning is combined with this tuning.
 const LOW_DELAY: &str = "zerolatency";
 
-/// `x264_preset_names` and `x264_tune_names` of x264.h.
+/// `x264_preset_names` of x264.h.
 const PRESETS: [&str; 10] = [
     "ultrafast",
     "superfast",
@@ -27,6 +27,7 @@ const PRESETS: [&str; 10] = [
     "veryslow",
     "placebo",
 ];
+/// `x264_tune_names` of x264.h.
 const TUNINGS: [&str; 8] = [
     "film",
     "animation",
@@ -38,10 +39,18 @@ const TUNINGS: [&str; 8] = [
     LOW_DELAY,
 ];
 
-/// Options that name files or frames of files. libx264 would write some of these files.
-const FILES: [&str; 5] = ["stats", "dump-yuv", "opencl-clbin", "cqmfile", "zones"];
+/// Options for the encoding of files. Some name a file that libx264 would write or read, `zones` names frames of a
+/// file, and `pass` would make libx264 write or read `x264_2pass.log` in the working folder.
+const FILES: [&str; 6] = [
+    "stats",
+    "pass",
+    "dump-yuv",
+    "opencl-clbin",
+    "cqmfile",
+    "zones",
+];
 
-/// A value that an option must not change, and why.
+/// A value that an option must not change, with the reason and the remedy.
 struct Owned {
     value: fn(&sys::x264_param_t) -> i64,
     why: &'static str,
@@ -137,7 +146,7 @@ const OWNED: &[Owned] = &[
     ),
 ];
 
-/// The library's parameters for the requested preset and tuning, or for the fastest preset.
+/// The library's parameters for the requested preset and tuning. The default preset is the fastest preset.
 pub(super) fn preset(
     library: &sys::Library,
     options: &EncoderOptions,
@@ -161,7 +170,8 @@ pub(super) fn preset(
     })
 }
 
-/// `value` if it is one of `names`. The library itself would report an unknown name on the process's standard error.
+/// Returns `value` if it is one of `names`. The library would report an unknown name on the process's standard error,
+/// so it gets only known names.
 fn one_of<'a>(option: &str, value: &'a str, names: &[&str]) -> Result<&'a str, EncodeError> {
     if names.contains(&value) {
         return Ok(value);
@@ -170,7 +180,7 @@ fn one_of<'a>(option: &str, value: &'a str, names: &[&str]) -> Result<&'a str, E
     Err(refused(option, &why))
 }
 
-/// Sets all other options.
+/// Sets all options except `preset` and `tune`, which [`preset`] applies.
 pub(super) fn apply(
     library: &sys::Library,
     options: &EncoderOptions,
@@ -231,7 +241,7 @@ mod tests {
         assert_eq!((paper.i_bframe, paper.b_cabac), (0, 0));
         let usual = parsed("").expect("no options");
         assert_eq!(usual.i_frame_reference, 1);
-        assert_eq!(usual.analyse.i_subpel_refine, 0, "as --subpel says");
+        assert_eq!(usual.analyse.i_subpel_refine, 0, "as in the settings");
         let deblocked = parsed("deblock=1,1").expect("accepted");
         assert_eq!(deblocked.i_deblocking_filter_alphac0, 1);
     }
@@ -267,6 +277,7 @@ mod tests {
             ("qp=20", "qp", "--bitrate"),
             ("fps=30", "fps", "--fps"),
             ("dump_yuv=/tmp/a", "dump_yuv", "files"),
+            ("pass=1", "pass", "files"),
             ("refs2=1", "refs2", "no such option"),
             ("me=fast", "me", "\"fast\""),
             ("merange=far", "merange", "\"far\""),

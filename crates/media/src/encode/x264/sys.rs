@@ -48,12 +48,12 @@ const NAL_PPS: c_int = 8;
 /// `X264_PARAM_BAD_NAME` of x264.h.
 const BAD_NAME: c_int = -1;
 
-/// Why a parameter was not set.
+/// The reason why a parameter was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ParameterError {
-    /// The library does not have it.
+    /// The library has no parameter of this name.
     Name,
-    /// The library refuses its value.
+    /// The library refuses the value.
     Value,
 }
 
@@ -98,7 +98,7 @@ impl Library {
             .map_err(|error| missing(&file, &error))
     }
 
-    /// The library's parameters for `preset` and `tune`. `None` if it does not have one of them.
+    /// The library's parameters for `preset` and `tune`. `None` if the library does not have this preset or tuning.
     pub(super) fn preset(&self, preset: &CStr, tune: &CStr) -> Option<x264_param_t> {
         let mut parameters = MaybeUninit::<x264_param_t>::zeroed();
         // SAFETY: the structure has the layout of this build (checked by `open`), and both strings

@@ -1,12 +1,12 @@
-//! Devices of libavutil (`AVHWDeviceContext`), pools of pictures in a device's memory (`AVHWFramesContext`), and the fields
-//! of `AVCodecContext` that refer to them.
+//! Devices of libavutil (`AVHWDeviceContext`), pools of pictures in a device's memory (`AVHWFramesContext`), and the
+//! fields of `AVCodecContext` that refer to them.
 //!
-//! These structures differ between major versions. The offsets of the fields are therefore derived at run time from values
-//! that the library itself provides, and checked before they are used:
-//! - In `AVCodecContext`, `hw_device_ctx` directly precedes the option `hwaccel_flags` in all supported major versions. From
-//!   version 61 on, `hw_frames_ctx` directly precedes `hw_device_ctx`. Up to version 60, one or two `int`s are between
-//!   `hw_frames_ctx` and the option `max_pixels` (`avcodec.h` of FFmpeg 4.4, 5.1, 6.1 and 7.1). libavcodec states the
-//!   offsets of options.
+//! These structures differ between major versions. The offsets of the fields are therefore derived at run time from
+//! values that the library itself provides, and checked before they are used:
+//! - In `AVCodecContext`, `hw_device_ctx` directly precedes the option `hwaccel_flags` in all supported major versions.
+//!   From version 61 on, `hw_frames_ctx` directly precedes `hw_device_ctx`. Up to version 60, one or two `int`s are
+//!   between `hw_frames_ctx` and the option `max_pixels` (`avcodec.h` of FFmpeg 4.4, 5.1, 6.1 and 7.1). libavcodec
+//!   states the offsets of options.
 //! - In `AVHWFramesContext`, the fields follow `device_ctx`, whose value is known.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -24,7 +24,8 @@ const NO_DEVICE: c_int = 0;
 /// From this major version of libavcodec on, `hw_frames_ctx` directly precedes `hw_device_ctx`.
 const ADJACENT_SINCE: c_uint = 61;
 
-/// Number of pictures in an encoder's pool, as in FFmpeg's example `vaapi_encode.c`. Some devices can't extend a pool later.
+/// Number of pictures in an encoder's pool, as in FFmpeg's example `vaapi_encode.c`. Some devices can't extend a pool
+/// later.
 #[cfg(feature = "host")]
 const POOL: c_int = 20;
 
@@ -97,8 +98,9 @@ impl HardwareFunctions {
     pub(super) unsafe fn of(
         util: &libloading::Library,
     ) -> Result<HardwareFunctions, libloading::Error> {
-        // SAFETY: the functions have these types in all supported versions, except that libavutil 56 declares the size of a
-        // buffer as an `int`. The only size passed to it is 1, which the calling convention passes in the same way.
+        // SAFETY: the functions have these types in all supported versions, except that libavutil 56 declares the size
+        // of a buffer as an `int`. The only size passed to it is 1, which the calling convention passes in the same
+        // way.
         unsafe {
             Ok(HardwareFunctions {
                 device_type: *util.get(b"av_hwdevice_find_type_by_name")?,
@@ -261,7 +263,8 @@ impl FramePool {
         }
     }
 
-    /// Finds the fields of a new pool by the address of its device. In a new pool, both formats are −1, and the sizes are 0.
+    /// Finds the fields of a new pool by the address of its device. In a new pool, both formats are −1, and width,
+    /// height and initial size are 0.
     fn fields(&self, device: *mut u8) -> Option<*mut FramesFields> {
         let words = self.0.data().cast::<*mut u8>();
         // Before `device_ctx` are the class, an internal pointer (up to libavutil 58), and a reference to the device.
@@ -300,7 +303,8 @@ impl FramePool {
     /// Returns the library's message.
     ///
     /// # Safety
-    /// Both must be valid frames of this library without other users. The picture of `to`, if there is one, is released.
+    /// Both must be valid frames of this library without other users. The picture of `to`, if there is one, is
+    /// released.
     pub(crate) unsafe fn upload(&self, from: &AvFrame, to: *mut AvFrame) -> Result<(), String> {
         let functions = &self.0.functions;
         // SAFETY: the caller's contract.
