@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::time::{Duration, Instant};
@@ -34,16 +34,20 @@ use crate::keyboard::codes;
 pub struct Script {
     name: String,
     lines: Lines,
+    /// The start of a line that has not arrived completely. It is shorter than [`MAX_LINE`].
+    partial: Vec<u8>,
+    /// Whether the end of a pipe or terminal was read. A terminal reports its end only once.
+    ended: bool,
     line: usize,
     ready: VecDeque<InputEvent>,
     wait_until: Option<Instant>,
 }
 
-/// The rest of a script.
+/// The part of a script that has not been read yet.
 enum Lines {
-    /// It is there.
+    /// A complete script: a read does not wait.
     Complete(Box<dyn BufRead + Send>),
-    /// It is written while it is played, into a pipe or a terminal.
+    /// A pipe or terminal to which the script is written while it is played: a read may wait.
     Arriving(BufReader<File>),
 }
 
@@ -52,23 +56,6 @@ impl Lines {
         match self {
             Lines::Complete(reader) => reader,
             Lines::Arriving(reader) => reader,
-        }
-    }
-
-    /// Waits for a line or the end. `false` after `timeout`.
-    fn wait(&self, timeout: Option<Duration>) -> std::io::Result<bool> {
-        let Lines::Arriving(reader) = self else {
-            return Ok(true);
-        };
-        if reader.buffer().contains(&b'\n') {
-            return Ok(true);
-        }
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut polled = [PollFd::new(reader.get_ref(), PollFlags::IN)];
-        match rustix::event::poll(&mut polled, timeout.as_ref()) {
-            Ok(ready) => Ok(ready > 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(cause) => Err(cause.into()),
         }
     }
 }
@@ -128,21 +115,58 @@ impl Script {
         Script {
             name: name.to_owned(),
             lines,
+            partial: Vec::new(),
+            ended: false,
             line: 0,
             ready: VecDeque::new(),
             wait_until: None,
         }
     }
 
+    /// Waits until the next line has arrived completely or the script ends, but not longer than until `end`. Returns
+    /// `false` if neither has happened; a signal ends the wait early.
+    fn wait(&mut self, end: Option<Instant>) -> std::io::Result<bool> {
+        let Lines::Arriving(reader) = &mut self.lines else {
+            return Ok(true);
+        };
+        loop {
+            let arrived = reader.buffer();
+            let too_long = self.partial.len() + arrived.len() >= MAX_LINE;
+            if self.ended || too_long || arrived.contains(&b'\n') {
+                return Ok(true);
+            }
+            self.partial.extend_from_slice(arrived);
+            let moved = arrived.len();
+            reader.consume(moved);
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let mut polled = [PollFd::new(reader.get_ref(), PollFlags::IN)];
+            match rustix::event::poll(&mut polled, left.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => return Ok(false),
+                Ok(_) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+            match reader.fill_buf() {
+                Ok(bytes) => self.ended = bytes.is_empty(),
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => return Ok(false),
+                Err(cause) => return Err(cause),
+            }
+        }
+    }
+
     /// Reads the next line. Returns `false` at the end.
     fn read_line(&mut self) -> Result<bool, SourceError> {
-        let mut line = Vec::new();
-        let bound = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
-        let read = std::io::Read::take(self.lines.reader(), bound).read_until(b'\n', &mut line);
+        let mut line = std::mem::take(&mut self.partial);
+        let bound = u64::try_from(MAX_LINE - line.len()).unwrap_or(u64::MAX);
+        let read = if self.ended {
+            Ok(0)
+        } else {
+            std::io::Read::take(self.lines.reader(), bound).read_until(b'\n', &mut line)
+        };
         self.line += 1;
         let wrong = |what: String| SourceError(format!("{}:{}: {what}", self.name, self.line));
-        let read = read.map_err(|cause| wrong(format!("can't be read: {cause}")))?;
-        if read == MAX_LINE && line.last() != Some(&b'\n') {
+        read.map_err(|cause| wrong(format!("can't be read: {cause}")))?;
+        if line.len() == MAX_LINE && line.last() != Some(&b'\n') {
             return Err(wrong(format!("the line is longer than {MAX_LINE} bytes")));
         }
         let line = str::from_utf8(&line).map_err(|_| wrong("the line is not UTF-8".to_owned()))?;
@@ -150,7 +174,7 @@ impl Script {
             Step::Events(events) => self.ready.extend(events),
             Step::Wait(span) => self.wait_until = Some(Instant::now() + span),
         }
-        Ok(read > 0)
+        Ok(!line.is_empty())
     }
 }
 
@@ -175,10 +199,8 @@ impl InputSource for Script {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(SourceEvent::Input(event));
             }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             let arrived = self
-                .lines
-                .wait(left)
+                .wait(end)
                 .map_err(|cause| SourceError(format!("{} can't be read: {cause}", self.name)))?;
             if !arrived {
                 return Ok(SourceEvent::TimedOut);
@@ -407,7 +429,8 @@ mod tests {
         let event = script.next(Some(Duration::from_millis(1))).expect("valid");
         assert_eq!(event, SourceEvent::TimedOut);
     }
-    /// A client must be able to end while no line arrives.
+
+    /// Without the timeout, a client could not end while a line is missing or incomplete.
     #[test]
     fn an_idle_pipe_times_out_until_a_line_arrives() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
@@ -419,12 +442,19 @@ mod tests {
                 .expect("valid")
         };
         assert_eq!(next(1), SourceEvent::TimedOut);
-        std::io::Write::write_all(&mut writer, b"release\nmove 0 0\n").expect("a reader");
+        let mut write = |bytes: &[u8]| {
+            std::io::Write::write_all(&mut writer, bytes).expect("a reader");
+        };
+        write(b"rel");
+        assert_eq!(next(1), SourceEvent::TimedOut);
+        write(b"ease\nmove 0 0\nrelea");
         assert_eq!(next(10_000), SourceEvent::Input(InputEvent::ReleaseAll));
         let moved = InputEvent::PointerAbsolute { x: 0, y: 0 };
         assert_eq!(next(10_000), SourceEvent::Input(moved));
         assert_eq!(next(1), SourceEvent::TimedOut);
+        write(b"se");
         drop(writer);
+        assert_eq!(next(10_000), SourceEvent::Input(InputEvent::ReleaseAll));
         assert_eq!(next(10_000), SourceEvent::Closed);
     }
 }
