@@ -53,7 +53,8 @@ pub fn forwarded(bytes: &[u8]) {
     }
 }
 
-/// Each payload fits into a packet, only the last payload is marked, and fragments add only their headers.
+/// Packetises the input as H.264 and as VP9. Each payload fits into a packet, only the last payload is marked, and
+/// fragments add only their headers.
 pub fn packetise(bytes: &[u8]) {
     let (mut sum, mut count, mut ends) = (0, 0, 0);
     payloads(bytes, |payload, last| {

@@ -1026,7 +1026,7 @@ fn vp9_has_key_frames_on_request_and_at_a_lower_rate() {
     let mut keys = Vec::new();
     for frame in 1..=90 {
         match frame {
-            // Too small a change for a key frame: it waits for the next one.
+            // This change is too small to cost a key frame, so the new rate waits for the next key frame.
             21 => encoder.retarget(Bitrate(7_600_000)).expect("another rate"),
             31 => encoder.retarget(Bitrate(1_000_000)).expect("another rate"),
             _ => {}

@@ -1,4 +1,4 @@
-//! HEVC: libx265 through libavcodec encodes, libavcodec decodes.
+//! Tests HEVC with the installed libraries: libx265 encodes through libavcodec, and libavcodec decodes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails there")]
 
@@ -12,14 +12,14 @@ use openuvr_proto::units::{Bitrate, Size};
 
 const SIZE: Size = Size::new(320, 192);
 
-/// A coded picture with the luma that was encoded.
+/// A coded picture, and the luma of the picture before encoding.
 struct Coded {
     bytes: Vec<u8>,
     key_frame: bool,
     luma: Vec<u8>,
 }
 
-/// A gradient that moves.
+/// Draws a moving gradient. Returns the BGRX pixels of picture number `t`.
 fn drawing(t: u32) -> Vec<u8> {
     let mut pixels = Vec::with_capacity(SIZE.pixels() * 4);
     for y in 0..SIZE.height {
@@ -137,7 +137,7 @@ fn a_damaged_picture_leaves_the_decoder_usable() {
     let mut decoder = decode::open(Codec::Hevc).expect("hevc in libavcodec");
     let key = coded(&mut *encoder, 1, true);
     for cut in [0, 3, 20, key.bytes.len() / 2] {
-        // Whether a part of a picture counts as a picture is the library's choice.
+        // For a part of a picture, the library may return an error or a damaged picture.
         let _ = decoder.feed(&Chunk {
             frame: FrameId(1),
             first: true,

@@ -1,4 +1,5 @@
-//! Options of the encoders' libraries: streams with them are decoded, and wrong ones are refused by name.
+//! Tests options of the encoders' libraries: a decoder accepts streams that are encoded with options, and an error
+//! names a wrong option.
 
 #![expect(clippy::unwrap_used, reason = "a test fails there")]
 
@@ -13,7 +14,7 @@ use openuvr_proto::units::{Bitrate, Size};
 
 const SIZE: Size = Size::new(640, 368);
 
-/// Encodes and decodes pictures. Returns their size in bytes.
+/// Encodes 20 pictures with `options` and decodes them. Returns the total size of the coded pictures in bytes.
 fn bytes_of_a_stream(encoder: &str, options: &str) -> usize {
     let backend = encode::find(encoder).unwrap();
     let settings = Settings {
@@ -100,7 +101,7 @@ fn an_option_of_libavcodec_is_refused_by_its_name() {
         ("prest=faster", "prest"),
         ("refs=2\nprest=faster", "prest"),
         ("refs=many", "refs"),
-        // libx264 refuses the value only when it is opened.
+        // libx264 refuses this value only when the encoder is opened.
         ("refs=2\npreset=warp\nme_range=16", "preset"),
         ("bf=2", "bf"),
         ("rc-lookahead=20", "rc-lookahead"),
