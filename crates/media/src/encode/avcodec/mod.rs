@@ -4,6 +4,9 @@
 //!
 //! libavcodec controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
 //! `libx265` have been tested; the options of the hardware encoders follow FFmpeg's documentation.
+//!
+//! Limit: a new bitrate is set as an option of the running encoder, and not every encoder reads this option again.
+//! libavcodec 59 passes a new bitrate to libx264, but not to libx265, which keeps its initial bitrate.
 
 mod kinds;
 mod limits;
