@@ -490,9 +490,9 @@ pub struct Backend {
 pub struct Opening<'a> {
     /// The encoder.
     pub backend: &'a Backend,
-    /// Its settings.
+    /// The settings of the encoder.
     pub settings: &'a Settings,
-    /// The options of its library.
+    /// The options of the encoder's library.
     pub options: &'a EncoderOptions,
 }
 

@@ -73,7 +73,7 @@ impl Encoder {
         Ok(Some(AccessUnit { first, bytes }))
     }
 
-    /// The index of the next block's first sample frame.
+    /// The index of the first sample frame of the next block, from 0.
     #[must_use]
     pub fn next(&self) -> i64 {
         self.next

@@ -97,7 +97,10 @@ impl Context {
             match place {
                 _ if code < 0 => Err(functions.error("set the sample format", code)),
                 Some(_) => Ok(()),
-                None => Err("this version of libavcodec has unknown parameters".into()),
+                None => Err(
+                    "this libavcodec has an unknown layout of AVCodecParameters; choose Opus"
+                        .into(),
+                ),
             }
         }
     }
@@ -153,14 +156,14 @@ struct Frame {
 }
 
 impl Frame {
-    /// A frame of [`FRAME`] sample frames in the planar `format`.
+    /// Allocates a frame of [`FRAME`] sample frames in the planar `format`.
     fn planar(functions: &Arc<Functions>, format: c_int) -> Result<Frame, String> {
         let frame = Frame::decoded(functions)?;
         // SAFETY: the frame is ours, and nothing else uses its memory.
         let fields = unsafe { &mut *frame.frame.as_ptr() };
         let interleaved = usize::try_from(fields.linesize[0]).unwrap_or(0);
         if fields.data[0].is_null() || interleaved < PLANE * CHANNELS {
-            return Err("this version of libavcodec has unknown frames".into());
+            return Err("this libavutil has an unknown layout of AVFrame; choose Opus".into());
         }
         // The memory of the interleaved samples is large enough for both planes.
         fields.format = format;
@@ -228,7 +231,7 @@ pub(super) struct Encoder {
 unsafe impl Send for Encoder {}
 
 impl Encoder {
-    /// Opens the encoder with this bitrate in bit/s.
+    /// Opens the encoder. `bitrate` is in bit/s.
     pub(super) fn open(bitrate: u64) -> Result<Encoder, String> {
         let functions = Functions::load()?;
         // SAFETY: the name is NUL-terminated.

@@ -20,7 +20,7 @@ use super::{
     frames_in,
 };
 
-/// The table entry.
+/// The entry in the table of captures.
 pub const BACKEND: CaptureBackend = CaptureBackend {
     name: "alsa",
     about: "records an ALSA device; the device is a name of ALSA, such as hw:1,0 [default: default]",
@@ -42,7 +42,7 @@ pub struct Capture {
     pcm: Pcm,
     blocks: Blocks,
     pace: Pace,
-    /// Memory for a read.
+    /// Memory for the samples of one read.
     chunk: Vec<u8>,
     overruns: u64,
 }

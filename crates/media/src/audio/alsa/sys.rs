@@ -68,7 +68,7 @@ struct Functions {
     set_params: unsafe extern "C" fn(*mut SndPcm, *mut SndPcmHwParams) -> c_int,
     error: unsafe extern "C" fn(c_int) -> *const c_char,
     set_error_handler: unsafe extern "C" fn(ErrorHandler) -> ErrorHandler,
-    /// Declared after the functions, which must not outlive the library.
+    /// This field is declared last, so that the library outlives the functions.
     _library: libloading::Library,
 }
 
@@ -162,7 +162,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// `SND_PCM_FORMAT_FLOAT_LE` and `SND_PCM_FORMAT_S16_LE`.
+    /// The library's number: `SND_PCM_FORMAT_FLOAT_LE` or `SND_PCM_FORMAT_S16_LE`.
     fn number(self) -> c_int {
         match self {
             Format::Float => 14,
@@ -170,7 +170,7 @@ impl Format {
         }
     }
 
-    /// Bytes of a sample.
+    /// Size of a sample in bytes.
     pub(super) fn bytes(self) -> usize {
         match self {
             Format::Float => 4,
@@ -286,7 +286,10 @@ impl Pcm {
             unsafe {
                 step("any format", (functions.params_any)(pcm, params))?;
                 step("resampling", (functions.set_resample)(pcm, params, 1))?;
-                step("reading", (functions.set_access)(pcm, params, INTERLEAVED))?;
+                step(
+                    "interleaved channels",
+                    (functions.set_access)(pcm, params, INTERLEAVED),
+                )?;
                 step(
                     "samples as floating-point numbers or 16-bit integers",
                     (functions.set_format)(pcm, params, format.number()),
@@ -297,14 +300,17 @@ impl Pcm {
                 )?;
                 step("48 kHz", (functions.set_rate)(pcm, params, RATE, 0))?;
                 step(
-                    "a buffer",
+                    "a configurable buffer",
                     (functions.set_buffer_time)(pcm, params, buffer, any),
                 )?;
                 step(
-                    "a period",
+                    "a configurable period",
                     (functions.set_period_time)(pcm, params, period, any),
                 )?;
-                step("this format", (functions.set_params)(pcm, params))
+                step(
+                    "these settings together",
+                    (functions.set_params)(pcm, params),
+                )
             }
         };
         let result = set();
@@ -312,7 +318,9 @@ impl Pcm {
         unsafe { (functions.params_free)(params) };
         result.map_err(|(what, code)| {
             let why = functions.message(code);
-            format!("it does not support {what} ({why}); plughw: in place of hw: converts samples")
+            format!(
+                "it does not support {what} ({why}); use plughw: in place of hw:, which converts samples"
+            )
         })?;
         tracing::debug!(?format, period, buffer, "configured an ALSA device");
         Ok(())
@@ -361,7 +369,7 @@ impl Pcm {
         }
     }
 
-    /// The library's message for a code.
+    /// The library's message for the code of an error.
     pub(super) fn message(&self, code: c_int) -> String {
         self.functions.message(code)
     }

@@ -36,7 +36,8 @@ const OPTIONAL: [&str; 5] = [
     "color_range",
 ];
 
-/// The codec of the encoder `name`; `None` if this libavcodec has no such encoder for a codec of this crate.
+/// The codec of the encoder `name`; `None` if this libavcodec has no such encoder, or if it encodes neither H.264 nor
+/// HEVC.
 pub(super) fn codec_of(name: &str) -> Option<Codec> {
     let name = CString::new(name).ok()?;
     let functions = Functions::load().ok()?;
@@ -70,7 +71,7 @@ pub(super) struct Order<'a> {
     pub(super) kind: &'a Kind,
     /// The configured options.
     pub(super) options: &'a EncoderOptions,
-    /// NV12 or I420.
+    /// The format of the pictures in main memory: NV12 or I420.
     pub(super) input: PixelFormat,
     pub(super) size: Size,
 }

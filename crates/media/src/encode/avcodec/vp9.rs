@@ -39,8 +39,8 @@ const KEY_FRAME_INTERVAL: u32 = 1_000_000;
 /// Speed of the real-time mode (`cpu-used`). libavcodec accepts −8 to 8, and 8 is the fastest.
 const SPEED: u32 = 8;
 
-/// Maximum size of a key frame, in percent of a frame's share of the bitrate. libwebrtc uses at least 300
-/// (`LibvpxVp9Encoder::MaxIntraTarget`).
+/// Maximum size of a key frame, in percent of a frame's share of the bitrate. The value is the minimum that libwebrtc
+/// uses (`LibvpxVp9Encoder::MaxIntraTarget`).
 const LARGEST_KEY_FRAME: u32 = 300;
 
 /// Number of rate-control buffers per second: a buffer holds 200 ms of coded video. Measured with libvpx 1.12
@@ -104,8 +104,8 @@ fn options(settings: &Settings, bitrate: Bitrate) -> Vec<(&'static str, String)>
         ("time_base", format!("1/{}", settings.fps)),
         ("g", KEY_FRAME_INTERVAL.to_string()),
         ("threads", settings.threads.to_string()),
-        // Threads share a picture by columns of tiles, whose number is a power of two. libvpx makes fewer columns in a
-        // picture that is too narrow.
+        // Each thread encodes columns of tiles, whose number is a power of two. libvpx uses fewer columns for a narrow
+        // picture.
         ("tile-columns", settings.threads.max(1).ilog2().to_string()),
         ("cpu-used", SPEED.to_string()),
         // Three equal rates select the mode for a constant bitrate.
@@ -211,8 +211,8 @@ impl Encoder for Vp9 {
     }
 }
 
-/// Whether a frame of profile 0 is a key frame. The first byte holds the frame marker (2, two bits), two bits of the
-/// profile, `show_existing_frame`, and `frame_type` (VP9 bitstream specification 6.2).
+/// Whether a frame of profile 0 is a key frame. The upper six bits of the first byte are the frame marker (two bits,
+/// value 2), two bits of the profile, `show_existing_frame`, and `frame_type` (VP9 bitstream specification 6.2).
 fn is_key_frame(frame: &[u8]) -> bool {
     frame
         .first()
