@@ -102,7 +102,7 @@ pub struct ClientSetup {
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
-    /// The host's address as the user entered it. The known hosts are stored under this address.
+    /// The host's address as the user entered it. The host's key is stored in `hosts` under this text.
     pub host: String,
     /// The parsed address. Its host name is resolved again when the host is lost.
     pub target: Target,

@@ -9,7 +9,7 @@ use crate::changes::accounts::{self, GroupEntry, Member};
 /// Its name.
 pub(super) const NAME: &str = "openuvr";
 
-/// The remark of the steps that grant rights to the group.
+/// The note for the user that all steps share that grant rights to the group.
 pub(super) fn note(user: &str) -> Option<String> {
     Some(format!(
         "programs of {user} have these rights after the next log-in; end all sessions of {user} first, or restart"

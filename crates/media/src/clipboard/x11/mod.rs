@@ -70,8 +70,8 @@ pub struct X11Clipboard {
 }
 
 impl X11Clipboard {
-    /// Connects to `display` (`:0`; empty: the environment variable DISPLAY). `watch` selects which
-    /// text of other programs is read, up to `most` bytes of UTF-8.
+    /// Connects to `display`, such as `:0`; if it is empty, to the display in the environment variable DISPLAY. `watch`
+    /// selects which text of other programs is read, up to `most` bytes of UTF-8.
     ///
     /// # Errors
     /// [`ClipboardError`] if the display can't be reached or lacks XFIXES.
