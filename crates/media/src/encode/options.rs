@@ -116,6 +116,16 @@ pub(super) fn refused(name: &str, why: &str) -> EncodeError {
     EncodeError(format!("the encoder option {name} is refused: {why}"))
 }
 
+/// The parameter that libx264 sets for the option `name`. libx264 replaces underscores, and `no` or `no-` before a name
+/// negates the value (`x264_param_parse`).
+pub(super) fn x264_name(name: &str) -> String {
+    let name = name.replace('_', "-");
+    match name.strip_prefix("no") {
+        Some(rest) => rest.strip_prefix('-').unwrap_or(rest).to_owned(),
+        None => name,
+    }
+}
+
 /// Converts a name or value of the option `name` for a C library.
 pub(super) fn c_text(name: &str, text: &str) -> Result<CString, EncodeError> {
     // Such an error is not expected, because `EncoderOptions` refuses control characters.
@@ -137,6 +147,14 @@ mod tests {
         let value: EncoderOptions = "x264-params=a=1:b=2".parse().unwrap();
         assert_eq!(value.value("x264-params"), Some("a=1:b=2"));
         assert!("".parse::<EncoderOptions>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn names_of_x264_have_no_underscores_and_no_negation() {
+        for name in ["dump-yuv", "dump_yuv", "no-dump-yuv", "nodump_yuv"] {
+            assert_eq!(x264_name(name), "dump-yuv", "{name}");
+        }
+        assert_eq!(x264_name("crop-rect"), "crop-rect");
     }
 
     #[test]

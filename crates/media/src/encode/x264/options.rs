@@ -3,9 +3,12 @@
 //! The host sets some parameters itself. An option is refused if it changes one of the [`OWNED`] values. These values
 //! are compared, and not the options' names, because several names can set the same parameter.
 
-use super::super::options::{c_text, refused};
+use super::super::options::{c_text, refused, x264_name};
 use super::sys::{self, ParameterError};
 use super::{EncodeError, EncoderOptions};
+
+/// The reason why scaling matrices are refused.
+const MATRICES: &str = "clients conceal lost slices without scaling matrices; remove it";
 
 /// The option that selects libx264's preset.
 pub(super) const PRESET: &str = "preset";
@@ -81,10 +84,7 @@ const OWNED: &[Owned] = &[
         |p| p.analyse.i_weighted_pred.into(),
         "clients conceal lost slices without weights; remove it",
     ),
-    owned(
-        |p| p.i_cqm_preset.into(),
-        "clients conceal lost slices without scaling matrices; remove it",
-    ),
+    owned(|p| p.i_cqm_preset.into(), MATRICES),
     owned(
         |p| i64::from(p.b_interlaced) + i64::from(p.b_fake_interlaced),
         "the pictures are not interlaced; remove it",
@@ -123,7 +123,18 @@ const OWNED: &[Owned] = &[
         |p| i64::from(p.i_fps_num) ^ i64::from(p.i_fps_den) << 32,
         "use --fps",
     ),
+    owned(
+        |p| p.b_vfr_input.into(),
+        "a variable frame rate delays each picture by one frame; remove it",
+    ),
     owned(|p| p.i_csp.into(), "use --chroma"),
+    owned(
+        |p| {
+            let crop = &p.crop_rect;
+            i64::from(crop.i_left | crop.i_top | crop.i_right | crop.i_bottom)
+        },
+        "the host sets the size of the picture; remove it",
+    ),
     owned(
         |p| p.i_dpb_size.into(),
         "the host sets it for its recovery from losses; remove it",
@@ -188,9 +199,14 @@ pub(super) fn apply(
 ) -> Result<(), EncodeError> {
     let others = |(name, _): &(&str, &str)| ![PRESET, TUNE].contains(name);
     for (name, value) in options.iter().filter(others) {
-        if FILES.contains(&&*name.replace('_', "-")) {
+        let parameter = x264_name(name);
+        if FILES.contains(&parameter.as_str()) {
             let why = "it is for encoding files; remove it";
             return Err(refused(name, why));
+        }
+        // libx264 takes an unknown value as the name of a file with matrices, and reads this file later.
+        if parameter == "cqm" {
+            return Err(refused(name, MATRICES));
         }
         let before: Vec<i64> = OWNED
             .iter()
@@ -268,6 +284,7 @@ mod tests {
             ("cabac=1", "cabac", "CAVLC"),
             ("weightp=2", "weightp", "weights"),
             ("cqm=jvt", "cqm", "matrices"),
+            ("cqm=/tmp/a", "cqm", "matrices"),
             ("keyint=30", "keyint", "--key-frame-interval"),
             ("intra-refresh=1", "intra-refresh", "--recovery"),
             ("threads=4", "threads", "--encoder-threads"),
@@ -276,7 +293,11 @@ mod tests {
             ("crf=20", "crf", "--bitrate"),
             ("qp=20", "qp", "--bitrate"),
             ("fps=30", "fps", "--fps"),
+            ("force-cfr=0", "force-cfr", "one frame"),
+            ("crop-rect=0,0,8,8", "crop-rect", "size"),
             ("dump_yuv=/tmp/a", "dump_yuv", "files"),
+            ("nodump-yuv=0", "nodump-yuv", "files"),
+            ("no-stats=1", "no-stats", "files"),
             ("pass=1", "pass", "files"),
             ("refs2=1", "refs2", "no such option"),
             ("me=fast", "me", "\"fast\""),
