@@ -47,30 +47,37 @@ struct Context(NonNull<AvCodecContext>);
 
 impl Context {
     /// Opens the decoder `kind.name` of libavcodec.
+    ///
+    /// # Errors
+    /// [`DecodeError`] that starts with the decoder's name on the command line.
     fn open(
         functions: &Functions,
         kind: &Kind,
         device: Option<&Device>,
     ) -> Result<Context, DecodeError> {
+        Context::of(functions, kind, device).map_err(|why| unusable(kind, &why))
+    }
+
+    fn of(functions: &Functions, kind: &Kind, device: Option<&Device>) -> Result<Context, String> {
         let name = CString::new(kind.name).unwrap_or_default();
         // SAFETY: the name is NUL-terminated, and the library accepts its own results.
         let (codec, context) = unsafe {
             let codec = (functions.find_decoder)(name.as_ptr());
             if codec.is_null() {
-                return Err(DecodeError(format!(
-                    "this libavcodec was built without the decoder {}: install the \
+                return Err(format!(
+                    "this libavcodec was built without the decoder {}; install the \
                      distribution's full build, or choose another decoder",
                     kind.name
-                )));
+                ));
             }
             (codec, (functions.alloc_context)(codec))
         };
-        let mut context = Context(NonNull::new(context).ok_or_else(no_memory)?);
+        let mut context = Context(NonNull::new(context).ok_or_else(|| no_memory().to_string())?);
         match context.set_up(functions, codec, kind, device) {
             Ok(()) => Ok(context),
-            Err(error) => {
+            Err(why) => {
                 context.free(functions);
-                Err(error)
+                Err(why)
             }
         }
     }
@@ -81,18 +88,18 @@ impl Context {
         codec: *const AvCodec,
         kind: &Kind,
         device: Option<&Device>,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), String> {
         let max_pixels = MAX_PIXELS.to_string();
         let common = [("max_pixels", &*max_pixels)];
         for (name, value) in common.iter().chain(kind.options) {
             // SAFETY: the context was allocated by this library, and is ours.
-            unsafe { functions.set(self.0.as_ptr(), name, value) }.map_err(DecodeError)?;
+            unsafe { functions.set(self.0.as_ptr(), name, value) }.map_err(with_remedy)?;
         }
         // SAFETY: the codec belongs to this library.
         if kind.dma_bufs && unsafe { functions.provides_dma_bufs(codec) } {
             // SAFETY: as above.
             unsafe { functions.set_own(self.0.as_ptr(), "pixel_format", "drm_prime") }
-                .map_err(DecodeError)?;
+                .map_err(with_remedy)?;
         } else if kind.dma_bufs {
             // Without this extension, the option would have another meaning.
             tracing::info!(
@@ -103,17 +110,17 @@ impl Context {
         if let Some(device) = device {
             // If the context has a device, the default callback `get_format` selects the device's pixel format.
             // SAFETY: the context is ours, and is not open yet.
-            unsafe { device.attach(self.0.as_ptr()) }.map_err(DecodeError)?;
+            unsafe { device.attach(self.0.as_ptr()) }.map_err(with_remedy)?;
         }
         // SAFETY: the context was allocated for this codec and is not open yet.
         let code = unsafe { (functions.open)(self.0.as_ptr(), codec, std::ptr::null_mut()) };
         if code < 0 {
             let what = format!("open its decoder {}", kind.name);
             let why = functions.error(&what, code);
-            return Err(DecodeError(format!(
-                "{why}: check its device and driver, or choose another decoder \
+            return Err(format!(
+                "{why}; check its device and driver, or choose another decoder \
                  (`openuvr doctor` lists the working decoders)"
-            )));
+            ));
         }
         Ok(())
     }
@@ -225,6 +232,16 @@ fn no_memory() -> DecodeError {
     DecodeError("out of memory for a decoder".into())
 }
 
+/// The error for a decoder that can't be opened. `why` contains the reason and the remedy.
+fn unusable(kind: &Kind, why: &str) -> DecodeError {
+    DecodeError(format!("{} can't be used: {why}", kind.backend))
+}
+
+/// Adds the remedy to a reason why a decoder can't be opened.
+fn with_remedy(why: String) -> String {
+    why + "; choose another decoder"
+}
+
 /// An open decoder and its last picture.
 pub(super) struct Decoder {
     functions: Arc<Functions>,
@@ -255,15 +272,10 @@ unsafe impl Send for Decoder {}
 impl Decoder {
     pub(super) fn open(kind: &'static Kind) -> Result<Decoder, DecodeError> {
         let functions = Functions::load().map_err(DecodeError)?;
-        let unusable = |why: String| {
-            DecodeError(format!(
-                "{} can't be used: {why}; choose another decoder",
-                kind.backend
-            ))
+        let opened = |device| {
+            Device::open(&functions, device, None).map_err(|why| unusable(kind, &with_remedy(why)))
         };
-        let device = (kind.device)
-            .map(|device| Device::open(&functions, device, None).map_err(unusable))
-            .transpose()?;
+        let device = kind.device.map(opened).transpose()?;
         let mut context = Context::open(&functions, kind, device.as_ref())?;
         let formats = [
             (c"yuv420p", PixelFormat::I420),
@@ -572,6 +584,22 @@ mod tests {
         dma_bufs: true,
         device: None,
     };
+
+    #[test]
+    fn an_unusable_decoder_is_named_as_on_the_command_line() {
+        static UNUSABLE: Kind = Kind {
+            backend: "h264_test",
+            name: "h264",
+            options: &[("no_such_option", "1")],
+            whole: true,
+            dma_bufs: false,
+            device: None,
+        };
+        let opened = Decoder::open(&UNUSABLE).map(drop);
+        let why = opened.expect_err("no such option").to_string();
+        assert!(why.starts_with("h264_test can't be used: "), "{why}");
+        assert!(why.ends_with("; choose another decoder"), "{why}");
+    }
 
     #[test]
     fn only_declared_codecs_are_asked_for_dma_bufs() {
