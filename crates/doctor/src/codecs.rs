@@ -23,12 +23,20 @@ pub(super) fn devices() -> Vec<Finding> {
     avcodec::DEVICES.into_iter().map(finding).collect()
 }
 
-/// The encoder that `--encoder auto` selects.
-fn selected() -> Finding {
-    let automatic::Choice { backend, reason } = automatic::choice();
+/// An encoder, and the result of its test pictures.
+type Tried = (&'static encode::Backend, Result<encode::Probe, String>);
+
+/// The encoder that `--encoder auto` selects. The selection uses the results in `tried`, because a second test of a
+/// device would take as long as the first test.
+fn selected(tried: &[Tried]) -> Finding {
+    let probe = |backend: &encode::Backend| {
+        let (_, coded) = (tried.iter()).find(|(other, _)| other.name == backend.name)?;
+        coded.as_ref().ok().copied()
+    };
+    let automatic::Choice { backend, reason } = automatic::choose(probe);
     let name = backend.name;
     let why = match name == USUAL {
-        true => reason.clone(),
+        true => reason,
         false => format!(
             "{reason}; the default remains {USUAL}, which delivers a picture slice by slice: compare both with openuvr \
              bench encoder NAME"
@@ -49,13 +57,12 @@ pub(super) fn encoders() -> Vec<Finding> {
         };
         encode::probe_at(b, size).map_err(|why| why.to_string())
     };
-    let tried: Vec<_> = encode::BACKENDS.iter().map(|b| (b, coded(b))).collect();
+    let tried: Vec<Tried> = encode::BACKENDS.iter().map(|b| (b, coded(b))).collect();
     let instead = tried
         .iter()
         .find(|(backend, coded)| compresses(backend.codec) && coded.is_ok())
         .map(|(backend, _)| backend.name);
-    let finding = |(backend, coded): &(&encode::Backend, Result<encode::Probe, String>)| match coded
-    {
+    let finding = |(backend, coded): &Tried| match coded {
         Ok(coded) => Finding::ok(
             backend.name,
             format!(
@@ -80,7 +87,7 @@ pub(super) fn encoders() -> Vec<Finding> {
         }
     };
     let findings = tried.iter().map(finding);
-    findings.chain([selected()]).collect()
+    findings.chain([selected(&tried)]).collect()
 }
 
 pub(super) fn decoders() -> Vec<Finding> {
@@ -166,6 +173,32 @@ mod tests {
             assert_eq!(both.len(), 2, "{all:?}");
             assert!(both.iter().all(|f| f.level == Level::Ok), "{both:?}");
         }
+    }
+
+    #[test]
+    fn the_selected_encoder_is_one_that_was_tried_and_works() {
+        let tried = |working: &str| -> Vec<Tried> {
+            let probe = encode::Probe {
+                millis: 4.5,
+                bytes: 900,
+            };
+            let coded = |b: &encode::Backend| match b.name == working {
+                true => Ok(probe),
+                false => Err("no device".to_owned()),
+            };
+            encode::BACKENDS.iter().map(|b| (b, coded(b))).collect()
+        };
+        let device = selected(&tried("h264_vaapi"));
+        let parts = ["selects h264_vaapi", "in 4.5 ms", "remains x264"];
+        assert!(
+            parts.iter().all(|part| device.summary.contains(part)),
+            "{device:?}"
+        );
+        let none = selected(&tried("x264"));
+        assert!(
+            none.summary.contains("selects x264: no hardware"),
+            "{none:?}"
+        );
     }
 
     #[test]

@@ -40,24 +40,28 @@ pub fn software() -> &'static Backend {
 #[must_use]
 pub fn choice() -> &'static Choice {
     static CHOICE: OnceLock<Choice> = OnceLock::new();
-    CHOICE.get_or_init(|| choose(BACKENDS, |backend| probe_at(backend, SIZE)))
+    CHOICE.get_or_init(|| {
+        choose(|backend| {
+            let probe = probe_at(backend, SIZE);
+            let report =
+                |why: &EncodeError| tracing::debug!(encoder = backend.name, %why, "not usable");
+            probe.inspect_err(report).ok()
+        })
+    })
 }
 
-fn choose(
-    candidates: &'static [Backend],
-    works: impl Fn(&Backend) -> Result<Probe, EncodeError>,
-) -> Choice {
+/// The same selection as [`choice`], for a caller that tries the encoders itself. `works` returns the result of
+/// [`probe_at`] with [`SIZE`], or `None` if the encoder failed.
+#[must_use]
+pub fn choose(works: impl Fn(&Backend) -> Option<Probe>) -> Choice {
     let hardware = |backend: &&Backend| backend.hardware && backend.codec == Codec::H264;
-    for backend in candidates.iter().filter(hardware) {
-        match works(backend) {
-            Ok(probe) => {
-                let reason = format!(
-                    "it encoded a test picture of {SIZE} in {:.1} ms",
-                    probe.millis
-                );
-                return Choice { backend, reason };
-            }
-            Err(why) => tracing::debug!(encoder = backend.name, %why, "not usable"),
+    for backend in BACKENDS.iter().filter(hardware) {
+        if let Some(probe) = works(backend) {
+            let reason = format!(
+                "it encoded a test picture of {SIZE} in {:.1} ms",
+                probe.millis
+            );
+            return Choice { backend, reason };
         }
     }
     Choice {
@@ -71,13 +75,11 @@ mod tests {
     use super::*;
 
     fn chosen(works: impl Fn(&str) -> bool) -> Choice {
-        choose(BACKENDS, |backend| match works(backend.name) {
-            true => Ok(Probe {
-                millis: 3.2,
-                bytes: 1000,
-            }),
-            false => Err(EncodeError("no device".to_owned())),
-        })
+        let probe = Probe {
+            millis: 3.2,
+            bytes: 1000,
+        };
+        choose(|backend| works(backend.name).then_some(probe))
     }
 
     #[test]
