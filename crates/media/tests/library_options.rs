@@ -85,8 +85,14 @@ fn streams_with_options_of_x264_are_decoded() {
 #[test]
 fn streams_with_options_of_libavcodec_are_decoded() {
     let usual = bytes_of_a_stream("libx264", "");
-    let better = bytes_of_a_stream("libx264", "preset=veryfast\nrefs=2\nme_range=16");
-    assert_ne!(better, usual);
+    for options in [
+        "preset=veryfast\nrefs=2\nme_range=16",
+        "preset=veryfast\ntune=psnr,zerolatency",
+        "x264-params=ref=2:subme=4",
+    ] {
+        let bytes = bytes_of_a_stream("libx264", options);
+        assert_ne!(bytes, usual, "{options} has no effect");
+    }
 }
 
 #[test]
@@ -105,6 +111,9 @@ fn an_option_of_libavcodec_is_refused_by_its_name() {
         ("refs=2\npreset=warp\nme_range=16", "preset"),
         ("bf=2", "bf"),
         ("rc-lookahead=20", "rc-lookahead"),
+        ("preset=veryfast\ntune=film", "tune"),
+        ("x264-params=ref=2:bframes=3", "x264-params"),
+        ("refs=2\ncrf=20", "crf"),
     ] {
         let why = refused(options);
         assert!(

@@ -86,7 +86,7 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
         settings,
         options,
     } = *opening;
-    limits::check(options)?;
+    limits::check(backend.name, options)?;
     let total_mbs = match backend.codec {
         Codec::Hevc => 0,
         _ => macroblocks(settings.size)
