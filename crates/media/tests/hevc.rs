@@ -5,7 +5,7 @@
 use openuvr_media::codec::Codec;
 use openuvr_media::convert::Converter;
 use openuvr_media::decode::{self, Chunk, Decoder};
-use openuvr_media::encode::{self, Encoder, FrameRequest};
+use openuvr_media::encode::{self, Encoder, FrameRequest, Opening};
 use openuvr_media::picture::Picture;
 use openuvr_proto::id::FrameId;
 use openuvr_proto::units::{Bitrate, Size};
@@ -32,10 +32,18 @@ fn drawing(t: u32) -> Vec<u8> {
 }
 
 fn encoder() -> Box<dyn Encoder> {
+    encoder_with("")
+}
+
+fn encoder_with(options: &str) -> Box<dyn Encoder> {
     let backend = encode::find("libx265").unwrap();
     assert_eq!(backend.codec, Codec::Hevc);
-    let settings = backend.settings(SIZE, Bitrate::from_mbps(10));
-    encode::open("libx265", &settings).expect("libx265 in libavcodec")
+    encode::open_with(&Opening {
+        backend,
+        settings: &backend.settings(SIZE, Bitrate::from_mbps(10)),
+        options: &options.parse().unwrap(),
+    })
+    .expect("libx265 in libavcodec")
 }
 
 fn coded(encoder: &mut dyn Encoder, frame: u32, key_frame: bool) -> Coded {
@@ -102,6 +110,15 @@ fn each_picture_is_decoded_at_once() {
         let luma = fed(&mut *decoder, frame, Some(&coded.bytes)).expect("decoded");
         let most = largest_difference(&luma, &coded.luma);
         assert!(most < 40, "frame {frame}: a sample differs by {most}");
+    }
+}
+
+#[test]
+fn configured_parameters_of_x265_leave_key_frames_on_request() {
+    let mut encoder = encoder_with("x265-params=aq-mode=0:rd=2");
+    for frame in 1..=8 {
+        let coded = coded(&mut *encoder, frame, frame == 1 || frame == 5);
+        assert_eq!(coded.key_frame, frame == 1 || frame == 5, "frame {frame}");
     }
 }
 

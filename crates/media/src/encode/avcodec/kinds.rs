@@ -13,7 +13,10 @@
 //! the host recovers from losses with key frames. Some encoders have an option for a periodic intra refresh
 //! (`intra-refresh` of NVENC, `int_ref_type` of QSV, `intra_refresh_mb` of AMF).
 
+use std::borrow::Cow;
+
 use super::super::{Backend, Chroma, Codec, RateSupport};
+use super::limits;
 use crate::picture::PixelFormat;
 
 /// An encoder of libavcodec.
@@ -54,6 +57,16 @@ impl Kind {
     pub(super) fn of(name: &str) -> &'static Kind {
         let known = KINDS.iter().find(|kind| kind.name == name);
         known.unwrap_or(&OTHER)
+    }
+
+    /// The value for the configured option `name`. If the option is a list to which the host adds entries, the result
+    /// contains these entries, too.
+    pub(super) fn completed<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
+        let mut lists = (self.options.iter()).filter(|(list, _)| limits::LISTS.contains(list));
+        match lists.find(|(list, _)| *list == name) {
+            Some((_, own)) => format!("{own}:{value}").into(),
+            None => value.into(),
+        }
     }
 
     /// The entry in the table of encoders.
@@ -322,7 +335,6 @@ const DEVICE_HINTS: &[(&str, &str)] = &[("async_depth", "1"), ("b_depth", "1")];
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits;
     use super::*;
 
     #[test]
@@ -353,6 +365,16 @@ mod tests {
             }
         }
         assert!(Kind::of("h264_rkmpp").name.is_empty());
+    }
+
+    #[test]
+    fn a_configured_list_keeps_the_entries_of_the_host() {
+        let kind = Kind::of("libx265");
+        let list = kind.completed("x265-params", "aq-mode=1:ref=2");
+        assert_eq!(list, "log-level=none:open-gop=0:aq-mode=1:ref=2");
+        assert_eq!(kind.completed("preset", "fast"), "fast");
+        let none = Kind::of("libx264").completed("x264-params", "ref=2");
+        assert_eq!(none, "ref=2");
     }
 
     #[test]

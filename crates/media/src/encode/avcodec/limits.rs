@@ -139,7 +139,7 @@ const OWNED_IN_LISTS: Refused = &[
 ];
 
 /// Options whose value is a list `NAME=VALUE:NAME=VALUE` of options of libx264 or libx265.
-const LISTS: [&str; 3] = ["x264-params", "x264opts", "x265-params"];
+pub(super) const LISTS: [&str; 3] = ["x264-params", "x264opts", "x265-params"];
 
 /// The option that selects a tuning.
 const TUNE: &str = "tune";

@@ -182,7 +182,7 @@ impl Encoder {
         let device = order.kind.memory != Memory::Main;
         let others = |(name, _): &(&str, &str)| !(device && *name == DEVICE);
         for (name, value) in order.options.iter().filter(others) {
-            self.set(name, value)?;
+            self.set(name, &order.kind.completed(name, value))?;
         }
         Ok(())
     }
