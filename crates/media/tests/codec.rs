@@ -1047,6 +1047,36 @@ fn vp9_has_key_frames_on_request_and_at_a_lower_rate() {
 }
 
 #[test]
+fn libx265_follows_a_large_change_of_the_rate_with_a_key_frame() {
+    let size = SIZES[0];
+    let name = "libx265";
+    let mut encoder = encode::open(name, &usual(name, size, 8, 1)).expect("libx265 in libavcodec");
+    assert_eq!(encoder.input(), PixelFormat::I420);
+    let mut bytes = Vec::new();
+    let mut keys = Vec::new();
+    for frame in 1..=70 {
+        match frame {
+            // This change is too small to open the encoder again, even at the next key frame.
+            6 => encoder.retarget(Bitrate(7_600_000)).expect("another rate"),
+            31 => encoder.retarget(Bitrate(1_000_000)).expect("another rate"),
+            _ => {}
+        }
+        let planes = i420(size, frame);
+        let picture = planar(size, &planes);
+        let (kept, encoded) = encode_one(&mut *encoder, &picture, frame, frame == 9);
+        assert_eq!((kept.len(), kept[0].last), (1, true));
+        keys.extend(encoded.key_frame.then_some(frame));
+        bytes.push(encoded.bytes);
+    }
+    assert_eq!(keys, [1, 9, 31]);
+    let sum = |frames: &[usize]| frames.iter().sum::<usize>();
+    assert!(
+        sum(&bytes[10..30]) > 4 * sum(&bytes[45..65]),
+        "the rate did not change: {bytes:?}"
+    );
+}
+
+#[test]
 fn working_codecs_pass_the_probe_and_others_give_a_reason() {
     for backend in encode::BACKENDS {
         assert!(!backend.about.is_empty());

@@ -453,7 +453,8 @@ pub trait Encoder: Send {
     ) -> Result<Encoded, EncodeError>;
 
     /// Sets the bitrate from the next frame on. Only for encoders in which the codec library
-    /// controls the rate ([`Rate::Cbr`]).
+    /// controls the rate ([`Rate::Cbr`]). If a new bitrate costs a key frame, the encoder may ignore
+    /// a small change.
     ///
     /// # Errors
     /// [`EncodeError`] on failure; the old bitrate then remains in effect.

@@ -34,7 +34,21 @@ pub(super) struct Kind {
     /// Whether the encoder's threads work on the same picture. If each thread worked on a different picture, threads
     /// would delay the pictures, so such an encoder gets one thread.
     pub(super) slice_threads: bool,
+    pub(super) new_bitrate: NewBitrate,
     hardware: bool,
+}
+
+/// How an encoder gets a new bitrate. The source is FFmpeg's code: `libx264.c`, `libx265.c`, `nvenc.c`, `qsvenc.c` and
+/// `v4l2_m2m_enc.c`. The encoders of VA-API, AMF and Vulkan set up their rate control only when they are opened. Only
+/// newer versions of QSV read the bitrate again (`update_bitrate`), so QSV is opened again, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NewBitrate {
+    /// The running encoder reads the options of the rate at each picture (`reconfig_encoder` of `libx264.c`).
+    Running,
+    /// Like `Running`, but a changed option makes the next picture a key frame (`forceIDR` in `nvenc.c`).
+    KeyFrame,
+    /// The encoder must be opened again, so the next picture is a key frame.
+    Reopened,
 }
 
 /// The memory from which an encoder takes pictures.
@@ -117,6 +131,7 @@ const HARDWARE: Kind = Kind {
     inputs: &[PixelFormat::Nv12],
     memory: Memory::Main,
     slice_threads: false,
+    new_bitrate: NewBitrate::Reopened,
     hardware: true,
 };
 
@@ -151,6 +166,7 @@ const KINDS: &[Kind] = &[
             ("forced-idr", "1"),
         ],
         hints: NVENC_HINTS,
+        new_bitrate: NewBitrate::KeyFrame,
         ..HARDWARE
     },
     Kind {
@@ -163,11 +179,13 @@ const KINDS: &[Kind] = &[
             ("profile", "baseline"),
         ],
         hints: QSV_HINTS,
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
         name: "h264_v4l2m2m",
         about: "H.264 by a small board's video unit (V4L2), through libavcodec; whole pictures",
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -181,6 +199,7 @@ const KINDS: &[Kind] = &[
         ],
         hints: DEVICE_HINTS,
         memory: Memory::Device("vaapi"),
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -199,6 +218,7 @@ const KINDS: &[Kind] = &[
             ("forced_idr", "1"),
             ("max_b_frames", "0"),
         ],
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -213,6 +233,7 @@ const KINDS: &[Kind] = &[
         ],
         hints: DEVICE_HINTS,
         memory: Memory::Device("vulkan"),
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -229,6 +250,7 @@ const KINDS: &[Kind] = &[
             ("forced-idr", "1"),
         ],
         hints: NVENC_HINTS,
+        new_bitrate: NewBitrate::KeyFrame,
         ..HARDWARE
     },
     Kind {
@@ -242,12 +264,14 @@ const KINDS: &[Kind] = &[
             ("profile", "main"),
         ],
         hints: &[("gpb", "0"), ("low_delay_brc", "1")],
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
         name: "hevc_v4l2m2m",
         about: "HEVC by a small board's video unit (V4L2), through libavcodec; whole pictures",
         codec: Codec::Hevc,
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -257,6 +281,7 @@ const KINDS: &[Kind] = &[
         options: &[("rc_mode", "CBR"), ("profile", "main"), ("sei", "0")],
         hints: DEVICE_HINTS,
         memory: Memory::Device("vaapi"),
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -274,6 +299,7 @@ const KINDS: &[Kind] = &[
             ("skip_frame", "0"),
             ("forced_idr", "1"),
         ],
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -289,6 +315,7 @@ const KINDS: &[Kind] = &[
         ],
         hints: DEVICE_HINTS,
         memory: Memory::Device("vulkan"),
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
     Kind {
@@ -302,6 +329,7 @@ const KINDS: &[Kind] = &[
         ],
         slice_threads: true,
         hardware: false,
+        new_bitrate: NewBitrate::Running,
         ..HARDWARE
     },
     Kind {
@@ -318,6 +346,7 @@ const KINDS: &[Kind] = &[
         ],
         inputs: &[PixelFormat::I420],
         hardware: false,
+        new_bitrate: NewBitrate::Reopened,
         ..HARDWARE
     },
 ];

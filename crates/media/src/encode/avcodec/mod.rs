@@ -5,8 +5,8 @@
 //! libavcodec controls the rate ([`Rate::Cbr`]), because it offers no quantiser per picture. Only `libx264` and
 //! `libx265` have been tested; the options of the hardware encoders follow FFmpeg's documentation.
 //!
-//! Limit: a new bitrate is set as an option of the running encoder, and not every encoder reads this option again.
-//! libavcodec 59 passes a new bitrate to libx264, but not to libx265, which keeps its initial bitrate.
+//! A running libx264 follows a new bitrate at once. For the other encoders, a new bitrate costs a key frame, and most of
+//! them must be opened again (`NewBitrate`). They therefore keep their bitrate until the new bitrate differs much.
 
 mod kinds;
 mod limits;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_proto::units::Bitrate;
 
-use self::kinds::{Kind, Memory};
+use self::kinds::{Kind, Memory, NewBitrate};
 use super::h264::{Unit, deliver, units};
 use super::{
     Backend, Codec, EncodeError, Encoded, Encoder, EncoderOptions, FrameRequest, Opening, Rate,
@@ -65,12 +65,21 @@ const POLL_INTERVAL: Duration = Duration::from_micros(200);
 /// 60 Hz.
 const KEY_FRAME_INTERVAL: u32 = 1_000_000;
 
+/// The range, relative to the bitrate of an encoder, in which a new bitrate does not justify a key frame (guesses). In
+/// this range, the encoder exceeds the link's rate by at most 11 %, and leaves at most 20 % of the rate unused. The
+/// lower limit is closer to 1, because a decrease is more urgent: the link is full.
+const TOLERATED: (f64, f64) = (0.9, 1.25);
+
 struct Avcodec {
     name: &'static str,
     codec: Codec,
     library: sys::Encoder,
     input: PixelFormat,
+    /// The settings of the open encoder.
     settings: Settings,
+    options: EncoderOptions,
+    /// The requested rate. It may differ from the rate in `settings`.
+    wanted: Rate,
     /// 0 for a codec without macroblocks.
     total_mbs: u32,
     /// The newest parameter sets, because not every encoder repeats them.
@@ -100,6 +109,8 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
         library,
         input,
         settings: *settings,
+        options: options.clone(),
+        wanted: settings.rate,
         total_mbs,
         sets: Vec::new(),
         joined: Vec::new(),
@@ -201,6 +212,13 @@ fn rate(bitrate: Bitrate, fps: u32) -> [(&'static str, String); 3] {
     ]
 }
 
+/// Whether the bitrate `wanted` justifies a key frame of an encoder with the bitrate `current`.
+fn is_worth_a_key_frame(current: Bitrate, wanted: Bitrate) -> bool {
+    let (current, wanted) = (current.0 as f64, wanted.0 as f64);
+    let (low, high) = TOLERATED;
+    wanted < current * low || wanted > current * high
+}
+
 /// Waits for the last submitted picture.
 fn receive(library: &mut sys::Encoder) -> Result<(), String> {
     let begin = Instant::now();
@@ -235,6 +253,59 @@ fn code(
     }
 }
 
+impl Avcodec {
+    /// Gives the encoder the requested bitrate, if this justifies a key frame. Returns whether the next picture must
+    /// therefore be a key frame. `key_frame` is whether it is a key frame anyway.
+    fn follow(&mut self, key_frame: bool) -> Result<bool, EncodeError> {
+        let (Rate::Cbr(current), Rate::Cbr(wanted)) = (self.settings.rate, self.wanted) else {
+            return Ok(false);
+        };
+        let new_bitrate = Kind::of(self.name).new_bitrate;
+        // A requested key frame alone does not justify a new opening, which may take longer than several frames.
+        let free = key_frame && new_bitrate == NewBitrate::KeyFrame && wanted != current;
+        if !free && !is_worth_a_key_frame(current, wanted) {
+            return Ok(false);
+        }
+        match new_bitrate {
+            NewBitrate::Reopened => self.reopen()?,
+            NewBitrate::Running | NewBitrate::KeyFrame => self.set_rate(wanted)?,
+        }
+        Ok(true)
+    }
+
+    /// Opens the encoder again with the requested rate. If this fails, the old encoder remains.
+    fn reopen(&mut self) -> Result<(), EncodeError> {
+        let settings = Settings {
+            rate: self.wanted,
+            ..self.settings
+        };
+        let (library, input) = open_library(self.name, &settings, &self.options)?;
+        if input != self.input {
+            return Err(EncodeError(format!(
+                "{} now requires another pixel format: choose another encoder",
+                self.name
+            )));
+        }
+        (self.library, self.settings) = (library, settings);
+        self.sets.clear();
+        Ok(())
+    }
+
+    /// Sets the bitrate of the running encoder.
+    fn set_rate(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
+        for (name, value) in rate(bitrate, self.settings.fps) {
+            (self.library.set(name, &value)).map_err(|why| {
+                EncodeError(format!(
+                    "{} can't change its bitrate: {why}; choose another encoder",
+                    self.name
+                ))
+            })?;
+        }
+        self.settings.rate = Rate::Cbr(bitrate);
+        Ok(())
+    }
+}
+
 impl Encoder for Avcodec {
     fn input(&self) -> PixelFormat {
         self.input
@@ -251,7 +322,8 @@ impl Encoder for Avcodec {
         sink: &mut (dyn FnMut(Slice<'_>) + Send),
     ) -> Result<Encoded, EncodeError> {
         check_picture(picture, self.settings.size, self.input)?;
-        let key_frame = ask.key_frame || self.broken;
+        let mut key_frame = ask.key_frame || self.broken;
+        key_frame |= self.follow(key_frame)?;
         self.broken = true;
         code(&mut self.library, picture, ask, key_frame, receive).map_err(|why| {
             EncodeError(format!(
@@ -279,12 +351,10 @@ impl Encoder for Avcodec {
     }
 
     fn retarget(&mut self, bitrate: Bitrate) -> Result<(), EncodeError> {
-        for (name, value) in rate(bitrate, self.settings.fps) {
-            (self.library.set(name, &value)).map_err(|why| {
-                EncodeError(format!("{} can't change its bitrate: {why}", self.name))
-            })?;
+        if Kind::of(self.name).new_bitrate == NewBitrate::Running {
+            self.set_rate(bitrate)?;
         }
-        self.settings.rate = Rate::Cbr(bitrate);
+        self.wanted = Rate::Cbr(bitrate);
         Ok(())
     }
 }

@@ -49,10 +49,6 @@ const LARGEST_KEY_FRAME: u32 = 300;
 /// the rate is 40 % too low during a third of a second after a key frame.
 const BUFFERS_PER_SECOND: u64 = 5;
 
-/// The range, relative to the bitrate of the open encoder, in which a new bitrate waits for the next key frame
-/// (guesses). The lower limit is closer to 1, because a decrease is more urgent: the link is full.
-const TOLERATED: (f64, f64) = (0.9, 1.25);
-
 struct Vp9 {
     library: sys::Encoder,
     settings: Settings,
@@ -137,9 +133,8 @@ impl Vp9 {
     /// Whether the encoder must be opened again with the requested bitrate. This costs a key frame, so it is done only
     /// if the bitrates differ much or if this frame is a key frame anyway.
     fn must_reopen(&self, key_frame: bool) -> bool {
-        let (rate, wanted) = (self.rate.0 as f64, self.wanted.0 as f64);
-        let (low, high) = TOLERATED;
-        (key_frame && self.wanted != self.rate) || wanted < rate * low || wanted > rate * high
+        (key_frame && self.wanted != self.rate)
+            || super::is_worth_a_key_frame(self.rate, self.wanted)
     }
 }
 
