@@ -5,7 +5,9 @@
 //! displayed in its place. The comparison takes place after the stream, or between the batches of a long stream.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -77,8 +79,7 @@ pub(super) struct ClipStream<'a> {
     pair: Pair,
     link: Emulated,
     eye: DisplayRecorder,
-    /// The host's record.
-    csv: PathBuf,
+    record: RecordReader,
     /// Contains the record and the logs.
     _dir: TemporaryDir,
 }
@@ -132,7 +133,7 @@ impl<'a> ClipStream<'a> {
             pair,
             link: link.context("no link")?,
             eye: DisplayRecorder::open(far.name(), setup)?,
-            csv,
+            record: RecordReader::new(csv),
             _dir: dir,
         };
         let until = clock::now() + FIRST_PICTURE;
@@ -182,24 +183,22 @@ impl<'a> ClipStream<'a> {
         (clock::now(), self.link.meter.read())
     }
 
-    /// Compares the pictures that were recorded since the last call with the frames in the host's record. The reports
-    /// on these frames must have arrived, and the host must have written its record of them.
-    pub(super) fn judge_recorded(&self) -> Result<Point> {
+    /// Compares the pictures that were recorded since the last call with the frames that the host has added to its
+    /// record since then. The reports on these frames must have arrived, and the host must have written its record of
+    /// them.
+    pub(super) fn judge_recorded(&mut self) -> Result<Point> {
         let shots = std::mem::take(&mut self.eye.watched().shots);
-        let text = read_record(&self.csv)?;
-        // The last line may be incomplete.
-        let lines = text.rfind('\n').map_or("", |end| &text[..end]);
-        judge(self.setup, &shots, &journey::parse(lines)?)
+        judge(self.setup, &shots, &self.record.new_rows()?)
     }
 
-    /// Ends the stream. Returns the recorded pictures, the host's record, the link's report, and the client's last
-    /// output.
+    /// Ends the stream. Returns the pictures and the rows of the host's record that were not judged yet, the link's
+    /// report, and the client's last output.
     fn end(self) -> Result<(Vec<Shot>, Vec<Row>, Report, String)> {
         let ClipStream {
             mut pair,
             link,
             eye,
-            csv,
+            mut record,
             _dir,
             ..
         } = self;
@@ -207,14 +206,54 @@ impl<'a> ClipStream<'a> {
         pair.host.stop();
         let shots = eye.end()?;
         let report = link.end()?;
-        let rows = journey::parse(&read_record(&csv)?)?;
-        Ok((shots, rows, report, pair.client.last_words()))
+        Ok((shots, record.new_rows()?, report, pair.client.last_words()))
     }
 }
 
-fn read_record(csv: &Path) -> Result<String> {
-    std::fs::read_to_string(csv)
-        .with_context(|| format!("can't read the host's record {}", csv.display()))
+/// Reads the host's record in parts, so that a long stream's record is read only once.
+struct RecordReader {
+    path: PathBuf,
+    /// The line with the names of the columns; empty before the first call.
+    heading: String,
+    /// Number of bytes that were read.
+    position: u64,
+}
+
+impl RecordReader {
+    fn new(path: PathBuf) -> RecordReader {
+        RecordReader {
+            path,
+            heading: String::new(),
+            position: 0,
+        }
+    }
+
+    /// The rows that were completely written since the last call.
+    fn new_rows(&mut self) -> Result<Vec<Row>> {
+        let mut text = self.rest().with_context(|| {
+            let path = self.path.display();
+            format!("can't read the host's record {path}")
+        })?;
+        // The last line may be incomplete.
+        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+        self.position += text.len() as u64;
+        if self.heading.is_empty() {
+            let heading = text.split_inclusive('\n').next().unwrap_or_default();
+            self.heading = heading.to_owned();
+        } else {
+            text.insert_str(0, &self.heading);
+        }
+        journey::parse(&text)
+    }
+
+    /// The text after the last row that was read.
+    fn rest(&self) -> std::io::Result<String> {
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.position))?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Ok(text)
+    }
 }
 
 /// Measures one point; `far` is the client's display.
@@ -398,10 +437,34 @@ impl<'a> Numbered<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+
     use openuvr_proto::units::Size;
     use openuvr_sim::schedule::ImpairmentSchedule;
 
     use super::*;
+
+    #[test]
+    fn each_row_of_the_record_is_read_once() {
+        let folder = TemporaryDir::new().unwrap();
+        let path = folder.path().join("frames.csv");
+        let mut file = File::create(&path).unwrap();
+        let mut record = RecordReader::new(path);
+        let mut frames_after = |text: &str| {
+            file.write_all(text.as_bytes()).unwrap();
+            let rows = record.new_rows().unwrap();
+            Vec::from_iter(rows.iter().map(|row| row.frame))
+        };
+        let mut names = "frame,outcome,stage,cause,datagrams,bytes,motion_to_photon_ns".to_owned();
+        for (from, to) in journey::STEPS {
+            names.extend([",", from, "_ns,", to, "_ns"]);
+        }
+        assert!(frames_after(&format!("{names}\n")).is_empty());
+        assert_eq!(frames_after("1,complete\n2,comp"), [1]);
+        assert_eq!(frames_after("lete\n3,complete\n"), [2, 3]);
+        assert!(frames_after("").is_empty());
+    }
 
     #[test]
     fn a_still_picture_differs_from_an_unreadable_code() {
