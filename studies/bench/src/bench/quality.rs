@@ -49,8 +49,8 @@ use setup::Setup;
 ///
 /// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, and compares 150
 /// frames of every 10 s (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip of 4
-/// ms, without and with the client's feedback (figure 11). Without feedback, the host ignores all reports, and a key
-/// frame in every 60 frames repairs the picture.
+/// ms, without and with the client's feedback (figure 11). Without feedback, the host ignores all reports, and one key
+/// frame per second repairs the picture.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples: the whole set, for plots; ten minutes of each clip as in the OpenUVR paper:

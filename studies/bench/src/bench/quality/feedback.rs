@@ -30,16 +30,22 @@ const LINK: Condition = Condition {
     constant: true,
 };
 
-/// The compared ways: name and host options. The bitrate is constant in all ways, so that an adaptive rate does not
-/// hide the effect of the feedback. The GOP size without feedback is a guess: one second at the default of 60 frames/s.
-const WAYS: [(&str, &[&str]); 3] = [
-    (
-        "no feedback",
-        &["--recovery", "none", "--key-frame-interval", "60"],
-    ),
-    ("key frames on request", &["--recovery", "key-frame"]),
-    ("references by reports", &[]),
-];
+/// A name and host options.
+type NamedOptions = (&'static str, Vec<String>);
+
+/// The compared ways at this frame rate. The bitrate is constant in all ways, so that an adaptive rate does not hide
+/// the effect of the feedback. The GOP size without feedback is a guess: one second.
+fn ways(fps: u32) -> [NamedOptions; 3] {
+    let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<String>>();
+    [
+        (
+            "no feedback",
+            words(&format!("--recovery none --key-frame-interval {fps}")),
+        ),
+        ("key frames on request", words("--recovery key-frame")),
+        ("references by reports", Vec::new()),
+    ]
+}
 
 /// The results of a way for a clip. Each figure has one value per run.
 #[derive(Debug, Serialize)]
@@ -98,7 +104,8 @@ pub(super) fn run(args: &Args, contents: &[Content], stop: &AtomicBool) -> Resul
         other_cores = points
             .map(|point| point.other_cores)
             .fold(other_cores, f64::max);
-        let ways: Vec<ComparedStream> = WAYS.iter().map(|way| runs.way(way)).collect();
+        let ways = ways(args.fps());
+        let ways: Vec<ComparedStream> = ways.iter().map(|way| runs.way(way)).collect();
         for way in &ways {
             println!("{}", way.line());
         }
@@ -146,14 +153,13 @@ fn repeated(
 ) -> Result<Runs> {
     let mut runs = Runs::default();
     for repetition in 0..repetitions {
-        for (name, options) in WAYS {
+        for (name, options) in ways(args.fps()) {
             eprintln!(
                 "bench quality: {}/{repetitions} {}, {name}",
                 repetition + 1,
                 clip.name
             );
             let setup = args.setup(clip, LINK)?;
-            let options = options.iter().map(|word| (*word).to_owned());
             let more_host = setup.more_host.iter().cloned().chain(options).collect();
             let setup = Setup {
                 // All ways of a repetition have the same losses. Each repetition has other losses.
@@ -176,7 +182,7 @@ fn repeated(
 }
 
 impl Runs {
-    fn way(&self, &(name, options): &(&'static str, &[&str])) -> ComparedStream {
+    fn way(&self, &(name, ref options): &NamedOptions) -> ComparedStream {
         let points = self.points.get(name).map(Vec::as_slice);
         let points = points.unwrap_or_default();
         let range = |of: &dyn Fn(&Point) -> Option<f64>| {
@@ -232,9 +238,9 @@ mod tests {
         };
         let mut runs = Runs::default();
         runs.points
-            .insert(WAYS[0].0, vec![point(9.0, 0.7), point(11.0, 0.8)]);
-        runs.failed.insert(WAYS[1].0, "no picture".into());
-        let [without, failed, absent] = WAYS.map(|way| runs.way(&way));
+            .insert(ways(60)[0].0, vec![point(9.0, 0.7), point(11.0, 0.8)]);
+        runs.failed.insert(ways(60)[1].0, "no picture".into());
+        let [without, failed, absent] = ways(60).map(|way| runs.way(&way));
         assert_eq!(without.latency_ms.unwrap().values, [9.0, 11.0]);
         assert_eq!(without.complete.unwrap().median, 0.75);
         assert_eq!((without.runs, without.psnr_db), (2, None), "no PSNR");
@@ -243,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_way_ignores_the_client() {
-        let ignores = |options: &[&str]| options.windows(2).any(|w| w == ["--recovery", "none"]);
-        assert!(ignores(WAYS[0].1));
-        assert!(WAYS[1..].iter().all(|(_, options)| !ignores(options)));
+    fn without_feedback_there_is_one_key_frame_per_second() {
+        let options = ways(30).map(|(_, options)| options.join(" "));
+        assert_eq!(options[0], "--recovery none --key-frame-interval 30");
+        assert_eq!(options[1..], ["--recovery key-frame", ""]);
         const { assert!(LINK.constant, "the rate is the same in all ways") };
     }
 }
