@@ -16,17 +16,32 @@ use crate::machine::Machine;
 /// Version of the header and of all contents. The reporter reads only one version.
 const SCHEMA_VERSION: u32 = 1;
 
+/// The environment variable that marks result files as those of a quick run. `openuvr bench report` sets it for each
+/// short version, because some benches and studies have no option for a smoke test.
+pub(crate) const QUICK: &str = "OPENUVR_QUICK_RUN";
+
 /// Writes the header and `content`, a JSON object, into a file. Creates the folder if it does not exist. `name` is the
-/// bench or study, such as `bench.latency` or `lab.wifi`.
+/// bench or study, such as `bench.latency` or `lab.wifi`. With [`QUICK`] in the environment, the file has the field
+/// `quick`, which is true.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
 pub(crate) fn write(path: &Path, name: &str, content: &impl Serialize) -> Result<()> {
+    let is_quick = std::env::var_os(QUICK).is_some();
+    let file = with_header(name, content, is_quick)?;
+    write_bytes(path, serde_json::to_string_pretty(&file)?.as_bytes())
+}
+
+/// The header and `content`.
+fn with_header(name: &str, content: &impl Serialize, is_quick: bool) -> Result<Value> {
     let mut file = serde_json::to_value(content)?;
     let fields = file.as_object_mut();
     let fields = fields.with_context(|| format!("the content of {name} is not an object"))?;
     fields.extend(header(name));
-    write_bytes(path, serde_json::to_string_pretty(&file)?.as_bytes())
+    if is_quick {
+        fields.insert("quick".to_owned(), true.into());
+    }
+    Ok(file)
 }
 
 /// Writes a CSV table. Its first line contains the column names.
@@ -117,6 +132,19 @@ mod tests {
         assert!(file["machine"]["cores"].as_u64() > Some(0));
         assert_eq!(file["date"].as_str().map(str::len), Some(20), "{file}");
         assert!(write(&path, "bench.sync", &json!([])).is_err());
+    }
+
+    #[test]
+    fn a_quick_run_is_marked_in_the_file() {
+        let quick = |content: Value, is_quick: bool| {
+            let file = with_header("bench.encoder", &content, is_quick).unwrap();
+            file.get("quick").cloned()
+        };
+        assert_eq!(quick(json!({"frames": 60}), true), Some(json!(true)));
+        assert_eq!(quick(json!({"frames": 300}), false), None);
+        // The bench itself has an option for a smoke test.
+        assert_eq!(quick(json!({"quick": true}), false), Some(json!(true)));
+        assert_eq!(quick(json!({"quick": false}), true), Some(json!(true)));
     }
 
     #[test]

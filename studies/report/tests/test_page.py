@@ -363,6 +363,13 @@ class PageTest(unittest.TestCase):
                 marks = {cell.text for part in parts for row in part.cells() for cell in row if cell.kind}
                 self.assertFalse(marks & {"met", "missed"}, f"{result.name}: {marks}")
 
+    def test_a_quick_run_of_any_bench_is_announced(self):
+        for result in self.results.all:
+            quick = results.Result(result.name, result.data | {"quick": True}, result.path)
+            notices = list(page.notices(results.Results([quick])))
+            self.assertTrue(quick.is_quick and quick.withheld == "quick run", result.name)
+            self.assertTrue(any("Quick runs" in one and result.name in one for one in notices), notices)
+
     def test_quick_and_busy_runs_are_announced(self):
         loud = examples.bench("sync", examples.sync() | {"quick": True, "other_cores": 0.4})
         notices = list(page.notices(loud))

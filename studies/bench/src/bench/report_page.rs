@@ -13,6 +13,8 @@ use openuvr_testbed::child::Child;
 use openuvr_testbed::programs;
 use serde_json::Value;
 
+use crate::result_file;
+
 /// Make one HTML page of all measurements, with a verdict for each figure of the papers.
 ///
 /// Reads the result files (JSON, CSV) of the benches and of `openuvr lab wifi`, `lab traffic` and
@@ -50,7 +52,7 @@ struct Measurement {
     /// The command line. `{folder}` and `{file}` stand for the output, and `{captures}` for a folder inside the output
     /// folder.
     command: &'static str,
-    /// Additional arguments of the short version.
+    /// Additional arguments of the short version. Its result file is marked as that of a quick run.
     quick: &'static str,
 }
 
@@ -209,14 +211,23 @@ impl Measurement {
         command.is_some_and(|command| !command.contains(self.quick)) && !has_quick(&file)
     }
 
-    /// Runs the measurement to its end. If this program is stopped, it stops the measurement.
-    fn run(&self, folder: &Path, quick: bool, stop: &AtomicBool) -> Result<()> {
+    /// The process of the measurement.
+    fn process(&self, folder: &Path, quick: bool) -> Result<Command> {
         let words = self.words(folder, quick);
         let (group, words) = words.split_first().context("an empty command")?;
-        let name = words.first().map_or("", String::as_str);
         let mut command = programs::own(group)?;
         command.args(words);
-        let mut bench = Child::start("bench", command, None)?;
+        if quick {
+            command.env(result_file::QUICK, "1");
+        } else {
+            command.env_remove(result_file::QUICK);
+        }
+        Ok(command)
+    }
+
+    /// Runs the measurement to its end. If this program is stopped, it stops the measurement.
+    fn run(&self, folder: &Path, quick: bool, stop: &AtomicBool) -> Result<()> {
+        let mut bench = Child::start("bench", self.process(folder, quick)?, None)?;
         let status = loop {
             if let Some(status) = bench.ended() {
                 break status;
@@ -227,10 +238,11 @@ impl Measurement {
             }
             clock::sleep_until(clock::now() + Duration::from_millis(100));
         };
-        let differs = group == "lab" && status.code() == Some(DIFFERS);
+        let differs = self.command.starts_with("lab ") && status.code() == Some(DIFFERS);
         ensure!(
             status.success() || (differs && folder.join(self.file).is_file()),
-            "{group} {name} ended with {status}: see its messages above"
+            "{} ended with {status}: see its messages above",
+            self.name()
         );
         Ok(())
     }
@@ -340,7 +352,21 @@ mod tests {
             json!({"command": "openuvr lab wifi --paper --runs 2 --duration 1s"})
         ));
         assert!(!is_full("captures/truth.json", json!({"lost": 0})));
+        let marked = json!({"command": "openuvr bench encoder x264", "quick": true});
+        assert!(!is_full("encoder.json", marked));
         assert!(!of("ablation.json").has_full_run(folder.path()), "absent");
+    }
+
+    #[test]
+    fn each_short_version_marks_its_result_file() {
+        for measurement in &MEASUREMENTS {
+            let mark = |quick: bool| {
+                let process = measurement.process(Path::new("f"), quick).unwrap();
+                let mut set = process.get_envs();
+                set.any(|(name, value)| name == result_file::QUICK && value.is_some())
+            };
+            assert!(mark(true) && !mark(false), "{}", measurement.file);
+        }
     }
 
     #[test]
