@@ -152,7 +152,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|(one, other)| *one + *other);
     let mut totals: Vec<Duration> = totals.collect();
     println!(
-        "{}x{} step {step}, {parts} thread(s): transform {} ms, packing {} ms, both {} ms; {megabits:.1} Mb/s, {psnr:.1} dB",
+        "{}x{} step {step}, {parts} thread(s): transform {} ms, packing {} ms, both {} ms; \
+         {megabits:.1} Mb/s, {psnr:.1} dB",
         video.width,
         video.height,
         quantiles(&mut transforms),

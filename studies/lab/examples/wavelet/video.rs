@@ -84,8 +84,11 @@ impl Video {
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
             rest = &rest[at + 1..];
             let mut plane = |width: usize, height: usize| {
+                let count = width
+                    .checked_mul(height)
+                    .ok_or("the pictures are too large")?;
                 let (samples, after) = rest
-                    .split_at_checked(width * height)
+                    .split_at_checked(count)
                     .ok_or("an incomplete picture")?;
                 rest = after;
                 Ok::<Plane, Box<dyn Error>>(Plane {
@@ -105,5 +108,34 @@ impl Video {
             height,
             pictures,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of pictures, or the error.
+    fn read(size: &str, samples: usize) -> Result<usize, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = format!("YUV4MPEG2 {size} C420\nFRAME\n").into_bytes();
+        bytes.resize(bytes.len() + samples, 128);
+        std::fs::write(file.path(), bytes).unwrap();
+        let video = Video::read(file.path().to_str().unwrap());
+        video
+            .map(|video| video.pictures.len())
+            .map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn a_size_beyond_the_memory_is_refused() {
+        let samples = 128 * 64 * 3 / 2;
+        assert_eq!(read("W128 H64", samples), Ok(1));
+        let error = |size: &str, samples: usize| read(size, samples).unwrap_err();
+        assert_eq!(error("W128 H64", samples - 1), "an incomplete picture");
+        assert_eq!(
+            error("W1099511627776 H1099511627776", 1),
+            "the pictures are too large"
+        );
     }
 }
