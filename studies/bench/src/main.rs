@@ -75,3 +75,44 @@ fn command() -> Command {
         .subcommand(bench::Args::augment_args(Command::new("bench")))
         .subcommand(lab::LabArgs::augment_args(Command::new("lab")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The help of an argument and of its possible values.
+    fn help(arg: &clap::Arg) -> String {
+        let values = arg.get_possible_values();
+        let values = values.iter().filter_map(|value| value.get_help());
+        let own = [arg.get_help(), arg.get_long_help()].into_iter().flatten();
+        let all: Vec<String> = own.chain(values).map(ToString::to_string).collect();
+        all.join(" ")
+    }
+
+    /// The same rule as for the settings of the other programs (`crates/cli/src/config/tests.rs`).
+    #[test]
+    fn help_mentions_no_options_of_other_subcommands() {
+        fn check(command: &Command) {
+            let has = |name: &str| {
+                let mut all = command.get_arguments();
+                name == "help" || all.any(|arg| arg.get_long() == Some(name))
+            };
+            for arg in command.get_arguments() {
+                for rest in help(arg).split("--").skip(1) {
+                    let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+                    let option = &rest[..end.unwrap_or(rest.len())];
+                    let place = format!("{}, {}", command.get_name(), arg.get_id());
+                    assert!(
+                        option.is_empty() || has(option),
+                        "{place}: mentions --{option}"
+                    );
+                }
+            }
+            command.get_subcommands().for_each(check);
+        }
+        let command = command();
+        for group in ["bench", "lab"] {
+            check(command.find_subcommand(group).expect("a group"));
+        }
+    }
+}

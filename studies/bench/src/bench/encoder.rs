@@ -46,7 +46,7 @@ Examples:
 
 For a hardware encoder, please send us the output (docs/hardware.md).")]
 pub(crate) struct Args {
-    /// Name of the encoder, as for openuvr host --encoder
+    /// Name of the encoder, as for openuvr host
     #[arg(value_name = "NAME")]
     encoder: String,
     /// Option of the encoder's library, as for openuvr host; may be repeated

@@ -52,7 +52,7 @@ use openuvr_clock as clock;
 /// the rate has recovered. `start` carries 8 Mb/s, less than the stream's 10, with a queue of 64 KiB, and is measured
 /// from the first frame on.
 ///
-/// The other cases use the Wi-Fi model of `openuvr lab hop --wifi`. `wifi` has one station, which loses a tenth of all
+/// The other cases use the Wi-Fi model of `openuvr lab hop`. `wifi` has one station, which loses a tenth of all
 /// MPDUs. `wifi-far` has one station with a fading signal. `wifi-shared` has four stations: the other three receive 40
 /// Mb/s and send 10 Mb/s in total. The figures of these cases include the link's own delay.
 ///
@@ -69,8 +69,8 @@ pub(crate) struct Args {
         default_value = "loss,bursts,heavy,narrow,start,wifi,wifi-far,wifi-shared"
     )]
     cases: Vec<Case>,
-    /// Reaction to a loss, as in the host's --recovery; each case is measured with each value. With `none`, the host
-    /// sends one key frame per second
+    /// The host's reaction to a loss; each case is measured with each value. With none, the host sends one key frame per
+    /// second
     #[arg(
         long,
         value_delimiter = ',',

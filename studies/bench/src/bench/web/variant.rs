@@ -17,9 +17,9 @@ pub(super) enum Codec {
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum BitrateMode {
-    /// Adapts to the link, up to --bitrate
+    /// Adapts to the link, up to the target bitrate
     Dynamic,
-    /// Stays at --bitrate
+    /// Stays at the target bitrate
     Constant,
 }
 
