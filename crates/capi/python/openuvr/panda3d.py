@@ -261,7 +261,17 @@ class _Player:
             self._devices.press(button)
 
     def _release(self, code):
-        for button in _with_general(self._pressed.pop(code, None)):
+        name = self._pressed.pop(code, None)
+        if name is None:
+            return
+        general = _WITHOUT_SIDE.get(name)
+        if general is not None and general in map(_WITHOUT_SIDE.get, self._pressed.values()):
+            # The modifier's key of the other side is still pressed. Panda3D ends the modifier with the release of
+            # either key, so the modifier is pressed again.
+            self._devices.release(_button(name))
+            self._devices.press(_button(general))
+            return
+        for button in _with_general(name):
             self._devices.release(button)
 
     def _turn(self, axis, by, positive, negative):

@@ -10,10 +10,10 @@ from openuvr import InputKind
 from openuvr.panda3d import Stream
 from panda3d.core import KeyboardButton, MouseButton, loadPrcFileData
 
-KEY_SPACE, KEY_Y, KEY_A, KEY_LEFTSHIFT, KEY_F5, KEY_LEFT = 57, 21, 30, 42, 63, 105
+KEY_SPACE, KEY_Y, KEY_A, KEY_LEFTSHIFT, KEY_RIGHTSHIFT, KEY_F5, KEY_LEFT = 57, 21, 30, 42, 54, 63, 105
 BTN_RIGHT = 0x111
 NAMES = (
-    "space space-up z z-up lshift shift lshift-up shift-up shift-a a-up f5 arrow_left "
+    "space space-up z z-up lshift shift lshift-up shift-up rshift rshift-up shift-a a-up f5 arrow_left "
     "mouse3 shift-mouse3 mouse3-up wheel_up wheel_down"
 ).split()
 
@@ -71,6 +71,11 @@ def main():
         press(KEY_A, 1, "A")
         press(KEY_A, 0)
         expect("shift", "lshift", "shift-a", "a-up")
+        # The left key still holds the modifier.
+        press(KEY_RIGHTSHIFT, 1)
+        press(KEY_RIGHTSHIFT, 0)
+        expect("rshift", "rshift-up")
+        assert watcher.isButtonDown(KeyboardButton.shift())
         press(BTN_RIGHT, 1)
         expect("shift-mouse3")
         assert watcher.isButtonDown(MouseButton.three())
