@@ -399,3 +399,19 @@ pub(crate) struct BufferName(pub(crate) *const c_void);
 unsafe impl Send for BufferName {}
 // SAFETY: as above.
 unsafe impl Sync for BufferName {}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_media::codec::Codec;
+
+    use super::*;
+
+    /// `openuvr gateway` offers browsers H.264 only.
+    #[test]
+    fn browsers_need_no_other_codec_than_the_gateways() {
+        for one in ENCODERS {
+            let codec = encode::find(one.encoder).map(|backend| backend.codec);
+            assert_ne!(codec.ok(), Some(Codec::Vp9), "{}", one.encoder);
+        }
+    }
+}

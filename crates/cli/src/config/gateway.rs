@@ -7,7 +7,8 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use super::host::HostConfig;
 use super::{ConfigError, Effective, RawValues, Setting, Settings};
 
-/// The settings of a gateway. All others belong to the application.
+/// The settings of a gateway. All others belong to the application. The gateway offers browsers the codec of the
+/// default encoder, H.264. The C API has no encoder for VP9, the other codec of browsers.
 const GATEWAY_SETTINGS: [&str; 20] = [
     "config-dir",
     "log",
