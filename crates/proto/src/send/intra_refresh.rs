@@ -81,6 +81,12 @@ impl IntraRefresh {
         self.is_broken() && (self.unanswered().is_some() || self.left > 0)
     }
 
+    /// Whether a refresh has started that later frames complete.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.left > 0
+    }
+
     fn is_broken(&self) -> bool {
         self.lost > self.whole
     }
@@ -117,9 +123,9 @@ mod tests {
         refreshes.lose(FrameId(10));
         assert_eq!(refreshes.request(), Some((FrameId(10), true)));
         refreshes.start(FrameId(13), 3);
-        assert!(refreshes.needs_frames());
+        assert!(refreshes.needs_frames() && refreshes.is_running());
         (0..3).for_each(|_| refreshes.frame());
-        assert!(!refreshes.needs_frames());
+        assert!(!refreshes.needs_frames() && !refreshes.is_running());
         assert!(!refreshes.is_futile());
     }
 

@@ -521,6 +521,12 @@ impl Policy {
         self.intra_refresh.start(frame, clean_after);
     }
 
+    /// Whether an intra refresh has started that later frames complete.
+    #[must_use]
+    pub fn is_refreshing(&self) -> bool {
+        self.refreshes() && self.intra_refresh.is_running()
+    }
+
     /// Records that the current frame was sent. `bytes` is the number of bytes sent to the player, including all
     /// headers; `None` if nothing was sent to a player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: Option<u32>) {

@@ -453,6 +453,7 @@ impl<S: Subscriber> Rendition<S> {
         let encoder = self.encoder?;
         let pacing = self.policy.pacing(now);
         let ecn = self.policy.mark(self.frame);
+        let refreshing = self.policy.is_refreshing();
         // Requests that arrive later apply to a later frame.
         let (reference, refresh) = match self.policy.next(now, self.frame) {
             NextFrame::Key => (FrameId::NONE, false),
@@ -490,6 +491,7 @@ impl<S: Subscriber> Rendition<S> {
         };
         (self.current.key_frame, self.current.qp) = (key_frame, qp);
         (self.current.improvement, self.current.marked) = (improvement, marked);
+        self.current.keeps_quality = still && follows && !refreshing;
         let header = FrameHeader {
             frame: self.frame,
             reference,
@@ -608,6 +610,12 @@ impl<S: Subscriber> Rendition<S> {
             // A repetition does not postpone the next refinement, because repetitions may follow each other more
             // closely than refinements.
             (None, Marked::Nothing) if self.current.still && intra => {}
+            // Only an intra refresh can make macroblocks worse, because it codes them without reference.
+            (None, Marked::Nothing)
+                if self.current.keeps_quality && !self.policy.is_refreshing() =>
+            {
+                self.static_refinement.repeated_in_full(self.frame, qp);
+            }
             (None, Marked::SinceNewest) if self.current.still => {
                 (self.static_refinement).repeated(self.frame, qp, &self.unchanged);
             }

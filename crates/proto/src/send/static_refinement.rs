@@ -133,6 +133,16 @@ impl StaticRefinement {
         }
     }
 
+    /// Records that `frame` repeated the complete still picture with `qp`, and referred to the newest frame.
+    /// Macroblocks with the same or a finer quantiser keep it, because a coarser one finds no difference to code. The
+    /// refinement does not restart.
+    pub fn repeated_in_full(&mut self, frame: FrameId, qp: u8) {
+        let all = self.qps.iter_mut().zip(&mut self.since);
+        for (known, since) in all.filter(|(known, _)| **known > qp) {
+            (*known, *since) = (qp, frame);
+        }
+    }
+
     fn restart(&mut self, now: Instant, bits: u64) {
         (self.from, self.goal, self.bits) = (0, 0, bits);
         self.at = now + STILL;
@@ -350,6 +360,25 @@ mod tests {
         static_refinement.mark(25, &mut unchanged, |_| false);
         let better = unchanged.iter().filter(|same| **same).count();
         assert_eq!(better, usize::from(first.mbs));
+    }
+
+    #[test]
+    fn a_full_repetition_makes_no_macroblock_worse() {
+        let mut static_refinement = coded(true, 30);
+        let first = static_refinement.next(TARGET).expect("an improvement");
+        static_refinement.improved(Instant(0), FrameId(2), &first, 1000, TARGET, INTERVAL);
+        let due = static_refinement.due(TARGET);
+        // A coarser repetition changes nothing.
+        static_refinement.repeated_in_full(FrameId(3), 40);
+        assert_eq!(static_refinement.worst(), 30);
+        // A finer one improves the remaining macroblocks.
+        static_refinement.repeated_in_full(FrameId(4), 25);
+        assert_eq!(static_refinement.worst(), 25);
+        let mut unchanged = Vec::new();
+        static_refinement.mark(first.qp, &mut unchanged, |_| false);
+        let better = unchanged.iter().filter(|same| **same).count();
+        assert_eq!(better, usize::from(first.mbs));
+        assert_eq!(static_refinement.due(TARGET), due, "not postponed");
     }
 
     #[test]

@@ -127,6 +127,9 @@ pub(super) struct Current {
     pub(super) qp: u8,
     pub(super) improvement: Option<Improvement>,
     pub(super) marked: Marked,
+    /// Whether the frame repeats the newest coded frame's picture, refers to that frame, and does not continue an intra
+    /// refresh. Such a frame makes no macroblock worse.
+    pub(super) keeps_quality: bool,
     /// Whether all slices have been delivered.
     pub(super) encoded: bool,
 }

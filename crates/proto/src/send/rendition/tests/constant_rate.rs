@@ -69,44 +69,98 @@ fn a_repetition_shows_no_newer_input_than_its_picture() {
     assert_eq!(stamped.collect::<Vec<_>>(), [first, None, first, None]);
 }
 
-#[test]
-fn repetitions_do_not_delay_static_refinement() {
-    let mut settings = rendition().settings;
+/// A rendition with static refinement whose encoder has coded a key frame at 0.
+fn refined(mut settings: Settings, codes_parts: bool) -> Rendition<Recorder> {
     settings.static_refinement = true;
     let mut rendition = constant(settings);
-    let encoder = OpenedEncoder {
+    assert!(rendition.captured(at(0), true));
+    rendition.encoder_opened(OpenedEncoder {
         size: SIZE,
         codec: 1,
         colour: 1,
         slices: 2,
         depth: 8,
-        codes_parts: true,
+        codes_parts,
         macroblocks: 20 * 12,
-    };
-    let changed = |_: usize| false;
-    let mut improved = 0;
-    assert!(rendition.captured(at(0), true));
-    rendition.encoder_opened(encoder);
+    });
     let (plan, _) = rendition.start_frame(at(0), None).expect("an encoder");
     assert!(plan.is_key() && plan.part.is_none());
     assert_eq!(rendition.end(at(0)), None);
-    let mut frames = 0;
-    while let Some(due) = rendition.next_deadline().filter(|due| *due < at(300)) {
-        frames += 1;
-        assert!(frames < 1000, "due again at once: {due:?}");
-        if !rendition.captured(due, false) {
-            continue;
+    rendition
+}
+
+/// Repetitions do not delay refinement, whether the encoder codes parts, all macroblocks because of intra refresh, or
+/// all macroblocks because the changed ones are unknown.
+#[test]
+fn repetitions_do_not_delay_static_refinement() {
+    let unchanged = |_: usize| false;
+    let unchanged: &dyn Fn(usize) -> bool = &unchanged;
+    for (recovery, codes_parts, changed) in [
+        (Recovery::ReferenceInvalidation, true, Some(unchanged)),
+        (Recovery::ReferenceInvalidation, true, None),
+        (Recovery::Refresh, false, Some(unchanged)),
+        (Recovery::Refresh, false, None),
+    ] {
+        let mut settings = rendition().settings;
+        settings.policy.recovery = recovery;
+        let mut rendition = refined(settings, codes_parts);
+        let (mut improved, mut frames) = (0, 0);
+        while let Some(due) = rendition.next_deadline().filter(|due| *due < at(300)) {
+            frames += 1;
+            assert!(frames < 1000, "due again at once: {due:?}");
+            if !rendition.captured(due, false) {
+                continue;
+            }
+            rendition.start_frame(due, changed).expect("open");
+            improved += u32::from(rendition.current.improvement.is_some());
+            assert_eq!(rendition.end(due), None);
         }
-        let (plan, _) = rendition.start_frame(due, Some(&changed)).expect("open");
-        improved += u32::from(plan.part.is_some());
-        assert_eq!(rendition.end(due), None);
+        let known = changed.is_some();
+        assert!(improved >= 2, "{recovery:?} {known}: {improved}");
+        assert_eq!(
+            rendition.static_refinement.due(rendition.target()),
+            None,
+            "{recovery:?} {known}: the picture is nearly exact"
+        );
+        // Five seconds at 60 frames/s: refinements count as frames of the stream.
+        assert!(
+            (298..=304).contains(&frames),
+            "{recovery:?} {known}: {frames}"
+        );
     }
-    assert!(improved >= 2, "{improved}");
-    assert_eq!(
-        rendition.static_refinement.due(rendition.target()),
-        None,
-        "the picture is nearly exact"
-    );
-    // Five seconds at 60 frames/s: refinements count as frames of the stream.
-    assert!((298..=304).contains(&frames), "{frames}");
+}
+
+#[test]
+fn an_intra_refresh_delays_static_refinement_until_its_end() {
+    let mut settings = rendition().settings;
+    settings.policy.recovery = Recovery::Refresh;
+    let mut rendition = refined(settings, false);
+    let due = |rendition: &Rendition<Recorder>| rendition.static_refinement.due(rendition.target());
+    let mut repeat = |frame, clean_after| {
+        assert!(rendition.captured(at(frame), false));
+        let (_, mut fan_out) = rendition.start_frame(at(frame), None).expect("open");
+        let place = SlicePlace {
+            index: 0,
+            count: 2,
+            first_mb: 0,
+            mbs: 0,
+        };
+        let bytes = &[0; 100];
+        fan_out.slice(
+            at(frame),
+            &Slice {
+                place,
+                clean_after,
+                bytes,
+            },
+        );
+        assert_eq!(rendition.end(at(frame)), None);
+        due(&rendition)
+    };
+    // The refresh starts in the second repetition. The fourth repetition completes it.
+    assert_eq!(repeat(1, None), Some(at(0) + MS * 100));
+    assert_eq!(repeat(2, Some(2)), Some(at(2) + MS * 100));
+    assert_eq!(repeat(3, None), Some(at(3) + MS * 100));
+    assert_eq!(repeat(4, None), Some(at(4) + MS * 100));
+    assert_eq!(repeat(5, None), Some(at(4) + MS * 100));
 }
