@@ -85,17 +85,27 @@ pub(super) struct TransportProber {
     outage: Outage,
 }
 
-/// Detects the end of an outage.
+/// Detects the end of an outage of the initial path.
 #[derive(Default)]
 struct Outage {
     lasts: bool,
+    /// An outage has ended, and the path has not been probed since.
+    ended: bool,
 }
 
 impl Outage {
-    /// Returns whether an outage has just ended. `unanswered` is the time for which pings have been unanswered.
-    fn ends(&mut self, unanswered: Duration) -> bool {
+    /// Whether to probe the initial path now, because an outage has ended. `unanswered` is the time for which pings on
+    /// the initial path have been unanswered; `None` while another path is current. If an outage ends while a probe is
+    /// running, the next probe starts after it.
+    fn requires_probe(&mut self, unanswered: Option<Duration>, probing: bool) -> bool {
+        let Some(unanswered) = unanswered else {
+            *self = Outage::default();
+            return false;
+        };
         let lasts = unanswered >= DEAD_AFTER;
-        std::mem::replace(&mut self.lasts, lasts) && !lasts
+        self.ended |= std::mem::replace(&mut self.lasts, lasts);
+        self.ended &= !lasts;
+        !probing && std::mem::take(&mut self.ended)
     }
 }
 
@@ -259,11 +269,13 @@ impl TransportProber {
     ) -> Option<TransportEvent> {
         let base = self.paths.base();
         let unanswered = session.unanswered(now);
-        if self.paths.current() == base {
-            let ended = self.outage.ends(unanswered);
+        let initial = self.paths.current() == base;
+        let probing = self.probing.is_some();
+        let again = (self.outage).requires_probe(initial.then_some(unanswered), probing);
+        if initial {
             // A forced transport has no alternative, and neither has raw Ethernet as the initial path.
             let chosen = self.only.is_none() && station_of(base).is_none();
-            if ended && chosen && self.probing.is_none() {
+            if again && chosen {
                 self.udp_arrives = false;
                 self.try_transport(TransportKind::UdpGso, base, now, session);
             }
@@ -316,9 +328,42 @@ mod tests {
     fn an_outage_ends_once_when_pings_are_answered_again() {
         let mut outage = Outage::default();
         let ends = [0, 500, 1100, 1200, 3000, 50, 600, 1300, 0, 0];
-        let ends = ends.map(|ms| outage.ends(Duration::from_millis(ms)));
+        let ends = ends.map(|ms| outage.requires_probe(Some(Duration::from_millis(ms)), false));
         let [a, b] = [5, 8].map(|n| ends[n]);
         assert!(a && b, "{ends:?}");
         assert_eq!(ends.iter().filter(|ends| **ends).count(), 2);
+    }
+
+    #[test]
+    fn an_outage_that_ends_during_a_probe_requires_another() {
+        let mut outage = Outage::default();
+        let mut requires = |ms, probing| {
+            let unanswered = Some(Duration::from_millis(ms));
+            outage.requires_probe(unanswered, probing)
+        };
+        assert!(!requires(1200, true), "it lasts");
+        assert!(!requires(0, true), "a probe is running");
+        assert!(!requires(100, true), "it is still running");
+        assert!(requires(200, false), "the probe has finished");
+        assert!(!requires(300, false), "one probe is enough");
+        // A new outage before the probe has finished: the path is probed after this outage.
+        assert!(!requires(1200, true));
+        assert!(!requires(0, true));
+        assert!(!requires(1200, false), "the second outage lasts");
+        assert!(requires(0, false));
+    }
+
+    #[test]
+    fn an_outage_is_forgotten_while_another_path_is_current() {
+        let mut outage = Outage::default();
+        let dead = Some(DEAD_AFTER);
+        assert!(!outage.requires_probe(dead, true));
+        assert!(!outage.requires_probe(None, false));
+        assert!(!outage.requires_probe(Some(Duration::ZERO), false));
+        // The same applies to an ended outage.
+        assert!(!outage.requires_probe(dead, true));
+        assert!(!outage.requires_probe(Some(Duration::ZERO), true));
+        assert!(!outage.requires_probe(None, false));
+        assert!(!outage.requires_probe(Some(Duration::ZERO), false));
     }
 }
