@@ -12,6 +12,7 @@ use std::path::Path;
 use openuvr_proto::control::transport_probe::TransportKind;
 use openuvr_proto::ecn::Ecn;
 use openuvr_proto::id::PathId;
+use openuvr_proto::shell;
 
 use crate::address::{path_of_station, station_of};
 use crate::arrival::{Arrival, Clocks};
@@ -144,7 +145,7 @@ fn grant(program: Option<&Path>) -> String {
     let own = program
         .and_then(Path::file_name)
         .is_none_or(|name| name == "openuvr");
-    let path = program.unwrap_or(Path::new("openuvr")).display();
+    let path = shell::word(program.unwrap_or(Path::new("openuvr")));
     match own {
         true => format!("sudo {path} setup --only raw-ethernet"),
         false => format!("sudo setcap cap_net_raw+ep {path}"),
@@ -181,5 +182,17 @@ mod tests {
         );
         assert_eq!(of("/opt/game"), "sudo setcap cap_net_raw+ep /opt/game");
         assert_eq!(grant(None), "sudo openuvr setup --only raw-ethernet");
+    }
+
+    #[test]
+    fn a_program_path_with_spaces_is_one_word_of_the_command() {
+        assert_eq!(
+            grant(Some(Path::new("/opt/my games/openuvr"))),
+            "sudo '/opt/my games/openuvr' setup --only raw-ethernet"
+        );
+        assert_eq!(
+            grant(Some(Path::new("/opt/my games/game"))),
+            "sudo setcap cap_net_raw+ep '/opt/my games/game'"
+        );
     }
 }

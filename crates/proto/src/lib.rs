@@ -35,6 +35,7 @@ pub mod reproject;
 pub mod rotation;
 pub mod send;
 pub mod seq;
+pub mod shell;
 pub mod time;
 pub mod trace;
 pub mod transport;

@@ -3,17 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The text as one word of a shell command (POSIX, "Shell Command Language", section 2.2): in quotation marks, unless it
-/// consists of letters, digits and a few other characters. Invalid UTF-8 is replaced.
-pub fn word(text: impl AsRef<OsStr>) -> String {
-    let text = text.as_ref().to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.into_owned(),
-        // For each quotation mark, the quotation ends, an escaped mark follows, and another quotation begins.
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
+pub use openuvr_proto::shell::word;
 
 /// The words as a command.
 pub fn command(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
@@ -39,8 +29,6 @@ mod tests {
 
     #[test]
     fn a_shell_reads_the_word_unchanged() {
-        assert_eq!(word("/usr/bin/openuvr"), "/usr/bin/openuvr");
-        assert_eq!(word("/home/my games"), "'/home/my games'");
         assert_eq!(
             command(["lab", "wifi", "signal=40|30,4", "it's"]),
             r"lab wifi 'signal=40|30,4' 'it'\''s'"
