@@ -18,6 +18,8 @@ use std::str::FromStr;
 pub use openuvr_proto::ecn::Ecn;
 use openuvr_proto::time::Instant;
 
+use crate::choices::choices;
+
 pub use dualpi2::DualPi2;
 pub use fq_codel::FqCodel;
 pub use pie::{Pie, PieControl};
@@ -135,7 +137,7 @@ impl fmt::Display for Discipline {
 
 /// The error for a name that is not a discipline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a queue discipline; use droptail, pie, fq_codel or dualpi2")]
+#[error("'{0}' is not a queue discipline; use {names}", names = choices(&Discipline::ALL))]
 pub struct ParseDisciplineError(String);
 
 impl FromStr for Discipline {

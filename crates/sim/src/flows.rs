@@ -22,6 +22,7 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Bitrate;
 
 use crate::aqm::Ecn;
+use crate::choices::choices;
 
 /// Size of every packet on the link in bytes.
 pub const PACKET: usize = 1500;
@@ -125,7 +126,7 @@ impl Kind {
 
 /// The error for a name that is not a kind of flow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a kind of flow; use cubic, prague, bbr or greedy")]
+#[error("'{0}' is not a kind of flow; use {names}", names = choices(&Kind::ALL))]
 pub struct ParseKindError(String);
 
 impl FromStr for Kind {

@@ -9,6 +9,7 @@
 
 pub mod aqm;
 pub mod bottleneck;
+mod choices;
 pub mod flows;
 pub mod impairment;
 pub mod lateness;

@@ -50,7 +50,9 @@ fn names_are_read_as_they_are_written() {
         assert_eq!(name.parse::<Discipline>(), Ok(discipline));
         assert_eq!(discipline.to_string(), name);
     }
-    assert!("red".parse::<Discipline>().is_err());
+    let why = "red".parse::<Discipline>().unwrap_err().to_string();
+    let names = "use droptail, pie, fq_codel or dualpi2";
+    assert_eq!(why, format!("'red' is not a queue discipline; {names}"));
 }
 
 /// Without overload, every discipline passes on every packet, unmarked and in order.

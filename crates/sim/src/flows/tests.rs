@@ -109,5 +109,7 @@ fn names_are_read_as_they_are_written() {
         assert_eq!(name.parse::<Kind>(), Ok(kind));
         assert_eq!(kind.name(), name);
     }
-    assert!("reno".parse::<Kind>().is_err());
+    let why = "reno".parse::<Kind>().unwrap_err().to_string();
+    let names = "use cubic, prague, bbr or greedy";
+    assert_eq!(why, format!("'reno' is not a kind of flow; {names}"));
 }
