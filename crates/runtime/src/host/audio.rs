@@ -1,5 +1,5 @@
-//! The audio thread. It captures sound block by block, encodes each block once, and seals it for each session that was
-//! granted the stream. While a listener requests AAC, each block is also encoded to AAC, once for all listeners.
+//! The audio thread. It captures sound block by block, encodes each block once for each codec in use, and seals the
+//! Opus packets for each session that was granted the stream. Sessions use Opus; other listeners use Opus or AAC.
 //!
 //! The audio thread is independent of the media thread. A burst of pictures therefore does not delay sound, and a
 //! failed sound capture does not affect pictures. The capture is open while there are listeners.
@@ -85,6 +85,17 @@ struct Listener {
     session: SessionId,
     path: PathId,
     sender: TimedSender,
+}
+
+/// Whether a listener uses the codec.
+fn is_wanted(
+    codec: SoundCodec,
+    sessions: &[Listener],
+    callbacks: &[(SoundCodec, PayloadCallback)],
+) -> bool {
+    let mut callbacks = callbacks.iter();
+    let for_sessions = codec == SoundCodec::Opus && !sessions.is_empty();
+    for_sessions || callbacks.any(|(wanted, _)| *wanted == codec)
 }
 
 pub(super) struct Audio {
@@ -189,8 +200,10 @@ impl Audio {
                 let words = format!("sound capture switched to the default device: {device}");
                 self.shared.notice(Notice::Sound(words));
             }
-            let captured = Instant(at.0 - lookahead);
-            self.send(captured, samples, encoder.encode(&block)?);
+            if is_wanted(SoundCodec::Opus, &self.listeners, &self.callbacks) {
+                let captured = Instant(at.0 - lookahead);
+                self.send(captured, samples, encoder.encode(&block)?);
+            }
             self.follow_losses();
             self.send_aac(&mut aac, at, &block);
         }
@@ -226,14 +239,14 @@ impl Audio {
 
     /// Encodes a block to AAC if a listener requests AAC. If the encoding fails, the listeners of AAC are removed.
     fn send_aac(&mut self, aac: &mut Option<AacStream>, captured: Instant, block: &[f32]) {
-        let is_wanted = |(codec, _): &(SoundCodec, PayloadCallback)| *codec == SoundCodec::Aac;
-        if !self.callbacks.iter().any(is_wanted) {
+        if !is_wanted(SoundCodec::Aac, &self.listeners, &self.callbacks) {
             *aac = None;
             return;
         }
         if let Err(why) = self.encode_aac(aac, captured, block) {
             *aac = None;
-            self.callbacks.retain(|callback| !is_wanted(callback));
+            self.callbacks
+                .retain(|(codec, _)| *codec != SoundCodec::Aac);
             let why = format!("no sound for video players and recordings with AAC: {why}");
             self.shared.notice(Notice::Warning(why));
         }
@@ -269,5 +282,26 @@ impl Audio {
                 listener.sender.follow(link.loss);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_codec_is_encoded_only_for_listeners_that_use_it() {
+        let wanted = |callbacks: &[(SoundCodec, PayloadCallback)]| {
+            [SoundCodec::Opus, SoundCodec::Aac].map(|codec| is_wanted(codec, &[], callbacks))
+        };
+        let callback = |codec: SoundCodec| {
+            let callback: PayloadCallback = Box::new(|_| true);
+            (codec, callback)
+        };
+        assert_eq!(wanted(&[]), [false, false]);
+        let mut callbacks = vec![callback(SoundCodec::Aac)];
+        assert_eq!(wanted(&callbacks), [false, true]);
+        callbacks.push(callback(SoundCodec::Opus));
+        assert_eq!(wanted(&callbacks), [true, true]);
     }
 }
