@@ -95,7 +95,7 @@ impl fmt::Display for Interference {
         }
         match self.measured {
             Some(share) => write!(f, ", measured {:.0} % busy", 100.0 * share),
-            None => write!(f, ", use not measured"),
+            None => write!(f, ", busy time not measured"),
         }
     }
 }
@@ -105,14 +105,13 @@ impl fmt::Display for Interference {
 pub enum NoChannel {
     /// The card lacks the bands, or its radio lacks 802.11ax in the 6 GHz band.
     #[error(
-        "the card can be no access point at {0} GHz: choose other bands (--band), or use another card"
+        "the card can't be an access point at {0} GHz: choose other bands (--band), or use another card"
     )]
     Band(String),
     /// The country forbids all channels.
     #[error(
-        "the radio rules in force permit no access point at {0} GHz: set your country (--country DE), or choose other \
-         bands \
-         (--band)"
+        "the radio rules in force permit no access point at {0} GHz: set your country, as in --country DE, or choose \
+         other bands (--band)"
     )]
     Forbidden(String),
     /// All permitted channels are shared with radar, and the user has not permitted such channels.

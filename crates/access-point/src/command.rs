@@ -35,10 +35,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Make this machine the access point of its clients
 ///
-/// A client that joins it reaches the host in one hop, on a channel without the traffic of a home network. The command
-/// scans the bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band if the card and the
-/// country's rules permit that width. It shows the network's name and key as text and as a QR code. Ctrl-C ends it and
-/// restores the card.
+/// A client that joins the access point reaches the host directly, without a router in between. The command scans the
+/// bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band if the card and the country's
+/// rules permit that width. It shows the network's name and key as text and as a QR code. Ctrl-C ends the access point
+/// and restores the card.
 ///
 /// Run this command in addition to `openuvr host`. If NetworkManager manages the card, nothing else is needed;
 /// otherwise, the command needs root, hostapd and dnsmasq.

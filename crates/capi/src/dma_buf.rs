@@ -28,7 +28,7 @@ pub(crate) struct DmaBuf {
 pub(crate) fn read<T>(buffer: &DmaBuf, len: usize, copy: impl FnOnce(&[u8]) -> T) -> Outcome<T> {
     if buffer.modifier != 0 {
         return Err(Failure::unavailable(format!(
-            "a dma-buf with the modifier {:#x} is tiled, so only the GPU can read it: use a linear buffer \
+            "a dma-buf with the modifier {:#x} is not linear, so this library can't read it: use a linear buffer \
              (DRM_FORMAT_MOD_LINEAR) or an OpenGL pixel buffer",
             buffer.modifier
         )));
@@ -98,7 +98,7 @@ impl<'a> Map<'a> {
         Ok(Map {
             fd,
             device,
-            start: start.map_err(|e| format!("cannot map it: {e}"))?,
+            start: start.map_err(|e| format!("cannot map the buffer: {e}"))?,
             mapped,
             at,
             len,

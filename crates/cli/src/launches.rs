@@ -228,7 +228,10 @@ impl Launches {
         (stage.fit)(Some(wanted));
         match RunningApplication::start(&listed.words, stage.display, stage.sound) {
             Ok(running) => {
-                eprintln!("openuvr host: {} runs at {}", listed.name, wanted.size);
+                eprintln!(
+                    "openuvr host: {} has started; its client requested a display of {}",
+                    listed.name, wanted.size
+                );
                 self.running = Some(running);
                 *lock(&self.desk.running) = Some(place);
                 Ok(())

@@ -75,22 +75,23 @@ fn without_display(role: Role) -> Finding {
         Role::Host => Finding::better(
             name,
             format!(
-                "{summary}: a host can stream only applications that it starts on a virtual display"
+                "{summary}: a host cannot capture an X desktop, but can stream applications on a virtual display"
             ),
-            "openuvr host --virtual 1280x720 -- COMMAND; for a desktop, run this command inside its session, or use \
-             --display :0",
+            "openuvr host --virtual 1280x720 -- COMMAND; to check a desktop, run openuvr doctor inside its session, or \
+             with --display :0",
         ),
         Role::Client => Finding::missing(
             name,
             summary,
-            "run this command inside the X session, or through Xwayland, or use --display :0; without a window \
-             system: openuvr \
+            "run openuvr doctor inside the X or Wayland session, or with --display :0; without a window system: openuvr \
              client --present kms",
         ),
         Role::Both => Finding::missing(
             name,
-            format!("{summary}: a client has no window, and a host has no desktop to capture"),
-            "run this command inside the X session, or use --display :0; on a server: openuvr doctor --role host",
+            format!(
+                "{summary}: a client can't open an X window, and a host can't capture an X desktop"
+            ),
+            "run openuvr doctor inside the X session, or with --display :0; on a server: openuvr doctor --role host",
         ),
     }
 }

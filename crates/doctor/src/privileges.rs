@@ -98,7 +98,7 @@ fn game_pads() -> Finding {
         Ok(_) => Finding::ok(name, "`openuvr host` can emulate game pads (uinput)"),
         Err(_) => Finding::better(
             name,
-            "no access to /dev/uinput: programs do not see game pads, except those of `openuvr run`",
+            "no access to /dev/uinput: only programs started by `openuvr run` see the players' game pads",
             format!("{}, and log in again", setup("uinput")),
         ),
     }

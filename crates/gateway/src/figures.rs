@@ -57,7 +57,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     });
     family(
         "frames_per_second",
-        "Complete frames displayed per second in the last 5 s, minimum of the subscribers.",
+        "Complete frames displayed per second in the last 5 s, minimum over the subscribers.",
         &|group| {
             let rate = group.frames_per_second.iter();
             rate.map(|rate| ("", rate.to_string())).collect()
@@ -66,7 +66,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     let seconds = |span: Duration| span.as_secs_f64().to_string();
     family(
         "latency_seconds",
-        "Latency from capture to display in the last 5 s, maximum of the subscribers.",
+        "Latency from capture to display in the last 5 s, maximum over the subscribers.",
         &|group| {
             let quantiles = |of: &LatencyFigures| {
                 [
@@ -79,7 +79,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     );
     family(
         "ecn_ce_ratio",
-        "Share of L4S packets with congestion marks in the last 5 s, maximum of the subscribers.",
+        "Share of L4S packets with congestion marks in the last 5 s, maximum over the subscribers.",
         &|group| {
             let share = group.ce_share.iter();
             share.map(|share| ("", share.to_string())).collect()

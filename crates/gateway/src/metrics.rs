@@ -21,20 +21,28 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     put(
         "connections",
         "gauge",
-        "Connected browsers.",
+        "WebRTC connections of browsers, open or being established.",
         connections as u64,
     );
     for (name, help, value) in [
-        ("sent_datagrams_total", "Datagrams sent.", sums.datagrams),
-        ("sent_bytes_total", "Bytes sent.", sums.bytes),
+        (
+            "sent_datagrams_total",
+            "Datagrams passed to the socket, including those that it rejected.",
+            sums.datagrams,
+        ),
+        (
+            "sent_bytes_total",
+            "Bytes of the datagrams passed to the socket.",
+            sums.bytes,
+        ),
         (
             "unsent_datagrams_total",
-            "Datagrams dropped because the socket was full.",
+            "Datagrams that the socket rejected with an error, such as a full buffer.",
             sums.overflowed,
         ),
         (
             "lost_events_total",
-            "Events dropped because the queue was full.",
+            "Events of connections dropped because the queue was full or a message was too long.",
             sums.events_lost,
         ),
     ] {
@@ -46,22 +54,22 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     for (name, help, counter) in [
         (
             "tcp_connections_total",
-            "TCP connections accepted.",
+            "Connections accepted over TCP or from the portal's Unix socket.",
             &c.taken,
         ),
         (
             "tcp_crowded_out_total",
-            "TCP connections evicted because the limit was reached.",
+            "TCP connections evicted or refused because a limit was reached.",
             &c.crowded_out,
         ),
         (
             "tls_failed_total",
-            "TLS handshakes that failed or timed out.",
+            "TCP connections without TLS: failed or late handshakes, and plain HTTP.",
             &c.failed_handshakes,
         ),
         (
             "foreign_origins_total",
-            "Requests from pages of other sites.",
+            "Requests refused because their Origin header was missing or that of another site.",
             &c.foreign_origins,
         ),
         (
@@ -76,7 +84,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "offers_refused_total",
-            "Offers without an answer.",
+            "WebRTC offers refused.",
             &c.refused_offers,
         ),
         (
@@ -101,12 +109,12 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "bad_input_total",
-            "Invalid data-channel messages.",
+            "Data-channel messages that were invalid or not allowed.",
             &c.bad_input,
         ),
         (
             "input_events_total",
-            "Input events applied.",
+            "Input events accepted by the host.",
             &c.input_events,
         ),
         (

@@ -120,13 +120,13 @@ struct State {
 /// Traffic of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traffic {
-    /// Datagrams sent.
+    /// Datagrams passed to the socket, including those that it rejected.
     pub(crate) datagrams: u64,
-    /// Bytes sent.
+    /// Bytes of these datagrams.
     pub(crate) bytes: u64,
     /// Datagrams rejected by the socket.
     pub(crate) overflowed: u64,
-    /// Events dropped because the queue was full.
+    /// Events dropped because the queue was full or a message was too long.
     pub(crate) events_lost: u64,
 }
 

@@ -236,7 +236,10 @@ impl Shared {
         match first {
             Err(why) if input != InputTarget::Nothing => {
                 let guest = start(InputTarget::Nothing)?;
-                self.send(&Notice::Warning(format!("input is unavailable: {why}")).into());
+                self.send(
+                    &Notice::Warning(format!("keyboard and mouse input is unavailable: {why}"))
+                        .into(),
+                );
                 Ok(guest)
             }
             result => result,

@@ -159,7 +159,7 @@ fn a_wide_network_counts_once_and_its_edges_count() {
     assert!((found.busy - USUAL_SHARE).abs() < 1e-9, "{found:?}");
     assert_eq!(
         found.to_string(),
-        "1 other network at -50 dBm, use not measured"
+        "1 other network at -50 dBm, busy time not measured"
     );
     let next = Block::new(Frequency(5260), Width::Mhz80).unwrap();
     assert_eq!(interference(&next, air).networks, 0);

@@ -227,7 +227,7 @@ one applies. -h prints short help, --help the full help.";
             /// pictures. `auto`: on if head poses are sent to the host (`--head-pose`), otherwise off.
             reproject: Reproject = "reproject", choice(), Default::Is("auto");
             /// Renderer of reprojected pictures.
-            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: two CPU cores. `auto`: `gl` on a GPU,
+            /// `gl`: OpenGL 3.3, synchronised with the display. `software`: the CPU, with up to two threads. `auto`: `gl` on a GPU,
             /// otherwise `software`, because software OpenGL (llvmpipe and the like) is slower. If `gl` does not work, a
             /// message is printed, and `software` is used.
             reproject_backend: DrawBackend = "reproject-backend", choice(), Default::Is("auto");
@@ -273,8 +273,8 @@ one applies. -h prints short help, --help the full help.";
             /// Each line has a time and an event.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
             /// Grab the mouse and keyboard.
-            /// For games with mouse look, since the client then sends relative motion. All keys go to the host,
-            /// including window-manager shortcuts such as Alt+Tab. Ctrl+Alt+Shift+G releases both.
+            /// For games with mouse look, since the client then sends relative motion. Window-manager shortcuts such as
+            /// Alt+Tab go to the host, too. Ctrl+Alt+Shift+G releases both.
             grab: bool = "grab", flag(), Default::Is("false");
             /// Share the clipboard with a host that allows it.
             /// The host selects the directions: text copied at the client can be pasted at the host, or the other way
@@ -282,9 +282,10 @@ one applies. -h prints short help, --help the full help.";
             /// only with `--present x11` or `wayland`.
             clipboard: bool = "clipboard", flag(), Default::Is("true");
             /// Send the input of this machine's game pads.
-            /// The client sends it while the window has the focus, if the host accepts game pads. With `--input none`
-            /// or `--observe`, it sends none. All pads in /dev/input that this user may read are used, with hot plug;
-            /// other programs still receive their events.
+            /// The client sends the input of up to four pads while its window has the focus, if the host accepts game
+            /// pads. With `--input none` or `--observe`, the client sends no input of pads. It uses pads in /dev/input
+            /// that this user may read, including pads that are plugged in later. Other programs still receive the
+            /// events of these pads.
             pads: bool = "pads", flag(), Default::Is("true");
             /// Button mappings of game pads.
             /// A file in the format of SDL's game-controller database (gamecontrollerdb.txt): one line per pad. Pads
@@ -295,7 +296,7 @@ one applies. -h prints short help, --help the full help.";
             /// `position`, for games: a key keeps its physical position, so that WASD is ZQSD on a French keyboard.
             /// Ctrl+Alt+Shift+K toggles it.
             keys: Option<Keys> = "key-mapping", optional(choice()),
-                Default::Unset("position with --grab and for games of openuvr run, otherwise symbol");
+                Default::Unset("position with --grab, otherwise as set at the host");
         }
         "Games controlled by a head sensor" {
             /// Use head poses as input for an unmodified game.

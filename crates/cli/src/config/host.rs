@@ -272,8 +272,8 @@ one applies. -h prints short help, --help the full help.";
             /// Time for which pairing stays open.
             pairing_timeout: Duration = "pairing-timeout", time(), Default::Is("2m");
             /// Policy for a second player.
-            /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: give it the player's role;
-            /// the previous player becomes an observer.
+            /// `refuse`: reject it. `observe`: admit it as an observer. `take-over`: if it requests a take-over, give it
+            /// the player's role, and make the previous player an observer; otherwise, admit it as an observer.
             second_player: SecondPlayer = "second-player", choice(), Default::Is("observe");
             /// Maximum number of observers.
             max_observers: u16 = "max-observers", count(0..=64, "clients"), Default::Is("8");

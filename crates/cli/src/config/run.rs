@@ -24,7 +24,7 @@ Examples:
                                             pads are present from the start
 
 For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that presents a picture is
-streamed. `openuvr run` sends Ctrl-C to the game, and exits with the game's exit code. 32-bit,
+streamed. `openuvr run` forwards Ctrl-C to the game, and exits with the game's exit code. 32-bit,
 static and setuid programs are not supported: for them, use `openuvr host --window`.
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
 one applies. -h prints short help, --help the full help.";

@@ -22,7 +22,7 @@ Examples:
   openuvr xr uninstall
 
 For OpenXR applications that draw with Vulkan or OpenGL. The client is the headset; no display is
-needed. `openuvr xr` sends Ctrl-C to the application, and exits with the application's exit code.
+needed. `openuvr xr` forwards Ctrl-C to the application, and exits with the application's exit code.
 The options of `openuvr xr install` apply to all applications that load the default runtime. Only
 paired devices may connect to these applications.
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last

@@ -108,8 +108,8 @@ fn send(queue: &Receiver<NotifyState<'static>>, ended: SyncSender<()>) {
             && is_start
         {
             eprintln!(
-                "openuvr host: can't report the start to the service manager: {why}; it will end the host, unless its \
-                 unit has Type=exec"
+                "openuvr host: can't report the start to the service manager: {why}; if the host's unit has Type=notify, \
+                 the service manager will end the host"
             );
         }
     }

@@ -63,7 +63,7 @@ pub(super) unsafe fn read_back(
         report_once(
             stream,
             &swapchain,
-            "input is unavailable: the game's window is a Wayland window",
+            "keyboard and mouse input is unavailable: the game's window is a Wayland window",
         );
     }
     let copy = Copy {

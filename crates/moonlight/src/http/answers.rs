@@ -341,8 +341,8 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
     };
     slot.waits_for_pin();
     (door.announce)(&format!(
-        "a Moonlight client at {from} wants to pair: enter the PIN that it shows with \
-         openuvr devices pair --moonlight PIN"
+        "a Moonlight client at {from} wants to pair: run `openuvr devices pair --moonlight PIN` \
+         with the PIN that the client shows"
     ));
     let begun = Begun { salt, certificate };
     let file = PinFile::new(&door.folder);

@@ -78,11 +78,11 @@ const OWNED: &[Owned] = &[
     ),
     owned(
         |p| p.b_cabac.into(),
-        "clients conceal lost slices with CAVLC; remove it",
+        "clients can conceal lost slices only of CAVLC streams; remove it",
     ),
     owned(
         |p| p.analyse.i_weighted_pred.into(),
-        "clients conceal lost slices without weights; remove it",
+        "clients can't conceal lost slices with weighted prediction; remove it",
     ),
     owned(|p| p.i_cqm_preset.into(), MATRICES),
     owned(
