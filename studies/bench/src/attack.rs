@@ -58,7 +58,7 @@ use openuvr_clock as clock;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
-    /// Attack this running host on this machine; do not start one
+    /// Attack this running host on this machine, instead of starting a host
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     host: Option<SocketAddr>,
     /// Only these attacks, separated by commas
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Smoke test: one second per attack, too short for figures
     #[arg(long)]
     quick: bool,
-    /// How long each attack lasts [default: 5s]
+    /// Duration of each attack [default: 5s]
     #[arg(long = "duration", value_name = "TIME", value_parser = script::time, conflicts_with = "quick")]
     lasting: Option<Duration>,
     /// Datagrams per second of a flood
@@ -94,7 +94,7 @@ enum Kind {
     Replay,
     /// Altered copies of the host's datagrams to the client, sent from the host's address
     Client,
-    /// Every other datagram of the client has a source address that never answers
+    /// Every second datagram of the client gets a source address that never answers
     Paths,
     /// An observer requests bursts of full datagrams 1000 times a second
     Probes,

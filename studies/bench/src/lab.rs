@@ -60,9 +60,9 @@ enum Study {
 const INVALID: u8 = 3;
 
 const HOP_HELP: &str = "\
-Scripts: a schedule of the options' values over the run. Steps are separated by semicolons or new
-lines; each starts with its time (optional for the first step); values that a step does not set
-stay; burst-loss and rate may be none; # starts a comment. @FILE reads a file.
+Scripts: a script changes the options' values during the run. Its steps are separated by semicolons
+or new lines. Each step starts with its time (optional for the first step) and keeps the values
+that it does not set. burst-loss and rate may be none. # starts a comment. @FILE reads a file.
   --down 'rate=50M queue=20ms; 10s rate=8M; 20s rate=50M'
   --down 'burst-loss=1%,25%' --up 'delay=5ms'
 
@@ -86,7 +86,7 @@ struct HopArgs {
     /// Address to which clients connect; if the port is 0, the system chooses one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:47001", value_parser = parse_address)]
     listen: SocketAddr,
-    /// The host
+    /// Address of the host
     #[arg(long, value_name = "ADDRESS", required_unless_present = "bridge", value_parser = parse_address)]
     to: Option<SocketAddr>,
     /// Bridge two interfaces instead of relaying: first the client's side, then the host's side
@@ -151,8 +151,7 @@ struct HopArgs {
     /// Limit of the p99 of the release lateness, beyond which the run is invalid
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = script::time)]
     punctual: Duration,
-    /// Limit of the maximum release lateness, beyond which the run is invalid (default: only
-    /// reported)
+    /// Limit of the maximum release lateness, beyond which the run is invalid (default: no limit)
     #[arg(long, value_name = "TIME", value_parser = script::time)]
     max_late: Option<Duration>,
     /// End after this time (default: on Ctrl-C)

@@ -35,7 +35,7 @@ use openuvr_testbed::pair::{self, Options, Pair, TemporaryDir};
 /// requested frames. Exit status: 0 if the verdict is positive, 1 if not.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// How long to stream, such as 60s, 10m or 1h
+    /// Duration of the stream, such as 60s, 10m or 1h
     #[arg(long = "duration", value_name = "TIME", default_value = "1h", value_parser = script::time)]
     lasting: Duration,
     /// Source of the stream

@@ -46,16 +46,16 @@ use crate::result_file;
 /// multiples of the floor instead of milliseconds, and no verdict: measure on a quiet machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// What to measure
+    /// Cases to measure
     #[arg(long, value_delimiter = ',', default_value = "720p,1080p,jpeg")]
     cases: Vec<Preset>,
-    /// Measure this size instead of the cases (without targets)
+    /// Measure this size instead of the cases; its results are not compared with targets
     #[arg(long, conflicts_with = "cases")]
     size: Option<Size>,
     /// Bitrate of the host (default: that of the case or, with --size, of 720p)
     #[arg(long)]
     bitrate: Option<String>,
-    /// Duration of each measurement; each case measures the floor and the stream
+    /// Duration of each of the two measurements of a case: the floor and the stream
     #[arg(long = "duration", value_name = "TIME", default_value = "20s", value_parser = durations::whole_seconds)]
     seconds: u32,
     /// Number of key presses to measure on each display (0: none)

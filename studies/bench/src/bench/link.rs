@@ -61,7 +61,7 @@ use openuvr_clock as clock;
 /// series.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
-    /// What to measure
+    /// Cases to measure
     #[arg(
         long,
         value_enum,

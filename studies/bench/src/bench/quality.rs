@@ -44,8 +44,8 @@ use setup::Setup;
 /// is limited both ways, with a queue of 75 kB (50 packets, the default of dummynet, which the paper used). The GOP
 /// size is the distance of periodic key frames; `none` is the default of openuvr host, with key frames only on demand.
 /// The stream's target is --bitrate. Limited bandwidths are measured with adaptive and with constant bitrate, and GOP
-/// sizes without loss and with a loss of 1 %; --points and --quick omit the second case. The network load includes IP
-/// and UDP headers.
+/// sizes without loss and with a loss of 1 %; --points and --quick omit the constant bitrate and the loss. The network
+/// load includes IP and UDP headers.
 ///
 /// Two other modes follow the OpenUVR paper. --batches measures a long stream over a perfect link, and compares 150
 /// frames of every 10 s (section V-D1). --feedback measures a stream over a link with 1 % loss and a round trip of 4
@@ -53,9 +53,10 @@ use setup::Setup;
 /// frame per second repairs the picture.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Examples: the whole set, for plots; ten minutes of each clip as in the OpenUVR paper:
-  openuvr bench quality --csv quality.csv --json quality.json
-  openuvr bench quality --batches --json quality-batches.json
+Examples:
+  openuvr bench quality --csv quality.csv --json quality.json    all points, for the plots
+  openuvr bench quality --batches --json quality-batches.json    ten minutes of each clip, as in
+                                                                 the OpenUVR paper
 
 The clips are stored in ~/.cache/openuvr (or $XDG_CACHE_HOME/openuvr), about 1.4 MB per frame at
 1280x720. Any film can be used: convert it with ffmpeg -i FILM -pix_fmt yuv420p FILE.y4m")]
@@ -78,30 +79,30 @@ pub(crate) struct Args {
     /// Omit the scene
     #[arg(long, conflicts_with = "quick")]
     no_scene: bool,
-    /// Measure batches of 150 frames for this time, instead of the figures
+    /// Instead of varying quantities, measure batches of 150 frames, one every 10 s, for this time
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10m", value_parser = durations::seconds,
         conflicts_with_all = ["feedback", "vary", "points", "seconds", "quick", "csv"])]
     batches: Option<f64>,
-    /// Measure a stream with loss, without and with the client's feedback, instead of the figures
+    /// Instead of varying quantities, measure a stream with loss, without and with the client's feedback
     #[arg(long, conflicts_with_all = ["vary", "points", "csv"])]
     feedback: bool,
-    /// With --feedback: repetitions of each way
+    /// With --feedback: number of measurements of each variant, without and with feedback
     #[arg(long, value_name = "N", default_value_t = 5, requires = "feedback", conflicts_with = "quick",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     /// Size of recorded clips (default: 1280x720; 1920x1080 with --batches)
     #[arg(long)]
     size: Option<Size>,
-    /// Frames per second (default: 50; 60 with --batches and --feedback, as in the papers)
+    /// Frames per second (default: 50; with --batches or --feedback 60, as in the OpenUVR paper)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=200))]
     fps: Option<u32>,
-    /// Target bitrate of the stream (default: 3M; 20M with --batches and --feedback, as in the papers)
+    /// Target bitrate of the stream (default: 3M; with --batches or --feedback 20M, as in the OpenUVR paper)
     #[arg(long)]
     bitrate: Option<String>,
-    /// Duration of each point; a batch is 150 frames
+    /// Duration of each measurement
     #[arg(long = "duration", value_name = "TIME", default_value = "6s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Smoke test in less than 45 s: few points of two seconds, the scene only, 640x360
+    /// Smoke test in less than 45 s: few points, each for two seconds, of only the scene at 640x360
     #[arg(long, conflicts_with_all = ["seconds", "clip", "size", "vary", "points"])]
     quick: bool,
     /// Seed of the losses
@@ -113,7 +114,7 @@ pub(crate) struct Args {
     /// Write a CSV with a row per point
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the figures, as lists of points
+    /// Write the measured values to this JSON file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Additional argument for the host; may be repeated

@@ -43,10 +43,10 @@ pub(crate) struct Args {
     /// Round trips to emulate, in milliseconds
     #[arg(long, value_delimiter = ',', default_value = "0,20,50,100,200")]
     round_trips: Vec<u32>,
-    /// How long each measurement takes
+    /// Duration of each measurement
     #[arg(long = "duration", value_name = "TIME", default_value = "4s", value_parser = durations::seconds)]
     seconds: f64,
-    /// Reprojection: software, gl, or software,gl for both; without a graphics card, gl also renders in software
+    /// Renderer of the reprojection: software, gl, or software,gl for both; without a GPU, gl also renders on the CPU
     #[arg(long, value_delimiter = ',', default_value = "software", value_parser = ["software", "gl"])]
     with: Vec<String>,
     /// Write reprojection.json into this folder

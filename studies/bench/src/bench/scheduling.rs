@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Messages per second
     #[arg(long, default_value_t = 240.0)]
     rate: f64,
-    /// How long each measurement takes
+    /// Duration of each measurement
     #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
     /// Run each measurement for one second, at 1000 messages per second

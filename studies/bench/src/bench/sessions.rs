@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Bitrate of each session
     #[arg(long, default_value = "10M")]
     bitrate: String,
-    /// How long each measurement takes
+    /// Duration of each measurement
     #[arg(long = "duration", value_name = "TIME", default_value = "10s", value_parser = durations::seconds)]
     seconds: f64,
     /// Maximum number of sessions

@@ -86,11 +86,11 @@ pub(crate) struct Args {
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Section {
-    /// A browser that plays
+    /// A browser as the player
     Browser,
-    /// Our own client, with observers
+    /// OpenUVR's client as the player, without and with observers
     Beside,
-    /// ffplay and GStreamer
+    /// The video players ffplay and GStreamer
     Players,
 }
 

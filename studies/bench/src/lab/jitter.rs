@@ -41,9 +41,9 @@ const INCOMPLETE: u8 = 1;
 /// --continue measures the missing cells, so that a study can be split into several runs (--duration). Cells with
 /// real-time policies monopolise the machine while they run.
 ///
-/// --quick measures half of the cells, with 16 000 messages instead of 10 million. These are each runtime with each
-/// pattern, all cells of the slides, each collector, and each policy for threads. This takes less than a minute and
-/// tests that everything works. The figures of such a run do not count for verdicts.
+/// --quick measures half of the cells, with 16 000 messages instead of 10 million. The half consists of each runtime
+/// with each pattern, all cells of the slides, each collector, and each policy for threads. This takes less than a
+/// minute and tests that everything works. The figures of such a run do not count for verdicts.
 ///
 /// Writes a folder with tables and distributions (CSV), and with the results, machine and command (jitter.json).
 /// `openuvr bench report --from FOLDER` draws the results next to the slides' figures.
@@ -103,7 +103,7 @@ const AFTER: &str = "\
 Examples:
   ./dev lab jitter --quick            builds the probes and smoke-tests the cells
   openuvr lab jitter --out study      all cells as in the slides: 16 pairs, 10 million samples
-  openuvr lab jitter --continue --duration 2m --out study      a portion of them, then the next
+  openuvr lab jitter --continue --duration 2m --out study      missing cells, for two minutes
   openuvr lab jitter --only pekko/ping-pong --out study
   openuvr lab jitter --only paced --rate 60 --paced-for 60s
   openuvr lab jitter analyse samples.jitter --log gc.log";

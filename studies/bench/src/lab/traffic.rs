@@ -45,10 +45,12 @@ pub(crate) struct TrafficArgs {
     /// The end at which a single capture was made; some figures are meaningful only at one end
     #[arg(long, value_name = "END")]
     end: Option<End>,
-    /// The frame rate that the sender was set to. Figures that depend on the frame rate need it
+    /// The frame rate that the sender was set to. The result file contains it; `openuvr bench report` needs it to
+    /// compare the capture with the study
     #[arg(long, value_name = "NUMBER", conflicts_with = "generate")]
     sent_fps: Option<f64>,
-    /// The medium between the ends. Figures about Wi-Fi need it, because no capture shows the medium
+    /// The medium between the ends. The result file contains it; `openuvr bench report` checks what the study says about
+    /// Wi-Fi only against captures with the medium wifi
     #[arg(long, value_name = "MEDIUM", conflicts_with = "generate")]
     medium: Option<Medium>,
     /// Start of the analysis, counted from the first packet

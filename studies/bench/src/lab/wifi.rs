@@ -36,15 +36,15 @@ use super::folder::Folder;
 ///                  router with the host as a station (two hops), next to the figures of the
 ///                  OpenUVR paper; WORDS change all cases
 ///   WORDS          one network: its delays, airtime and losses
-///   --vary         a sweep: the same with one word (or two) at several values
-///   --replay FILE  a capture or table of packets: the simulated fate of each
+///   --vary         a sweep: one network, with several values of one word or two
+///   --replay FILE  a capture or table of packets: the simulated delay or loss of each packet
 ///
 /// Each writes a folder: tables (CSV), and the results with machine and command (wifi.json;
 /// --topology: wifi-topology.json), which `openuvr bench report --from FOLDER` draws.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment, after_help = after_help())]
 pub(crate) struct WifiArgs {
-    /// The network and its traffic: NAME=VALUE, see below. The defaults are those of the study
+    /// The network and its traffic, as NAME=VALUE pairs, which are listed below
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
     /// Reproduce the published study

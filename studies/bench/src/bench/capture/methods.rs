@@ -60,7 +60,7 @@ static METHODS: [CaptureMethod; 12] = [
     },
     CaptureMethod {
         name: "session-240",
-        what: "the same with sway at 240 Hz, so that frames hardly wait for sway",
+        what: "like session, with sway at 240 Hz, so that frames hardly wait for sway",
         how: StreamMode::Streamed(Source::Session { refresh: 240 }),
     },
     CaptureMethod {

@@ -177,7 +177,10 @@ fn repeated(
             }
         }
     }
-    ensure!(!runs.points.is_empty(), "no way could be measured");
+    ensure!(
+        !runs.points.is_empty(),
+        "no variant could be measured: see the reasons above"
+    );
     Ok(runs)
 }
 
