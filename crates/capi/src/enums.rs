@@ -304,7 +304,7 @@ pub(crate) fn serves(encoder: u32, network: u32) -> Outcome<()> {
     match TransportSelector::host(bind, only) {
         Ok(_) => Ok(()),
         Err(e) => Err(Failure::unavailable(format!(
-            "{e}: OPENUVR_NETWORK_UDP would work"
+            "{e}; use OPENUVR_NETWORK_UDP"
         ))),
     }
 }
@@ -323,7 +323,7 @@ pub(crate) fn mud_serves(decoder: u32, network: u32) -> Outcome<()> {
     match TransportSelector::client(only) {
         Ok(_) => Ok(()),
         Err(e) => Err(Failure::unavailable(format!(
-            "{e}: OPENUVR_NETWORK_UDP would work"
+            "{e}; use OPENUVR_NETWORK_UDP"
         ))),
     }
 }

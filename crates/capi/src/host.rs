@@ -410,7 +410,9 @@ pub unsafe extern "C" fn openuvr_next_input(
             read(input, openuvr_input::default(), "the input")?;
             let started = handle.started()?;
             if started.listener.is_some() {
-                return Err(Failure::state("input goes to the callback on_input"));
+                return Err(Failure::state(
+                    "input goes to the callback on_input: set on_input to NULL to retrieve input with this function",
+                ));
             }
             match started.guest.next_input() {
                 Some(event) => write(input, &event.into(), "the input").map(|()| 1),

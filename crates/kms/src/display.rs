@@ -300,7 +300,7 @@ impl Display {
             .and_then(|it| to_bgrx(&it.picture(), &mut bytes).map_err(|why| why.to_string()));
         match copied {
             Ok(()) => self.scene.put_picture(bytes, size, &(0..size.height)),
-            Err(why) => tracing::debug!("the last picture is not kept: {why}"),
+            Err(why) => tracing::debug!("the last picture can't be copied: {why}"),
         }
     }
 

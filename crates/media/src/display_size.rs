@@ -69,7 +69,7 @@ impl DisplaySize {
         let [(crtc, output, rotation, own)] = found[..] else {
             let count = found.len();
             return Err(format!(
-                "{name} has {count} active outputs: only a display with exactly one can be resized"
+                "{name} has {count} active outputs: only a display with exactly one active output can be resized"
             ));
         };
         Ok(DisplaySize {

@@ -68,10 +68,10 @@ pub(crate) enum UserAction {
     Add {
         /// Account name: letters, digits, . _ @ and -
         name: String,
-        /// May see and stop the sessions of all users
+        /// Make the account an operator, who may see and stop the sessions of all users and manage accounts
         #[arg(long)]
         operator: bool,
-        /// Maximum number of concurrent sessions, instead of the configuration's
+        /// Maximum number of concurrent sessions, instead of the number in the configuration
         #[arg(long, value_name = "NUMBER")]
         sessions: Option<u32>,
         /// No password: the user with this subject (`sub`) logs in through the OpenID Connect provider

@@ -174,7 +174,7 @@ impl<'a> System<'a> {
         bail!(
             "`{}` fails: {}",
             words.join(" "),
-            visible(last.unwrap_or("it states no reason"))
+            visible(last.unwrap_or("it printed no error message"))
         )
     }
 

@@ -117,7 +117,7 @@ one applies. -h prints short help, --help the full help.";
             /// mode: an X display gets its size and rate (a virtual one grows up to 4096x4096), and a virtual Wayland
             /// display gets its size.
             fit: Option<bool> = "fit", optional(flag()),
-                Default::Unset("true if --virtual and --moonlight are combined, otherwise false");
+                Default::Unset("true with both --virtual and --moonlight, unless only a part is captured; otherwise false");
             /// Capture one window instead of the whole display.
             /// Select it by a part of its title or class, ignoring case, or by its id as printed by xwininfo. If
             /// several windows match, the largest is captured. The window is captured even while others cover it. With
@@ -646,7 +646,7 @@ impl HostConfig {
                 "--output selects an output of a Wayland session: it requires --source wayland"
             }
             () if (session || portal) && self.fits() => {
-                "--fit resizes an X display: it cannot be combined with --source wayland or --source portal"
+                "--fit cannot resize the display of a running session: leave it out with --source wayland and --source portal"
             }
             () if self.fits() && self.subject() != Subject::Display => {
                 "--fit resizes the whole display: it cannot be combined with --window, --region or a --source other \

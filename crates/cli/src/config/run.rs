@@ -33,7 +33,8 @@ one applies. -h prints short help, --help the full help.";
 
         "Video source" {
             /// Stream only windows with this text in their title or class.
-            /// Case is ignored. If several windows match, or without this option, the largest is streamed.
+            /// Case is ignored. If several windows match, the largest of them is streamed. Without this option, the largest
+            /// window is streamed.
             window: Option<String> = "window", optional(text("TITLE", 255)),
                 Default::Unset("any");
             /// Library to load into the game.

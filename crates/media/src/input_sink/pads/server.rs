@@ -157,7 +157,7 @@ impl PadServer {
         let mut state = self.lock();
         if state.devices.get(&number).is_some_and(|device| device.seat) {
             return Err(io::Error::other(
-                "the device is a seat and can't be replaced",
+                "the device is present from the start and can't be replaced",
             ));
         }
         self.remove(&mut state, number);
