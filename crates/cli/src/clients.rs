@@ -181,16 +181,16 @@ impl Clients {
             // Only the code that resizes the display uses this notice.
             Notice::PlayerWindow(_) => {}
             Notice::NoPicture => eprintln!(
-                "openuvr {subcommand}: a client is waiting, but the game has shown no picture yet"
+                "openuvr {subcommand}: a client is waiting, but the application has shown no picture yet"
             ),
             Notice::Lost(notices) => eprintln!(
                 "openuvr {subcommand}: {notices} messages lost: this machine can't keep up"
             ),
             Notice::InputWithheld(Some(why)) => {
-                eprintln!("openuvr {subcommand}: input is suspended: {why}");
+                eprintln!("openuvr {subcommand}: keyboard and mouse input is suspended: {why}");
             }
             Notice::InputWithheld(None) => {
-                eprintln!("openuvr {subcommand}: input is resumed");
+                eprintln!("openuvr {subcommand}: keyboard and mouse input is resumed");
             }
             Notice::Clipboard(words) | Notice::Sound(words) => {
                 eprintln!("openuvr {subcommand}: {words}")

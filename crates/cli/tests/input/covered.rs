@@ -17,8 +17,8 @@ const PLACE: (i16, i16, u16, u16) = (40, 40, 320, 240);
 const A: u8 = 30 + 8;
 const B: u8 = 48 + 8;
 
-const INPUT_BLOCKED: &str = "openuvr host: input is suspended";
-const INPUT_RESUMED: &str = "openuvr host: input is resumed";
+const INPUT_BLOCKED: &str = "openuvr host: keyboard and mouse input is suspended";
+const INPUT_RESUMED: &str = "openuvr host: keyboard and mouse input is resumed";
 
 /// A streamed window, another window that covers it, the host, and a client.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {

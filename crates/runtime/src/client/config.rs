@@ -304,8 +304,7 @@ impl Config {
         let here =
             |path: &PathId| station_of(*path).is_none() && address_of(*path).ip().is_loopback();
         if choice == SoundChoice::Auto && host.iter().any(here) {
-            let why =
-                "the host is this machine and would capture its own sound: use --sound pulse:SINK";
+            let why = "the host is this machine and would capture the sound that the client plays: use --sound pulse:SINK";
             return Ok((None, Some(format!("no sound: {why}"))));
         }
         let (name, settings) = (

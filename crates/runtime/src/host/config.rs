@@ -379,7 +379,7 @@ impl Config {
         if let Some(every) = self.refresh_interval {
             within("refresh_interval", every, REFRESHES)?;
             if self.recovery != Recovery::Refresh {
-                return Err("refresh_interval requires recovery = \"refresh\"".to_owned());
+                return Err("refresh_interval requires recovery = \"intra-refresh\"".to_owned());
             }
         }
         Ok(Encoding {
