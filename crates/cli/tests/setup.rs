@@ -107,7 +107,7 @@ getent group openuvr || echo "no group"
         assert_eq!(lines.count(), 2, "{plan}");
     }
     assert!(
-        plan.ends_with("Done. `openuvr setup --undo` takes it back.\n"),
+        plan.ends_with("Done. `openuvr setup --undo` takes the changes back.\n"),
         "{plan}"
     );
     let mut lines: Vec<&str> = rest.lines().map(str::trim).collect();

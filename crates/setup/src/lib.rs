@@ -38,7 +38,7 @@ use self::target::{Target, account};
 ///
 /// Prints the commands and files of all steps that this machine lacks, asks, makes the changes as
 /// root, and records them. With --undo, takes back the recorded changes, except those that the
-/// administrator has altered since. Without root, only prints.
+/// administrator has altered since. Without root, prints the steps and changes nothing.
 ///
 /// Steps:
 ///   scheduling    real-time threads and locked memory
@@ -62,7 +62,7 @@ pub struct Args {
     /// Print the steps; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask
+    /// Make the changes without asking
     #[arg(long, short = 'y')]
     yes: bool,
     /// Take back the recorded steps
@@ -291,7 +291,7 @@ fn verify(context: &Context<'_>, made: &[&Examined]) -> bool {
         }
     }
     if effective && !made.is_empty() {
-        println!("Done. `openuvr setup --undo` takes it back.");
+        println!("Done. `openuvr setup --undo` takes the changes back.");
     }
     effective
 }

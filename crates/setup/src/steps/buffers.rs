@@ -22,8 +22,8 @@ impl Step for Buffers {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without it, datagrams of key frames may be lost.",
-            "Each socket of each program may occupy some megabytes of the kernel's memory.",
+            "Without this step, datagrams of key frames may be lost.",
+            "Afterwards, each socket of each program may occupy some megabytes of the kernel's memory.",
         ]
     }
 

@@ -34,8 +34,8 @@ impl Step for Firewall {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without it, clients of other machines do not reach the host.",
-            "All machines of the network can send to UDP port 4710, but the host admits only paired clients.",
+            "Without this step, clients of other machines do not reach the host.",
+            "Afterwards, all machines of the network can send to UDP port 4710, but the host admits only paired clients.",
         ]
     }
 

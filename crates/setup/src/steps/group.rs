@@ -29,8 +29,8 @@ impl Step for Group {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Other steps require it.",
-            "It grants nothing by itself. Add further accounts with --user NAME.",
+            "Other steps require this group.",
+            "The group grants nothing by itself. Add further accounts with --user NAME.",
         ]
     }
 

@@ -24,8 +24,8 @@ impl Step for RawEthernet {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without it, host and client use UDP, which needs no privilege.",
-            "Each user of this machine can send and receive raw Ethernet frames with openuvr. A host with the capability \
+            "Without this step, host and client use UDP, which needs no privilege.",
+            "Afterwards, each user of this machine can send and receive raw Ethernet frames with openuvr. A host with the capability \
              cannot capture through a desktop's portal (GNOME, KDE).",
         ]
     }

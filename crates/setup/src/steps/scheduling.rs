@@ -27,7 +27,7 @@ impl Step for Scheduling {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without it, a busy machine causes latency peaks of 4 ms and more.",
+            "Without this step, a busy machine causes latency peaks of 4 ms and more.",
             "Members of the group can take the CPU time of other programs, and lock all memory.",
         ]
     }

@@ -29,7 +29,7 @@ impl Step for Uinput {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without it, programs on this machine do not see the players' game pads (`openuvr run` does not need it).",
+            "Without this step, only programs started by `openuvr run` see the players' game pads.",
             "Members of the group can emulate any input device, keyboards included, in all sessions of this machine.",
         ]
     }

@@ -57,7 +57,8 @@ use super::verdict::Verdict;
 pub(crate) struct Args {
     #[command(flatten)]
     options: ComparisonOptions,
-    /// The programs to measure, such as openuvr,webrtc (default: most)
+    /// The programs to measure, such as openuvr,webrtc (default: all except the browser window's other rendering paths
+    /// and lower bound)
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     only: Vec<&'static str>,
     /// Link between sender and receiver

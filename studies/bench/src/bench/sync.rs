@@ -23,7 +23,7 @@ use super::turns::{ComparisonOptions, Turns};
 ///
 /// The figures are the latency from drawn to visible, the application's frame rate, the share of frames displayed
 /// completely, the cores that all processes use together, and luma PSNR. They are measured for the same scene in three
-/// configurations: captured from its display; submitted by the host's own process; and the same, but the scene waits
+/// configurations: captured from its display; submitted within the host's process; and the same, but the scene waits
 /// until each frame is sent. Times, rates and cores are medians and ranges over interleaved repetitions; the share
 /// of complete frames is the minimum.
 #[derive(clap::Args, Clone, Debug)]
