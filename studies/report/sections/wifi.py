@@ -78,7 +78,8 @@ def _paper(made, result):
             [r["place"], r["what"], f"{r['paper']:g}", _estimate(r).text(2), r["unit"]]
             for r in result.get("paper/contradictions", [])
         ),
-        "Contradictions in the paper, with our model's result for each reading; the model was not fitted to them",
+        "Contradictions in the paper, with the model's result for each interpretation; the model was not fitted to the "
+        "paper",
     )
 
 

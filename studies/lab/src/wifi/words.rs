@@ -311,7 +311,7 @@ const WORDS: [Word; 35] = [
     Word {
         name: "rts",
         value: "on|off|BYTES",
-        help: "RTS/CTS before all PPDUs, none, or those with more than BYTES [on]",
+        help: "RTS/CTS before all PPDUs, no PPDU, or PPDUs of more than BYTES [on]",
         set: |draft, value| {
             draft.scenario.setup.rts_above = match value {
                 "on" => Some(0),
@@ -361,7 +361,7 @@ const WORDS: [Word; 35] = [
     Word {
         name: "delivery",
         value: "mpdu|in-order",
-        help: "packets are delivered at once (mpdu), or in order [paper: mpdu]",
+        help: "deliver packets as they arrive (mpdu), or in order [paper: mpdu]",
         set: |draft, value| {
             draft.scenario.setup.delivery = match value {
                 "mpdu" => Delivery::PerMpdu,
@@ -424,7 +424,7 @@ const WORDS: [Word; 35] = [
     Word {
         name: "batches",
         value: "fit|up-to-N|N",
-        help: "batches per frame: random (at most those that fit, or N), or N [fit]",
+        help: "batches per frame: random up to all that fit or up to N; or N [fit]",
         set: |draft, value| {
             draft.scenario.video.batches = match value.strip_prefix("up-to-") {
                 Some(most) => Batches::UpTo(number(most)?),
@@ -452,7 +452,7 @@ const WORDS: [Word; 35] = [
     Word {
         name: "hops",
         value: "1|2",
-        help: "1: server at the access point or wired; 2: at a station [1]",
+        help: "1: server at the access point or wired; 2: server is a station [1]",
         set: |draft, value| {
             draft.hops = match value {
                 "1" => 1,

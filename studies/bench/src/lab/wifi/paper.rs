@@ -54,8 +54,8 @@ const HEADS: [&str; 7] = [
 ];
 
 /// The caption of the second table.
-const CONTRADICTIONS: &str = "Contradictions in the paper, with our model's result for each \
-                              reading; the model was not fitted to them";
+const CONTRADICTIONS: &str = "Contradictions in the paper, with the model's result for each \
+                              interpretation; the model was not fitted to the paper";
 
 fn print(table: &Table) {
     println!(
