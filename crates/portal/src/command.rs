@@ -68,7 +68,7 @@ pub(crate) enum UserAction {
     Add {
         /// Account name: letters, digits, . _ @ and -
         name: String,
-        /// Make the account an operator, who may see and stop the sessions of all users and manage accounts
+        /// Make the account an operator: it may see and stop the sessions of all users, and manage accounts
         #[arg(long)]
         operator: bool,
         /// Maximum number of concurrent sessions, instead of the number in the configuration
