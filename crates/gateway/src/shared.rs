@@ -52,25 +52,25 @@ impl Endpoints {
 /// Counters since the gateway started.
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// Accepted TCP connections.
+    /// Connections accepted over TCP or from the portal's Unix socket.
     pub(crate) taken: Counter,
-    /// Connections evicted because the limit was reached.
+    /// TCP connections evicted or refused because a limit was reached.
     pub(crate) crowded_out: Counter,
-    /// TLS handshakes that failed or timed out.
+    /// TCP connections without TLS: failed or late handshakes, and plain HTTP.
     pub(crate) failed_handshakes: Counter,
-    /// Requests from pages of other sites.
+    /// Requests refused because their Origin header was missing or that of another site.
     pub(crate) foreign_origins: Counter,
     /// Log-ins refused by the host.
     pub(crate) refused_logins: Counter,
     /// Invalid signalling messages.
     pub(crate) bad_messages: Counter,
-    /// Offers without an answer.
+    /// WebRTC offers refused.
     pub(crate) refused_offers: Counter,
     /// Datagrams that match no connection.
     pub(crate) stray_datagrams: Counter,
-    /// Invalid data-channel messages.
+    /// Data-channel messages that were invalid or not allowed.
     pub(crate) bad_input: Counter,
-    /// Applied input events.
+    /// Input events accepted by the host.
     pub(crate) input_events: Counter,
     /// Key frames requested by browsers.
     pub(crate) key_frames: Counter,
