@@ -170,7 +170,7 @@ pub(crate) fn format_of(word: u32) -> Outcome<OPENUVR_PIXEL_FORMAT> {
     let found = FORMATS.iter().find(|known| **known as u32 == word);
     found.copied().ok_or_else(|| {
         Failure::argument(format!(
-            "{word} is not an OPENUVR_PIXEL_FORMAT; use one, such as OPENUVR_PIXEL_FORMAT_BGRX"
+            "{word} is not an OPENUVR_PIXEL_FORMAT; use a value of this type, such as OPENUVR_PIXEL_FORMAT_BGRX"
         ))
     })
 }

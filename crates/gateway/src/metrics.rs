@@ -37,7 +37,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "unsent_datagrams_total",
-            "Datagrams that the socket rejected with an error, such as a full buffer.",
+            "Datagrams that the socket rejected, for example because its buffer was full.",
             sums.overflowed,
         ),
         (

@@ -78,7 +78,7 @@ const OWNED: &[Owned] = &[
     ),
     owned(
         |p| p.b_cabac.into(),
-        "clients can conceal lost slices only of CAVLC streams; remove it",
+        "clients can conceal lost slices only in CAVLC streams; remove it",
     ),
     owned(
         |p| p.analyse.i_weighted_pred.into(),
