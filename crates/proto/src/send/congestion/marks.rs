@@ -7,10 +7,10 @@ use super::{CLIMB_EVERY, Congestion, FrameTransit, RateChange};
 use crate::time::{Instant, PeerInstant};
 use crate::units::Bitrate;
 
-/// The minimum pacing rate, relative to the target. Linux paces TCP with this factor in congestion avoidance
-/// (`tcp_pacing_ca_ratio`, ip-sysctl). A frame of mean size then takes five sixths of the frame interval, which leaves
-/// the rest for larger frames.
-const HEADROOM: f64 = 1.2;
+/// The minimum pacing rate, relative to the target. A frame of mean size then takes four sevenths of the frame interval.
+/// A lower factor delays each frame; a higher factor leaves more of a link without other flows unused
+/// (docs/studies/l4s.md compares the factors 1.2 to 2).
+const HEADROOM: f64 = 1.75;
 
 /// The maximum pacing rate, relative to the maximum target (guess). At this rate, a frame of mean size takes a
 /// sixteenth of the frame interval, which is almost a burst.
@@ -49,9 +49,10 @@ impl Congestion {
             now,
             frame: transit.frame,
             newest: self.newest,
+            round_trip: self.round_trip,
             // The report on a frame follows the frame's last datagram, and its effect starts with the next frame. The
             // control loop is thus no faster than two frames.
-            round_trip: self.round_trip.max(self.interval * 2),
+            least_period: self.interval * 2,
             counts: transit.ecn?,
             queue,
         })?;

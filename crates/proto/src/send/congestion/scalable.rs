@@ -46,7 +46,10 @@ pub(super) struct Sample {
     pub(super) frame: FrameId,
     /// The newest frame sent so far.
     pub(super) newest: FrameId,
+    /// The round trip of the path.
     pub(super) round_trip: Duration,
+    /// The minimum period of the control loop: a decrease has no earlier effect on the reports.
+    pub(super) least_period: Duration,
     pub(super) counts: EcnCounts,
     /// Delay of the frame's first datagram beyond that of the empty path; `None` if unknown.
     pub(super) queue: Option<Duration>,
@@ -100,6 +103,7 @@ impl Scalable {
     pub(super) fn on_report(&mut self, sample: &Sample) -> Option<Response> {
         let Sample { now, frame, .. } = *sample;
         let round_trip = sample.round_trip.max(LEAST_ROUND_TRIP);
+        let period = round_trip.max(sample.least_period);
         let since = self.last_report.replace(now).map(|last| now.since(last));
         self.note_queue(now, sample.queue);
         if frame > self.round_end.0 && now >= self.round_end.1 {
@@ -107,7 +111,7 @@ impl Scalable {
             if let Some(alpha) = self.alpha.as_mut().filter(|_| all > 0) {
                 *alpha += GAIN * (share(marked, all) - *alpha);
             }
-            self.round_end = (sample.newest, now + round_trip);
+            self.round_end = (sample.newest, now + period);
         }
         let (marked, all) = (u32::from(sample.counts.ce), sample.counts.total());
         self.round.0 += marked;
@@ -128,17 +132,19 @@ impl Scalable {
         let due = marked > 0 && frame > self.cut.0 && now >= self.cut.1;
         if due {
             // Reports arrive once per frame interval. Counting from the earliest time of this decrease keeps the mean
-            // interval of decreases at the round trip.
-            self.note_cut(sample.newest, (self.cut.1 + round_trip).max(now));
+            // interval of decreases at the period.
+            self.note_cut(sample.newest, (self.cut.1 + period).max(now));
         }
         // Only unmarked datagrams raise the rate. A pause in the reports counts as one round trip at most, because it
         // does not show that the link was free.
         let over = since.filter(|_| standing.is_none()).unwrap_or_default();
-        let seconds = round_trip.as_secs_f64();
-        let of_round = over.min(round_trip).as_secs_f64() / seconds;
+        let of_period = over.min(period).as_secs_f64() / period.as_secs_f64();
+        // In each round trip, Prague's rate rises by one segment per round trip. A longer period of decreases does not lower
+        // this step, because the rate at which increases and decreases balance would then be below Prague's.
+        let step = SEGMENT / round_trip.as_secs_f64();
         Some(Response {
             decrease: Some(decrease).filter(|_| due),
-            raise: SEGMENT / seconds * of_round * (1.0 - share(marked, all)),
+            raise: step * of_period * (1.0 - share(marked, all)),
         })
     }
 
@@ -212,6 +218,7 @@ mod tests {
                 // The report arrives 40 ms after its frame was sent.
                 newest: FrameId(self.frame + 2),
                 round_trip: ROUND_TRIP,
+                least_period: FRAME * 2,
                 counts: EcnCounts {
                     ect1: 20 - ce,
                     ce,

@@ -34,19 +34,20 @@ fn marks_keep_the_rate_near_the_capacity_without_a_queue() {
         let targets = targets(&mut path, 17, mbps);
         let mean = targets.iter().sum::<f64>() / targets.len() as f64;
         let share = mean / mbps as f64;
-        assert!((0.75..1.02).contains(&share), "{mbps}: {mean} Mb/s");
+        // The pacing rate, 1.75 times the target, is below the capacity.
+        assert!((0.5..0.75).contains(&share), "{mbps}: {mean} Mb/s");
         let marked = path.marked;
         assert!(marked > 0, "{mbps}");
         // 5 ms to the client, less than a frame interval for sending, and a short queue.
         let sorted = latencies(&path, from);
         let p99 = sorted[sorted.len() * 99 / 100];
-        assert!(p99 <= 28, "{mbps}: p99 {p99} ms");
+        assert!(p99 <= 22, "{mbps}: p99 {p99} ms");
         assert!(path.longest_gap(from) <= 60, "{mbps}");
     }
 }
 
 /// At a marked share p, Prague's rate is 2/p segments per round trip: a decrease by p/2 of the window then equals an
-/// increase by one segment. The round trip of the control loop is two frame intervals.
+/// increase by one segment. The path's round trip of 10 ms counts as 25 ms.
 #[test]
 fn the_marked_share_determines_the_rate_as_in_prague() {
     for thousandths in [50, 100, 200] {
@@ -57,7 +58,7 @@ fn the_marked_share_determines_the_rate_as_in_prague() {
             let targets = targets(&mut path, 20, 1000);
             let mean = targets.iter().sum::<f64>() / targets.len() as f64;
             let share = thousandths as f64 / 1000.0;
-            let prague = 2.0 / share * 8.0 * 1400.0 * 30.0 / 1e6;
+            let prague = 2.0 / share * 8.0 * 1400.0 * 40.0 / 1e6;
             let ratio = mean / prague;
             assert!((0.7..1.4).contains(&ratio), "{share}, {seed}: {ratio}");
         }
