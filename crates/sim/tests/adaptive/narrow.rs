@@ -1,78 +1,38 @@
-//! Adaptive bitrate on narrow links: twenty seconds of a game that would take 3 Mb/s at 60 frames/s. Only the last fifteen
-//! seconds count.
-#![allow(clippy::cast_possible_truncation, reason = "a test knows its numbers")]
+//! Narrow links: twenty seconds of a game that would take 3 Mb/s at 60 frames/s. Only the last fifteen seconds count.
 
 use std::time::Duration;
 
-use openuvr_proto::control::negotiate::Role;
-use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::send::congestion::Range;
-use openuvr_proto::trace::Fidelity;
+use openuvr_proto::send::l4s::L4sMode;
 use openuvr_proto::units::Bitrate;
 use openuvr_sim::aqm::Discipline;
-use openuvr_sim::link::{Impairment, Queue};
-use openuvr_sim::world::{Device, World};
+use openuvr_sim::link::Queue;
 
-const SETTLED: u32 = 5;
-const SECONDS: u32 = 20;
-const COUNTED: u32 = SECONDS - SETTLED;
+use super::{Case, Run};
 
-/// Results of a run, from the time at which the bitrate has settled.
-#[derive(Debug)]
-struct Run {
-    /// Complete frames per second.
-    whole: u32,
-    /// Link utilisation, in percent.
-    used: u64,
-    /// p90 latency of complete frames, beyond the link's own delay.
-    p90: Duration,
-}
-
+/// Delay in ms, rate in kb/s.
 fn run(delay: u64, kbps: u64, queue: Queue) -> Run {
     run_with(Discipline::TailDrop, delay, kbps, queue)
 }
 
 fn run_with(discipline: Discipline, delay: u64, kbps: u64, queue: Queue) -> Run {
-    let link = Impairment {
-        delay: Duration::from_millis(delay),
-        rate: Some(Bitrate(kbps * 1000)),
-        queue,
-        ..Impairment::default()
-    };
-    let mut world = World::new(77, SecondPlayer::Refuse);
     let max = Bitrate::from_mbps(3);
-    // The frames need about quantiser 40 at 3 Mb/s.
-    world.adapt(
-        Range {
+    let case = Case {
+        delay: Duration::from_millis(delay),
+        rate: Bitrate(kbps * 1000),
+        queue,
+        discipline,
+        l4s: L4sMode::Off,
+        range: Range {
             min: Bitrate(500_000),
             start: max,
             max,
         },
-        2.5e6,
-    );
-    let device = Device::new(1, Role::Player);
-    let player = world.connect(&device.behind(&link).queued_by(discipline));
-    world.rest(Duration::from_millis(300));
-    world.frames(60 * SETTLED);
-    let (begin, before) = (world.now(), world.downstream(player).sent_bytes);
-    world.frames(60 * COUNTED);
-    let bytes = world.downstream(player).sent_bytes - before;
-    world.rest(Duration::from_secs(3));
-    world.check_conservation(player);
-    let shown = world.machine(player).shown.iter();
-    let shown = shown.filter(|s| !world.repeated.contains(&s.frame));
-    let whole: Vec<_> = shown
-        .filter(|s| s.fidelity == Fidelity::Complete && s.captured >= begin)
-        .collect();
-    let mut delays: Vec<_> = whole.iter().map(|s| s.at.since(s.captured)).collect();
-    delays.sort();
-    let run = Run {
-        whole: whole.len() as u32 / COUNTED,
-        used: bytes * 8 * 100 / (u64::from(COUNTED) * kbps * 1000),
-        p90: delays[delays.len() * 9 / 10].saturating_sub(link.delay),
+        // The frames need about quantiser 40 at 3 Mb/s.
+        complexity: 2.5e6,
+        counted: 15,
     };
-    world.step(&format!("{kbps} kb/s, {delay} ms, {queue:?}: {run:?}"));
-    run
+    case.run()
 }
 
 #[test]
