@@ -4,8 +4,9 @@ use std::io;
 
 use openuvr_proto::units::Size;
 
-/// Time for a server to report its display number, in seconds (guess: half a second on an idle machine).
-pub(crate) const START_SECONDS: i64 = 10;
+/// Time for a server to report its display number, in seconds (guess: half a second on an idle machine, more than
+/// ten with a load of six per core).
+pub(crate) const START_SECONDS: i64 = 30;
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]

@@ -291,7 +291,7 @@ fn missing_programs_are_one_error_line() {
     std::fs::write(&broken, "#!/bin/sh\nexec /bin/sleep 100\n").expect("a file");
     let mut command = host(&folder, &[]);
     command.env("PATH", folder.path());
-    fails(command, "Xvfb did not start within 10 s");
+    fails(command, "Xvfb did not start within 30 s");
     let dir = folder.join("host");
     let shown = ["--display", ":4096", "--", "xterm"];
     let args = [&["host", "--config-dir", &dir][..], &shown].concat();
