@@ -251,7 +251,7 @@ fn samples_of(packet: &[u8]) -> u16 {
     120 << (configuration & 3)
 }
 
-/// Writes all samples that the buffer has ready for the device. Returns when to call this function again.
+/// Writes all samples that the buffer has ready for the device. Returns the time at which to call this function again.
 fn feed(
     buffer: &mut JitterBuffer,
     playback: &mut Playback,

@@ -23,7 +23,7 @@ use openuvr_proto::units::Size;
 
 /// Number of prepared pictures, played forwards and backwards.
 const FILM: u32 = 30;
-/// Frames until caches and the quantiser's effects have settled.
+/// Number of frames at the start that are not measured, until the effects of caches and of the quantiser have settled.
 const WARM_UP: u32 = 10;
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 60);
 
@@ -64,7 +64,7 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
     let film: Vec<_> = (0..FILM).map(|t| Nv12::frame(settings.size, t)).collect();
     let mut encoder = encode::open("x264", settings)?;
     let mut decoder = decode::open(Codec::H264)?;
-    // Space for all slices of a frame: the encoder never waits for the decoder.
+    // There is space for all slices of a frame, so that the encoder need not wait for the decoder.
     let (sender, receiver) = sync_channel::<Piece>(64);
     let decoding = std::thread::spawn(move || -> Result<_, decode::DecodeError> {
         let (mut tail, mut whole) = (Vec::new(), Vec::new());

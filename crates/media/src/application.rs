@@ -21,7 +21,8 @@ use x11rb::rust_connection::RustConnection;
 /// Maximum depth at which a window manager's frame nests the client window, in levels below the child of the root.
 const DEPTH: u8 = 3;
 
-/// Maximum number of windows checked in a frame; frames have about ten, for borders and buttons.
+/// Maximum number of windows that are checked in a window manager's frame. Such a frame has about ten, for borders and
+/// buttons.
 const MAX_WINDOWS: usize = 64;
 
 /// Maximum length of a WM_TRANSIENT_FOR chain (dialogs of dialogs).
@@ -319,7 +320,8 @@ pub(crate) fn process_of(conn: &RustConnection, window: Window) -> Result<Option
     }
 }
 
-/// The application's window in a frame: the first with a WM_STATE, otherwise `top`.
+/// The application's window in the window manager's frame `top`: the first window with a WM_STATE, otherwise `top`
+/// itself.
 pub(crate) fn client_in(
     conn: &RustConnection,
     atoms: Atoms,

@@ -32,7 +32,7 @@ pub struct AppSpeaker(Arc<(Mutex<SpeakerQueue>, Condvar)>);
 #[derive(Debug, Default)]
 struct SpeakerQueue {
     samples: VecDeque<f32>,
-    /// Number of open captures. While there is none, written samples are dropped.
+    /// Number of open captures. While no capture is open, written samples are dropped.
     captures: usize,
 }
 
@@ -178,7 +178,7 @@ impl AppMicrophone {
         frames
     }
 
-    /// A playback to this microphone.
+    /// A playback to this microphone. Discards the samples that the application has not read yet.
     #[must_use]
     pub fn playback(&self) -> AppMicrophonePlayback {
         lock(&self.0.ready).samples.clear();

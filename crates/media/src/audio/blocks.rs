@@ -8,7 +8,7 @@ use openuvr_proto::time::Instant;
 use super::timeline::Timeline;
 use super::{CHANNELS, CaptureCounters, RATE, duration_of};
 
-/// Maximum number of unread samples: one second.
+/// Maximum number of unread sample frames: one second.
 pub(super) const LONGEST: usize = RATE as usize;
 
 /// Samples that have not been read yet.
@@ -28,7 +28,7 @@ impl Blocks {
         }
     }
 
-    /// Adds `frames` sample frames that arrived at `now`. `samples` is `None` if they are known to be missing.
+    /// Adds `frames` sample frames that arrived at `now`. `samples` is `None` if these samples are known to be missing.
     pub(super) fn arrived(
         &mut self,
         now: Instant,
@@ -69,7 +69,7 @@ impl Blocks {
         Some(captured)
     }
 
-    /// Sample frames missing for a block of this length.
+    /// Number of sample frames that are missing for a block of this length.
     pub(super) fn lacking(&self, block: &[f32]) -> usize {
         block.len().saturating_sub(self.waiting.len()) / CHANNELS
     }

@@ -27,7 +27,7 @@ impl Renderer {
     /// A renderer in its initial state.
     ///
     /// # Errors
-    /// [`AudioError`] if libopus is not installed.
+    /// [`AudioError`] if libopus is not installed, or if it fails to create a decoder.
     pub fn open() -> Result<Renderer, AudioError> {
         Ok(Renderer {
             decoder: Decoder::open()?,

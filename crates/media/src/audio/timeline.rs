@@ -45,9 +45,9 @@ pub(super) struct Timeline {
 /// Instructions for a chunk of samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
-    /// Sample frames of silence to insert before it.
+    /// Sample frames of silence to insert before the chunk.
     pub(super) silence: usize,
-    /// Sample frames to drop at its start.
+    /// Sample frames to drop at the start of the chunk.
     pub(super) left_out: usize,
 }
 

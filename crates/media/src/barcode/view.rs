@@ -96,7 +96,7 @@ pub fn draw(data: &mut [u8], stride: usize, size: Size, stamp: &ViewStamp) -> bo
 }
 
 /// Reads the code of one eye's `picture`, as [`barcode::read`](super::read) reads the code of an ordinary picture. Each
-/// of the two functions rejects the other's code.
+/// of the two functions rejects the codes that the other function reads.
 #[must_use]
 pub fn read(picture: &Picture<'_>) -> Option<ViewStamp> {
     let mut body = read_body(Form::View, picture)?;

@@ -39,8 +39,8 @@ pub trait Frame: Send {
     fn rest(&mut self) {}
 }
 
-/// Creates the application's end and the host's end. Until the first picture arrives, the source has the size `size`. At
-/// most `fps` pictures per second are requested.
+/// Creates the application's side and the host's side of a source. Until the first picture arrives, the source has the
+/// size `size`. At most `fps` pictures per second are requested.
 ///
 /// # Errors
 /// [`CaptureError`] if this process has no file descriptor left.
@@ -122,7 +122,7 @@ impl Shared {
     }
 }
 
-/// Permission to submit the current picture of an application at rest.
+/// A request of [`Submitter::missing_still`] or [`Submitter::wants_still`] for the application's current picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StillTicket {
     missed: Option<Instant>,
@@ -146,7 +146,7 @@ pub enum FrameDemand {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket(u64);
 
-/// The application's end, for any of its threads. Dropping it ends the source.
+/// The application's side of a source, for any of its threads. When it is dropped, the source ends.
 pub struct Submitter {
     shared: Arc<Shared>,
 }
@@ -223,8 +223,8 @@ impl Submitter {
         self.demand(now) == FrameDemand::Now
     }
 
-    /// The maximum requested frame rate: the refresh rate of the player's display, where known.
-    /// `None`: no limit.
+    /// The maximum rate at which pictures are requested, in frames per second. The host adapts it to the player's
+    /// display if it knows the display's refresh rate. `None`: no limit.
     #[must_use]
     pub fn fps(&self) -> Option<f64> {
         Some(self.shared.state().fps).filter(|fps| fps.is_normal() && *fps > 0.0)
@@ -281,9 +281,9 @@ impl Submitter {
         state.watched && !state.closed
     }
 
-    /// Whether, as of `now`, there is a viewer of an application at rest whose current picture was never submitted.
-    /// Such a picture was finished without viewers or too soon after another. If it is available, pass it to
-    /// [`Submitter::submit_still`].
+    /// Whether, as of `now`, there is a viewer of an application at rest whose current picture was never submitted. For
+    /// example, such a picture was finished without viewers or too soon after another, or could not be read back. If it
+    /// is available now, pass it to [`Submitter::submit_still`].
     #[must_use]
     pub fn missing_still(&self, now: Instant) -> Option<StillTicket> {
         let state = self.shared.state();

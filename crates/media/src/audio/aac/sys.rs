@@ -255,7 +255,7 @@ impl Encoder {
     pub(super) fn send(&mut self, block: &[f32], first: i64) -> Result<(), String> {
         let functions = &self.context.functions;
         let frame = self.frame.frame.as_ptr();
-        // SAFETY: the frame has memory, which the library copies if an earlier block is still in use.
+        // SAFETY: the frame has memory, which the library copies if the encoder still uses it for an earlier block.
         let code = unsafe { (functions.frame_writable)(frame) };
         if code < 0 {
             return Err(functions.error("write a block of sound", code));

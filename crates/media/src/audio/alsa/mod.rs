@@ -96,8 +96,8 @@ impl Capture {
                     tracing::debug!(why, overruns, "the ALSA device was interrupted");
                     let restarted = self.pcm.restart(code);
                     restarted.map_err(|why| error(&self.name, &why))?;
-                    // A restarted device has no samples yet. The caller checks its timeout, even if each read is
-                    // interrupted.
+                    // A restarted device has no samples yet. Without this return, the caller would not check its
+                    // timeout if each read were interrupted.
                     return Ok(());
                 }
                 ReadResult::Failed(code) => {

@@ -17,7 +17,7 @@ const AHEAD: Duration = Duration::from_millis(40);
 /// Maximum time by which late reads may catch up with real time. It is longer than the device's buffer.
 const BEHIND: Duration = Duration::from_millis(250);
 
-/// The time up to which samples were read. The time of each call is the argument `now`.
+/// The time up to which samples were read. This type has no clock; `now` is an argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// The time at which the samples that were read end if the device's clock is too fast by 0.1 % ([`TOLERANCE`]).

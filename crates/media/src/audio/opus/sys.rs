@@ -241,8 +241,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes `bytes` into `out`; if there are no bytes, conceals a loss of the length of `out`. Returns the sample frames
-    /// written.
+    /// Decodes `bytes` into `out`; if there are no bytes, conceals a loss of the length of `out`. Returns the number of
+    /// sample frames written.
     pub(super) fn decode(
         &mut self,
         bytes: Option<&[u8]>,

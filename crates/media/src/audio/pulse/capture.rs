@@ -42,8 +42,9 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Records from the monitor of the sink [`Settings::device`], or from the source with that name. `server` is the
-    /// server; `None` means `$PULSE_SERVER`, or the session's server.
+    /// Records from the monitor of the sink [`Settings::device`], or from the source with that name. Without a device,
+    /// records from the monitor of the default sink. If `server` is `None`, connects to `$PULSE_SERVER`, or to the
+    /// session's server.
     ///
     /// # Errors
     /// [`AudioError`] if libpulse, the server or the device is missing.

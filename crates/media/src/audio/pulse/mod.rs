@@ -1,8 +1,8 @@
-//! PulseAudio, or PipeWire in its place (`pipewire-pulse`), through libpulse, which is loaded at
-//! run time: records sinks, plays, and creates null sinks.
+//! PulseAudio, or PipeWire in its place (`pipewire-pulse`), through libpulse, which is loaded at run time: records from
+//! sinks and sources, plays to sinks, and creates null sinks and virtual microphones.
 //!
-//! Each capture and each playback has its own connection and main loop. Calls of its owner run the
-//! main loop, so samples are not passed between threads.
+//! Each capture and each playback has its own connection and main loop. The main loop runs only while the owner calls a
+//! method, so samples are not passed between threads.
 
 mod capture;
 mod null_sink;

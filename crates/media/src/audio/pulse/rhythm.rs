@@ -12,7 +12,7 @@ use crate::audio::{duration_of, frames_in};
 const GRACE: Duration = Duration::from_micros(250);
 
 /// The prediction moves this much earlier whenever the arrival of a chunk was not observed. These corrections
-/// accumulate until a reader has to wait for a chunk and observes its arrival: about every tenth time.
+/// accumulate until a reader has to wait for a chunk and thereby observes its arrival, about once in ten chunks.
 const EARLIER: Duration = Duration::from_micros(25);
 
 /// The timing of a server's chunks.

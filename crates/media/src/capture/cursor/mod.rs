@@ -13,8 +13,8 @@ use crate::cursor::{Cursor, CursorShape};
 /// Result of [`CursorWatch::next`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CursorEvent {
-    /// A new position in the picture (0–65 535 across and down); `None` if the pointer is outside
-    /// it or hidden.
+    /// A new position in the picture (0–65 535 across and down); `None` if the pointer is outside of the picture or not
+    /// visible.
     Moved(Option<(u16, u16)>),
     /// A new shape.
     Shaped(Arc<CursorShape>),

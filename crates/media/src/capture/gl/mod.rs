@@ -2,11 +2,11 @@
 //! GPU writes into a ring of pixel buffers while the application continues, and the buffers are
 //! passed on ([`Frame`]) without a copy.
 //!
-//! The application's state and errors stay as they are. The application waits for a picture only in the oldest contexts
-//! (last row of the table). The GPU's fence is checked once, which is enough with a software renderer. If the fence is
-//! not signalled yet, a thread waits for it in its own context, which shares the application's buffers. If no such
-//! thread is possible, the next [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, which is then up to a
-//! frame late.
+//! The application's state and errors stay as they are. [`ReadBack::read`] waits for the GPU only in the oldest
+//! contexts (last row of the table) and if the read-back is [stateless](ReadBack::stateless). It checks the GPU's fence
+//! once, which is usually enough with a software renderer. If the fence is not signalled yet, a thread waits for it in
+//! its own context, which shares the application's buffers. If no such thread is possible, a later [`ReadBack::read`]
+//! or [`ReadBack::poll`] submits the picture, which is then usually up to a frame late.
 //!
 //! | context | method |
 //! |---|---|
@@ -55,7 +55,7 @@ pub enum Sharing {
     },
     /// Through EGL.
     Egl,
-    /// By other means, or no second context is necessary.
+    /// The context was created by other means, or no second context is necessary.
     None,
 }
 
@@ -98,7 +98,7 @@ pub enum ReadStatus {
 /// Why a picture was skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SkipReason {
-    /// The host or the GPU uses all buffers of the ring.
+    /// All buffers of the ring are in use, by the host or by the GPU.
     #[error("the host or the GPU is behind: no buffer is free")]
     RingFull,
     /// The picture has no pixels, or its sides are too long.

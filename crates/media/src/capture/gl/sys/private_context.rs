@@ -28,7 +28,7 @@ pub struct PrivateContext {
     gl: Arc<Gl>,
     shared: Option<Shared>,
     native: Native,
-    /// GPU-side waits. `None` with a software renderer, where the CPU waits instead.
+    /// GPU-side waits. `None` if the renderer is a software renderer or has no such waits; the CPU then waits instead.
     wait: Option<WaitSync>,
 }
 
@@ -91,8 +91,9 @@ impl PrivateContext {
         }
     }
 
-    /// Makes the private context current on this thread. All earlier drawing of the application is visible in it. With
-    /// a software renderer, the call waits for that drawing, at most 5 s. `None` on failure.
+    /// Makes the private context current on this thread. All earlier drawing of the application is visible in it.
+    /// Without GPU-side waits, for example with a software renderer, the call waits for that drawing, at most 5 s.
+    /// `None` on failure.
     pub fn enter(&mut self) -> Option<ContextGuard<'_>> {
         let shared = self.shared.as_ref()?;
         let before = shared.current();

@@ -1,6 +1,5 @@
-//! Waits for the GPU while the application continues, in a thread with its own context. The thread
-//! is started the first time that a picture is not finished at once. A software renderer never
-//! needs it.
+//! Waits for the GPU while the application continues, in a thread with its own context. The thread is started the first
+//! time that a picture is not finished at once. With a software renderer, the thread is rarely needed.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
