@@ -1,7 +1,7 @@
 //! Connects to an X server, with a one-line error on failure.
 //!
-//! All connections to a display are made here, because x11rb itself computes the port of any
-//! display number and panics for an invalid one.
+//! All connections with x11rb are made here, because x11rb itself computes the port of any display number and panics
+//! for an invalid number.
 
 use x11rb::connection::RequestConnection as _;
 use x11rb::protocol::randr::{self, ConnectionExt as _};
@@ -10,7 +10,7 @@ use x11rb::protocol::xproto::Screen;
 use x11rb::protocol::xproto::{ImageOrder, Setup};
 use x11rb::rust_connection::RustConnection;
 
-/// Connects to `display` (`:0`, `host:0.1`), and returns the connection and the screen's number.
+/// Connects to `display`, such as `:0` or `host:0.1`, and returns the connection and the screen's number.
 ///
 /// # Errors
 /// Returns the problem and its remedy.
@@ -32,8 +32,9 @@ pub fn connect(display: &str) -> Result<(RustConnection, usize), String> {
 }
 
 /// Lets the server process requests of `conn` while another client grabs the server (XTEST 2.2, `GrabControl`). While a
-/// window is dragged or a menu is open, window managers grab the server from the press to the release of a button. A
-/// release that we inject would therefore wait for itself. Without XTEST, this does nothing.
+/// window is dragged or a menu is open, window managers grab the server from the press to the release of a button. An
+/// injected release would therefore wait for the end of the grab, and the grab for this release. Without XTEST, this
+/// does nothing.
 ///
 /// Limitation: if a client has a pending request at the moment of the grab, X.Org's server (21.1) blocks that client even if
 /// it is immune (`mark_client_grab` in its `dispatch.c`).

@@ -292,7 +292,7 @@ impl DisplaySize {
         ))
     }
 
-    /// Sets the screen's size if it differs: some servers adapt it to the outputs themselves.
+    /// Sets the screen's size, unless the server has already adapted this size to the outputs.
     fn set_screen(&self, size: Size) -> Result<(), ReplyError> {
         use x11rb::protocol::xproto::ConnectionExt as _;
 

@@ -218,7 +218,7 @@ fn sinks_end_with_the_process_and_leftovers_are_removed() {
         .to_string_lossy()
         .replace(|c: char| !c.is_ascii_digit(), "");
     // No process has the PID 4194305, so this sink is a leftover. The processes of the other PID namespace are unknown,
-    // so its sink must stay.
+    // so the sink of that namespace must stay.
     let left = format!("openuvr_{namespace}_4194305_0");
     for name in [&left, "openuvr_1_4194305_0", "game"] {
         let argument = format!("sink_name={name}");

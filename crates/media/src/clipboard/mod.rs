@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use crate::waker::Waker;
 use crate::waker::WakerError;
 
-/// The clipboard of a display is unusable, or it has failed.
+/// Why a display's clipboard could not be opened or has failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ClipboardError(pub String);
@@ -74,7 +74,7 @@ impl std::fmt::Debug for ClipboardEvent {
 /// Whether text copied by other programs is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchMode {
-    /// Never: text of this program is offered, but none is read.
+    /// Text of other programs is never read. This program's text is still offered.
     Nothing,
     /// Text copied from now on is read.
     Changes,

@@ -42,7 +42,7 @@ pub static BACKENDS: &[Backend] = &[
 /// Opens the first decoder in [`BACKENDS`] for `codec`.
 ///
 /// # Errors
-/// [`DecodeError`] if the decoder can't be opened.
+/// [`DecodeError`] if there is no decoder for `codec`, or if the decoder can't be opened.
 pub fn open(codec: Codec) -> Result<Box<dyn Decoder>, DecodeError> {
     match BACKENDS.iter().find(|backend| backend.codec == codec) {
         Some(backend) => (backend.open)(),

@@ -47,10 +47,10 @@ pub struct Layout {
     count: usize,
 }
 
-/// The place of a plane.
+/// The location of a plane in the memory of its picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PlaneLayout {
-    /// The number of the object that contains it.
+    /// The number of the object that contains the plane.
     pub object: usize,
     /// Bytes from the object's start.
     pub offset: u32,

@@ -214,7 +214,8 @@ pub enum RateSupport {
     Either,
 }
 
-/// An encoder's settings. A change of any of them starts a new configuration epoch.
+/// An encoder's settings. To change a setting, open a new encoder, which starts a new configuration epoch. Only the
+/// bitrate of [`Rate::Cbr`] can be changed without this, by [`Encoder::retarget`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Size of the pictures. Both sides must be even for H.264, HEVC and VP9 with 4:2:0 chroma (see

@@ -10,8 +10,8 @@ use super::{Backend, EncodeError, EncoderOptions, FrameRequest, Opening, open_wi
 use crate::convert::Converter;
 use crate::picture::Picture;
 
-/// The picture's size: small, but not below the minimum of hardware encoders (145 columns for
-/// some).
+/// The picture's size: small, but not below the minimum of hardware encoders. For some of them, the minimum width is
+/// 145 pixels.
 pub const PROBE_SIZE: Size = Size::new(640, 368);
 
 /// A moderate bitrate for encoders with their own rate control.

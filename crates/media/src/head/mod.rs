@@ -30,7 +30,7 @@ pub trait HeadPoseSource: Send {
     fn next(&mut self, timeout: Duration) -> Result<Option<(Pose, Instant)>, HeadPoseError>;
 
     /// Sets the times at which the host's application samples poses, minus the transmission delay; `None` if unknown. A
-    /// source with its own timing ignores this.
+    /// source with its own timing may ignore this, or adapt only its rate.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         let _ = wanted;
     }
@@ -61,7 +61,7 @@ pub struct Backend {
     pub name: &'static str,
     /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
-    /// Opens it with the argument (empty if none was given).
+    /// Opens the source with the argument (empty if none was given).
     pub open: fn(&str) -> Result<HeadPose, HeadPoseError>,
 }
 

@@ -47,7 +47,7 @@ pub struct Opentrack {
 }
 
 impl Opentrack {
-    /// Listens at `place` (`ADDRESS:PORT`), or at [`DEFAULT_ADDRESS`] if empty.
+    /// Listens at `place` (`ADDRESS:PORT`), or at [`DEFAULT_ADDRESS`] if `place` is empty.
     ///
     /// # Errors
     /// [`HeadPoseError`] if the address is invalid or not available.

@@ -19,7 +19,7 @@ const FRESH_AGE: Duration = Duration::from_micros(500);
 pub(super) struct Schedule(Option<RefreshTiming<Instant>>);
 
 impl Schedule {
-    /// Sets the aimed times; `None` if they are unknown.
+    /// Sets the aimed times; `None` if they are unknown. Times less than [`SAMPLING_INTERVAL`] apart are ignored.
     pub(super) fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.0 = wanted.filter(|wanted| wanted.period >= SAMPLING_INTERVAL);
     }

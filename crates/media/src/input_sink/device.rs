@@ -228,7 +228,7 @@ impl Devices {
         taken.map(|()| None).map_err(|e| gone(device, e))
     }
 
-    /// Releases the held keys of mapped devices.
+    /// Releases the held keys of mapped devices, and forgets the unfinished reports of the other devices.
     ///
     /// # Errors
     /// Returns the first error of [`Devices::take`].

@@ -56,7 +56,7 @@ pub struct Backend {
     pub name: &'static str,
     /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
-    /// Opens it with the argument (empty if none was given).
+    /// Opens the sink with the argument (empty if none was given).
     pub open: fn(&str) -> Result<Box<dyn InputSink>, InputError>,
 }
 

@@ -33,7 +33,7 @@ const AT_ONCE: usize = 64;
 /// Bytes of a mouse packet (PS/2, the default of the kernel's mousedev).
 const PACKET: usize = 3;
 
-/// The major number of /dev/zero, /dev/urandom and their like (Linux, devices.txt).
+/// The major number of /dev/zero, /dev/urandom and similar devices (Linux, devices.txt).
 const MEMORY: u32 = 1;
 
 /// Reads devices, which may be added at any time. Waits if there is no device.

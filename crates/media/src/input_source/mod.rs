@@ -84,7 +84,7 @@ pub struct Backend {
     pub name: &'static str,
     /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
-    /// Opens it with the argument (empty if none was given).
+    /// Opens the source with the argument (empty if none was given).
     pub open: fn(&str) -> Result<Box<dyn InputSource>, SourceError>,
 }
 
@@ -126,7 +126,7 @@ pub fn open(spec: &str) -> Result<Box<dyn InputSource>, SourceError> {
     (backend.open)(argument)
 }
 
-/// Why input can't be read any more.
+/// Why input can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);

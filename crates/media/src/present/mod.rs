@@ -64,7 +64,8 @@ pub trait Presenter: Send {
         None
     }
 
-    /// Draws the pointer's shape at its position over the picture, without waiting for a frame.
+    /// Shows the host's pointer, without waiting for a frame: draws its shape over the picture, or gives this shape to
+    /// the window's own cursor.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.
@@ -154,7 +155,7 @@ pub struct Backend {
     pub name: &'static str,
     /// The syntax of the argument after the name and a colon.
     pub argument: &'static str,
-    /// Opens it with the argument (empty if none was given).
+    /// Opens the surface with the argument (empty if none was given).
     pub open: fn(&str, &WindowConfig) -> Result<Surface, PresentError>,
 }
 

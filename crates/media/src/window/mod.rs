@@ -23,8 +23,8 @@ use self::scene::SharedWindow;
 /// Settings of the window.
 #[derive(Clone, Debug)]
 pub struct WindowConfig {
-    /// The display: `:0` of X11, `wayland-0` or a socket's path of Wayland; `None` for the
-    /// environment variable `DISPLAY` or `WAYLAND_DISPLAY`.
+    /// The display: an X display such as `:0`, or a Wayland display such as `wayland-0` or the path of a socket.
+    /// `None`: the display in the environment variable `DISPLAY` or `WAYLAND_DISPLAY`.
     pub display: Option<String>,
     /// The window's title.
     pub title: String,

@@ -153,7 +153,7 @@ impl Painter {
             return Ok(Reads::default());
         };
         let Some(segment) = shown.segment else {
-            // An OpenGL client draws the complete window with its next picture.
+            // If OpenGL draws the window, it draws the complete window with its next picture.
             self.stage.spoil();
             return Ok(Reads::default());
         };

@@ -1,6 +1,7 @@
-//! The persistent picture: the server copies changed areas into shared memory. If the server's pixel layout differs
-//! from the picture's, the server writes to a second segment, and the pixels are converted when they are copied to the
-//! picture.
+//! The persistent picture: the server copies changed areas into shared memory. It writes an area directly into the
+//! picture only if the area is as wide as the picture and the server's pixel layout is that of the picture. Otherwise,
+//! it writes to a second segment. The pixels are then copied from this segment to the picture, and converted if
+//! necessary.
 
 use openuvr_proto::units::Size;
 use x11rb::errors::ReplyError;

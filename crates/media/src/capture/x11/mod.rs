@@ -1,8 +1,8 @@
 //! Captures an X display, a region of it, or one window, even while other windows cover that window.
 //!
 //! XDamage reports drawing, MIT-SHM transfers changed pixels, and XComposite keeps a window's pixels separate from
-//! those of windows in front. This is not a periodic screen grabber: without drawing, nothing happens. The picture does
-//! not include the pointer; see [`cursor`](super::cursor).
+//! those of windows in front. This is not a periodic screen grabber: while nothing is drawn, no pixels are transferred.
+//! The picture does not include the pointer; see [`cursor`](super::cursor).
 //!
 //! The damage level is *bounding box*, and the damage is subtracted after each report. *Raw rectangles* would arrive
 //! once per drawing request (thousands for one repaint of a toolkit, queued in the server while the encoder works).
@@ -308,7 +308,7 @@ impl X11Capture {
         Ok(resized.then_some(CaptureEvent::Resized(size)))
     }
 
-    /// Finds menus and dialogs in front of the window again, if windows have appeared, disappeared or moved.
+    /// If windows have appeared, disappeared or moved, searches again for menus and dialogs in front of the window.
     fn update_transients(&mut self) -> Result<(), CaptureError> {
         let (Some(place), Some(size)) = (self.surface.position(), self.surface.size()) else {
             return Ok(());

@@ -89,7 +89,7 @@ impl TextRequest {
         let none = property == x11rb::NONE;
         match self.step {
             Step::Targets => {
-                // If the owner does not support TARGETS, the best target is requested.
+                // If the owner does not support TARGETS, the preferred target is requested.
                 let target = match none {
                     true => Some(atoms.UTF8_STRING),
                     false => self.choose(conn, atoms)?,

@@ -615,7 +615,7 @@ mod tests {
         }
     }
 
-    /// Makes the decoder's last picture one in dma-bufs with this descriptor, or without one.
+    /// Turns the decoder's last picture into a picture in dma-bufs, with this descriptor or without a descriptor.
     fn returns(decoder: &mut Decoder, descriptor: Option<&'static Descriptor>) {
         let functions = Arc::clone(&decoder.functions);
         // SAFETY: the frame is the decoder's, which has no other user; it owns a buffer, to which references are counted.

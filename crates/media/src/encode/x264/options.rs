@@ -1,7 +1,7 @@
 //! libx264's options by name: `preset`, `tune`, and all parameters of `x264_param_parse`.
 //!
-//! The host sets some parameters itself. An option is refused if it changes one of the [`OWNED`] values. These values
-//! are compared, and not the options' names, because several names can set the same parameter.
+//! The host sets some parameters itself. An option is refused if it changes one of the [`OWNED`] values. The check
+//! compares these values instead of the options' names, because several names can set the same parameter.
 
 use super::super::options::{c_text, refused, x264_name};
 use super::sys::{self, ParameterError};

@@ -111,7 +111,8 @@ impl Stream {
         self.due.is_some()
     }
 
-    /// Enables or disables the buffer. The end of the client's use disables it in any case.
+    /// Enables or disables the buffer. In any case, the buffer is disabled when the `changes` of [`Stream::open`] are
+    /// dropped.
     ///
     /// # Errors
     /// Returns the reason, for a message.

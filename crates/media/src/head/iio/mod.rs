@@ -7,9 +7,9 @@
 //!                      samples                     a recording in place of /dev/iio:device0
 //! ```
 //! Samples come from the buffers if this user may set them up, at a rate that follows the host's requests (`rate.rs`);
-//! otherwise from `*_raw`, read at the times requested by the host. Each sample becomes a pose when it is read.
-//! Attributes that were changed are restored at the end. There is no magnetometer, so yaw drifts by up to a degree per
-//! minute.
+//! otherwise from `*_raw`, which is read at a fixed rate and at the times requested by the host (`schedule.rs`). Each
+//! sample becomes a pose when it is read. Attributes that were changed are restored at the end. There is no
+//! magnetometer, so yaw drifts by up to a degree per minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
 
@@ -240,8 +240,8 @@ impl HeadPoseSource for Iio {
         }
     }
 
-    /// Polled sensors, which have no timing of their own, are read at these times. Of sensors with buffers, only the rate
-    /// follows.
+    /// Polled sensors are also read at these times, because they have no timing of their own. For sensors with buffers,
+    /// only the sampling rate is adapted.
     fn aim(&mut self, wanted: Option<RefreshTiming<Instant>>) {
         self.schedule.aim(wanted);
         if let Some(wanted) = wanted {

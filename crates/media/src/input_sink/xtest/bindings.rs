@@ -1,7 +1,7 @@
 //! Unused key codes bound to characters that no key of the layout types.
 //!
 //! Some clients read the map when they are notified of a change, others only when the key arrives. Therefore, a binding
-//! is kept as long as possible: key codes are used in rotation, and bindings are removed only at the end.
+//! is kept as long as possible: key codes are used in rotation, and bindings are removed only when the sink is dropped.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,5 +1,5 @@
-//! The server's auto-repeat of the newest key. It is stopped while the client sends nothing, and
-//! then restarted.
+//! The server's auto-repeat of the newest key. The auto-repeat is stopped while the client sends nothing, and restarted
+//! when the client sends again.
 //!
 //! A server repeats only the key that was pressed last. The repeat stops when that key is removed from the set of
 //! repeating keys, and stays stopped when the key is added again at once. Therefore, no other keyboard state changes,

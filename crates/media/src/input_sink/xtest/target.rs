@@ -23,7 +23,7 @@ use crate::application::{Application, Atoms, WindowScope, top_of};
 /// than two of its frames).
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Poll interval during that time.
+/// Poll interval while waiting for the window manager.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Retry delay after a failed attempt, so that not every key press of a typing user waits (guess).
@@ -49,7 +49,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Restricts input to this window and the windows of its program; `None` means no restriction.
+    /// Restricts input to this window and the windows in its scope; `None` means no restriction.
     pub(super) fn set(&mut self, window: Option<(Window, WindowScope)>) {
         if self.window != window {
             self.window = window;

@@ -102,7 +102,7 @@ pub struct PadReader {
     /// Watch on the folder. `None` if it is polled.
     watch: Option<OwnedFd>,
     look_at: Option<Instant>,
-    /// Devices that are not pads or exceed the limit.
+    /// Devices that are not read, because they are not pads or because the maximum number of pads is connected.
     passed: BTreeSet<PathBuf>,
     /// Unreadable devices, with the time of the first attempt, and whether the user has been warned.
     refused: BTreeMap<PathBuf, (Instant, bool)>,

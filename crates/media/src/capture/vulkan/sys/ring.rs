@@ -5,8 +5,8 @@
 //!   free ──► being copied (device) ──► lent (the host encodes it) ──► free
 //!            present() goes on          the waiter submits it
 //! ```
-//! The application never waits. Without a free buffer, a picture is skipped. This module does not
-//! decide which pictures are read.
+//! Presenting a picture never waits for the device or the host. Without a free buffer, a picture is skipped. This
+//! module does not decide which pictures are read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -203,7 +203,7 @@ impl Ring {
             .take();
         if let Some((jobs, waiter)) = waiter {
             drop(jobs);
-            // The thread panics only if the submitter did. In that case, the thread holds nothing.
+            // The thread can only have panicked in the submitter. In that case, the thread holds nothing.
             let _ = waiter.join();
         }
         let newest = self.shared.state().newest.take();

@@ -214,10 +214,11 @@ impl Slot {
         unsafe { device.queue_submit(copy.queue, &[submit], self.fence) }
     }
 
-    /// Waits until the picture is copied and readable.
+    /// Waits until the picture is copied and readable. `turn` is the timeout of one wait in ns, after which the wait is
+    /// repeated.
     ///
     /// # Errors
-    /// Returns an error if the device is lost.
+    /// Returns the device's error, for example if the device is lost.
     ///
     /// # Safety
     /// The commands must have been submitted on this device, which must be live.
