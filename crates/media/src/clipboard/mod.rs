@@ -52,7 +52,7 @@ impl std::fmt::Display for ReadFailure {
 /// Result of [`Clipboard::next_event`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClipboardEvent {
-    /// A program has copied this text. The text differs from the last text of [`Clipboard::offer`].
+    /// A program has copied this text. The text that this program itself offers is not reported.
     Copied(Arc<str>),
     /// A program has copied unreadable content.
     ReadFailed(ReadFailure),

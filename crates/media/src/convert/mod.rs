@@ -102,7 +102,7 @@ impl Converter {
         self.convert(picture, to)
     }
 
-    /// The last converted picture, if it is NV12.
+    /// The last picture that was converted to NV12, unless it was discarded or there is none.
     #[must_use]
     pub fn nv12(&self) -> Option<Picture<'_>> {
         self.nv12.converted()

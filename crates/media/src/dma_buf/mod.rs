@@ -60,7 +60,7 @@ pub struct PlaneLayout {
 
 impl Layout {
     /// # Errors
-    /// [`DmaBufError`] if the size, or the number of planes, is not that of a picture of this format.
+    /// [`DmaBufError`] if the size is invalid, or if a picture of this format has a different number of planes.
     pub fn new(
         size: Size,
         format: u32,

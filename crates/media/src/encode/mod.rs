@@ -263,7 +263,7 @@ impl Settings {
     /// Checks the settings for a `codec`; [`open`] does so before it calls a backend.
     ///
     /// # Errors
-    /// [`EncodeError`] with the first value that is out of range, and the range.
+    /// [`EncodeError`] with the first invalid value, and the valid values.
     pub fn check(&self, codec: Codec) -> Result<(), EncodeError> {
         let Settings { size, fps, .. } = *self;
         let parts = 1..=Self::MAX_PARTS;
@@ -499,7 +499,8 @@ pub struct Opening<'a> {
 }
 
 impl Backend {
-    /// The encoder's default settings for pictures of `size`; `bitrate` is used if the codec library controls the rate.
+    /// The encoder's default settings for pictures of `size`. `bitrate` is used only if the encoder supports no other
+    /// rate control than that of the codec library.
     #[must_use]
     pub fn settings(&self, size: Size, bitrate: Bitrate) -> Settings {
         let usual = Settings::of(size);

@@ -207,7 +207,8 @@ impl Devices {
     /// translated for a sink or an application.
     ///
     /// # Errors
-    /// [`InputError`] if a descriptor failed. The failure is reported once; later events of the device are dropped.
+    /// [`InputError`] if the device's descriptor failed. The failure is reported once; later events of the device are
+    /// dropped.
     pub fn take(&mut self, event: &InputEvent) -> Result<Option<Translated>, InputError> {
         let InputEvent::Device {
             device,
@@ -231,7 +232,7 @@ impl Devices {
     /// Releases the held keys of mapped devices, and forgets the unfinished reports of the other devices.
     ///
     /// # Errors
-    /// Returns the first error of [`Devices::take`].
+    /// [`InputError`] with the first descriptor that failed. The other devices are handled nevertheless.
     pub fn release_all(&mut self) -> Result<(), InputError> {
         self.unmapped = Translator::default();
         self.each(Mapped::release_all)
@@ -240,7 +241,7 @@ impl Devices {
     /// Writes missed key changes to readers if there is room now. Must be called periodically.
     ///
     /// # Errors
-    /// Returns the first error of [`Devices::take`].
+    /// [`InputError`] with the first descriptor that failed. The other devices are handled nevertheless.
     pub fn catch_up(&mut self) -> Result<(), InputError> {
         self.each(|mapped| match mapped.behind && mapped.report.is_empty() {
             true => mapped.write(),

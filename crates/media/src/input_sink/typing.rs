@@ -70,7 +70,7 @@ impl Typing<'_> {
             // Applications treat the keypad's + differently: with Shift, xterm changes its font.
             let symbol = self.map.symbol(way.keycode, mods, self.group);
             (!other || !symbol.is_some_and(is_keypad)).then_some(())?;
-            // Programs that read keys by position (games, dosbox) support no other keys.
+            // Programs that read keys by position, such as games and dosbox, may not support other keys.
             let unusual = other && !TYPEWRITER.contains(&way.keycode);
             // A key that is down would have to be released first, so a different key is preferred.
             let down = self.held.contains(&way.keycode);

@@ -1,9 +1,10 @@
 //! Translates keys of an XKB keyboard to key events of the protocol, for the windows of all display
 //! servers.
 //!
-//! Keys are sent by position if the user or the host's application chooses so, or while the mouse is grabbed and the
-//! user has not chosen otherwise. Otherwise, they are sent with the character that they type. For a dead key or a
-//! compose sequence, only the resulting character is sent. A key without an evdev code is sent by its character.
+//! Keys are sent in the mode ([`Keys`]) that the user has chosen, otherwise in the mode of the host's application. If
+//! the user has not chosen a mode, [`Keys::Position`] replaces [`Keys::Symbol`] while the mouse is grabbed. In the mode
+//! [`Keys::Symbol`], only the resulting character of a dead key or a compose sequence is sent. In each mode, a key
+//! without an evdev code is sent by its character.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -27,7 +27,7 @@ pub trait InputSource: Send {
     fn next(&mut self, timeout: Option<Duration>) -> Result<SourceEvent, SourceError>;
 
     /// Tells the source how the host's application reads keys. The source sends keys in this mode, unless the user has
-    /// chosen a mode.
+    /// chosen a mode. While the pointer is grabbed, a source may send keys by position instead of by character.
     fn follow(&mut self, keys: Keys) {
         let _ = keys;
     }

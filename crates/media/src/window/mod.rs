@@ -41,8 +41,9 @@ pub struct WindowConfig {
     /// Whether to grab pointer and keyboard, for relative motion and all keys, as soon as the
     /// window is visible.
     pub grab: bool,
-    /// The key mode. With `None`, keys are sent by position while the pointer is grabbed, and otherwise as the host's
-    /// application reads keys ([`InputSource::follow`](crate::input_source::InputSource::follow)).
+    /// The key mode. With `None`, keys are sent as the host's application reads them
+    /// ([`InputSource::follow`](crate::input_source::InputSource::follow)). In this case, [`Keys::Position`] replaces
+    /// [`Keys::Symbol`] while the pointer is grabbed.
     pub keys: Option<Keys>,
     /// Whether a compositor may show a picture in the middle of a refresh, if it supports that (Wayland).
     pub tearing: bool,

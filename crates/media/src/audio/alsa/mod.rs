@@ -71,7 +71,7 @@ impl Capture {
         })
     }
 
-    /// Reads all recorded samples of the device.
+    /// Reads the recorded samples of the device, as far as [`Pace`] permits.
     fn take(&mut self) -> Result<(), AudioError> {
         loop {
             let now = clock::now();

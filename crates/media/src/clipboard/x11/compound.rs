@@ -6,7 +6,7 @@
 //!
 //! Spec: X.Org's "Compound Text Encoding", version 1.1.
 
-/// Decodes text; `None` if it uses another character set or is invalid.
+/// Decodes text; `None` if the text is invalid or uses a character set that is not supported.
 pub(super) fn decoded(bytes: &[u8]) -> Option<String> {
     let mut text = String::new();
     let mut right = Right::Latin1;

@@ -8,7 +8,7 @@
 //! On a surface that lends its memory, each slice is painted as soon as it is decoded, because libavcodec reports the
 //! rows that are final.
 //!
-//! The decoder of HEVC and the hardware decoders get complete pictures.
+//! The decoders of HEVC and the hardware decoders get complete pictures.
 
 mod drm_prime;
 mod sys;
@@ -169,13 +169,14 @@ const fn whole(name: &'static str) -> sys::Kind {
     }
 }
 
-/// Timeout of a hardware picture: six frames at 60 Hz (guess).
+/// Timeout of a picture of a decoder that takes only complete pictures, such as a hardware decoder: six frames at 60 Hz
+/// (guess).
 const PICTURE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Side of a macroblock in pixels.
 const MACROBLOCK: u32 = 16;
 
-/// Poll interval while waiting for a hardware picture.
+/// Poll interval while waiting for a picture of such a decoder.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 struct Avcodec {

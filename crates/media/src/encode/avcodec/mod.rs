@@ -55,10 +55,11 @@ pub(super) fn by_name(name: &str) -> Option<&'static Backend> {
     Some(backend)
 }
 
-/// Timeout of a hardware picture: 30 frames at 60 Hz, because the first picture starts a driver (guess).
+/// Timeout of a coded picture: 30 frames at 60 Hz, because the first picture of a hardware encoder starts a driver
+/// (guess).
 const PICTURE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Poll interval while waiting for a hardware picture.
+/// Poll interval while waiting for a coded picture.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Key-frame interval without requests: the largest value that every encoder accepts, 4.6 hours at

@@ -242,8 +242,8 @@ impl FromStr for MountMatrix {
     }
 }
 
-/// Sets the rate of a sensor to the lowest available one that is at least `wanted` per second.
-/// Returns the sensor's rate, if known. Without permission to change the rate, it stays as it is.
+/// Sets the rate of a sensor to the lowest available rate that is at least `wanted` per second, otherwise to the
+/// highest rate. Returns the sensor's rate, if known. Without permission to change the rate, it stays as it is.
 pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> Option<f64> {
     let (path, rate) = find_rate(sensor, wanted)?;
     if let Some(rate) = rate

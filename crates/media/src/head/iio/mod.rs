@@ -6,10 +6,10 @@
 //!                      scan_elements, buffer       the buffer's set-up
 //!                      samples                     a recording in place of /dev/iio:device0
 //! ```
-//! Samples come from the buffers if this user may set them up, at a rate that follows the host's requests (`rate.rs`);
-//! otherwise from `*_raw`, which is read at a fixed rate and at the times requested by the host (`schedule.rs`). Each
-//! sample becomes a pose when it is read. Attributes that were changed are restored at the end. There is no
-//! magnetometer, so yaw drifts by up to a degree per minute.
+//! Samples come from the buffers if the devices have buffers and this user may set them up, at a rate that follows the
+//! host's requests (`rate.rs`); otherwise from `*_raw`, which is read at a fixed rate and at the times requested by the
+//! host (`schedule.rs`). Each sample becomes a pose when it is read. Attributes that were changed are restored at the
+//! end. There is no magnetometer, so yaw drifts by up to a degree per minute.
 //!
 //! Specification: `Documentation/ABI/testing/sysfs-bus-iio` and `Documentation/iio` of Linux.
 

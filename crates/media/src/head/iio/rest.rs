@@ -94,7 +94,7 @@ pub(super) enum Window {
         /// Around each axis.
         offset: [f64; 3],
     },
-    /// The sensors moved, or sent too few samples.
+    /// The sensors moved, sent too few samples, or have an offset above [`MAX_OFFSET`].
     Motion,
 }
 

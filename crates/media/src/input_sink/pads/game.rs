@@ -19,7 +19,7 @@ use crate::waker::Waker;
 /// Serves pads in `folder`. The first pads are the seats with these sockets.
 ///
 /// # Errors
-/// [`InputError`] if the folder can't be written to.
+/// [`InputError`] if the folder can't be used, or if no file descriptor is left.
 pub fn open(folder: &Path, sockets: &SeatSockets) -> Result<Pads, InputError> {
     let served = PadServer::with_seats(folder, seats::described(sockets)).map_err(|e| {
         let folder = folder.display();

@@ -39,7 +39,7 @@ const ADMIT_RETRY: Duration = Duration::from_millis(100);
 const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
 const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
-/// Maximum number of processes that have a device open; others are refused.
+/// Maximum number of processes that have the same device open; others are refused.
 const MAX_READERS: usize = 32;
 
 /// Backlog of processes that open a device before it is served, counting each open. SDL opens a
@@ -184,8 +184,8 @@ impl PadServer {
         self.waker.wake();
     }
 
-    /// Writes events of a device, followed by the end of the report. Events of an unknown device
-    /// are ignored.
+    /// Writes `events` of a device. The last event must be the end of the report. Events of an unknown device are
+    /// ignored.
     ///
     /// # Errors
     /// Returns an error if the file can't be written.

@@ -63,9 +63,8 @@ struct TemporaryModifiers {
 }
 
 impl Xtest {
-    /// Opens `display` (`None`: the environment variable DISPLAY), and releases the keys that XTEST
-    /// holds there. Until a viewport is set, absolute positions are relative to the complete
-    /// screen.
+    /// Opens `display` (`None`: the environment variable DISPLAY), and releases the keys and buttons that XTEST holds
+    /// there. Until a viewport is set, absolute positions are relative to the complete screen.
     ///
     /// # Errors
     /// [`InputError`] if the display can't be reached or lacks XTEST or XKB.

@@ -15,7 +15,8 @@ use crate::pad::description::Axis;
 const MAX_LINES: usize = 100_000;
 const MAX_COMPLAINTS: usize = 5;
 
-/// SDL's identifier of a device, as in the database: bus, vendor, product and version.
+/// SDL's identifier of a device, as in the database: the bus, then vendor, product and version, or the start of the
+/// name if the vendor is unknown.
 pub(super) type Guid = [u8; 16];
 
 /// The SDL identifier of a device.

@@ -3,9 +3,7 @@
 //! It translates X events to protocol events, handles resizes, exposures and the close button, and repaints the
 //! picture. It also executes the shortcuts of [`SHORTCUTS`](super::SHORTCUTS), which are not sent to the host.
 //!
-//! Keys are sent by position if the user or the host's application chooses so, or while the mouse is grabbed and the
-//! user has not chosen otherwise. Otherwise, they are sent with the character that they type. For a dead key or a
-//! compose sequence, only the resulting character is sent. A key without an evdev code is sent by its character.
+//! [`KeyTranslator`] determines whether a key is sent by its position or by the character that it types.
 
 mod grab;
 #[cfg(test)]

@@ -62,7 +62,7 @@ struct State {
     pools: Vec<(u32, vk::CommandPool)>,
     /// The newest lent picture, and the submitter to which it was passed.
     newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
-    /// Whether the device lacks support or is lost. If so, no more copies are attempted.
+    /// Whether the device lacks support or has failed. If so, no more copies are attempted.
     broken: bool,
 }
 
