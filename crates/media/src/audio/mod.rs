@@ -33,7 +33,7 @@ use crate::waker::WakerError;
 
 pub use crate::waker::Waker;
 
-/// Sampling rate in Hz: the only one that Opus codes without resampling (RFC 6716, section 2).
+/// Sampling rate in Hz: the rate at which the CELT layer of Opus works (RFC 6716, section 2).
 pub const RATE: u32 = 48_000;
 
 /// Channels: left and right.

@@ -1,6 +1,5 @@
-//! Pictures that the application submits itself, from a thread of this process. No display is
-//! involved, and nothing is copied: a picture stays in its owner's memory until the host no longer
-//! needs it.
+//! Pictures that the application submits itself, from a thread of this process. No display is involved, and this module
+//! does not copy pictures: a picture belongs to its owner until the host no longer needs it.
 //!
 //! The application may continue at once (the newest picture wins), or wait until its picture is encoded and sent. These are
 //! OpenUVR's continuous and synchronous modes (paper, section V-E).

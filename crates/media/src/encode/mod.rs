@@ -255,7 +255,7 @@ impl Settings {
         }
     }
 
-    /// Maximum of [`Settings::fps`]: no display is faster.
+    /// Maximum of [`Settings::fps`] (guess: no display needs more).
     pub const MAX_FPS: u32 = 1000;
     /// Maximum of [`Settings::slices`] and [`Settings::threads`].
     pub const MAX_PARTS: u8 = 64;

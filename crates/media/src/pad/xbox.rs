@@ -1,5 +1,5 @@
-//! The pad presented to games, regardless of the player's pad: an Xbox 360 pad like that of the
-//! kernel's driver xpad. All games and their pad databases support it.
+//! The pad presented to games, regardless of the player's pad: an Xbox 360 pad like that of the kernel's driver xpad.
+//! Games and pad databases support this pad most widely.
 //!
 //! It has the name of the player's pad and all buttons of the standard gamepad, but not the IDs of the player's pad;
 //! `docs/adr/0012-game-pads.md` explains why.

@@ -160,7 +160,7 @@ impl SharedWindow {
     }
 
     pub(crate) fn scene(&self) -> MutexGuard<'_, Scene> {
-        // Every change of the scene is a plain assignment, so a panic leaves it valid.
+        // Every change of the scene is complete in itself, so a panic leaves the scene valid.
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

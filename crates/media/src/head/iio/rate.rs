@@ -18,8 +18,8 @@ const SAMPLES_PER_POSE: f64 = 4.0;
 /// I²C bus busy (guess).
 const RANGE: [f64; 2] = [100.0, 1000.0];
 
-/// A rate is raised only if the host needs this many times more. A measured period fluctuates, and each change
-/// interrupts the samples.
+/// A rate is raised only if the host needs more than this multiple of the rate. A measured period fluctuates, and each
+/// change interrupts the samples.
 const RAISE: f64 = 1.1;
 
 /// The rate that the host needs.
