@@ -18,8 +18,8 @@ pub use super::queue::{Frame, Sound};
 use super::track::{SOUND_RATE, Track, TrackFragment, VIDEO_RATE};
 use crate::packetise::nal_units;
 
-/// Duration of a fragment. If the program is killed, at most this much is lost. A player reads this much before it
-/// starts.
+/// Duration of a fragment. If the program is killed, the current fragment and the pending newest frame are lost. A player
+/// reads one fragment before it starts.
 const SPAN: i64 = 500_000_000;
 
 /// Maximum bytes of video in a fragment.
