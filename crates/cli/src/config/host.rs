@@ -66,7 +66,7 @@ Examples:
   openuvr host --window blender --save      keep these settings in ~/.config/openuvr/host.toml
 
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
-one applies. -h prints short help, --help the full help.";
+one applies; encoder options add up. -h prints short help, --help the full help.";
         check_consistency: HostConfig::find_contradiction;
         check_environment: HostConfig::check_requirements;
 
@@ -405,8 +405,8 @@ one applies. -h prints short help, --help the full help.";
         "Recording" {
             /// Record the stream into this file (fragmented MP4).
             /// The file contains the H.264 stream and the sound that clients receive; recording needs no additional
-            /// encoder. A recording counts as an observer for --max-observers. The file is playable except for the last
-            /// half second, however the host ends. See docs/clients.md.
+            /// encoder. A recording counts as an observer for --max-observers. If the host is killed, up to the last second
+            /// is missing. See docs/clients.md.
             record: Option<PathBuf> = "record", optional(path("FILE")), Default::Unset("no recording");
             /// Overwrite an existing file of --record.
             record_overwrite: bool = "record-overwrite", flag(), Default::Is("false");

@@ -27,7 +27,7 @@ For games that draw with OpenGL (GLX, EGL) or Vulkan. The first process that pre
 streamed. `openuvr run` forwards Ctrl-C to the game, and exits with the game's exit code. 32-bit,
 static and setuid programs are not supported: for them, use `openuvr host --window`.
 --FLAG=false disables a flag, --OPTION '' unsets a saved option. If an option is repeated, the last
-one applies. -h prints short help, --help the full help.";
+one applies; encoder options add up. -h prints short help, --help the full help.";
         check_consistency: |_| Ok(());
         check_environment: |_| Ok(());
 
