@@ -15,7 +15,8 @@ use openuvr_runtime::launch_protocol::LaunchReport;
 
 use super::{SERVICE, txt};
 
-/// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
+/// The maximum length of an instance name in bytes, because the name is one label of a domain name (RFC 6763, section
+/// 4.1.1).
 const LONGEST: usize = 63;
 
 /// The maximum wait for goodbyes at the end (guess). If a goodbye is lost, the records expire.
@@ -43,7 +44,7 @@ impl HostInfo {
     }
 }
 
-/// Announces the host from the start of its stream. Dropping this value withdraws the announcement.
+/// Announces a host to clients on the network. Dropping this value withdraws the announcement.
 pub struct Announcer {
     about: HostInfo,
     subcommand: &'static str,
@@ -96,7 +97,7 @@ impl Announcer {
             LaunchReport::Invitation { seconds, .. } => {
                 self.set_pairing_until(now + Duration::from_secs((*seconds).into()));
             }
-            // A PIN is valid for one device.
+            // A PIN is valid for one device, so pairing is now closed.
             LaunchReport::Notice(Notice::Paired { .. }) => self.pairing_until = None,
             LaunchReport::Notice(Notice::Pairing(words))
                 if words.starts_with("pairing is closed") =>
@@ -269,7 +270,7 @@ mod tests {
         let one = service(&about, "192.0.2.7:4710".parse().unwrap(), KEY, false).unwrap();
         assert_eq!(one.get_property_val_str(txt::PAIRING), Some("closed"));
         assert!(!one.is_addr_auto() && one.get_addresses_v4().len() == 1);
-        // Another host on this machine has another host name.
+        // Two hosts on this machine have different host names.
         assert_ne!(all.get_hostname(), one.get_hostname());
     }
 

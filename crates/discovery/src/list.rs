@@ -19,8 +19,8 @@ const NO_HOST_THERE: &str = "no host found at the access point: start one with `
                              runs `openuvr ap`; a firewall \
     there must pass UDP ports 67 (DHCP), 5353 (mDNS) and 4710";
 
-/// The number of searches for hosts at an access point. IPv6 addresses are usable after a second or two (RFC 4862,
-/// section 5.4), and a host notices a new interface within 5 s.
+/// The maximum number of searches for a host at an access point. IPv6 addresses are usable after a second or two (RFC
+/// 4862, section 5.4), and a host notices a new interface within 5 s.
 const TRIES: u32 = 5;
 
 /// The message if there is no host.
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<()> {
 
 /// A host to connect to.
 pub struct SelectedHost {
-    /// Its address, in command-line syntax.
+    /// Its best address, in command-line syntax.
     pub target: Target,
     /// All of its addresses.
     pub paths: Vec<PathId>,
@@ -84,7 +84,7 @@ pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
         bail!(no_host);
     }
     if let (Some(_), [only]) = (joined, found.as_slice()) {
-        // The access point's network is the host's own, so there is no prompt.
+        // The host itself operates the access point, so the only host found there needs no confirmation.
         let (name, at) = (&only.name, only.addresses.first().map(ToString::to_string));
         eprintln!(
             "openuvr client: found the host {name:?} at {}",

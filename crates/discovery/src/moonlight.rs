@@ -15,7 +15,8 @@ use crate::announce::on_interfaces_of;
 /// The service type.
 const SERVICE: &str = "_nvstream._tcp.local.";
 
-/// The maximum length of an instance name in bytes: one label of a domain name (RFC 6763, section 4.1.1).
+/// The maximum length of an instance name in bytes, because the name is one label of a domain name (RFC 6763, section
+/// 4.1.1).
 const LONGEST: usize = 63;
 
 /// The maximum wait for goodbyes at the end (guess). If a goodbye is lost, the records expire.

@@ -18,13 +18,14 @@ use super::{SERVICE, txt};
 /// (RFC 6762, sections 5.2 and 6).
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The maximum number of hosts (guess: a hall full of them). Known hosts take precedence.
+/// The maximum number of hosts (guess: more than in one large room). Known hosts take precedence.
 const MAX_HOSTS: usize = 64;
 
 /// The maximum number of addresses per host (guess: Ethernet, Wi-Fi and a tunnel, each with several).
 const MAX_ADDRESSES: usize = 8;
 
-/// The maximum length of a displayed name in characters: a label's octets (RFC 1035, section 2.3.4).
+/// The maximum length of a displayed name in characters, equal to the maximum length of a label in octets (RFC 1035,
+/// section 2.3.4).
 const LONGEST_NAME: usize = 63;
 
 /// A discovered host, as described by an unauthenticated answer.
@@ -58,8 +59,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// The number of query rounds if an answer is incomplete. The TXT record with the fingerprint is separate, and may be lost,
-/// or delayed while a host changes its records.
+/// The maximum number of query rounds. Another round follows if an answer was incomplete: the TXT record with the
+/// fingerprint is separate, and may be lost, or delayed while a host changes its records.
 const ROUNDS: u32 = 3;
 
 /// The hosts discovered at `interface`, or at all interfaces if `interface` is `None`. Known hosts come first. Blocks
@@ -125,8 +126,8 @@ fn query(
     Ok(incomplete.is_empty())
 }
 
-/// Adds a host, or updates its entry. An answer with the same name but another key counts as another host, so no host
-/// can replace a known host.
+/// Adds a host, or updates its entry. An answer with the same name but another key or port counts as another host, so a
+/// stranger cannot replace a known host.
 fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
     let same = |other: &&mut DiscoveredHost| {
         let port = |host: &DiscoveredHost| host.addresses.first().map(|a| a.address.port());
@@ -135,7 +136,7 @@ fn merge(found: &mut Vec<DiscoveredHost>, host: DiscoveredHost) {
             && port(other) == port(&host)
     };
     if let Some(other) = found.iter_mut().find(same) {
-        // An answer on one interface does not withdraw the addresses of another.
+        // An answer on one interface does not withdraw the addresses on another interface.
         let mut addresses = host.addresses;
         addresses.append(&mut other.addresses);
         other.addresses = sorted(addresses);

@@ -29,7 +29,7 @@ pub struct Admission {
 /// Why a device is not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum AdmitRefused {
-    /// It never paired, or was forgotten, and sent no PIN.
+    /// It is unknown, because it never paired or was forgotten, and it sent no PIN.
     #[error("unknown device: enter the PIN that the host shows")]
     Unknown,
     /// The host forbids it.

@@ -22,8 +22,8 @@ pub enum Notice {
         /// The fingerprint of its key.
         fingerprint: String,
     },
-    /// An event of the pairing window, as text: each wrong PIN with its source, and the end of the window. Each window
-    /// has at most [`MAX_TRIES`](openuvr_proto::control::pairing::MAX_TRIES) wrong PINs and one end.
+    /// An event of a pairing window or of a ticket, as text: the start of a window that `openuvr devices pair`
+    /// requested, a wrong PIN or a forbidden device with its source, the end of a window, or a rejected ticket.
     Pairing(String),
     /// A subscriber joined.
     Subscribed {
@@ -58,7 +58,8 @@ pub enum Notice {
         /// The event, with its reason.
         event: ControlEvent,
     },
-    /// An encoder was opened, because the rendition has its first subscriber, or a new size or thread.
+    /// An encoder was opened for the first subscriber of a rendition, for a new picture size, in another thread, or in
+    /// place of a failed hardware encoder.
     EncoderOpened {
         /// The rendition.
         rendition: RenditionId,
@@ -67,14 +68,14 @@ pub enum Notice {
         /// The size of its pictures.
         size: Size,
     },
-    /// The encoder of a rendition was closed, because the rendition has no subscribers or moves to another thread. Not
-    /// posted when the host ends.
+    /// The encoder of a rendition was closed, because the rendition has no subscribers or moves to another thread, or
+    /// because a software encoder replaces a failed hardware encoder. Not posted when the host ends.
     EncoderClosed(RenditionId),
     /// The player's picture has a new size, and a new configuration epoch began.
     Resized(Size),
     /// The display that the player wants, with the size of its window; `None` if there is no player or no window.
     PlayerWindow(Option<WantedDisplay>),
-    /// A client has waited for two seconds without a first picture from the application.
+    /// A client has waited for two seconds for the application's first picture.
     NoPicture,
     /// Whether the source is visible. A minimised window is not.
     SourceShown(bool),

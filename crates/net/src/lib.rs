@@ -82,7 +82,8 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// One transport of a [`transport_selection::TransportSelector`]. The selector validates arguments and waits.
+/// One transport of a [`transport_selection::TransportSelector`]. The selector validates the arguments and waits for
+/// datagrams.
 trait Transport: Send + Sync {
     fn kind(&self, to: PathId) -> TransportKind;
 

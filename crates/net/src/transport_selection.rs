@@ -46,9 +46,9 @@ pub struct TransportSelector {
 }
 
 impl TransportSelector {
-    /// The link of a host: all available transports, or only the transport `only`. Raw Ethernet listens on the
-    /// interface of the bound address. It listens on all interfaces if the address is unspecified. It listens on none
-    /// if the address is a loopback address or belongs to no interface.
+    /// The link of a host: UDP and, if available, raw Ethernet through packet sockets; or only the transport `only`.
+    /// Raw Ethernet listens on the interface of the bound address. It listens on all interfaces if the address is
+    /// unspecified. It listens on none if the address is a loopback address or belongs to no interface.
     ///
     /// # Errors
     /// [`LinkError`] if the port is in use, the address is not local, or the transport `only` is unavailable.

@@ -122,7 +122,8 @@ pub enum ClientEvent {
     ControlEvent(ControlEvent),
     /// The result of [`ClientSession::probe`].
     Probed(ProbeResult),
-    /// The session is over. Contains the host's reason; `None` if the session timed out.
+    /// The session is over. Contains the host's reason; `None` if the host was silent, no longer knows the session, or
+    /// must have ended it while this client was suspended.
     Ended(Option<GoodbyeReason>),
 }
 
@@ -269,11 +270,11 @@ impl ClientSession {
                 keys,
                 observer_reason,
             } => {
-                // The host sends the clipboard directions again after each grant.
+                // After each grant, the host sends the enabled clipboard directions again, if any.
                 self.clipboard_directions = ClipboardDirections::default();
                 self.sent_text.forget();
                 self.received_text.forget();
-                // The host also sends the number of accepted pads again.
+                // It also sends the number of accepted pads again, unless it accepts none.
                 self.pads_taken = 0;
                 ClientEvent::Granted {
                     role,
@@ -398,7 +399,8 @@ impl ClientSession {
     }
 
     /// Queues an input event for the next datagram, and returns its number. Frames that show the event's effect echo
-    /// this number. An event of a pad that the host does not accept is dropped.
+    /// this number. An event of a pad that the host does not accept is dropped; the result is then the number of the
+    /// previous event.
     pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
         if event
             .pad()

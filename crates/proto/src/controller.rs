@@ -226,7 +226,7 @@ fn truncated<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::
     Ok(span::deserialize(deserializer)?.min(LONGEST))
 }
 
-/// Maximum duration of an effect. Longer effects are truncated (guess: none are intended).
+/// Maximum duration of an effect. Longer effects are truncated (guess: no application intends a longer one).
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Haptic {

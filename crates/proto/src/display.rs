@@ -11,7 +11,7 @@ use crate::time::{Instant, Mapped, PeerInstant};
 /// Maximum distance between the eyes in metres.
 const WIDEST: f32 = 0.2;
 
-/// Valid refresh periods: 10 to 1000 refreshes a second.
+/// The valid refresh periods correspond to 10 to 1000 refreshes a second.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 

@@ -67,7 +67,7 @@ pub struct HostPolicy {
     pub second_player: SecondPlayer,
     /// The maximum number of observers.
     pub max_observers: usize,
-    /// How the host's application reads keys, unless the user chooses another way.
+    /// How the host's application reads keys. Clients use this mode unless their users have chosen another.
     pub keys: Keys,
     /// The streams that the host supports in addition to the first view of its video.
     pub streams: Vec<StreamOffer>,
@@ -171,8 +171,8 @@ impl Host {
         self.haptics.set(now, haptic);
     }
 
-    /// Sets when the player's client should sample poses. The caller has subtracted the time that a pose takes from
-    /// client to host from the times at which the application reads poses. Returns whether a message for the player's
+    /// Sets when the player's client should sample poses: `timing` describes the times at which the application reads
+    /// poses, each minus the transit time of a pose from client to host. Returns whether a message for the player's
     /// client is due.
     pub fn pose_schedule(&mut self, now: Instant, timing: RefreshTiming<Instant>) -> bool {
         let Some(player) = self.roles.player() else {

@@ -12,7 +12,7 @@ use crate::trace::{ClientStamps, DropCause, FrameCost, FrameRecord, Outcome, Sta
 use crate::wire::control::Report;
 
 /// Time after which a frame counts as unreported if neither it nor a newer frame was reported. Reports are repeated
-/// every two round trips, so several repetitions were lost.
+/// about every two round trips, so several repetitions were lost.
 pub const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of frames without a report: the frames within [`REPORT_TIMEOUT`] at 240 frames/s, rounded up. Frames

@@ -123,7 +123,7 @@ pub enum Fidelity {
 pub enum DropCause {
     /// A newer frame replaced this one before the stage.
     Superseded,
-    /// The frame was skipped while the link's queue drained.
+    /// The frame was skipped because the link was full.
     CongestionSkipped,
     /// The encoder failed.
     EncodeFailed,
@@ -161,7 +161,7 @@ impl DropCause {
 pub enum Outcome {
     /// The frame was submitted to the display.
     Displayed(Fidelity),
-    /// The frame was sent completely to a subscriber that sends no reports (a recorder), so its further path is
+    /// The frame was sent completely to a subscriber that sends no reports, such as a recorder, so its further path is
     /// unknown.
     SentUnacknowledged,
     /// The frame was dropped before it reached `stage`, because of `why`.

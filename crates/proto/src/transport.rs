@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransportKind {
-    /// UDP, one system call per datagram.
+    /// UDP without segmentation offload.
     Udp = 0,
     /// UDP with segmentation offload (GSO).
     UdpGso = 1,

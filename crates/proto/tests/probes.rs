@@ -147,7 +147,7 @@ fn half_a_response_suffices_and_less_is_requested_again() {
         let asked = pair.probe_requests();
         pair.answer(&asked[0], TransportKind::UdpGso, arrive);
         assert_eq!(pair.result(), want, "{arrive} of 8");
-        // An unsuccessful probe sends four requests and has its result after a second.
+        // An unsuccessful probe sends four requests and ends within a second.
         let mut questions = 1;
         for _ in 0..20 {
             pair.now.0 += 50 * MS;

@@ -138,7 +138,7 @@ fn enlarge(socket: impl AsFd, force: i32, plain: i32, bytes: u32) -> i32 {
         // Never fails, because the kernel clamps the value.
         let _ = set(&socket, libc::SOL_SOCKET, plain, want);
     }
-    // The kernel doubles the figure for its own accounting (socket(7)).
+    // The kernel doubles the requested size for its own accounting (socket(7)).
     read(&socket, libc::SOL_SOCKET, plain).map_or(0, |got| got / 2)
 }
 

@@ -20,7 +20,7 @@ use crate::trace::{DisplayLatency, DropCause, Outcome, Stage};
 use crate::wire::control::Report;
 use crate::wire::video::EchoKind;
 
-/// The media of a session, from received datagrams to frame reports.
+/// Processes the media of a session, from received datagrams to frame reports.
 pub struct Playout {
     /// Assembles datagrams into slices and payloads. Pass its frame results to [`Playout::finish`].
     pub media: MediaReceiver,

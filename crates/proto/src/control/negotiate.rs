@@ -104,7 +104,8 @@ pub struct ClientConstraints {
     /// because more frames would not be visible.
     pub fps: Option<NonZeroU16>,
     /// Frame rate in Hz that the client's user has chosen; `None` if the user has not chosen one. It replaces the
-    /// host's usual frame rate, up to the host's limit. An [`Offer`] on the wire never contains it.
+    /// host's usual frame rate, up to the limit that the host sets for such choices; without such a limit, it has no
+    /// effect. An [`Offer`] on the wire never contains it.
     pub chosen_fps: Option<NonZeroU16>,
 }
 
@@ -179,7 +180,8 @@ pub enum Negotiation {
     /// player, and only if a direction is enabled.
     ClipboardDirections(ClipboardDirections),
     /// Host to client: the number of game pads that the host accepts. Sent only to the player, after each
-    /// [`Negotiation::Granted`]. A client sends no pad events before it has received this message.
+    /// [`Negotiation::Granted`], and only if the host accepts a pad. A client sends no pad events before it has
+    /// received this message.
     PadsTaken(u8),
     /// Host to client: count the ECN fields of received video datagrams, and add the counts to the report on each
     /// frame. Sent only to the player, and only if the host uses L4S. A client that cannot read the fields ignores the

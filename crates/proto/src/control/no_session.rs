@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  0         1       2      4         8      9      12       20     28
-//!  | version | plane | zero | session | kind | zero | number | left |
+//!  | version | plane | zero | session | kind | zero | number | sent |
 //!  | 1       | 0     |      | u32     | 0x11 |      | u64    | i64  |
 //! ```
 //! Session, packet number and send timestamp are copied from the datagram that the reply answers. Only an on-path

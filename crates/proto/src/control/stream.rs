@@ -42,7 +42,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Appends a message. Returns whether there was room. If there was none, nothing is appended.
+    /// Appends a message if there is room for it. Returns whether it was appended.
     #[must_use]
     pub fn push(&mut self, message: &[u8]) -> bool {
         let Ok(length) = u32::try_from(message.len()) else {

@@ -317,9 +317,9 @@ impl Host {
         }
     }
 
-    /// Records activity of the subscriber's client. A player's keys stop repeating after 100 ms of silence and are released
-    /// after 1.5 s. Input, poses and feedback imply activity. Returns whether an event is due because the keys may repeat
-    /// again.
+    /// Records activity of the subscriber's client. A player's keys stop repeating after 100 ms of silence and are
+    /// released after 1.5 s. Input, poses, controller states, display messages and feedback imply activity, except for
+    /// [`Feedback::Estimate`]. Returns whether an event is due because the keys may repeat again.
     pub fn on_activity(&mut self, now: Instant, id: SubscriberId) -> bool {
         let here = |other: &&mut External| other.member.id == id && !other.member.is_over();
         let Some(other) = self.others.iter_mut().find(here) else {
@@ -333,7 +333,8 @@ impl Host {
 
     /// Handles the subscriber's feedback on frames and clocks. Other feedback is for the rendition.
     pub fn feedback(&mut self, now: Instant, id: SubscriberId, feedback: &Feedback) {
-        // An estimate is no activity of the client: a gateway repeats the newest estimate even if its client is silent.
+        // An estimate does not show that the client is active, because a gateway repeats the newest estimate even if
+        // its client is silent.
         if !matches!(feedback, Feedback::Estimate(_)) {
             self.on_activity(now, id);
         }

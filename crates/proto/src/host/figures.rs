@@ -33,8 +33,8 @@ pub struct SubscriberFigures {
     pub kind: SubscriberKind,
     /// Its role.
     pub role: Role,
-    /// Completely displayed frames a second, of the first view. `None` if the subscriber does not report, or has not
-    /// reported recently.
+    /// Completely displayed frames a second, of the first view. `None` if the subscriber does not report, has stopped
+    /// reporting on the frames that it gets, or has reported for less than a second.
     #[serde(deserialize_with = "rate")]
     pub frames_per_second: Option<f64>,
     /// Latency from [`Stage::Captured`](crate::trace::Stage::Captured) to the last reported stage of these frames.
@@ -103,7 +103,7 @@ pub struct GroupFigures {
     pub count: usize,
     /// The minimum of the known rates.
     pub frames_per_second: Option<f64>,
-    /// The maximum of each figure.
+    /// The maximum of each of the known values.
     pub latency: Option<LatencyFigures>,
     /// The maximum of the known shares.
     pub ce_share: Option<f64>,

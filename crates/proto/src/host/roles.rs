@@ -219,7 +219,8 @@ impl Roles {
         }
     }
 
-    /// Without a player, promotes the member that was displaced last, or otherwise the one that has waited longest.
+    /// Without a player, promotes the member that was displaced last or, if none was displaced, the first to join of
+    /// those that requested to play.
     pub(crate) fn promote(&mut self) {
         if self.is_held() {
             return;

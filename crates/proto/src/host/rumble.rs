@@ -1,7 +1,7 @@
 //! Rumble messages for the player's pads, sent on a change and repeated while a motor runs.
 //!
-//! Messages may be lost. A start is therefore repeated and expires, and a stop is sent several times, so that a motor always
-//! stops soon, even if the session ends.
+//! Messages may be lost. A message that starts a motor is therefore repeated, and its effect expires. A message that
+//! stops a motor is sent several times. A motor thus always stops soon, even if the session ends.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::wire::control::Message;
 /// Repetition interval while a motor runs.
 const REPEAT_EVERY: Duration = Duration::from_millis(100);
 
-/// Duration of the rumble that one message starts, in milliseconds. Two of three messages may be lost (guess).
+/// Duration of the rumble that one message starts, in milliseconds. Two consecutive messages may be lost (guess).
 const HOLD_MS: u16 = 350;
 
 /// Minimum interval between two messages of a pad (guess: a motor takes about ten times as long to start).

@@ -52,8 +52,8 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// Whether the event was merged into a queued one. Only motion that does not fit in the next datagram is merged,
-    /// because it was never sent. The time of the first event is kept.
+    /// Merges the event into a queued one if possible, and returns whether it was merged. Only motion that does not fit
+    /// in the next datagram is merged, because it was never sent. The time of the first event is kept.
     fn merged(&mut self, event: &InputEvent) -> bool {
         use InputEvent::{Device, Pad, PointerAbsolute, PointerRelative};
         if let Device { .. } = event {

@@ -1,4 +1,4 @@
-//! The audio jitter buffer: schedules payloads so that late ones arrive in time, with the least delay.
+//! The audio jitter buffer: delays payloads as little as possible, but enough that late payloads can still be played.
 //!
 //! It takes the ordered output of a [`TimedReceiver`](super::timed::TimedReceiver) and decides the device's next input: a
 //! payload, concealment of a missing or late one, or silence before the first. It holds coded payloads and is independent of

@@ -103,7 +103,7 @@ const LOSS_MEMORY: u32 = 1000;
 const LOSS_CONFIDENCE: f64 = 0.9;
 /// Interval of increases.
 const CLIMB_EVERY: Duration = Duration::from_millis(250);
-/// Normal increase (8 to 20 Mb/s in four seconds).
+/// Normal increase per step (8 to 20 Mb/s in four seconds).
 const CLIMB: f64 = 1.06;
 /// Increase if the frames since the last step crossed the link faster than the target by the factor [`ROOM`], which is
 /// impossible on a full link.
@@ -116,7 +116,7 @@ const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
 /// Window for the empty link's delay, in seconds. Clocks drift apart by 1 ms in this time.
 const BASE_WINDOW: i64 = 10;
-/// Maximum interval between frames during a drain, so that the picture does not freeze.
+/// Maximum interval between frames while frames are skipped, so that the picture does not freeze.
 const MAX_SKIP: Duration = Duration::from_millis(100);
 /// New frames are skipped while the queue is longer than this.
 const DRAINED: Duration = Duration::from_millis(20);

@@ -37,7 +37,7 @@ const NEGLIGIBLE: f64 = 5e-5;
 /// blocks completely.
 const SMALL: usize = 4;
 
-/// The block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.
+/// Number of data shards of the block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.
 const TYPICAL: usize = 16;
 
 /// Loss figures are quantised in quarters of an octave.

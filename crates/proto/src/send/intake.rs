@@ -25,8 +25,9 @@ const LIVE_BYTES: usize = 16 << 20;
 /// Queue limit in bytes of a recorder, as documented in `docs/clients.md`: 13 s at 20 Mb/s.
 const RECORDER_BYTES: usize = 32 << 20;
 
-/// Maximum queueing time for the thread of a browser or a Moonlight client: three frames at 60 a second (guess). A thread
-/// that was descheduled for that long sends them in one burst; a thread that needs that long per frame is too slow.
+/// Maximum queueing time for the thread of a browser or a Moonlight client: three frames at 60 a second (guess). A
+/// thread that was descheduled for that long sends the queued frames in one burst; a thread that needs that long per
+/// frame is too slow.
 const NEWEST_AGE: Duration = Duration::from_millis(50);
 
 /// Maximum queueing time for a video player. Machines were observed to stall for 100 ms, and a thread of normal priority to

@@ -437,7 +437,7 @@ impl Policy {
         key_frame.into_iter().chain(repair).min()
     }
 
-    /// The time until which new frames are skipped so that the link's queue drains.
+    /// The time until which new frames are skipped because the link is full.
     pub fn held_until(&mut self, now: Instant) -> Option<Instant> {
         let change = self.congestion.quiet(now, self.round_trip);
         self.rate_changed(change);

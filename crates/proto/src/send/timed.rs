@@ -53,7 +53,7 @@ pub struct TimedSender {
     stream: StreamId,
     sealer: Sealer,
     next: PayloadSeq,
-    /// Earlier payloads sent with each payload.
+    /// Number of earlier payloads that are sent with each payload.
     repeats: usize,
     /// The sent payloads, newest first. The storage is reused.
     sent: VecDeque<Sent>,
@@ -77,7 +77,7 @@ impl TimedSender {
         self.stream
     }
 
-    /// How often each payload is repeated at most.
+    /// Maximum number of repetitions of each payload.
     #[must_use]
     pub fn repeats(&self) -> usize {
         self.repeats

@@ -4,7 +4,7 @@
 //! ```text
 //!  0      1      2      3      4             8      9      10     11     12
 //! ┌──────┬──────┬──────┬──────┬─────────────┬──────┬──────┬──────┬──────┐
-//! │ kind │stream│ view │flags │  frame id   │block │parity│ data │parity│  shard
+//! │ kind │stream│ view │flags │  frame id   │block │index │ data │parity│  shard
 //! └──────┴──────┴──────┴──────┴─────────────┴──────┴──────┴──────┴──────┘
 //! ```
 //! A frame's video bodies are divided into blocks of at most [`BLOCK`] bodies, in the order of sending. A data shard

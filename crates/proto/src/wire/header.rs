@@ -12,8 +12,8 @@
 //! ```
 //! The low two bits of `plane` identify the plane; bit 7 is the key phase. The seal authenticates the whole header as
 //! additional data. The send time serves link measurements, at one peer or between both peers. A no-session reply
-//! repeats the send time of the datagram that it answers. Rate control does not use the send time, but the reports on
-//! frames. The reserved field is zero and ignored on receipt.
+//! repeats the send time of the datagram that it answers. Rate control uses the reports on frames instead of the send
+//! time. The reserved field is zero and ignored on receipt.
 
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

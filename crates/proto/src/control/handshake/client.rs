@@ -190,7 +190,8 @@ impl ClientHandshake {
         Ok(())
     }
 
-    /// Handles a datagram from the host's address. Foreign, damaged and forged datagrams have no effect.
+    /// Handles a datagram from the host's address. Foreign datagrams have no effect. A damaged or forged datagram can
+    /// at most restart the handshake or, if it is a Refused, end it after half a second.
     ///
     /// # Errors
     /// The reason for the failure. The handshake is then over.
@@ -391,8 +392,8 @@ impl ClientHandshake {
             Reason::PairingFailed => HandshakeError::WrongPin,
             Reason::Forbidden => HandshakeError::Forbidden,
             reason => match reason.of_ticket() {
-                // This refusal also counts before the host has proved its key: a host sends it at no cost, without key
-                // exchange.
+                // A host that accepts no tickets sends this refusal before any key exchange, so the refusal also counts
+                // if the host has not proved its key.
                 Some(why) if proven || why == TicketRefused::NotTaken => {
                     HandshakeError::Ticket(why)
                 }

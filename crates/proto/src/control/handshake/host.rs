@@ -372,8 +372,8 @@ impl HostHandshake {
         }
     }
 
-    /// If the limit for this pattern is reached, evicts the oldest handshake of the owner that has the most handshakes
-    /// of this pattern.
+    /// If the limit for this pattern is reached, evicts a handshake of this pattern: the oldest one of the owner that
+    /// has the most handshakes.
     fn make_room(&mut self, pattern: Pattern) {
         let same = |half: &&HalfOpen| half.pattern == pattern;
         if self.halves.iter().filter(same).count() < MAX_HALF_OPEN {

@@ -14,7 +14,7 @@ const NEAR: usize = 32;
 /// Maximum lateness of an excluded event beyond the jitter, so that concealment stays below 20 ms. If four consecutive
 /// datagrams are lost, the payload of the first arrives 20 ms late, as a repetition.
 const MISSED: i64 = 15_000_000;
-/// A longer stall counts as a stall of this length, because it may be unique (guess).
+/// A longer stall counts as a stall of this length, because it may not recur (guess).
 const MAX_STALL: i64 = 50_000_000;
 
 /// Assumed jitter before a second of payloads has arrived (guess: a quiet wireless network).
