@@ -150,7 +150,7 @@ pub fn peer_name(path: PathId) -> String {
     }
 }
 
-/// The IP addresses of this machine: those of all interfaces that are up, except the loopback device.
+/// The IP addresses of this machine: those of all interfaces that are up, except loopback addresses.
 ///
 /// # Errors
 /// Returns the errors of getifaddrs(3).

@@ -121,7 +121,7 @@ pub(crate) struct Ledger {
     pending: VecDeque<PendingFrame>,
     newest_sent: FrameId,
     early: VecDeque<FrameUpdate>,
-    /// All frames up to this one are closed.
+    /// The newest frame up to which all reports have arrived.
     reported_through: FrameId,
     closed: VecDeque<FrameRecord>,
 }

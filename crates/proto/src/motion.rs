@@ -1,4 +1,4 @@
-//! Pose prediction: extrapolates the newest pose at constant velocity. The position is extrapolated in metres, the
+//! Pose prediction: extrapolates the newest pose at constant velocity. The position is extrapolated linearly, the
 //! orientation along the logarithm of its quaternion.
 //!
 //! `openuvr bench prediction` measures the error. Times are arguments.

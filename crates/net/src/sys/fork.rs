@@ -15,7 +15,8 @@ const MANY: usize = 64;
 
 const FREE: i32 = -1;
 
-/// Atomics are used instead of a mutex, because a child may be forked while another thread holds the mutex.
+/// The registered descriptors. They are atomics instead of values under a mutex, because a child may be forked while
+/// another thread holds the mutex.
 static KEPT: [AtomicI32; MANY] = [const { AtomicI32::new(FREE) }; MANY];
 
 /// While this value exists, forked children do not inherit the socket. Drop the value before the socket is closed.

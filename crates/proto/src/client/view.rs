@@ -92,8 +92,8 @@ impl View {
         self.report_again = self.report_due(plane);
     }
 
-    /// Sets the picture's state. While the picture is broken, key-frame requests are repeated until a key frame arrives
-    /// (OpenUVR paper, section IV-B, which repeats the request after every frame).
+    /// Sets the picture's state. While the picture is broken, key-frame requests are repeated (OpenUVR paper, section
+    /// IV-B, which repeats the request after every frame).
     pub(super) fn picture(&mut self, now: Instant, state: PictureState, plane: &mut ControlPlane) {
         let news = state != self.picture;
         self.picture = state;

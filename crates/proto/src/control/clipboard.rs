@@ -228,8 +228,8 @@ pub(crate) struct ReceivedText {
 }
 
 impl ReceivedText {
-    /// Appends a fragment. Returns the text when it is complete. Drops fragments that are out of sequence, and text
-    /// that is not valid UTF-8.
+    /// Appends a fragment. Returns the text when it is complete. A fragment that is out of sequence discards the
+    /// incomplete text. A text that is not valid UTF-8 is dropped.
     pub(crate) fn take(&mut self, piece: &ClipboardPiece) -> Option<ClipboardText> {
         let total = usize::try_from(piece.total).ok()?;
         let offset = usize::try_from(piece.offset).ok()?;

@@ -22,7 +22,7 @@ pub struct HostCredentials {
 /// The effect of a handshake on the stored keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairingOutcome {
-    /// Client and host knew each other's key.
+    /// Client and host knew each other's key, or a ticket admitted the client: store nothing.
     Known,
     /// This was the first pairing: store the host's key.
     Paired,

@@ -75,8 +75,8 @@ const TO_HOST: u8 = 2;
 /// Bytes of an entry's fields.
 const ENTRY: u8 = 1 + 1 + 1 + 1 + 4;
 
-/// The host's grants, given the streams that both sides offer: the common directions, the common format with
-/// the highest number, and the common number of views.
+/// The host's grants, given the streams that both sides offer: the common directions, the common format with the
+/// highest number, and the smaller number of views.
 #[must_use]
 pub fn granted(host: &[StreamOffer], client: &[StreamOffer]) -> Vec<Grant> {
     let mut grants: Vec<Grant> = Vec::new();

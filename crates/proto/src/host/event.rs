@@ -70,7 +70,7 @@ pub enum HostEvent {
         /// Arrival time of its datagram.
         received: Instant,
     },
-    /// The player is gone or silent: release its pressed keys.
+    /// The player is gone, is silent, or has lost its role: release its pressed keys.
     ReleaseInput,
     /// Whether pressed keys may repeat. They may not while the player is silent, because a key release may be in transit.
     KeyRepeat(bool),

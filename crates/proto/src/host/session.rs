@@ -20,9 +20,9 @@ use crate::wire::seal::Direction;
 /// Time after which a client that has sent no offer is dropped.
 pub(super) const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum key-frame and retransmission requests of a client within [`FEEDBACK_REQUESTS_PERIOD`]. Each request makes
-/// the media thread search recent frames. A client on a bad link sends one request per lost slice, and 32 requests
-/// cover four frames of eight slices.
+/// Maximum number of key-frame requests, retransmission requests and audio reports of a client within
+/// [`FEEDBACK_REQUESTS_PERIOD`]. A retransmission request makes the media thread search recent frames. A client on a
+/// bad link sends one request per lost slice, and 32 requests cover four frames of eight slices.
 const FEEDBACK_REQUESTS: u32 = 32;
 
 /// See [`FEEDBACK_REQUESTS`]: the duration of one frame at 100 frames/s.
@@ -43,8 +43,8 @@ const WINDOW_SIZES: u32 = 20;
 /// See [`WINDOW_SIZES`].
 const WINDOW_SIZES_PERIOD: Duration = Duration::from_secs(1);
 
-/// A rate limit on a client's requests, so that the client cannot starve others. Excess requests are dropped, and the
-/// client repeats them like lost requests.
+/// A rate limit on a client's requests, so that the client cannot starve others. Excess requests are dropped. A client
+/// repeats key-frame requests, retransmission requests and probes as if they were lost.
 pub(super) struct Allowance {
     most: u32,
     within: Duration,

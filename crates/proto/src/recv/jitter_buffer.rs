@@ -1,9 +1,9 @@
 //! The audio jitter buffer: delays payloads as little as possible, but enough that late payloads can still be played.
 //!
-//! It takes the ordered output of a [`TimedReceiver`](super::timed::TimedReceiver) and decides the device's next input: a
-//! payload, concealment of a missing or late one, or silence before the first. It holds coded payloads and is independent of
-//! the codec. The playout delay counts from the fastest payload of the last seconds, so it needs no clock synchronisation.
-//! The media time of a payload is counted in samples, not taken from the sender's timestamp. The target delay is the
+//! It takes the ordered output of a [`TimedReceiver`](super::timed::TimedReceiver) and decides the device's next input:
+//! a payload, concealment of a missing or late payload, or silence. It holds coded payloads and is independent of the
+//! codec. The playout delay counts from the fastest payload of the last seconds, so it needs no clock synchronisation.
+//! The media time of a payload is counted in samples; the sender's timestamps only show pauses. The target delay is the
 //! observed jitter plus the device's needs. Clock drift is compensated by the ratio of a resampler
 //! ([`JitterBuffer::ratio`]).
 //!
@@ -97,7 +97,7 @@ pub enum PlayoutAction<'a> {
         /// Samples per channel.
         samples: u16,
     },
-    /// Write this many zeros: before the first payload, or beyond the maximum concealment.
+    /// Write this many zeros: before playback starts or resumes, or beyond the maximum concealment.
     Silence {
         /// Samples per channel.
         samples: u32,
@@ -460,7 +460,8 @@ impl JitterBuffer {
         }
     }
 
-    /// Called when the queue is empty: waits while the device has data, then conceals, then plays silence.
+    /// Called when the queue is empty: waits while the device has data, then conceals, then stops playback, so that the
+    /// device runs dry.
     fn nothing(&mut self, now: Instant, dry_in: i64) -> PlayoutAction<'_> {
         if !self.playing {
             return PlayoutAction::Wait(None);

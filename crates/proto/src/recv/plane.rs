@@ -96,7 +96,8 @@ impl MediaReceiver {
     /// Handles a datagram that has just arrived. Poll the receivers afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. Nothing changes then.
+    /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. An authentic datagram with an invalid body is
+    /// counted as received; otherwise, nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.handle_arrival(ArrivalTimes { now, arrived: now }, None, datagram)
     }

@@ -166,7 +166,8 @@ impl VideoReceiver {
         self.restored = body;
     }
 
-    /// Inserts a fragment. Returns whether it was useful.
+    /// Inserts a fragment. Returns `false` if its frame has already ended, or precedes a frame of which a slice was
+    /// delivered.
     fn insert(
         &mut self,
         times: ArrivalTimes,
@@ -475,7 +476,7 @@ impl VideoReceiver {
     }
 }
 
-/// Number of macroblocks of a picture. Saturates for pictures beyond H.264's largest.
+/// Number of macroblocks of a picture; saturates at 65 535.
 fn total_mbs(configuration: &Configuration) -> u16 {
     let size = configuration.size;
     let all = size.width.div_ceil(MACROBLOCK) * size.height.div_ceil(MACROBLOCK);

@@ -59,7 +59,8 @@ impl UplinkReceiver {
     /// Handles a datagram of the media plane. Poll the receivers afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. Nothing changes then.
+    /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. An authentic datagram with an invalid body is
+    /// counted as received; otherwise, nothing changes then.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.opener.open(datagram, &mut self.body)?;
         self.received += 1;

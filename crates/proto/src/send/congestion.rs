@@ -158,9 +158,9 @@ pub struct Congestion {
     last_wait: Duration,
     /// The newest frame at the last path change. Earlier frames took the old path.
     moved_at: FrameId,
-    /// The newest frame at the last decrease. Earlier frames reflect the time before it.
+    /// The newest frame when the target last decreased or a drain last started. Earlier frames reflect the time before.
     cut_at: FrameId,
-    /// The newest frame at the last decrease because of a queue.
+    /// The newest frame at the last decrease because of a queue, a loss or missing reports.
     lowered_at: FrameId,
     newest: FrameId,
     capacity: Option<(f64, Instant)>,
@@ -577,7 +577,7 @@ impl Congestion {
         self.draining = true;
     }
 
-    /// Lowers the target. Returns whether it changed.
+    /// Lowers the target and starts a drain. Returns whether the target became lower.
     fn cut(&mut self, now: Instant, to: f64, capacity: f64) -> bool {
         let to = to.clamp(self.range.min.0 as f64, self.range.max.0 as f64);
         let before = std::mem::replace(&mut self.target, to);

@@ -40,7 +40,7 @@ const SMALL: usize = 4;
 /// Number of data shards of the block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.
 const TYPICAL: usize = 16;
 
-/// Loss figures are quantised in quarters of an octave.
+/// Loss rate and run length are quantised in quarters of an octave.
 const STEPS_PER_OCTAVE: f64 = 4.0;
 
 /// The number of parity shards per number of data shards.
@@ -97,7 +97,7 @@ impl FecPlan {
     }
 }
 
-/// The key of a plan: loss figures in quarters of an octave.
+/// The key of a plan: loss rate and run length in quarters of an octave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Cell {
     rate: i32,
@@ -306,9 +306,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
         /// On a simulated link, blocks fail at most three times as often as planned. They may exceed the planned rate
-        /// because a plan is computed for quantised loss figures, up to an eighth of an octave away. A plan has hardly
-        /// more parity than needed: with one parity shard less and 2.5 times the loss, blocks fail at least a tenth as
-        /// often as planned. The test tolerates five standard deviations of the count.
+        /// because a plan is computed for a quantised loss, up to an eighth of an octave away. A plan has hardly more
+        /// parity than needed: with one parity shard less and 2.5 times the loss, blocks fail at least a tenth as often
+        /// as planned. The test tolerates five standard deviations of the count.
         #[test]
         fn blocks_fail_at_the_target_rate(
             rate in 0.002_f64..0.1, run in 1.0_f64..6.0, data in 1..=BLOCK, seed: u64,

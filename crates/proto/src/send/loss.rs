@@ -1,7 +1,7 @@
 //! Loss measurement from a client's reports.
 //!
-//! Two figures describe the loss (Gilbert 1960): the share of lost datagrams and the mean run length. Both
-//! are means over the last seconds.
+//! Two values describe the loss (Gilbert 1960): the share of lost datagrams and the mean run length. Both are means
+//! over the last seconds.
 
 use std::time::Duration;
 

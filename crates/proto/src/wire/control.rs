@@ -32,7 +32,7 @@ pub const MAX_CONTROL_BODY: usize =
 /// A control message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// Clock request (control message).
+    /// Clock request.
     Ping {
         /// Send time of the request (requester clock).
         asked: i64,
@@ -213,7 +213,7 @@ pub enum Message<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum GoodbyeReason {
-    /// The user ended the session.
+    /// The client disconnected, or the host was stopped.
     Quit = 0,
     /// The captured application or window ended.
     SourceEnded = 1,

@@ -45,9 +45,9 @@ impl fmt::Debug for SessionSecret {
 /// The direction of the datagrams that a key seals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// Media, acknowledgements.
+    /// From the host, such as media and acknowledgements.
     HostToClient,
-    /// Input, feedback.
+    /// From the client, such as input and feedback.
     ClientToHost,
 }
 

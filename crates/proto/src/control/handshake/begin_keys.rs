@@ -1,5 +1,5 @@
-//! A cache of the keys under which known devices tag their Begins. Without the cache, each Begin would cost one X25519
-//! operation.
+//! A cache of the keys under which known devices tag their Begins. Without the cache, the Begin of each reconnection
+//! would cost one X25519 operation.
 
 use std::collections::VecDeque;
 

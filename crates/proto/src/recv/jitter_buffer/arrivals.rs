@@ -17,7 +17,7 @@ const MISSED: i64 = 15_000_000;
 /// A longer stall counts as a stall of this length, because it may not recur (guess).
 const MAX_STALL: i64 = 50_000_000;
 
-/// Assumed jitter before a second of payloads has arrived (guess: a quiet wireless network).
+/// Assumed minimum jitter until a second of payloads has arrived (guess: a quiet wireless network).
 const UNKNOWN: i64 = 10_000_000;
 const KNOWN: usize = 200;
 
