@@ -80,10 +80,10 @@ const RELEASE_AFTER: Duration = Duration::from_millis(1500);
 /// their pressed keys more often than this limit (`client::PRESSED_KEYS_INTERVAL`).
 const REPEAT_WITHIN: Duration = Duration::from_millis(100);
 
-/// Maximum replies a second to datagrams of unknown sessions.
+/// Maximum number of replies per second to datagrams of unknown sessions.
 const ANSWERS_PER_SECOND: usize = 16;
 
-/// Maximum of these replies a second to one network.
+/// Maximum number of these replies per second to one network.
 const ANSWERS_PER_NETWORK: usize = 4;
 
 /// All subscribers of a host.

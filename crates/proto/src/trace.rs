@@ -272,8 +272,9 @@ pub struct FrameRecord {
     pub outcome: Outcome,
     /// The cost of the frame; all zero if the frame was not encoded.
     pub cost: FrameCost,
-    /// Motion-to-photon latency of the newest input that this frame is the first to show: the time from
-    /// [`Stage::InputSampled`] of the input to the frame's last stage, all on the client's clock.
+    /// Motion-to-photon latency of the newest input that this frame is the first to show or, without such an input, of
+    /// its head pose: the time from [`Stage::InputSampled`] to the last stage in this record, both on the client's
+    /// clock.
     #[serde(with = "crate::validated::optional_span")]
     pub motion_to_photon: Option<Duration>,
     /// Whether the motion-to-photon latency is exact or a lower bound.

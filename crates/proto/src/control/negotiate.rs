@@ -100,8 +100,8 @@ pub struct ClientConstraints {
     pub bitrate: Option<Bitrate>,
     /// Maximum picture size. Larger pictures are scaled down and keep their aspect ratio. `None` if there is no limit.
     pub size: Option<Size>,
-    /// Refresh rate of the client's display in Hz, rounded up; `None` if it is unknown. It limits the frame rate,
-    /// because more frames would not be visible.
+    /// Refresh rate of the client's display in Hz, rounded up; `None` if it is unknown. A host may limit the frame rate
+    /// to it, because more frames would not be visible.
     pub fps: Option<NonZeroU16>,
     /// Frame rate in Hz that the client's user has chosen; `None` if the user has not chosen one. It replaces the
     /// host's usual frame rate, up to the limit that the host sets for such choices; without such a limit, it has no

@@ -82,7 +82,7 @@ pub enum HostEvent {
         view: ViewId,
         /// The newest frame that the client displayed completely.
         last_good: FrameId,
-        /// The newest frame that the client had finished with any outcome.
+        /// The newest frame that was finished at the client, whatever its outcome.
         newest: FrameId,
     },
     /// The new size of a client's window, in pixels.

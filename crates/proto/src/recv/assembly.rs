@@ -8,8 +8,8 @@ use crate::time::Instant;
 use crate::wire::control::{MAX_RANGES, MissingRange, RetransmissionRequest};
 use crate::wire::video::{Extensions, Flags, Fragment, FrameHeader};
 
-/// Maximum bytes of one frame: more than a raw BGRX picture of 4096 × 2160. A fragment beyond this size is rejected, so
-/// a dishonest host cannot grow the client's memory further.
+/// Maximum bytes of one frame: more than a raw BGRX picture of 4096 × 2160. A fragment that would exceed this size is
+/// rejected, so a dishonest host cannot grow the client's memory further.
 pub const MAX_FRAME_BYTES: usize = 48 << 20;
 
 /// Frame storage larger than this is freed after its frame.

@@ -243,8 +243,8 @@ impl VideoReceiver {
             return Some(self.drop_front(DropCause::AwaitingKeyFrame));
         }
         if header.is_key() && !known && front.extensions.configuration.is_none() {
-            // The configuration is in the frame's first datagram, which has not arrived, or is absent from a complete
-            // first slice.
+            // The frame's first datagram, which should contain the configuration, has not arrived or does not contain
+            // it.
             let never_comes = front.slices[0].is_complete();
             if !never_comes && !self.front_is_due(now) {
                 return None;

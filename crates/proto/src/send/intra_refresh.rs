@@ -6,8 +6,8 @@
 
 use crate::id::FrameId;
 
-/// Number of consecutive responses that were themselves hit by a loss. After them, a key frame follows. A loss is less
-/// likely to hit it, because it is a single frame (guess).
+/// Number of consecutive repairs (refreshes or key frames) that were themselves damaged by a loss, after which a key
+/// frame follows. A loss is less likely to hit a key frame, because it is a single frame (guess).
 const FUTILE: u8 = 2;
 
 /// The intra refreshes of one rendition, driven by its player's losses.
@@ -22,7 +22,7 @@ pub struct IntraRefresh {
     left: u16,
     /// A refresh was requested and has not started.
     requested: bool,
-    /// Consecutive responses that were hit by a loss.
+    /// Consecutive repairs that were damaged by a loss.
     hit: u8,
 }
 

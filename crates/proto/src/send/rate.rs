@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// This holds for any rate of key frames, announced or not.
+    /// The compensation works for any interval of key frames, whether or not the rate control knows it.
     #[test]
     fn other_frames_compensate_for_key_frames() {
         for complexity in [5e5, 2e6, 8e6] {

@@ -73,7 +73,7 @@ pub enum Message<'a> {
         view: ViewId,
         /// The newest frame that was displayed completely.
         last_good: FrameId,
-        /// The newest frame that is finished at the client, with any outcome.
+        /// The newest frame that was finished at the client, whatever its outcome.
         newest: FrameId,
     },
     /// Requests retransmission of missing parts of a frame.

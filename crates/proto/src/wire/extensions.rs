@@ -1,4 +1,4 @@
-//! Optional fields of a frame. Each field carries its type and length, so readers can skip it.
+//! Optional fields of a frame.
 //!
 //! Each field has a type (u8), a length (u16) and its bytes. The fields are in fragment 0 of slice 0. Readers skip
 //! unknown types, and unknown bytes at the end of a field.

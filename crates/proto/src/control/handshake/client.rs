@@ -191,7 +191,7 @@ impl ClientHandshake {
     }
 
     /// Handles a datagram from the host's address. Foreign datagrams have no effect. A damaged or forged datagram can
-    /// at most restart the handshake or, if it is a Refused, end it after half a second.
+    /// make the handshake restart or fail.
     ///
     /// # Errors
     /// The reason for the failure. The handshake is then over.

@@ -404,7 +404,7 @@ fn the_end_of_a_pairing_window_is_reported_once() {
     world.host.handle_timeout(world.now + MINUTE);
     assert_eq!(pairing_events(&mut world.host), []);
     assert_eq!(world.again("123456"), Err(HandshakeError::PairingClosed));
-    // By success. The established session reports it, so there is no pairing event.
+    // The success closes the window. The established session reports the success, so there is no pairing event.
     world.host.open_pairing(world.now, pin("123456"), MINUTE);
     world.again("123456").unwrap();
     world.host.handle_timeout(world.now + MINUTE);
