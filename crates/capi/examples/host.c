@@ -216,7 +216,7 @@ int main(int argc, char **argv)
         glReadPixels(0, 0, WIDTH, HEIGHT, GL_RGB, GL_UNSIGNED_BYTE, 0);
         /* This line is not in the listing: only the application knows that the picture is complete. */
         int sent = synchronous ? openuvr_send_frame(ouvr_ctx) : openuvr_frame_ready(ouvr_ctx);
-        /* After a timeout of the encoder the picture is submitted nevertheless. */
+        /* After a timeout, the host may still send the picture, so the program continues. */
         if (sent < 0 && sent != OPENUVR_ERROR_TIMEOUT)
             fail(ouvr_ctx, "cannot send the picture");
         glXSwapBuffers(display, window);

@@ -2,9 +2,10 @@
 //! application that submits no pictures itself.
 //!
 //! The thread has an OpenGL context of its own, which shares the application's buffers. OpenGL does not report when the
-//! buffer holds a complete picture. So the thread copies the buffer until two copies in a row are equal, and sends only
-//! pictures that differ from the previous one. A picture can still be torn if the application is interrupted while it fills
-//! the buffer, or draws faster than the buffer can be copied; `openuvr_frame_ready` avoids both.
+//! buffer holds a complete picture. So the thread copies the buffer until two copies in a row are equal, but at most
+//! eight times, and sends only pictures that differ from the previous one. A picture can still be torn if the
+//! application is interrupted while it fills the buffer, or draws faster than the buffer can be copied;
+//! `openuvr_frame_ready` avoids both.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,8 +28,8 @@ use crate::picture::Layout;
 use crate::skip_log::SkipLog;
 use crate::worker::Worker;
 
-/// The time between the start and the first copy (guess). An application that submits pictures itself submits the first
-/// one within this time, and its buffer may hold no picture before.
+/// The time between the start and the first copy (guess: an application that submits pictures itself submits the first
+/// one within this time). Before that, the buffer may hold no picture.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The interval at which the thread checks whether the target rate permits a picture, and whether the buffer holds a new

@@ -54,7 +54,8 @@ pub struct openuvr_config {
     pub second_player: u32,
     /// Maximum number of observers, 0 to 64; 8 by default.
     pub max_observers: u32,
-    /// Slices per picture, 1 to 64, sent early if the encoder permits it; 8 by default.
+    /// Slices per picture, 1 to 64; 8 by default. Each slice is sent as soon as it is encoded, if the encoder permits
+    /// it.
     pub slices: u32,
     /// Encoder threads, 1 to 64; 0: depending on the machine.
     pub encoder_threads: u32,

@@ -76,7 +76,7 @@ pub enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_FORMAT = 5,
     /// The port, 0 to 65535; default 4710; 0: an ephemeral port.
     OPENUVR_FEATURE_PORT = 6,
-    /// Slices per picture, 1 to 64, sent early if the encoder permits it; default 8.
+    /// Slices per picture, 1 to 64; default 8. Each slice is sent as soon as it is encoded, if the encoder permits it.
     OPENUVR_FEATURE_SLICES = 7,
     /// Encoder threads, 1 to 64; the default depends on the machine.
     OPENUVR_FEATURE_ENCODER_THREADS = 8,
@@ -252,9 +252,9 @@ const SURFACES: &[OPENUVR_SURFACE] = &[
 ];
 
 /// Checks whether this machine supports a host with `encoder` (of `OPENUVR_ENCODER_TYPE`) and `network` (of
-/// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error. After an error, `why`, if not NULL, receives the reason and an
-/// alternative, truncated to `why_size` bytes. The check encodes a small picture and opens a socket, which takes some tens
-/// of milliseconds. From any thread.
+/// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error. After an error, `why`, if not NULL, receives the reason and, if
+/// there is one, an alternative, truncated to `why_size` bytes. The check encodes a small picture and opens a socket,
+/// which takes some tens of milliseconds. From any thread.
 ///
 /// # Safety
 /// `why` is NULL or writable for `why_size` bytes.

@@ -16,7 +16,7 @@ pub enum OPENUVR_ERROR {
     OPENUVR_ERROR_ARGUMENT = -2,
     /// A structure's `size` is not supported by this library.
     OPENUVR_ERROR_SIZE = -3,
-    /// Unsupported on this machine; the message names an alternative.
+    /// Unsupported on this machine; the message names an alternative, if there is one.
     OPENUVR_ERROR_UNAVAILABLE = -4,
     /// The call is invalid in this state: the context has already been started, or has not been started yet.
     OPENUVR_ERROR_STATE = -5,

@@ -147,7 +147,7 @@ pub(crate) fn unreadable(why: SkipReason, source: Source) -> Failure {
     Failure::failed(format!("cannot read the picture: {why}"))
 }
 
-/// How often a waiting call checks whether the host has returned a buffer of the ring (guess).
+/// The interval at which a waiting call checks whether the host has returned a buffer of the ring (guess).
 const RETURNED: Duration = Duration::from_millis(1);
 
 /// Reads a picture. With a deadline, repeats the read while the host and the GPU use all buffers of the ring, because a

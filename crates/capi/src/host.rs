@@ -357,11 +357,12 @@ impl Settings {
     }
 }
 
-/// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does nothing
-/// if it is NULL already, so a second call through the same variable is harmless; copies of the pointer become invalid. No
-/// other call with this context may be in progress. After it has returned, no callback is called. It waits for running
-/// callbacks, for the picture that is being encoded and for the device that is being stored, plus at most 100 ms. From any
-/// thread; the OpenGL context of a pixel buffer must still exist, unless `openuvr_release_buffer` was called.
+/// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does
+/// nothing if it is NULL already, so a second call through the same variable is harmless; copies of the pointer become
+/// invalid. No other call with this context may be in progress. After it has returned, no callback is called. It waits
+/// for running callbacks, for the picture that is being encoded and for a newly paired device that is being stored,
+/// plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still exist, unless
+/// `openuvr_release_buffer` was called.
 ///
 /// # Safety
 /// `context` is NULL or points to NULL or to a context that is not closed.

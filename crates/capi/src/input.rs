@@ -28,7 +28,7 @@ pub enum OPENUVR_INPUT_KIND {
     OPENUVR_INPUT_MOTION = 4,
     /// The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
     OPENUVR_INPUT_WHEEL = 5,
-    /// All keys and buttons are released, because the MUD has lost the focus or the player has left.
+    /// All keys and buttons are released, for example because the MUD has lost the focus or the player has left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
     /// An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its type.
     /// At the host, such events come only from devices that are not mapped to a descriptor.

@@ -1,5 +1,5 @@
 //! The connection to the launcher of this application (`openuvr run --api` or a portal session). The launcher sets the
-//! listening address and access control, and receives events.
+//! host's name, listening address and access control, and receives the host's events.
 //!
 //! Pictures, encoding and the input target remain under the application's control.
 

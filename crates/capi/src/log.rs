@@ -16,20 +16,20 @@ use crate::ffi::give_text;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OPENUVR_LOG_LEVEL {
-    /// The stream has ended, or a call has failed.
+    /// An error has ended the stream, or a call has failed.
     OPENUVR_LOG_ERROR = 1,
     /// There is a problem, but the stream continues.
     OPENUVR_LOG_WARNING = 2,
-    /// Joins and leaves, the PIN, the listening address.
+    /// A normal event, such as a client that joins or leaves. Also the PIN and the listening address.
     OPENUVR_LOG_INFO = 3,
     /// Control events of the stream, at most a few lines per second.
     OPENUVR_LOG_DEBUG = 4,
 }
 
 /// A callback for log lines. `text` is one line without a line feed, and `level` is an `OPENUVR_LOG_LEVEL`. It is
-/// called on threads of the library, and on the caller's thread in a function that fails, but never concurrently for
-/// one context. The string is valid until the callback returns. The callback must not call functions of this library
-/// with the same context. An application that writes its log on its own thread uses `openuvr_next_log` and
+/// called on threads of the library and, during a call of the library, on the caller's thread, but never concurrently
+/// for one context. The string is valid until the callback returns. The callback must not call functions of this
+/// library with the same context. An application that writes its log on its own thread uses `openuvr_next_log` and
 /// `openuvr_mud_next_log` instead.
 pub type openuvr_log_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, level: u32, text: *const c_char)>;
@@ -54,8 +54,8 @@ struct PendingLines {
     lost: u64,
 }
 
-// SAFETY: the header documents that the callback is called on threads of the library, with `user`, which is
-// not dereferenced here.
+// SAFETY: the header documents that threads of the library call the callback with `user`, which is not dereferenced
+// here.
 unsafe impl Send for Log {}
 // SAFETY: as above; a mutex serializes the calls.
 unsafe impl Sync for Log {}

@@ -404,8 +404,9 @@ impl Started {
 // --- Pictures and input without a window ----------------------------------------------------------
 
 /// Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at most
-/// `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. The picture's memory is
-/// valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
+/// `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not, and `OPENUVR_ERROR_ENDED`
+/// when the stream has ended. The picture's memory is valid until the next call or the close. The caller sets `size` of
+/// `*picture`. From one thread at a time.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed; `picture` is NULL or writable for its `size` bytes.

@@ -1,12 +1,12 @@
-//! Limits log lines about skipped pictures: one line when a reason first occurs and one when it returns, not one for each
-//! picture.
+//! Limits log lines about skipped pictures. A reason is logged when it first occurs, and when it recurs after an
+//! accepted picture, not for each picture.
 
 use std::time::{Duration, Instant};
 
 /// The minimum time between two lines with the same reason.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The maximum number of tracked reasons. Fewer reasons exist.
+/// The maximum number of tracked reasons. If there are more, the oldest is forgotten.
 const MAX_REASONS: usize = 16;
 
 /// The reasons of one context.

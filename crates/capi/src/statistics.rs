@@ -20,7 +20,7 @@ pub struct openuvr_statistics {
     pub observers: u32,
     /// Unused.
     pub unused: u32,
-    /// Frames that were captured for a player and have a known result.
+    /// Frames that were captured for a player and are finished, including frames whose result the MUD has not reported.
     pub captured: u64,
     /// Number of the `captured` frames that were displayed completely.
     pub complete: u64,
@@ -31,12 +31,12 @@ pub struct openuvr_statistics {
     pub dropped: u64,
     /// Bytes sent for the captured frames, without transport headers.
     pub bytes: u64,
-    /// Latency from submission to display in nanoseconds: the median of recent frames. It is based on the estimated clock
-    /// offset.
+    /// Latency in nanoseconds from the time when the picture is in the host's memory to its display: the median of
+    /// recent complete frames. It is based on the estimated clock offset.
     pub latency_p50_ns: i64,
     /// 99th percentile of that latency.
     pub latency_p99_ns: i64,
-    /// Median motion-to-photon latency in nanoseconds, measured only on the MUD's clock.
+    /// Median motion-to-photon latency of recent complete frames in nanoseconds, measured only on the MUD's clock.
     pub motion_to_photon_p50_ns: i64,
     /// 99th percentile of the motion-to-photon latency.
     pub motion_to_photon_p99_ns: i64,
@@ -85,8 +85,8 @@ pub enum OPENUVR_MUD_STATE {
     OPENUVR_MUD_PLAYING = 1,
     /// Connected as an observer.
     OPENUVR_MUD_OBSERVING = 2,
-    /// Ended: the user closed the window, the host ended the session, or an error occurred; the message gives
-    /// the reason.
+    /// Ended: the user closed the window, the host ended the session, or an error occurred; `openuvr_mud_last_error`
+    /// returns the reason.
     OPENUVR_MUD_ENDED = 3,
 }
 

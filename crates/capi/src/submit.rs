@@ -40,11 +40,11 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
 }
 
 /// Checks whether a picture is needed now, so that an application need not read back or convert pictures that are not
-/// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, whenever it is submitted.
-/// Returns 0 if no MUD watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and
-/// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed, so that a
-/// MUD that joins sees a picture at once. The submitting functions make this check themselves. From any thread; on a
-/// thread where the application's OpenGL context is current, not between `glBegin` and `glEnd`.
+/// needed. Returns 1 if a picture is needed; the next submitted picture then counts as needed, whenever it is
+/// submitted. Returns 0 if no MUD watches or pictures come faster than the target rate (`openuvr_last_error` returns
+/// which), and `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed,
+/// so that a MUD that joins sees a picture at once. The submitting functions make this check themselves. From any
+/// thread; on a thread where the application's OpenGL context is current, not between `glBegin` and `glEnd`.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.
@@ -334,7 +334,7 @@ impl Handle<Host> {
             SubmitOutcome::Skipped(why @ SkipReason::RingFull) if !wait => {
                 Err(SubmitError::LeftOut(why))
             }
-            // Like the other delays of a waiting call: the application may continue.
+            // A timeout, as for the other delays of a waiting call: the application may continue.
             SubmitOutcome::Skipped(SkipReason::RingFull) => Err(started
                 .late("the host returned no buffer for the picture within a second")
                 .into()),
@@ -342,8 +342,8 @@ impl Handle<Host> {
         }
     }
 
-    /// The result of a submitting call or of `openuvr_wants`. Stores the reason for a skipped picture, and logs the reason
-    /// when it first occurs.
+    /// The result of a submitting call or of `openuvr_wants`. Stores the reason for a skipped picture, and logs the
+    /// reason if the [`SkipLog`](crate::skip_log::SkipLog) permits it.
     fn finish_submit(&self, given: Result<(), SubmitError>) -> Outcome {
         use OPENUVR_LOG_LEVEL::{OPENUVR_LOG_INFO, OPENUVR_LOG_WARNING};
         let mut skip_log = lock(&self.inner.skip_log);

@@ -1,4 +1,4 @@
-//! A thread that repeats a task until its [`Worker`] is dropped.
+//! A thread that ends when its [`Worker`] is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
 use crate::error::{Failure, Outcome};
 
-/// How long one call of the task may block. This is also the longest time that a drop blocks.
+/// How long one call of a repeated task may block. A drop waits for the current call.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Worker {

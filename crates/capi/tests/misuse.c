@@ -248,7 +248,7 @@ static void failed_starts(void)
     EXPECT(openuvr_open(&host_config, &host, NULL, 0), OPENUVR_OK);
     EXPECT(openuvr_map_input_device(host, 1, ends[0]), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_map_input_device(host, 1, ends[1]), OPENUVR_OK);
-    /* The result of open() for a missing device does not remove a mapping. */
+    /* For a missing device, open() returns -1, which does not remove the mapping. */
     EXPECT(openuvr_map_input_device(host, 1, open("/dev/input/none", O_RDWR)), OPENUVR_ERROR_ARGUMENT);
     EXPECT(openuvr_last_error(host, text, sizeof text), OPENUVR_OK);
     EXPECT(strstr(text, "did open() fail?") != NULL, 1);

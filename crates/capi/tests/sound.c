@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
     }
     check(all == TOTAL, "less than two seconds arrive");
-    /* The parts have 20 ms. In longer parts, the resampler's change of rate by 0.5 % would shift the tone's phase.
+    /* Each part is 20 ms long. In longer parts, the resampler's change of rate by 0.5 % would shift the tone's phase.
      * Some parts may differ, because a busy machine leaves gaps. */
     int right = 0, part = RATE / 50;
     for (int n = 0; n + part <= TOTAL; n += part) {

@@ -191,7 +191,8 @@ fn play(
         // The client is ending anyway.
         let _ = session.print_notice(notice);
     }
-    // The client does not know which frames never left the host, so gaps are not losses.
+    // The summary's number of frames without a record is ignored: the client does not know which of these frames the
+    // host has never sent.
     let (_, complete) = finish(session.recorder);
     let recorded = realtime::finish(recording, "client");
     let code = outcome?;
@@ -616,7 +617,7 @@ impl Session {
                 );
                 Ok(match reason {
                     GoodbyeReason::Quit | GoodbyeReason::SourceEnded => ExitCode::SUCCESS,
-                    // The host has removed this client.
+                    // The host has removed this client, or has failed.
                     GoodbyeReason::TakenOver | GoodbyeReason::Forbidden | GoodbyeReason::Failed => {
                         ExitCode::FAILURE
                     }

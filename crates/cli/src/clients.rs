@@ -221,7 +221,7 @@ impl Clients {
         self.recorder.tick(now);
     }
 
-    /// Completes the files, and prints how many frames of each client have no record.
+    /// Completes the files. For each client with frames that have no record, prints the number of these frames.
     ///
     /// # Errors
     /// Returns an error if a file is incomplete.

@@ -93,7 +93,7 @@ fn the_hook_library_is_checked() {
     let args = ["doctor", "--json", "--role", "host"];
     let (report, _) = run_doctor(openuvr(&args).args(FREE));
     assert_eq!(level(&report, "hook library"), "ok", "{report}");
-    // The program is copied without its library.
+    // The copy of the program has no hook library next to it.
     let folder = Folder::new();
     let alone = folder.path().join("openuvr");
     install(Path::new(env!("CARGO_BIN_EXE_openuvr")), &alone, 0o755);

@@ -102,7 +102,7 @@ getent group openuvr || echo "no group"
         "{plan}"
     );
     for line in ["groupadd --system openuvr", "@openuvr - rtprio 49"] {
-        // In the plan, and again when the change is made.
+        // Printed in the plan, and again when the change is made.
         let lines = plan.lines().filter(|found| found.trim() == line);
         assert_eq!(lines.count(), 2, "{plan}");
     }
@@ -135,7 +135,7 @@ getent group openuvr || echo "no group"
 
 #[test]
 fn a_full_disk_changes_nothing() {
-    // No file can be created in the folder of the record, and then in that of the limits.
+    // First, no file can be created in the folder of the record; then, none in the folder of the limits.
     let script = r#"
 mount -t tmpfs -o nr_inodes=2 tmpfs /var/lib
 ! "$program" setup --only scheduling --user ada --yes >/dev/null 2>"$work/record" || exit 1

@@ -207,7 +207,7 @@ impl WindowTracker {
         let whole = area.size();
         let form = PixelLayout::of(self.conn.setup(), image.visual, "the display").ok()?;
         let theirs = form.row(size.width as usize);
-        // OpenGL and Vulkan never draw to a visual with a colormap.
+        // OpenGL and Vulkan do not draw to windows whose pixels are indices into a colormap.
         if form.is_mapped()
             || !whole.is_valid()
             || image.data.len() != theirs * size.height as usize

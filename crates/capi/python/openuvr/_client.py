@@ -36,9 +36,9 @@ class Client(Context):
         super().__init__(log, **{"surface": Surface.APPLICATION, **settings})
 
     def frame(self, timeout=1.0):
-        """Returns the newest picture not yet returned, after at most `timeout` seconds, or None.
+        """Returns the newest picture not yet returned. Waits at most `timeout` seconds, then returns None.
 
-        It is a copy, which later calls do not change.
+        The picture is a copy, which later calls do not change. Raises `Error` when the stream has ended.
         """
         picture = structure("openuvr_picture")
         if self._call(lib.openuvr_next_frame, picture, int(timeout * 1000)) == 0:

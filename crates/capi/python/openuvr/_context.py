@@ -110,7 +110,7 @@ def _fill(config, settings, name):
 
 
 def _log_callback(log):
-    """Wraps `log(level, text)` for the library's threads. Exceptions in it are printed and dropped."""
+    """Wraps `log(level, text)` as a C callback. Exceptions in it are printed and dropped."""
 
     @ffi.callback("openuvr_log_callback")
     def on_line(_user, level, text):

@@ -28,8 +28,8 @@ class Host(Context):
     """Streams pictures to clients.
 
     `settings` are the fields of `struct openuvr_config`, by name: `Host(width=640, height=480,
-    pin="123456", bind="[::]:4710")`. `log(level, text)` is called for each log line, on a thread
-    of the library; without it nothing is printed, not even the PIN (see `pin`).
+    pin="123456", bind="[::]:4710")`. `log(level, text)` is called for each log line, on a
+    thread of the library or on the calling thread. Without `log`, nothing is printed, not even the PIN (see `pin`).
 
     Raises `Error` if the settings are not supported on this machine.
     """
@@ -140,7 +140,7 @@ class Host(Context):
 
     @property
     def place(self):
-        """The addresses of this host for clients, as text."""
+        """The address and the transport of this host, as text."""
         return self._text(lib.openuvr_listen_address)
 
     def open_pairing(self, pin, seconds=120):

@@ -94,7 +94,8 @@ impl ServiceManager {
         let _ = thread.recv_timeout(LAST_MESSAGE);
     }
 
-    /// Passes a message to the thread. If messages stay away, the manager itself reports it and restarts the host.
+    /// Passes a message to the thread. If the watchdog's messages are missing, the manager itself reports this, and
+    /// restarts the host if the unit is configured so.
     fn send(&self, message: NotifyState<'static>) {
         let _ = self.messages.try_send(message);
     }

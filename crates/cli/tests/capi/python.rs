@@ -100,7 +100,7 @@ fn the_lines_of_the_guide_stream_from_a_wheel() {
     let python = installed(&wheel(&folder.path().join("made")), &folder);
     let lines = example("docs/guides/engine.md");
     assert_eq!(lines, example("crates/capi/python/README.md"));
-    // The only change: a free port.
+    // Only the address is changed, to one with a free port.
     let address = "\"[::]:4710\"";
     assert_eq!(lines.matches(address).count(), 1, "{lines}");
     let script = folder.path().join("draw.py");
@@ -150,7 +150,8 @@ fn a_wheel_has_equal_bytes_each_time_and_its_own_library() {
     let python = installed(&made, &folder);
     let system = library().folder.join("libopenuvr.so");
     let own = folder.path().canonicalize().unwrap().join("environment");
-    // LD_LIBRARY_PATH, which `command` sets, contains another library. Only the variable selects it.
+    // `command` sets LD_LIBRARY_PATH to a folder with another libopenuvr. The package loads it only if OPENUVR_LIBRARY
+    // names it.
     let loaded = loaded_by(&python, &folder, None);
     assert!(loaded.starts_with(&own), "{}", loaded.display());
     let loaded = loaded_by(&python, &folder, Some(&system));

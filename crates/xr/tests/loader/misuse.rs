@@ -121,7 +121,7 @@ fn a_second_frame_wait_ends_with_begin_frame() {
             assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
             assert!(second.join().unwrap().is_ok());
         });
-        // Destroying the session also ends the wait.
+        // Destroying the session also ends a wait for a frame.
         std::thread::scope(|scope| {
             let third = scope.spawn(move || app.wait_frame(session));
             done!(app, DestroySession(session));
@@ -153,7 +153,7 @@ fn a_crash_does_not_affect_other_applications() {
         other.args([name, "--exact"]).env(CRASH, "1");
         let ended = other.output().unwrap().status;
         assert_eq!(ended.signal(), Some(libc::SIGABRT), "the crash");
-        // The crash does not affect this process's frame.
+        // The crash of the other process does not affect the frame in this process.
         let at = xr::Time::from_nanos(1);
         assert_eq!(app.end_frame(session, at, &[]), xr::Result::SUCCESS);
     });
