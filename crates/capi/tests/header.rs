@@ -184,7 +184,8 @@ fn the_header_alone_is_c99_and_cpp() {
     compiles("c++", &["-std=c++20", "-pedantic"], "cpp");
 }
 
-/// Every exported function catches panics, because its body is one of the wrappers of `ffi` and `handle`.
+/// Every exported function catches panics, because its body is a call of `catch_panic` or of a wrapper of `ffi` or
+/// `handle`.
 #[test]
 fn every_exported_function_catches_panics() {
     let mut functions = 0;

@@ -330,7 +330,7 @@ fn start(
     ClientRuntime::start(setup).map_err(|e| anyhow!(e))
 }
 
-/// Prompts for the PIN at the terminal after the host has answered, because the host shows a PIN only then.
+/// Waits until the host answers, because only a running host shows a PIN. Then prompts for the PIN at the terminal.
 fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
     let (host, address) = (&opened.host, display_address(opened));
     let answers = |timeout| match opened.host_responds(timeout) {

@@ -45,7 +45,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {
             continue;
         }
         retry_at = clock::now() + RETRY_INTERVAL;
-        // The application may start later, or restart.
+        // The application may not have started yet, or may restart.
         if !gateways.is_host_reachable() {
             continue;
         }

@@ -174,7 +174,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
 struct AppDisplay {
     application: Option<RunningApplication>,
     launches: Option<Launches>,
-    /// The display that the player wants.
+    /// The display mode that the player wants.
     wanted: Option<WantedDisplay>,
     fit: Option<Fit>,
     display: Option<OwnDisplay>,

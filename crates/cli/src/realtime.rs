@@ -1,7 +1,7 @@
 //! The scheduling of the programs `openuvr host` and `openuvr client`: real-time threads, dedicated cores, and locked
 //! memory.
 //!
-//! An application that contains a host keeps its own scheduling (`docs/adr/0004-locked-memory.md`).
+//! For a host inside an application, the application's memory is not locked (`docs/adr/0004-locked-memory.md`).
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -70,7 +70,7 @@ struct Shared {
     /// The measured size of the streamed window, and the number of the change that selected the window.
     measured: Mutex<Option<(u64, Size)>>,
     stop: AtomicBool,
-    /// Raised when `window` or `stop` has changed.
+    /// Wakes the thread, for example when `window` or `stop` has changed.
     waker: Waker,
 }
 
@@ -156,7 +156,7 @@ impl Session {
     /// Ends the thread and waits for it, at most [`TIMEOUT`].
     pub(crate) fn end(self) {
         self.stop();
-        // This call returns when the thread has ended.
+        // The channel closes when the thread has ended.
         let _ = self.ended.recv_timeout(TIMEOUT);
     }
 

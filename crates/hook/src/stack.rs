@@ -43,7 +43,7 @@ impl Area {
     }
 }
 
-/// Maximum number of windows to check: more than a display shows.
+/// Maximum number of windows to check (guess: more than a display shows).
 const MAX_WINDOWS: usize = 512;
 
 /// The smallest side of a visible window, in pixels. Toolkits keep tiny windows for grabs and selections.

@@ -11,15 +11,15 @@ use openuvr_proto::time::Instant;
 use openuvr_proto::units::Size;
 use openuvr_runtime::lock::lock;
 
-/// A window without a swap for this long may be replaced by a smaller one (guess: longer than a game takes
-/// to load a level).
+/// A window without a swap for this long may be replaced by a smaller one, unless it is streamed and visible (guess:
+/// games present frames more often, even while they load a level).
 const ABSENT_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a measured size is reused, because measuring costs an X round trip (guess: an unnoticeable delay before the
 /// new largest window is streamed).
 const SIZE_VALID_FOR: Duration = Duration::from_millis(250);
 
-/// Maximum number of tracked windows: more than any game has.
+/// Maximum number of tracked windows (guess: more than a game has).
 const MAX_WINDOWS: usize = 64;
 
 /// Identifies a window in this process: the address of its X connection, EGL display or Vulkan instance, and its
@@ -49,7 +49,7 @@ struct WindowState {
     popup: Option<bool>,
 }
 
-/// All windows with a recent swap.
+/// The windows with a recent swap, and the streamed window as long as it is visible.
 #[derive(Debug)]
 pub(crate) struct Windows {
     known: Vec<WindowState>,

@@ -6,7 +6,7 @@ use openuvr_proto::units::Size;
 use openuvr_runtime::launch_protocol::{EYE, LaunchSettings, SOCKET, XR_SETTINGS};
 use openuvr_runtime::store;
 
-/// Default frame rate, the refresh rate of most headsets.
+/// Default frame rate. Many headsets have this refresh rate.
 pub(crate) const DEFAULT_FPS: f64 = 90.0;
 
 /// Default per-eye resolution. A machine without a GPU can render and encode pictures of this size at 90 Hz.

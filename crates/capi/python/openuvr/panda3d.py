@@ -98,7 +98,8 @@ class Stream:
 
     `head`, such as `base.camera`, is a node that follows the head of a player with a headset: 1 unit is 1 m, and the
     node's parent is the room. `settings` are those of `Host`. The log, with the address and the PIN, goes to the
-    notify category `openuvr`, unless `settings` contain `log`. When the stream ends, the application continues; `end` is then the reason.
+    notify category `openuvr`, unless `settings` contain `log`. When the stream ends, the application continues; `end`
+    is then the reason.
     """
 
     def __init__(self, base, *, output=None, head=None, **settings):

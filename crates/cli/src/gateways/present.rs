@@ -173,7 +173,7 @@ impl Gateways {
 /// The configured lease.
 fn lease(config: &HostConfig) -> Option<Arc<Lease>> {
     let (key, session) = (config.ticket_key?, config.ticket_session?);
-    // Without a lease duration, only a stop request ends the session.
+    // Without a lease duration, the lease does not expire.
     let span = config.lease.unwrap_or(Duration::MAX);
     config.web?;
     let lease = Lease::new(Instant::now(), key, session, span);

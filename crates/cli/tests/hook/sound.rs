@@ -20,7 +20,7 @@ const GAME: &str = "echo $$ >\"$MARKS/id\"; glxgears >/dev/null 2>&1 & gears=$!;
     pacat --raw --format=float32le --rate=48000 --channels=2 \"$TONE\" >/dev/null 2>&1 & player=$!; \
     trap 'kill $gears $player; exit 0' TERM; wait $gears";
 
-/// Length of the tone in seconds: twice the test's timeout.
+/// Length of the tone in seconds (guess: longer than a test takes).
 const LENGTH: usize = 60;
 
 struct Rig {

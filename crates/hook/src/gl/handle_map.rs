@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-/// Maximum number of entries: more than any program has.
+/// Maximum number of entries (guess: more than a program has).
 const MAX_ENTRIES: usize = 64;
 
 /// A map from handles to attributes. It never blocks on its mutex: in a forked child, the mutex may be held by a thread

@@ -23,7 +23,7 @@ use crate::real::HookScope;
 use crate::stream::{ReadRequest, Stream, stream};
 use crate::windows::{Key, XWindow};
 
-/// Maximum number of contexts: more than any program draws with. Frames of additional ones are not read.
+/// Maximum number of contexts (guess: more than a program draws with). Frames of additional contexts are not read.
 const MAX_CONTEXTS: usize = 256;
 
 /// The API that created a context.
@@ -115,7 +115,7 @@ impl Swap {
         let ReadRequest { frames, size } = self
             .stream
             .request_read(self.key, size, || window.x_window())?;
-        // The exact size is needed now; the query costs two X round trips.
+        // If the session does not know the exact size, it is queried now. With GLX, the query costs two X round trips.
         let size = size.or_else(|| window.size());
         let size = size.filter(|size| size.is_valid())?;
         let reader = &self.reader;

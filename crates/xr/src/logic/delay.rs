@@ -1,5 +1,5 @@
 //! Latency from the start of a frame to its display, as reported by the player's client. A frame's predicted display
-//! time is its start plus this latency.
+//! time is derived from this latency.
 //!
 //! If the display shows pictures on arrival, the median of the newest frames is used, because a few late frames must
 //! not shift the prediction for all others. If the display has fixed refresh times, the 99th percentile is used,

@@ -8,8 +8,8 @@ use openuvr_proto::time::Instant;
 
 use super::pose::{Pose, Vector};
 
-/// A head without an update for this long stays at its last pose and counts as untracked (guess: a third of a second on a
-/// bad link).
+/// A head without an update for this long stays at its last pose and counts as untracked (guess: a bad link delays
+/// updates less).
 const STALE: Duration = Duration::from_millis(330);
 
 /// State of the head in the player's space.
