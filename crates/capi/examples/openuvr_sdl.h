@@ -43,8 +43,8 @@ int openuvr_sdl_start(struct openuvr_sdl *stream, SDL_Window *window, const stru
  * or a negative OPENUVR_ERROR. */
 int openuvr_sdl_input(struct openuvr_sdl *stream);
 
-/* Submits the picture in the window's back buffer. Returns 1 if the host accepted the picture, 0 if it does not need
- * the picture, or a negative OPENUVR_ERROR. */
+/* Submits the picture in the window's back buffer. Returns 1 if the host accepted the picture, 0 if it did not
+ * (openuvr_last_error returns the reason), or a negative OPENUVR_ERROR. */
 int openuvr_sdl_frame(struct openuvr_sdl *stream);
 
 /* Ends the stream, and releases the player's keys and mouse buttons. A second call does nothing. */

@@ -65,10 +65,10 @@ pub struct openuvr_picture {
     /// The tiling, a `DRM_FORMAT_MOD_` number. Only 0, linear, is supported.
     pub modifier: u64,
     /// If not NULL, `data` is lent: it is used in place, without a copy. This function is called once, with `user`,
-    /// when `data` (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before
-    /// the submitting call returns. If the submitting call fails, this function is not called. The exceptions are
-    /// `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: with these errors, it is called as after a success. The
-    /// function must not call functions of this library.
+    /// when `data` (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or on the
+    /// caller's thread before the submitting call returns. If the submitting call fails, this function is not called.
+    /// The exceptions are `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: with these errors, it is called as after a
+    /// success. The function must not call functions of this library.
     pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
     /// The argument of `release`.
     pub user: *mut c_void,

@@ -139,7 +139,8 @@ impl Session {
     }
 
     /// Processes events, and waits for the next frame if the runtime requests one. `stop` requests the end of the
-    /// session. The session ends when the runtime confirms the request, or after [`EXIT_TIMEOUT`].
+    /// session. The session ends when the runtime confirms the request, or after [`EXIT_TIMEOUT`]; it ends at once if
+    /// it is not running.
     pub(crate) fn step(&mut self, stop: bool) -> Result<Step, VrError> {
         if self.poll_events()? {
             return Ok(Step::Ended);

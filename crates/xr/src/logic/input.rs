@@ -6,7 +6,7 @@
 //!    │ bindings suggested for that profile
 //!    ▼
 //! actions of the active sets; for a shared component only the set of the highest priority
-//!    │ OR of booleans, largest float, longest vector
+//!    │ OR of booleans, float of the largest magnitude, longest vector
 //!    ▼
 //! a state for each action and each top level user path, constant until the next xrSyncActions
 //! ```
