@@ -1,7 +1,7 @@
 //! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user configures,
 //! and those that STUN servers report. Each becomes a candidate (RFC 8445) in addition to the socket's own address.
 //!
-//! Without configured addresses and STUN servers, the module sends nothing and stores nothing.
+//! If neither addresses nor STUN servers are configured, the module sends nothing and stores nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ pub(crate) struct Addresses {
 /// Statistics of STUN requests.
 #[derive(Default)]
 pub(crate) struct StunCounters {
-    /// Datagrams sent.
+    /// Requests sent, including retransmissions.
     pub(crate) questions: Counter,
     /// Responses with a usable address.
     pub(crate) answers: Counter,
@@ -46,7 +46,7 @@ pub(crate) struct StunCounters {
 }
 
 impl Addresses {
-    /// Creates the state for this socket. `named` are the configured addresses.
+    /// Creates the state for the socket at this address. `named` are the configured addresses.
     pub(crate) fn new(socket: SocketAddr, named: &[PublicAddress]) -> Addresses {
         let named = named.iter().map(|address| address.or_port(socket.port()));
         let named: Vec<SocketAddr> = named.collect();
@@ -58,7 +58,7 @@ impl Addresses {
         }
     }
 
-    /// All known addresses, with notification of changes.
+    /// Returns a receiver of all known addresses, which is notified when they change.
     pub(crate) fn watch(&self) -> watch::Receiver<Vec<SocketAddr>> {
         self.known.subscribe()
     }
@@ -102,7 +102,7 @@ impl Addresses {
     }
 }
 
-/// Sends requests to these servers from this socket. Does not return.
+/// Sends requests to the STUN servers in `servers` from the media socket. Returns only if the list has no STUN server.
 pub(crate) async fn discover(
     addresses: Arc<Addresses>,
     media: Arc<MediaSockets>,
@@ -167,8 +167,8 @@ fn takes(socket: &UdpSocket, to: IpAddr) -> bool {
     }
 }
 
-/// The local address from which the kernel sends the socket's datagrams to `to`; `None` if there is no address of that
-/// family. Sends nothing.
+/// The local address from which the kernel sends the socket's datagrams to `to`; `None` if there is no usable address.
+/// Sends nothing.
 pub(crate) fn base(socket: &UdpSocket, to: SocketAddr) -> Option<SocketAddr> {
     let bound = socket.local_addr().ok()?;
     if !takes(socket, to.ip()) {

@@ -26,7 +26,7 @@ const PER_DEVICE: usize = 24;
 /// Maximum connections of configured reverse proxies. A proxy may open one connection for each request.
 const PROXIES: usize = 512;
 
-/// Lifetime of an unauthenticated connection: loading the page and logging in over a slow link (guess).
+/// Lifetime of an unauthenticated connection (guess: enough to load the page and log in over a slow link).
 const LOG_IN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Lifetime of the other connections.
@@ -94,7 +94,7 @@ impl Admission {
         })
     }
 
-    /// The endpoints of a request. Behind a configured proxy, the remote endpoint is the browser's.
+    /// The endpoints of a request. Behind a configured proxy, the remote IP address is the browser's.
     pub(crate) fn request(&self, shared: &Shared, headers: &HeaderMap) -> Endpoints {
         if let Some(visitor) = http::visitor(shared, headers) {
             self.logged_in(visitor.device);
@@ -126,7 +126,7 @@ impl Admission {
         matches!(*lock(&self.class), Class::Unauthenticated { .. })
     }
 
-    /// Serves until `serving` ends or the lifetime of the class is over; `None` if the connection was terminated.
+    /// Runs `serving` to its end; `None` if the connection expires or is evicted first.
     pub(crate) async fn lasting<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
         let ended = async {
             let displaced = self.displaced.notified();

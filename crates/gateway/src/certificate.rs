@@ -1,8 +1,8 @@
 //! Certificates that a host creates for its page: its own authority, whose certificate the user can install in browsers, and
 //! the page certificate. The authority reissues the page certificate before it expires and when it lacks a name.
 //!
-//! The authority can sign only for this host's names and for private network addresses (RFC 5280 section 4.2.1.10), so its
-//! key is of little use to a thief without access to the host.
+//! The authority can sign only for this host's names and addresses and for private addresses (RFC 5280 section
+//! 4.2.1.10), so its key is of little use to a thief without access to the host.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -100,7 +100,7 @@ impl PageNames {
 /// does not expire soon. Replaces the authority if it is not allowed to sign for one of the names or expires soon.
 ///
 /// # Errors
-/// [`TlsError`] if reading, creating or writing a certificate fails. An existing file with other content is not changed.
+/// [`TlsError`] if reading, creating or writing a certificate fails. A damaged authority file is not changed.
 pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Result<(), TlsError> {
     let lock = Lock::take(folder)?;
     let authority = Authority::open(&lock, folder, names, now)?;
@@ -120,7 +120,7 @@ pub(crate) fn ensure(folder: &Path, names: &PageNames, now: SystemTime) -> Resul
     authority.sign(folder, names, now)
 }
 
-/// The authority's certificate in PEM form. Created if `folder` has none.
+/// The authority's certificate in PEM form. The authority is created if `folder` has none.
 ///
 /// # Errors
 /// [`TlsError`] if reading, creating or writing the certificate fails.
@@ -173,7 +173,7 @@ impl Authority {
         })
     }
 
-    /// Creates a new authority and replaces the existing one.
+    /// Creates an authority. An existing one is replaced.
     fn make(
         _lock: &Lock,
         folder: &Path,

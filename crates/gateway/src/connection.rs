@@ -30,7 +30,7 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 /// Timeout for an offer, from the WebSocket's opening or from the end of a peer connection.
 const OFFER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout from the offer to media. The ICE timeout is shorter.
+/// Timeout from the offer to the established connection. The ICE timeout is shorter.
 const CONNECTED_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum signalling messages per second. A browser sends a dozen when it connects.
@@ -72,7 +72,7 @@ impl PageOptions {
     }
 }
 
-/// The offered peer connection.
+/// The peer connection that the browser has offered.
 struct OfferedPeer {
     id: String,
     peer: Arc<Peer>,

@@ -29,11 +29,11 @@ pub(crate) struct Encoding {
 }
 
 impl Frames {
-    /// The message that follows a frame. Numbers are little endian. For each of the newest frames, the message contains
-    /// the frame number, the RTP timestamp, and the capture time (64 bits, nanoseconds of the host's clock). Next come
-    /// the times of the first slice, the last slice, the first datagram, and the last datagram, in microseconds after
-    /// the capture. At the end are the frame's size in bytes, and the number of the newest input that the frame may
-    /// show.
+    /// The message that follows a frame. Numbers are little endian. The message has an entry for each of the newest
+    /// frames. An entry consists of the frame number, the RTP timestamp, the capture time (64 bits, nanoseconds of the
+    /// host's clock), the times of the first slice, the last slice, the first datagram and the last datagram
+    /// (microseconds after the capture), the number of bytes sent, and the number of the newest input that the frame
+    /// may show.
     pub(crate) fn left(
         &mut self,
         header: &FrameHeader,

@@ -62,8 +62,8 @@ pub(crate) async fn answer(
     })
 }
 
-/// The host's video codecs, by their names in SDP. The page requests this list before the log-in in a browser without
-/// H.264.
+/// The host's video codecs, by their names in SDP. In a browser without H.264, the page requests this list before the
+/// log-in.
 fn codecs(shared: &Shared) -> serde_json::Value {
     let codecs = shared.media_options.codecs.iter();
     codecs.map(|codec| codec.encoding_name()).collect()
@@ -176,7 +176,7 @@ pub(crate) enum NotAdmitted {
     /// The host refused it.
     #[error("{0}")]
     Refused(AdmitRefused),
-    /// The host does not answer, because its application has not shown anything yet or has ended.
+    /// The host does not answer. Usually, its application has not shown anything yet or has ended.
     #[error("the host does not answer: its application has shown no picture yet, or has ended")]
     NoAnswer,
 }
@@ -256,7 +256,7 @@ async fn upgrade(
     enter(shared, endpoints, request, again).await
 }
 
-/// Opens the WebSocket of a device that the host admits.
+/// Opens a device's WebSocket if the host admits the device.
 pub(crate) async fn enter(
     shared: &Arc<Shared>,
     endpoints: Endpoints,

@@ -23,7 +23,7 @@ pub struct Lease {
 #[derive(Debug)]
 struct State {
     began: Instant,
-    /// Time of the last connection or renewal.
+    /// The last time at which a client was connected or the portal renewed the lease.
     kept: Instant,
     connected: usize,
     stopped: bool,

@@ -11,9 +11,10 @@
 //! ```
 //!
 //! Each browser is one subscriber of the host. The gateway encodes nothing, and each subscriber has its own thread, so
-//! that the native player never waits for a browser. Everything else runs in one more thread, on an async runtime.
+//! that the native player never waits for a browser. Everything else, except blocking calls, runs in one more thread,
+//! on an async runtime.
 //!
-//! A portal session has neither page nor log-in, because the portal carries its browsers' signalling (`portal_requests`).
+//! If a portal carries the browsers' signalling, the gateway has neither page nor log-in (`portal_requests`).
 //!
 //! The modules [`rtsp`] (video players) and [`record`] (recordings) are independent of the page, and have their own
 //! threads. The gateway is independent of codec libraries, devices and native links. It makes no rate decisions, but may

@@ -1,5 +1,5 @@
-//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token that is valid while the
-//! host runs. The key was generated in the browser and is not extractable.
+//! Log-in: a browser proves possession of the key under which its device is stored, and gets a token that is valid at
+//! most until the gateway stops. The key was generated in the browser and is not extractable.
 //!
 //! ```text
 //! browser                                          gateway                          host
@@ -9,8 +9,8 @@
 //!    | ◄──────────────────────────────────────── token |   list of devices, pairing window
 //! ```
 //!
-//! Each signature costs a tenth of a millisecond. There are separate rate limits for known devices, for browsers with a
-//! ticket for this session, and for unknown browsers. Each limit is shared fairly between networks or, for known
+//! Verifying a signature takes a tenth of a millisecond. There are separate rate limits for known devices, for browsers
+//! with a ticket for this session, and for unknown browsers. Each limit is shared fairly between networks or, for known
 //! devices, between devices (`proto::control::budget`).
 
 use aws_lc_rs::rand;

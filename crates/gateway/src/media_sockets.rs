@@ -1,5 +1,5 @@
-//! Sockets for browsers' media. One socket serves all browsers. If the page is at a loopback address, each address of
-//! this machine has an additional socket, for browsers on this machine.
+//! Sockets for browsers' media. One socket serves all browsers. If the page is at a loopback address, up to four other
+//! addresses of this machine have an additional socket each, for browsers on this machine.
 //!
 //! Firefox (nICEr) does not pair a loopback address with another address, and does not gather a loopback candidate itself. A
 //! browser that loaded the page from https://127.0.0.1 therefore needs another address of this machine.
@@ -69,8 +69,8 @@ impl MediaSockets {
         &self.main
     }
 
-    /// The additional sockets. Each comes with the only address from which datagrams may arrive: browsers on this
-    /// machine use it as their source, and the kernel drops packets from a network that have a local source address.
+    /// The additional sockets, each with the only address from which the gateway accepts datagrams. Browsers on this
+    /// machine send from this address, and the kernel drops packets from a network that have a local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));

@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use crate::response::{Response, text};
 
-/// Whether a new client does not use TLS. Waits for the client's first byte. A TLS record begins with its type, 22 for
-/// a handshake (RFC 8446 section 5.1), and an HTTP request begins with a letter of its method.
+/// Whether a new client uses HTTP without TLS. Waits for the client's first byte. A TLS record begins with its type, 22
+/// for a handshake (RFC 8446 section 5.1), and an HTTP request begins with a letter of its method.
 pub(crate) async fn is_spoken(stream: &TcpStream) -> std::io::Result<bool> {
     let mut first = [0];
     let length = stream.peek(&mut first).await?;

@@ -1,5 +1,5 @@
 //! Requests of the portal that carries the signalling of a session's browsers: control of the session, and the
-//! WebSocket of a browser that has logged in at the portal. A session of a portal has no page, no log-in and no cookie.
+//! WebSocket of a browser that has logged in at the portal. Such a session has no page, no log-in and no cookie.
 //!
 //! ```text
 //! browser                        portal                                      gateway
@@ -76,7 +76,7 @@ async fn connect(
     };
     // Over HTTPS, media uses the address at which the portal reached the gateway. The kernel's source address towards
     // the browser would be unsuitable, because the browser's address may be a loopback address of the portal's machine.
-    // Through the socket, portal and gateway share a machine, so media uses the kernel's source address.
+    // A portal that uses the Unix socket runs on the gateway's machine, so media uses the kernel's source address.
     let local = match endpoints.local.ip().is_unspecified() {
         true => here(shared, from),
         false => endpoints.local,

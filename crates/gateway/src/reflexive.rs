@@ -37,8 +37,8 @@ pub struct Reflexive {
 
 struct Server {
     at: SocketAddr,
-    /// The address in the server's newest response. `None` before the first response, and after a transaction without a
-    /// response.
+    /// The address in the server's newest response, if it is usable. `None` before the first response, and after a
+    /// transaction without a response.
     reflexive_address: Option<SocketAddr>,
     open: Option<TransactionId>,
     /// Time of the next request.
@@ -52,7 +52,7 @@ pub enum DatagramKind {
     Other,
     /// A server's response that matches no request or contains no usable address.
     Refused,
-    /// A server's response.
+    /// A server's response with a usable address.
     Answer,
 }
 

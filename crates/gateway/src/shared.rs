@@ -34,7 +34,8 @@ pub(crate) struct Endpoints {
     pub(crate) remote: SocketAddr,
     /// The local address.
     pub(crate) local: SocketAddr,
-    /// Whether a reverse proxy forwarded the request: a configured proxy, or any proxy that added a header.
+    /// Whether a reverse proxy forwarded the request: a configured proxy, or any proxy that added `X-Forwarded-For` or
+    /// `Forwarded`.
     pub(crate) through_proxy: bool,
 }
 
@@ -99,7 +100,7 @@ pub(crate) struct Shared {
     /// Media of all connections, on one port.
     pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
-    /// Addresses at which the host is reachable.
+    /// Addresses at which the host is reachable through an address translator.
     pub(crate) addresses: Arc<Addresses>,
     pub(crate) counters: Counters,
     /// Set when the gateway stops. Each connection holds a receiver for its lifetime.
@@ -152,8 +153,8 @@ impl Shared {
         })
     }
 
-    /// Whether the host's list contains and permits this device. Checks the file's timestamp. If the list cannot be read,
-    /// its previous content counts.
+    /// Whether the host's list contains and permits this device. Reads the list again if its file has changed. If the
+    /// list cannot be read, its previous content counts.
     pub(crate) fn is_known(&self, device: &PublicKey) -> bool {
         let mut store = lock(&self.devices);
         if let Err(e) = store.refresh() {

@@ -124,8 +124,8 @@ impl Request {
 /// A message to a browser.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// Starts the connection. A polite peer yields when both sides offer at the same time; here, only browsers make
-    /// offers.
+    /// Starts the connection. The message makes the browser the polite peer, which yields when both sides offer at the
+    /// same time. Here, only browsers make offers.
     Connect {
         /// Its id.
         connection: &'a str,

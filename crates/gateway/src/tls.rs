@@ -1,8 +1,8 @@
 //! The TLS certificate of the page: configured by the user, or created by the host
 //! ([`certificate`](crate::certificate)).
 //!
-//! Browsers warn about a certificate that the host created, because its authority is untrusted. The user then compares
-//! the fingerprint that the host shows.
+//! A browser warns about a certificate that the host created, unless the user has installed the host's authority in the
+//! browser. The user then compares the fingerprint that the host shows.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! Tokens of logged-in browsers. Each device has its own limit, so that repeated log-ins invalidate only its own tokens.
+//! Tokens of logged-in browsers. Each device has its own limit, so that repeated log-ins from a device first invalidate
+//! its own tokens.
 
 use std::collections::VecDeque;
 

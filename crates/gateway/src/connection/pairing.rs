@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::pairing::PinEntry;
 use crate::peer::Peer;
 
-/// The pairing of a page.
+/// The PIN entry on one page.
 pub(super) struct Pairing {
     entry: Option<Arc<dyn PinEntry>>,
     /// The waiting client that the player's page shows. `None` before the first message to the page; `Some(None)` if no
@@ -30,7 +30,8 @@ impl Pairing {
     /// Reports the waiting client to a player's page. Returns whether the page reads its messages.
     pub(super) fn follow(&mut self, peer: &Peer, plays: bool) -> bool {
         let Some(entry) = self.entry.as_ref().filter(|_| plays) else {
-            // An observer's page forgets the service, so a new player's page needs the message again.
+            // An observer's page does not keep the message, so the page needs it again when the observer becomes the
+            // player.
             self.shown = None;
             return true;
         };
@@ -51,7 +52,7 @@ impl Pairing {
     }
 
     /// Tries a player's PIN and reports the outcome to the page. Returns `false` if the PIN is not tried: there is no
-    /// service, or another PIN is being tried.
+    /// service, or another PIN from this page is being tried.
     pub(super) fn enter(&self, peer: &Arc<Peer>, pin: String, name: Option<String>) -> bool {
         let Some(entry) = self.entry.clone() else {
             return false;

@@ -40,7 +40,7 @@ const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 /// Time after which a page that sends no messages is disconnected.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A turn that is late by this much means that the machine slept or the process was stopped.
+/// If a turn is late by this much, the machine slept or the process was stopped.
 const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
 /// Maximum number of input events that the host has not accepted. If there are more, they are replaced by a release of
@@ -97,11 +97,11 @@ pub(super) struct Session {
     cursor_serial: u32,
     rumble_serial: u32,
     haptic_serial: u32,
-    /// Time of the newest message about held keys.
+    /// Number of the newest controller states.
     held: Option<u32>,
     /// Sound, if the browser accepts it.
     sound: Option<Receiver<Payload>>,
-    /// Number of samples so far. Opus timestamps count samples, independently of clocks.
+    /// Number of samples forwarded so far. Opus timestamps count samples, independently of clocks.
     samples: u64,
     /// The current second and the requests in it.
     requests: (Instant, u32),
@@ -231,7 +231,7 @@ impl Session {
                 shared.host.feedback(self.id, request);
             }
             PeerEvent::Link { loss, round_trip } => {
-                // The gateway's own timer also triggers this event, without a report from the browser.
+                // The timer of `str0m` also triggers this event. Without a report from the browser, `loss` is `None`.
                 if loss.is_some() {
                     self.heard = Instant::now();
                     shared.host.on_activity(self.id);
@@ -560,7 +560,7 @@ struct Payload {
     bytes: Vec<u8>,
 }
 
-/// Forwards the host's sound to the browser until the result is dropped.
+/// Queues the host's sound for the browser until the returned receiver is dropped.
 fn listen(shared: &Shared, peer: &Arc<Peer>) -> Receiver<Payload> {
     let (hand_over, payloads) = sync_channel(SOUND_QUEUE);
     let peer = peer.clone();

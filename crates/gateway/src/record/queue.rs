@@ -81,7 +81,7 @@ pub(super) struct Queue {
     closed: AtomicBool,
     /// When the queue was closed, on the host's clock.
     closed_at: AtomicI64,
-    /// Generation of the recorded host: items of an earlier host are ignored.
+    /// Incremented when the recorder leaves a host. The sound listener of an earlier host then stops.
     generation: AtomicU64,
     /// Frames missing in the file.
     missed: AtomicU64,
@@ -109,7 +109,7 @@ impl Queue {
         self.put(Item::Frame(frame))
     }
 
-    /// Adds a sound packet. If there is no room, it becomes silence in the file.
+    /// Adds a sound packet. If there is no room, the packet is dropped, and the sound has a gap.
     pub(super) fn sound(&self, sound: Sound) {
         self.put(Item::Sound(sound));
     }

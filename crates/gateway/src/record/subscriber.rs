@@ -52,8 +52,8 @@ impl Frames {
         }
     }
 
-    /// Counts a missing frame. `cause` is set only for the first of several frames that are missing for the same
-    /// reason.
+    /// Counts a missing frame, and reports a cause that has not been reported yet. `cause` is `None` for a frame that
+    /// is missing only because of an earlier one.
     fn missed(&self, cause: Option<Cause>) {
         // Frames after the end do not belong to the recording.
         if self.queue.is_closed() {

@@ -43,7 +43,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The codec of the players' stream.
 const H264: &str = "x264";
 
-/// The name that the host shows for a player until the player sends its User-Agent.
+/// The name that the host shows for a player, and the player's software name until it sends its User-Agent.
 const UNNAMED: &str = "a video player";
 
 /// A connection.
@@ -58,10 +58,10 @@ struct Connection<'a> {
     session: Session,
     tracks: [Option<Arc<Delivery>>; 2],
     subscribed: Option<SubscriberId>,
-    /// Whether sound is sent. The newest PLAY sets it.
+    /// Whether sound is sent. Each subscription has its own flag.
     hears: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
-    /// Locked while a request is answered.
+    /// Locked until the response to a request is queued, so that it precedes the packets of the stream.
     answering: Arc<Mutex<()>>,
     /// The player's User-Agent.
     software: String,
@@ -274,7 +274,8 @@ impl Connection<'_> {
         self.writer.put(bytes).map_err(gone)
     }
 
-    /// Subscribes, starting with frames captured at `from` or later. The error is a reason for the log.
+    /// Subscribes to frames, and to sound that was captured at `from` or later. The error is the reason for the log and
+    /// the player.
     fn play(&mut self, from: time::Instant) -> Result<(), String> {
         if self.subscribed.is_some() {
             return Ok(());
@@ -430,7 +431,7 @@ struct SessionStreams<'a> {
     writer: &'a Writer,
     here: SocketAddr,
     from: SocketAddr,
-    /// Frames that were captured before this time are not sent.
+    /// The start of playback. Sound that was captured earlier is not sent.
     plays_from: time::Instant,
 }
 

@@ -128,9 +128,9 @@ pub(super) enum Outlet {
 /// Result of sending a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendOutcome {
-    /// The packet was sent or queued.
+    /// The packet was sent or queued. A packet that the network refuses counts as sent, too.
     Sent,
-    /// The queue is full.
+    /// The queue or the socket's buffer is full.
     Full,
     /// The player has disconnected.
     Gone,

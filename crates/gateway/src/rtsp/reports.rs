@@ -1,4 +1,4 @@
-//! RTCP feedback of a player: loss, position, key-frame requests.
+//! RTCP feedback of a player: loss, round-trip time, key-frame requests.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ pub enum PlayerFeedback {
         ssrc: u32,
         /// Packet loss, 0 to 1.
         lost: f64,
-        /// Round-trip time, after the first sender report.
+        /// Round-trip time; `None` before the player has received a sender report.
         round_trip: Option<Duration>,
     },
 }
 
-/// Parses an RTCP datagram. `now` is the wall clock in NTP's 32.32 format, as in the sender reports. Other datagrams are
-/// ignored.
+/// Parses an RTCP datagram. `now` is the wall clock in NTP's 32.32 format, as in the sender reports. Datagrams that are
+/// not RTCP are ignored.
 pub fn parse(bytes: &[u8], now: u64, mut each: impl FnMut(PlayerFeedback)) {
     let Ok(compound) = Compound::parse(bytes) else {
         return;

@@ -20,7 +20,7 @@ pub enum Received {
     },
 }
 
-/// The bytes are not RTSP, or a message is longer than any player's. The connection must be closed.
+/// The bytes are not RTSP, or a message is too long. The connection must be closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not an RTSP message")]
 pub struct InvalidRtsp;

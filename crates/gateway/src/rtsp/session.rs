@@ -42,7 +42,7 @@ impl Track {
     }
 }
 
-/// An action that the connection takes after it has sent the response.
+/// An action of the connection that a request requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// No action.

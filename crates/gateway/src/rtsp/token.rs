@@ -45,7 +45,7 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// The token stored in `folder`. Created if there is none.
+    /// The token stored in `folder`. It is created if there is none.
     ///
     /// # Errors
     /// [`TokenError`] if the file cannot be read or written or contains no token, or the system provides no random numbers.

@@ -48,7 +48,7 @@ pub(crate) struct Remote {
     video: Mid,
     control: ChannelId,
     told: ChannelId,
-    /// Drops every nth media datagram, unless it is 0.
+    /// Drops one in this many media datagrams; 0 drops none.
     pub(crate) loses_each: u32,
     count: u32,
     /// The gateway's session description.
