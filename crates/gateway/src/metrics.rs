@@ -25,14 +25,10 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         connections as u64,
     );
     for (name, help, value) in [
-        (
-            "sent_datagrams_total",
-            "Datagrams passed to the socket, including those that it rejected.",
-            sums.datagrams,
-        ),
+        ("sent_datagrams_total", "Datagrams sent.", sums.datagrams),
         (
             "sent_bytes_total",
-            "Bytes of the datagrams passed to the socket.",
+            "Bytes of the sent datagrams.",
             sums.bytes,
         ),
         (
@@ -54,7 +50,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     for (name, help, counter) in [
         (
             "tcp_connections_total",
-            "Connections accepted over TCP or from the portal's Unix socket.",
+            "TCP connections accepted.",
             &c.taken,
         ),
         (
@@ -64,7 +60,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "tls_failed_total",
-            "TCP connections without TLS: failed or late handshakes, and plain HTTP.",
+            "TCP connections whose TLS handshake failed or timed out.",
             &c.failed_handshakes,
         ),
         (

@@ -120,9 +120,9 @@ struct State {
 /// Traffic of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traffic {
-    /// Datagrams passed to the socket, including those that it rejected.
+    /// Datagrams sent.
     pub(crate) datagrams: u64,
-    /// Bytes of these datagrams.
+    /// Bytes of the sent datagrams.
     pub(crate) bytes: u64,
     /// Datagrams rejected by the socket.
     pub(crate) overflowed: u64,
@@ -136,6 +136,16 @@ impl Traffic {
         self.bytes += other.bytes;
         self.overflowed += other.overflowed;
         self.events_lost += other.events_lost;
+    }
+
+    /// Counts a datagram of `length` bytes, which the socket sent or rejected.
+    fn count_datagram(&mut self, length: usize, sent: bool) {
+        if sent {
+            self.datagrams += 1;
+            self.bytes += length as u64;
+        } else {
+            self.overflowed += 1;
+        }
     }
 }
 
@@ -438,12 +448,8 @@ impl State {
                     return;
                 }
                 Ok(Output::Transmit(transmit)) => {
-                    self.traffic.datagrams += 1;
-                    self.traffic.bytes += transmit.contents.len() as u64;
                     let sent = sockets.send_to(&transmit.contents, transmit.destination);
-                    if sent.is_err() {
-                        self.traffic.overflowed += 1;
-                    }
+                    (self.traffic).count_datagram(transmit.contents.len(), sent.is_ok());
                 }
                 Ok(Output::Event(event)) => self.event(event),
                 Err(e) => {
@@ -513,5 +519,24 @@ impl State {
 
     fn is_video(&self, mid: str0m::media::Mid) -> bool {
         self.video.as_ref().is_some_and(|track| track.mid == mid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejected_datagram_does_not_count_as_sent() {
+        let mut traffic = Traffic::default();
+        traffic.count_datagram(100, true);
+        traffic.count_datagram(200, false);
+        let expected = Traffic {
+            datagrams: 1,
+            bytes: 100,
+            overflowed: 1,
+            events_lost: 0,
+        };
+        assert_eq!(traffic, expected);
     }
 }

@@ -54,7 +54,6 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: UnixListener) {
             }
         };
         accepting.succeeded();
-        shared.counters.taken.add(1);
         let shared = shared.clone();
         tokio::spawn(async move {
             serve(shared, stream).await;

@@ -64,7 +64,7 @@ pub(crate) async fn take(shared: Arc<Shared>, listener: TcpListener, tls: Arc<Tl
     }
 }
 
-/// Serves a connection; `None` if the handshake failed.
+/// Serves a connection; `None` if the TLS handshake failed or timed out.
 async fn serve(
     shared: &Arc<Shared>,
     admission: &Admission,
@@ -83,7 +83,7 @@ async fn serve(
             .serve_connection(TokioIo::new(stream), service);
         // A non-browser client may abort the connection.
         let _ = timeout(HEAD_TIMEOUT, connection).await;
-        return None;
+        return Some(());
     }
     let secure = timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await;
     let secure = secure.ok()?.ok()?;

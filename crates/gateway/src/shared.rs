@@ -53,11 +53,11 @@ impl Endpoints {
 /// Counters since the gateway started.
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// Connections accepted over TCP or from the portal's Unix socket.
+    /// TCP connections accepted.
     pub(crate) taken: Counter,
     /// TCP connections evicted or refused because a limit was reached.
     pub(crate) crowded_out: Counter,
-    /// TCP connections without TLS: failed or late handshakes, and plain HTTP.
+    /// TCP connections whose TLS handshake failed or timed out.
     pub(crate) failed_handshakes: Counter,
     /// Requests refused because their Origin header was missing or that of another site.
     pub(crate) foreign_origins: Counter,

@@ -21,7 +21,7 @@ use super::support::Rig;
 const SIZE: Size = Size::new(320, 192);
 
 /// A value of `/metrics`.
-fn figure(caller: &Caller, name: &str) -> u64 {
+pub(super) fn figure(caller: &Caller, name: &str) -> u64 {
     let figures = caller.request("GET /metrics", &[], "").body;
     let name = format!("openuvr_web_{name} ");
     let line = figures.lines().find_map(|line| line.strip_prefix(&name));
@@ -90,10 +90,14 @@ fn garbage_on_every_port_harms_no_connection() {
     let rig = Rig::new("garbage", SIZE);
     let caller = Caller::known(&rig);
     let mut remote = Remote::connected(&caller, "");
-    // Over TCP: without TLS, then TLS without HTTP.
+    // Over TCP: without TLS, then a truncated handshake, then TLS without HTTP.
     let mut plain = TcpStream::connect(rig.address()).unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let _ = plain.read(&mut [0; 64]);
+    let mut truncated = TcpStream::connect(rig.address()).unwrap();
+    truncated.write_all(&[22, 3, 1]).unwrap();
+    truncated.shutdown(std::net::Shutdown::Write).unwrap();
+    let _ = truncated.read(&mut [0; 64]);
     let mut secure = caller.secure();
     secure.write_all(&[0x55; 4096]).unwrap();
     let answer = std::thread::spawn(move || {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, TcpStream};
 use openuvr_proto::units::Size;
 
 use super::caller::{Answer, Caller};
+use super::hostile::figure;
 use super::support::{ORIGIN, PIN, PROXY, Rig, eventually};
 
 const SIZE: Size = Size::new(320, 192);
@@ -111,4 +112,6 @@ fn http_without_tls_is_led_to_https() {
             "{answer}"
         );
     }
+    // These connections had no TLS handshake that could fail.
+    assert_eq!(figure(&Caller::new(&rig), "tls_failed_total"), 0);
 }
