@@ -1,5 +1,5 @@
-//! Backoff for accept loops when the process is out of file descriptors. The pending connection stays in the queue and
-//! the listener stays readable, so a loop that retries at once would use a whole core.
+//! Backoff for accept loops, for example when the process is out of file descriptors. The pending connection stays in
+//! the queue and the listener stays readable, so a loop that retries at once would use a whole core.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -102,7 +102,8 @@ pub struct ClientSetup {
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
-    /// The host's address as the user entered it. The host's key is stored in `hosts` under this text.
+    /// The host's name or address as the user entered it, followed by the port. The host's key is stored in `hosts`
+    /// under this text.
     pub host: String,
     /// The parsed address. Its host name is resolved again when the host is lost.
     pub target: Target,
@@ -160,7 +161,7 @@ pub const VIDEO_TRANSPORT: &str = "video transport: ";
 /// An event that the application may show or log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A session began, either after pairing or with a known host.
+    /// A session began.
     Connected {
         /// Whether the devices have just been paired.
         paired: bool,
@@ -184,7 +185,7 @@ pub enum Notice {
     Showing(Size),
     /// The user changed how keys are sent.
     Keys(Keys),
-    /// Whether the streamed source is visible at the host. No pictures arrive while it is hidden.
+    /// Whether the streamed source is visible at the host. While it is hidden, no new pictures arrive.
     SourceShown(bool),
     /// Whether a game pad with this name is now forwarded to the host.
     Pad(String, bool),

@@ -72,7 +72,7 @@ impl Csv {
     /// Writes the header.
     ///
     /// # Errors
-    /// Returns the system's error, as do all methods.
+    /// Returns the system's error.
     pub fn new(out: Box<dyn Write + Send>) -> std::io::Result<Csv> {
         let mut out = BufWriter::with_capacity(64 << 10, out);
         let stages = Stage::ALL

@@ -91,8 +91,8 @@ pub enum InputTarget {
 }
 
 /// A host in the process of the application whose pictures it streams. All methods may be called from any thread.
-/// Dropping the guest says goodbye to the clients and joins the guest's threads, which takes at most a tenth of a
-/// second.
+/// Dropping the guest says goodbye to the clients and joins the guest's threads, which usually takes less than a tenth
+/// of a second.
 pub struct Guest {
     /// `None` while the guest is being dropped.
     running: Option<Running>,
@@ -191,8 +191,9 @@ struct Drawing {
 }
 
 impl Guest {
-    /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called in the notice
-    /// thread, for one notice at a time. `on_notice` is not called any more after the guest has been dropped.
+    /// Starts a host for pictures of `size`; later pictures may have other sizes. `on_notice` is called for one notice
+    /// at a time: during this call for warnings, and afterwards in the notice thread. It is not called any more after
+    /// the guest has been dropped.
     ///
     /// # Errors
     /// Returns a one-line error if a part cannot be opened or a value is out of range.

@@ -82,8 +82,8 @@ use crate::scheduling_latency::WakeupSite;
 pub use crate::sound_player::{AudioSink, OpenPlayback};
 use crate::trust_store::DeviceStore;
 
-/// Capacity of the media thread's command queue. The few commands announce subscribers that join or leave, and forward
-/// their requests.
+/// Capacity of the media thread's command queue. The commands announce subscribers that join or leave, and forward
+/// their requests and feedback.
 const MEDIA_COMMANDS: usize = 256;
 
 /// The value of [`Shared::key_frame_interval`] that requests no change.

@@ -270,8 +270,8 @@ impl HostStore {
         Ok(HostStore { file, hosts })
     }
 
-    /// The key of the host at `address`, if this client has paired with it. The address is the text that the user
-    /// entered.
+    /// The key of the host at `address`, if this client has paired with it. `address` is the name or address that the
+    /// user entered, followed by the port.
     #[must_use]
     pub fn key(&self, address: &str) -> Option<PublicKey> {
         let host = self.hosts.iter().find(|host| host.address == address)?;

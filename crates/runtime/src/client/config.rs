@@ -61,7 +61,8 @@ pub struct Config {
     pub name: String,
     /// The configuration folder, which contains the keys and known hosts; `None` for [`store::config_dir`].
     pub config_dir: Option<PathBuf>,
-    /// The name of the H.264 decoder in [`decode::BACKENDS`]; `None` for the first H.264 decoder in that table.
+    /// The name of a decoder in [`decode::BACKENDS`], which replaces the other decoders of its codec; `None` for the
+    /// first decoder of each codec in that table.
     pub decoder: Option<String>,
     /// Limits for the video that the client requests.
     pub constraints: ClientConstraints,
@@ -126,7 +127,7 @@ pub struct Opened {
     pub name: DeviceName,
     /// The known hosts.
     pub hosts: HostStore,
-    /// The address under which the host is stored.
+    /// The name or address, with the port, under which the host is stored.
     pub host: String,
     /// The host's address as configured.
     pub target: Target,
@@ -140,7 +141,7 @@ pub struct Opened {
     pub pair_again: bool,
     /// The session offer.
     pub offer: Offer,
-    /// The chosen H.264 decoder, if any.
+    /// The chosen decoder, if any.
     pub decoder: Option<decode::Backend>,
     /// H.264 decoders that do not work on this machine, each with the reason.
     pub unusable: Vec<String>,

@@ -84,8 +84,8 @@ pub(super) struct ConnectOptions<'a> {
 /// The reason why no session was established.
 pub(super) enum ConnectError {
     Handshake(HandshakeError),
-    /// Nothing could be sent to the host, because there is no network or a local firewall blocks it. This error is
-    /// transient.
+    /// Nothing could be sent to the host, for example because there is no network or a local firewall blocks it. This
+    /// error is transient.
     Unsent(String),
     /// Receiving failed permanently.
     Broken(String),

@@ -1,6 +1,6 @@
 //! The overlay over the client's picture: statistics of the last frames as lines of text.
 //!
-//! A hidden overlay keeps no frames and costs nothing. This module does not draw
+//! A hidden overlay keeps no frames and costs almost nothing. This module does not draw
 //! ([`Presenter::panel`](openuvr_media::present::Presenter::panel) does). The overlay's figures are only for display;
 //! reports use the host's records.
 

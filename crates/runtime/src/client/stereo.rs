@@ -1,8 +1,8 @@
 //! Shows stereo pictures in the selected eye view, and reprojects them to the current head rotation.
 //!
-//! The media thread draws on the surface until a frame has views and requires processing. Processing is required for
-//! reprojection, and for any eye view except both eyes side by side. From then on, a render thread (`render`) owns the
-//! surface and draws at the display's refresh rate. The media thread submits each picture to the render thread and
+//! The media thread draws on the surface until the first frame that has views and requires processing: for
+//! reprojection, or for an eye view other than both eyes side by side. From then on, a render thread (`render`) owns
+//! the surface and draws at the display's refresh rate. The media thread submits each picture to the render thread and
 //! never waits for it.
 //!
 //! The mathematics is in `openuvr_proto::reproject`, the drawing in `openuvr_media::reproject`.

@@ -96,7 +96,7 @@ struct Outage {
 impl Outage {
     /// Whether to probe the initial path now, because an outage has ended. `unanswered` is the time for which pings on
     /// the initial path have been unanswered; `None` while another path is current. If an outage ends while a probe is
-    /// running, the next probe starts after it.
+    /// running, the initial path is probed after that probe.
     fn requires_probe(&mut self, unanswered: Option<Duration>, probing: bool) -> bool {
         let Some(unanswered) = unanswered else {
             *self = Outage::default();

@@ -29,7 +29,7 @@ pub struct Statistics {
     pub damaged: u64,
     /// Frames not displayed.
     pub dropped: u64,
-    /// Bytes on the wire for all frames, without transport headers.
+    /// Bytes on the wire for these frames, without transport headers.
     pub bytes: u64,
     /// Each client's rendition.
     renditions: Vec<(SubscriberId, RenditionId)>,

@@ -62,7 +62,7 @@ pub struct Payload<'a> {
 /// Receives payloads until it returns `false`.
 type PayloadCallback = Box<dyn FnMut(&Payload<'_>) -> bool + Send>;
 
-/// Commands from the control thread.
+/// Commands to the audio thread.
 pub(super) enum AudioCommand {
     Add {
         session: SessionId,

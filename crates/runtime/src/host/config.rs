@@ -80,7 +80,8 @@ pub struct Config {
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
     pub pairing_timeout: u32,
-    /// The key of a portal whose tickets are accepted. Pairing is then opened only on request.
+    /// The key of a portal whose tickets are accepted. Pairing is then opened at the start only if `pin` or `pair` is
+    /// set.
     pub ticket_key: Option<TicketKey>,
     /// The portal's id of this session. It is required with [`Config::ticket_key`].
     pub ticket_session: Option<SessionUuid>,
@@ -138,7 +139,8 @@ pub struct Config {
     pub key_frame_interval: Option<u32>,
     /// Whether the pointer of the application's display is sent (shape and position).
     pub cursor: bool,
-    /// The source of the sound that is sent to clients: a backend of [`openuvr_media::audio::CAPTURES`].
+    /// The source of the sound that is sent to clients: `auto`, none, or a backend of
+    /// [`openuvr_media::audio::CAPTURES`].
     pub sound: SoundChoice,
     /// The output for the player's microphone: none, or a backend of [`openuvr_media::audio::PLAYBACKS`].
     pub microphone: SoundChoice,

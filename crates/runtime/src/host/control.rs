@@ -57,7 +57,7 @@ const STALL: Duration = Duration::from_millis(500);
 /// a small datagram takes 768 bytes. Without GRO, a batch has 16 datagrams.
 const MAX_BACKLOG: usize = 700;
 
-/// Commands from the application.
+/// Commands from the application and from gateways.
 pub(super) enum Command {
     OpenPairing(Pin, Duration),
     /// Requests admission of a gateway's device.

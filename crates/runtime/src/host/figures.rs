@@ -7,8 +7,8 @@ use super::HostRuntime;
 use crate::lock::lock;
 
 impl HostRuntime {
-    /// Frame rate and latency of each subscriber that reports on frames, over the last five seconds. Callable from any
-    /// thread. Blocks the host only while the figures are copied.
+    /// All subscribers; for those that report on frames, with frame rate and latency over the last five seconds.
+    /// Callable from any thread. Blocks the host only while the figures are copied.
     #[must_use]
     pub fn figures(&self) -> Vec<SubscriberFigures> {
         // Copy the figures, so that they are sorted without holding the lock.

@@ -1,4 +1,4 @@
-//! Starts an application with the hook, for `openuvr run` and portals.
+//! Starts an application with the hook or on the OpenXR runtime, for `openuvr run`, `openuvr xr` and portals.
 //!
 //! ```text
 //! Socket::open(settings) ─► command(words, library, &socket) ─► Application::start

@@ -59,7 +59,7 @@ pub struct Socket {
     abandoned: Vec<String>,
 }
 
-/// A process of the application.
+/// A connected process: one of the application, or the stand-in.
 #[derive(Debug)]
 struct Process {
     socket: OwnedFd,
@@ -77,7 +77,7 @@ impl Socket {
     /// Opens a socket for this user's processes.
     ///
     /// # Errors
-    /// Returns an error if the socket cannot be created in the runtime folder.
+    /// Returns an error if the socket or its folder cannot be created.
     pub fn open(settings: &LaunchSettings) -> Result<Socket, LaunchError> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let settings = to_frame(settings)?;
@@ -211,7 +211,7 @@ impl Socket {
             let Ok(peer) = peer_credentials(&socket) else {
                 continue;
             };
-            // A process in another PID namespace cannot be watched.
+            // A process in another PID namespace is refused, too, because it cannot be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
                 // A process that has ended is removed in the next call.
                 let _ = send(&socket, &hello::hello(), SendFlags::NOSIGNAL);

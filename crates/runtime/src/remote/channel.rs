@@ -96,8 +96,8 @@ impl Channel {
         channel
     }
 
-    /// Connects to the listener at `path` without blocking. A stopped application does not accept connections and counts as
-    /// absent.
+    /// Connects to the listener at `path` without blocking. If the listener's backlog is full, as that of a stopped
+    /// application may be, the application counts as absent.
     pub(super) fn connect(path: &Path) -> rustix::io::Result<Channel> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

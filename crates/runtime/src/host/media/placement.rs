@@ -100,8 +100,8 @@ impl Media {
         }
     }
 
-    /// Moves a rendition to this thread if it is the player's rendition or the only one, and otherwise to its own
-    /// thread.
+    /// Moves a rendition to this thread if it is the player's rendition or this thread has none, and otherwise to its
+    /// own thread.
     fn place(&mut self, mut pipeline: Pipeline) {
         let plays = self
             .player
@@ -148,7 +148,8 @@ impl Media {
         }
     }
 
-    /// Ends renditions without subscribers. Recalls the player's rendition if it is in another thread.
+    /// Ends renditions without subscribers. Recalls the player's rendition if it is in another thread. Without a
+    /// player, recalls the oldest rendition if this thread has none.
     pub(super) fn settle(&mut self) {
         if let Some(unwatched) = self.primary.take_if(|primary| primary.is_unwatched()) {
             self.converter = unwatched.end();
