@@ -115,7 +115,7 @@ impl Door {
     pub(crate) fn is_forbidden(&self, certificate: &[u8]) -> bool {
         let device = device_key(certificate);
         let mut devices = lock(&self.devices);
-        // If the list is unreadable, no client is admitted; see `paired`.
+        // If the list cannot be read, its previous content counts, as in `paired`.
         let _ = devices.refresh();
         let standing = devices.standing(&ClientId::of(&device));
         matches!(standing, DeviceStatus::Forbidden(_))

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!  client                         server                                     host
-//!  description, pairing ◄─ HTTP ──  http, pairing ─────────────────────────►  devices
-//!  launch, resume       ◄─ HTTPS ─  http ── session
-//!  handshake            ◄─ RTSP ──  rtsp ── session
+//!  description, pairing ── HTTP ─►  http, pairing ─────────────────────────►  devices
+//!  launch, resume       ─ HTTPS ─►  http ── session
+//!  handshake            ── RTSP ─►  rtsp ── session
 //!  pings                ── UDP ──►  media ───────────────────── subscribe ─►  the player's rendition
 //!  video                ◄─ UDP ───  video ◄───────────────────────── slices ─
 //!  sound                ◄─ UDP ───  audio ◄─────────────────────── payloads ─
-//!  input, losses        ◄─ ENet ──  control ── input ── feedback ───────────►  roles, injection, policy
+//!  input, losses        ── ENet ─►  control ── input ── feedback ───────────►  roles, injection, policy
 //! ```
 //!
 //! Each client is one subscriber of the host and has its own thread, so the native player never waits for a Moonlight
-//! client. There is no async runtime, because a connection has few requests and there are few clients.
+//! client. There is no async runtime, because a TCP connection has one request and there are few clients.
 //!
 //! The protocol was learned from public sources. `docs/moonlight.md` lists these sources and the supported parts of the
 //! protocol.

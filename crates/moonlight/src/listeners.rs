@@ -30,7 +30,7 @@ const SIGNALLING: u8 = 40 << 2;
 /// Kernel buffer for datagrams: two key frames of 1080p (guess).
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Lifetime of a connection, not counting the wait for a PIN. Clients need a second.
+/// Time limit of a connection. An answer that follows the wait for a PIN has half of it. Clients need a second.
 const LIFETIME: Duration = Duration::from_secs(10);
 
 /// Interval at which a waiting thread checks whether the Moonlight server stops.

@@ -24,8 +24,9 @@ use crate::session::Session;
 /// discarded, and all keys and buttons are released.
 const MAX_WAITING: usize = 1024;
 
-/// Time without a message after which the client does not count as active and the host releases its keys. The client
-/// sends a message ten times a second, so three messages must be missing.
+/// Time without a message after which the client does not count as active. If the silence continues, the host stops the
+/// repetition of keys and then releases the client's keys. The client sends a message ten times a second, so three
+/// messages must be missing.
 const ACTIVE_FOR: Duration = Duration::from_millis(350);
 
 /// Interval at which the state of the client's link is reported to the host.

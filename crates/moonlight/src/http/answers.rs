@@ -46,7 +46,7 @@ pub(super) fn answer_stranger(
         "pair" => pair(door, &query, slot),
         "unpair" => {
             // The client gives up pairing, for example because the PIN was different. This request ends only the
-            // client's own pairing and changes no stored data.
+            // pairing of its own address and changes no stored device.
             let how = match door.desk.offered(from) {
                 Some((id, _)) => {
                     let outcome = format!("pairing failed: {}", ExchangeError::WrongPin);
@@ -104,7 +104,7 @@ pub(super) fn answer_paired(
     }
 }
 
-/// The host's description: names, ports, and whether this client plays.
+/// The host's description: names, ports, and the running application that this client can resume.
 fn description(door: &Door, client: Option<&PairedClient>, here: IpAddr) -> Response {
     // An application started by the launcher is available to all clients. Without a launcher, a client sees only the
     // application of its own session.

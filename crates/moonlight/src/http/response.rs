@@ -83,7 +83,7 @@ impl Response {
     }
 }
 
-/// Escapes text for an XML document. Characters that XML does not allow are omitted.
+/// Escapes text for an XML document. Control characters and the characters U+FFFE and U+FFFF are omitted.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -50,7 +50,7 @@ pub(crate) struct Begun {
 pub(crate) enum PairingEnd {
     /// The client has paired.
     Paired,
-    /// A PIN was entered, but the client did not prove that it knows the PIN.
+    /// A step was refused, for example because the client did not prove that it knows the PIN.
     Failed,
     /// No PIN was entered.
     GivenUp,

@@ -67,7 +67,7 @@ pub enum OfferError {
         .0.display()
     )]
     NotTaken(PathBuf),
-    /// The host took the PIN, but the client went away.
+    /// There is no outcome, for example because the client went away after the host took the PIN.
     #[error("the client did not answer: start over in Moonlight")]
     NoOutcome,
     /// The pairing failed.

@@ -16,7 +16,7 @@ const KNOWS_SESSIONS: u32 = 2;
 const MAX_LEAST_PARITY: u32 = 16;
 
 /// Accepted video bitrates, in the protocol's unit of 1000 b/s. Lower rates are not enough for a picture, and higher
-/// rates may overflow.
+/// rates are implausible.
 const BITRATES: std::ops::RangeInclusive<u32> = 100..=1_000_000;
 
 /// Why an announcement is refused.

@@ -1,4 +1,4 @@
-//! Answers the requests of a session, without I/O: OPTIONS, DESCRIBE, three SETUPs, ANNOUNCE, PLAY.
+//! Answers the requests of a session, without I/O: OPTIONS, DESCRIBE, three SETUPs, ANNOUNCE, PLAY, TEARDOWN.
 
 use super::announce::parameters;
 use super::description::description;

@@ -86,9 +86,9 @@ pub struct Session {
 struct State {
     /// The parameters from ANNOUNCE.
     parameters: Option<StreamParameters>,
-    /// Whether PLAY has been answered.
+    /// Whether PLAY has been accepted.
     plays: bool,
-    /// Whether frames are sent.
+    /// Whether the streams have been started.
     started: bool,
     subscriber: Option<SubscriberId>,
     /// The newest number of the sealed RTSP requests so far.
@@ -182,7 +182,7 @@ impl Session {
         state.parameters
     }
 
-    /// Whether PLAY has been answered.
+    /// Whether PLAY has been accepted.
     #[must_use]
     pub fn plays(&self) -> bool {
         lock(&self.state).plays

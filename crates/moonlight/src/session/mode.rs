@@ -8,7 +8,7 @@ use openuvr_proto::units::Size;
 /// Accepted widths and heights in pixels: from a small window to 8K (7680 × 4320), rounded up.
 const SIDES: RangeInclusive<u32> = 64..=8192;
 
-/// Accepted frame rates. The fastest displays sold have 540 Hz.
+/// Accepted frame rates, up to that of a display with 540 Hz.
 const RATES: RangeInclusive<u16> = 1..=540;
 
 /// Size and frame rate.

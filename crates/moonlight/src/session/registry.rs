@@ -16,7 +16,7 @@ pub const MAX_SESSIONS: usize = 8;
 /// second (`PERIODIC_PING_INTERVAL_MS` of moonlight-common-c), and its own limit is 10 s.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Maximum time from `launch` to PLAY. These steps take a few round trips.
+/// The same time for a session that does not play yet. The steps from `launch` to PLAY take a few round trips.
 const SET_UP: Duration = Duration::from_secs(60);
 
 /// The sessions.
@@ -59,13 +59,13 @@ impl Sessions {
         lock(&self.0).iter().any(|s| s.owner.address == address)
     }
 
-    /// The session whose client pings with this token.
+    /// The session whose client pings with this token from this address.
     #[must_use]
     pub fn of_ping(&self, words: &[u8; PING_WORDS], address: IpAddr) -> Option<Arc<Session>> {
         self.find(|session| session.ping == *words && session.owner.address == address)
     }
 
-    /// The session whose client presents this number.
+    /// The session whose client presents this number from this address.
     #[must_use]
     pub fn of_connection(&self, connect_data: u32, address: IpAddr) -> Option<Arc<Session>> {
         self.find(|s| s.connect_data == connect_data && s.owner.address == address)
