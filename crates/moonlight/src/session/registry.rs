@@ -31,7 +31,7 @@ impl Sessions {
         let before = all
             .iter()
             .position(|other| other.owner.device == session.owner.device)
-            .map(|at| all.swap_remove(at));
+            .map(|at| all.remove(at));
         if before.is_none() && all.len() >= MAX_SESSIONS {
             return Err(session);
         }
@@ -94,5 +94,47 @@ impl Sessions {
 
     fn find(&self, is: impl Fn(&Session) -> bool) -> Option<Arc<Session>> {
         lock(&self.0).iter().find(|session| is(session)).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use super::*;
+    use crate::session::{Launch, Mode, Owner};
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn session(device: u8) -> Arc<Session> {
+        let owner = Owner {
+            device: PublicKey([device; 32]),
+            title: "Phone".to_owned(),
+            address: HERE,
+        };
+        let launch = Launch {
+            application: Some(1),
+            mode: Some(Mode::USUAL),
+            key: [device; 16].into(),
+            key_id: 0,
+            seals_rtsp: true,
+        };
+        let socket = Arc::new(UdpSocket::bind((HERE, 0)).unwrap());
+        let sockets = (socket.clone(), socket);
+        Arc::new(Session::new(owner, launch, (1, Mode::USUAL), sockets).unwrap())
+    }
+
+    #[test]
+    fn a_replaced_session_leaves_the_others_in_order() {
+        let sessions = Sessions::default();
+        for device in [1, 2, 3, 1] {
+            sessions.add(session(device)).unwrap();
+        }
+        let newest_first = sessions.from_address(HERE);
+        let devices = newest_first.iter().map(|session| session.owner.device);
+        assert_eq!(
+            devices.collect::<Vec<_>>(),
+            [1, 3, 2].map(|device| PublicKey([device; 32]))
+        );
     }
 }
