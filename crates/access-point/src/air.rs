@@ -25,7 +25,7 @@ const SCAN: Duration = Duration::from_secs(60);
 /// Maximum number of retries of a scan, one per second, while another program scans with the card.
 const TRIES: u32 = 10;
 
-/// The maximum duration of a change of country (guess). During a change, the kernel reads its file with the radio rules
+/// The maximum duration of a change of country (guess). During a change, the kernel reads the file with the radio rules
 /// of all countries.
 const COUNTRY_CHANGE: Duration = Duration::from_secs(5);
 

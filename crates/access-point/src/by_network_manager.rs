@@ -19,7 +19,8 @@ const CONNECTION: Duration = Duration::from_secs(70);
 /// The interval of checks whether the connection still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The number of successive checks that may fail: on a busy machine `nmcli` can miss its time limit while the connection works.
+/// The number of successive checks that may fail: on a busy machine, `nmcli` can miss its time limit while the
+/// connection works.
 const FAILED_CHECKS: u32 = 4;
 
 /// The interval of checks whether `stop` is set.

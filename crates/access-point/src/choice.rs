@@ -1,8 +1,8 @@
 //! The selection of the channel: the one with the least interference, as in the OpenUVR paper.
 //!
-//! The band is a matter of preference: the first band in the list that has a permitted channel is used. Within it, the
-//! widest block that card and country permit is used, up to 80 MHz, the paper's width. Among the blocks of that width,
-//! the one with the largest expected share of free time is used:
+//! The band is a matter of preference: the first band in the list that has a permitted channel is used. Within this
+//! band, the width is the largest one that the card, the country and the user permit. It is at most 80 MHz, the paper's
+//! width. Among the blocks of that width, the one with the largest expected share of free time is used:
 //!
 //! ```text
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
@@ -103,18 +103,19 @@ impl fmt::Display for Interference {
 /// Why there is no channel. Each message is one line with a remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoChannel {
-    /// The card lacks the bands, or its radio lacks 802.11ax in the 6 GHz band.
+    /// The card lacks the bands, or lacks 802.11ax, which the 6 GHz band requires.
     #[error(
         "the card can't be an access point at {0} GHz: choose other bands (--band), or use another card"
     )]
     Band(String),
-    /// The country forbids all channels.
+    /// The radio rules permit access points on none of the channels.
     #[error(
         "the radio rules in force permit no access point at {0} GHz: set your country, as in --country DE, or choose \
          other bands (--band)"
     )]
     Forbidden(String),
-    /// All permitted channels are shared with radar, and the user has not permitted such channels.
+    /// All permitted channels are shared with radar, and the user has not permitted such channels, or the card cannot
+    /// detect radar.
     #[error(
         "all permitted channels at {0} GHz are DFS channels (radar): permit them with --radar (the start then takes a \
          minute or more), or choose other bands with --band"

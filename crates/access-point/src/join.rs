@@ -30,7 +30,7 @@ struct Parts {
 }
 
 impl Association {
-    /// The interface through which its host is reached.
+    /// The interface through which the access point's host is reached.
     #[must_use]
     pub fn interface(&self) -> &str {
         &self.interface
@@ -65,8 +65,8 @@ impl Drop for Association {
 /// that lives as long as the result.
 ///
 /// # Errors
-/// Returns a one-line error if there is no such interface, the access point is not found, or its key differs. In this case,
-/// the card is as before.
+/// Returns a one-line error if there is no such interface, the access point is not found, or it refuses the key. In
+/// this case, the card is as before.
 pub fn join(
     credentials: &Credentials,
     interface: Option<&str>,

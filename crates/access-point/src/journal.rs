@@ -38,7 +38,7 @@ pub(crate) struct Changes {
     pub(crate) addresses: Vec<String>,
     /// The previous mode.
     pub(crate) mode: Option<String>,
-    /// Whether the interface was up.
+    /// Whether the interface was up before; `None` if this was not recorded.
     pub(crate) up: Option<bool>,
     /// The previous country.
     pub(crate) country: Option<String>,

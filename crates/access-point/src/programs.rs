@@ -131,7 +131,7 @@ impl Program {
         bail!("{} fails: {}", self.shown(arguments), visible(last))
     }
 
-    /// The command as messages show it: only its first words, which tell what it does.
+    /// The command as messages show it: the program's name and the first four arguments.
     fn shown(&self, arguments: &[&str]) -> String {
         let words = arguments.iter().take(4).copied();
         visible(
@@ -143,7 +143,8 @@ impl Program {
         )
     }
 
-    /// Starts the program, which keeps running in the foreground. It ends with the calling thread at the latest.
+    /// Starts the program, which keeps running in the foreground. The kernel ends it at the latest when the calling
+    /// thread ends.
     ///
     /// # Errors
     /// Returns an error if it cannot be started.
@@ -234,7 +235,8 @@ impl Daemon {
     /// The next line of its log, if there is one within this time.
     ///
     /// # Errors
-    /// Returns an error if it has ended. The reason is the first line for which `is_cause` is true, otherwise the last one.
+    /// Returns an error if the program has ended. As the reason, the error contains the first of the last
+    /// [`RECENT_LINES`] lines for which `is_cause` is true, otherwise the last line.
     pub(crate) fn line(
         &mut self,
         timeout: Duration,

@@ -37,15 +37,15 @@ pub fn configuration(credentials: &Credentials) -> String {
 /// An event of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// It has joined the network.
+    /// The client has joined the network.
     Connected,
-    /// It has left, or lost, the network.
+    /// The client has left, or lost, the network.
     Disconnected,
-    /// A scan has not found the network. It tries again.
+    /// A scan has not found the network. wpa_supplicant scans again.
     NotFound,
-    /// The key is probably wrong. It tries again after a while.
+    /// The key is probably wrong. wpa_supplicant tries again after a while.
     WrongKey,
-    /// The access point has refused for another reason.
+    /// The access point has refused the client for another reason.
     Refused,
 }
 

@@ -43,7 +43,7 @@ pub struct Application {
     pub name: String,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// A picture in PNG format.
+    /// The path of a picture in PNG format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<PathBuf>,
 }

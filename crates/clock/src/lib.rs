@@ -9,8 +9,8 @@ use openuvr_proto::time::Instant;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
 
-/// The time on this machine's monotonic clock (`CLOCK_MONOTONIC`, the clock of X11 Present, DRM and evdev
-/// stamps on Linux). It stops while the machine sleeps.
+/// The time on this machine's monotonic clock (`CLOCK_MONOTONIC`). On Linux, X11 Present and DRM use the same clock for
+/// their timestamps, and evdev does so on request. This clock stops while the machine sleeps.
 #[must_use]
 pub fn now() -> Instant {
     let (seconds, nanoseconds) = sys::read(sys::Clock::Monotonic);

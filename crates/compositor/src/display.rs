@@ -246,7 +246,7 @@ impl WaylandDisplay {
 
 impl Drop for WaylandDisplay {
     fn drop(&mut self) {
-        // This blocks at most until the thread's next turn.
+        // If the command queue is full, this waits until the compositor's thread reads from it.
         let _ = self.commands.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -2,8 +2,8 @@
 //!
 //! The compositor is informed of each finished frame, and holds the application's buffer. A capture therefore needs
 //! neither polling nor a second process. If one window fills the display, its changed parts are copied once, and
-//! nothing else is drawn. Otherwise, the picture is composed in memory. The compositor draws nothing itself: no cursor
-//! (the client draws it), no frames, no background.
+//! nothing else is drawn. Otherwise, the picture is composed in memory. The compositor draws only the surfaces of
+//! applications. It draws no cursor (OpenUVR's client draws it), no window frames, and only black as the background.
 //!
 //! ```text
 //! application ═ socket ═► protocols ─► content ─► scene ─► paint ─► pictures ─► DisplayCapture ─► media thread

@@ -46,7 +46,7 @@ use crate::windows::Windows;
 use crate::xwayland::X11Display;
 
 /// The maximum number of surfaces whose pixels are copied because their buffers were released early. Any further
-/// surface is black until it is drawn again.
+/// surface is black until its application draws it again.
 const MAX_KEPT: usize = 8;
 
 /// The compositor's state.

@@ -1,5 +1,6 @@
-//! The windows and their positions, as on a kiosk: a single window fills the display; other windows and dialogs lie above
-//! it, centred, and can be moved. The newest window has the keyboard focus.
+//! The windows and their positions. As on a kiosk, the first window fills the display, and so does each window that
+//! requests it. Other windows and dialogs lie above it, centred, and can be moved. The keyboard focus goes to the
+//! newest window, or to another one that the user clicks or that requests the focus.
 
 use smithay::reexports::wayland_protocols::xdg::shell::server::xdg_toplevel::State as WindowState;
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
@@ -223,7 +224,7 @@ impl Windows {
         }
     }
 
-    /// The size of an X11 window on a display of this size; zero for other windows, which choose their own size.
+    /// The size of an X11 window on a display of this size; zero for a window of xdg_shell.
     fn x11_size(&self, index: usize, all: Size<i32, Logical>) -> Size<i32, Logical> {
         let window = &self.all[index];
         let Some(X11Window { about, .. }) = window.x11() else {

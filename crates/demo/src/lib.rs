@@ -223,7 +223,7 @@ struct Sound {
     recorder: Child,
     /// Recording of the client's audio.
     recording: PathBuf,
-    /// The host's CSV record, which contains the client's figures.
+    /// The host's CSV file, which contains the client's audio statistics.
     csv: PathBuf,
     server: SoundServer,
 }

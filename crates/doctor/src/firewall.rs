@@ -20,7 +20,7 @@ pub(super) fn findings(port: u16) -> Vec<Finding> {
     let is_set_up = port == openuvr_runtime::PORT && record.contains("\"step\": \"firewall\"");
     let settings = std::fs::read_to_string("/etc/ufw/ufw.conf").unwrap_or_default();
     let mut findings = Vec::new();
-    // 253: it is running, but does not answer this account.
+    // Exit code 253 means that firewalld is running, but refuses queries of this account.
     if matches!(status("firewall-cmd", &["--state"]), Some(0 | 253)) {
         findings.push(judge("firewalld", firewalld(port), port, is_set_up));
     }
@@ -59,7 +59,7 @@ fn judge(firewall: &str, state: Port, port: u16, is_set_up: bool) -> Finding {
     }
 }
 
-/// Asks for the default zone. Without a permission of polkit, the questions have no answer.
+/// Queries the rules of the default zone. Without authorisation by polkit, the queries fail.
 fn firewalld(port: u16) -> Port {
     if !succeeds("firewall-cmd", &["--list-ports"]) {
         return Port::Hidden;

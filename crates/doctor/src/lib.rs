@@ -140,7 +140,7 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// The command that makes a step of `openuvr setup`.
+/// The command that executes a step of `openuvr setup`.
 fn setup(step: &str) -> String {
     let program = openuvr_terminal::shell::for_sudo();
     format!("sudo {program} setup --only {step}")

@@ -56,7 +56,7 @@ fn real_time(held: CapabilitySet) -> Finding {
     }
 }
 
-/// The remedy for both limits.
+/// The remedy for a denied scheduling policy and for limited locked memory.
 fn scheduling() -> String {
     format!("{}, and log in again", setup("scheduling"))
 }

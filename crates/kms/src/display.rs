@@ -496,8 +496,9 @@ impl Display {
         }
     }
 
-    /// Checks the connectors if a check is due. Regular checks are needed because some drivers report no changes, and a
-    /// kernel reports none to a container. Takes the card if another session still had it at the last attempt.
+    /// Checks the connectors if `plugged` is set or a check is due. Regular checks are needed because some drivers
+    /// report no changes, and a kernel reports none to a container. Takes the card if another session still had it at
+    /// the last attempt.
     pub(crate) fn look(&mut self, plugged: bool, now: Instant) {
         if !plugged && now < self.look_at {
             return;

@@ -1,4 +1,5 @@
-//! Valve's KeyValues text: keys with a string or with more keys in braces. The reader bounds the length of files.
+//! Valve's KeyValues text: each key has a string as its value, or more keys in braces. The caller limits the length of
+//! the text.
 
 /// Maximum nesting. Steam's files have five levels.
 const DEEPEST: usize = 16;

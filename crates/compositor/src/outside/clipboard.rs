@@ -167,7 +167,8 @@ impl Clipboard for DisplayClipboard {
     fn offer(&mut self, text: Arc<str>) -> Result<(), ClipboardError> {
         match self.commands.try_send(Command::Offer(text)) {
             Ok(()) => Ok(()),
-            // An error would end the sharing, but the display takes commands again later.
+            // This is not an error, because an error would end the clipboard sharing. The display will accept commands
+            // again.
             Err(TrySendError::Full(_)) => {
                 tracing::warn!(
                     "text of the player can't be pasted, because the Wayland display does not take commands fast \

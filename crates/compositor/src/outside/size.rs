@@ -27,7 +27,7 @@ impl DisplayResizer {
     }
 
     /// Sets the display's size to `wanted`, or to the nearest possible size. Returns the new size. Applications get the
-    /// new size in the compositor's next turn, and redraw themselves.
+    /// new size when the compositor's thread has read it, and redraw themselves.
     pub fn set(&mut self, wanted: Size) -> Size {
         let side = |side: u32| side.clamp(1, MAX_SIDE);
         let size = Size::new(side(wanted.width), side(wanted.height));

@@ -1,4 +1,5 @@
-//! The X server of the display. It is started when the first X11 application connects, and again after a crash.
+//! The X server of the display. It is started when the first X11 application connects. After the server has ended, the
+//! next application that connects starts it again, up to a limit.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,12 +26,12 @@ pub(crate) struct X11 {
     focus: Option<Option<WindowId>>,
 }
 
-/// The event sources that wait for the first X11 application.
+/// The event sources that wait for an X11 application that connects.
 #[derive(Default)]
 pub(crate) struct Listening(Vec<RegistrationToken>);
 
 impl State {
-    /// Waits for the first X11 application.
+    /// Waits for an X11 application that connects, to start the server.
     pub(crate) fn await_x11(&mut self) {
         for token in std::mem::take(&mut self.x11_listening.0) {
             self.events.remove(token);

@@ -49,7 +49,8 @@ pub struct Options {
     pub cursor: bool,
     /// Whether to get keyboard and pointer input.
     pub input: bool,
-    /// The file that stores the permission, so that the desktop asks only once. If `None`, the desktop asks each time.
+    /// The file that stores the permission, so that the desktop asks only once, if its portals can store permissions.
+    /// If `None`, the desktop asks each time.
     pub permission: Option<PathBuf>,
     /// The address of the D-Bus session. If `None`, the environment variable `DBUS_SESSION_BUS_ADDRESS` contains it.
     pub bus: Option<String>,

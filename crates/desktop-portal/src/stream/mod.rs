@@ -183,7 +183,8 @@ impl Stream {
     /// Connects to the node of a portal's session, and waits for its format. `hint` is the probable size.
     ///
     /// # Errors
-    /// Returns a one-line error if libpipewire is missing or the server does not deliver.
+    /// Returns a one-line error if libpipewire is missing, the server refuses, the stream ends, or no format is agreed
+    /// on in time.
     pub(crate) fn open(
         remote: OwnedFd,
         node: u32,

@@ -1,5 +1,5 @@
-//! wl_shm, with limits. Each pool takes a file descriptor and a memory mapping of this process as long as one of the
-//! pool's buffers exists or is shown.
+//! wl_shm, with limits. Each pool takes a file descriptor and a memory mapping of this process as long as the pool or
+//! one of its buffers exists or is shown.
 
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
