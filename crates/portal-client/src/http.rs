@@ -28,7 +28,8 @@ const LONGEST: u64 = 4 << 20;
 /// The maximum number of cookies per response. A log-in sets two.
 const MOST_COOKIES: usize = 4;
 
-/// The CSRF header of all requests except GET.
+/// The header with the CSRF token. A portal requires it in all requests that require a log-in, except GET and HEAD
+/// requests.
 const CSRF: &str = "x-openuvr-csrf";
 
 /// The credentials of a log-in.

@@ -365,8 +365,8 @@ impl PortalSession {
             .map_err(|_| anyhow!("the portal returned an invalid link"))
     }
 
-    /// Ends the session if this was requested. Otherwise waits up to a second for the session's end, and prints the
-    /// outcome.
+    /// Ends the session if this was requested and the session is the user's own. Otherwise waits up to a second for the
+    /// session to end, and prints its state if it has ended, or a hint if the user's own session still runs.
     pub fn finish(self) {
         if self.stop_if_requested() {
             return;

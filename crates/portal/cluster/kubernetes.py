@@ -210,7 +210,7 @@ def install_portal(folder):
     """
     kubectl(folder, "apply", "--validate=strict", "-f", str(manifests(folder) / "portal.yaml"))
     listing = ["get", "pods", "--namespace=openuvr", "--selector=app.kubernetes.io/name=openuvr-portal", "-o", "name"]
-    # Pod Security refuses Pods, not Deployments.
+    # A Deployment is accepted even if Pod Security refuses its Pods, so this waits for a Pod.
     until("admission of the portal's Pod", lambda: kubectl(folder, *listing).strip())
 
 

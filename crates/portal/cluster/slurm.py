@@ -130,7 +130,7 @@ SlurmdSpoolDir={folder}/%n
 SlurmctldPidFile={folder}/slurmctld.own-pid
 SlurmdPidFile={folder}/%n.own-pid
 {addresses}
-# The nodes have more processors than the machine.
+# The nodes claim to have more processors than the machine has.
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory

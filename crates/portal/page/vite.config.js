@@ -1,4 +1,4 @@
-// The names of the files have no hashes: the program embeds them by name.
+// The names of the files contain no hashes, because the program embeds the files by name.
 export default {
   base: "/",
   build: {

@@ -55,7 +55,7 @@ pub(crate) struct Config {
 pub(crate) struct Limits {
     /// Concurrent sessions per user, unless the account overrides it.
     pub(crate) sessions: u32,
-    /// Maximum time in seconds from a session's start until it is running.
+    /// Maximum time in seconds that a session may take to start, without its time in the queue.
     pub(crate) start: u64,
     /// Maximum time in seconds that a session may be queued.
     pub(crate) queue: u64,

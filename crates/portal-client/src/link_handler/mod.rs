@@ -2,8 +2,8 @@
 //! starts a client.
 //!
 //! Any page on any site can contain such a link, and the page's author chooses the link's host. A link is therefore
-//! hostile input. It must be a portal's link and nothing else, in one argument. The client that it starts shares
-//! neither the clipboard nor the microphone. The user can restrict the allowed hosts.
+//! hostile input. It must be a portal's link and nothing else, in one argument. A client that is started for a link
+//! shares neither the clipboard nor the microphone. The user can restrict the allowed hosts.
 
 mod allowed;
 mod desktop;

@@ -1,8 +1,9 @@
 //! Device cookies (OWASP, "Device Cookies"). A browser that logged in before presents such a cookie, so that password
 //! guesses by unknown clients cannot prevent a log-in from this browser.
 //!
-//! The cookie does not grant access. It has an entry for each of the last accounts that logged in with the browser: an
-//! id, a time, and a MAC over the id, the time and the account's name. The portal does not store the cookie.
+//! The cookie does not grant access. It has an entry for each of the last four accounts that logged in with the
+//! browser: an id, a time, and a MAC over the id, the time and the account's name. The portal does not store the
+//! cookie.
 
 use std::fmt::Write as _;
 

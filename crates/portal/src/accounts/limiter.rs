@@ -21,11 +21,12 @@ const EXPIRY: Duration = Duration::from_secs(15 * 60);
 /// Maximum number of wrong passwords within [`EXPIRY`] for an account from one network (a guess: a user who tries
 /// several passwords).
 const PER_NAME_AND_NETWORK: u32 = 5;
-/// The same for an account from all unknown networks together (a guess).
+/// Maximum number of wrong passwords within [`EXPIRY`] for an account from all unknown networks together (a guess).
 const PER_NAME: u32 = 50;
-/// The same for all accounts from one network (a guess: a household or a school).
+/// Maximum number of wrong passwords within [`EXPIRY`] for all accounts together from one network (a guess: a household
+/// or a school).
 const PER_NETWORK: u32 = 30;
-/// The same for an account from a known browser (a guess).
+/// Maximum number of wrong passwords within [`EXPIRY`] for an account from a known browser (a guess).
 const PER_DEVICE: u32 = 10;
 
 /// Limit of unfinished log-ins through the provider from one network (a guess: a school class that starts at the same
@@ -79,7 +80,7 @@ pub(crate) enum Admission {
 pub(crate) enum AttemptResult {
     Correct,
     Wrong,
-    /// Unknown, because the database did not answer.
+    /// Unknown: the attempt ended without a result, for example because the database did not answer.
     Unknown,
 }
 
@@ -146,8 +147,9 @@ impl Limiter {
             count.under_way = count.under_way.saturating_sub(1);
             match ended {
                 AttemptResult::Wrong => count.add_wrong(now),
-                // A correct password resets only its own account's counters. A client that knows the password of one
-                // account must not get more guesses for other accounts.
+                // A correct password resets only the counters of the account together with this network, or with this
+                // browser. If it reset the network's counter, a client that knows the password of one account would get
+                // more guesses for other accounts.
                 AttemptResult::Correct
                     if matches!(of, CounterKey::Both(..) | CounterKey::Device(_)) =>
                 {

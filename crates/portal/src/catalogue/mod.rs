@@ -28,7 +28,7 @@ const MAX_APPLICATIONS: usize = 1000;
 pub(crate) struct Applications {
     /// All applications, in the order of the file.
     pub(crate) all: Vec<Arc<Application>>,
-    /// The skipped entries, one line each.
+    /// The skipped entries, or the reason why the file as a whole cannot be used, one line each.
     pub(crate) problems: Vec<String>,
 }
 

@@ -89,8 +89,8 @@ impl SessionView {
 pub(crate) struct OperatorSessionView {
     #[serde(flatten)]
     session: SessionView,
-    /// The session's subscribers, players first; null if the session is not running or has not reported recently. A
-    /// session is polled every ten seconds.
+    /// The session's subscribers, players first; null if the session is not running, or if its last report is older
+    /// than 30 s. The portal queries a session every ten seconds.
     subscribers: Option<Vec<SubscribersView>>,
 }
 

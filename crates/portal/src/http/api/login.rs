@@ -59,7 +59,8 @@ pub(crate) struct Me {
     operator: bool,
     /// Whether the account has a password, which the user can change.
     password: bool,
-    /// Value of the header `x-openuvr-csrf`, which all requests except GET must carry.
+    /// Value of the header `x-openuvr-csrf`. All requests that require a log-in must carry this header, except GET and
+    /// HEAD requests.
     csrf: String,
 }
 

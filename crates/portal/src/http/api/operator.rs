@@ -26,7 +26,7 @@ pub(crate) struct Load {
     servers: Vec<ServerView>,
     /// Why the engine does not respond; null if it responds.
     trouble: Option<String>,
-    /// The skipped catalogue entries, with reasons.
+    /// The skipped catalogue entries, with reasons, or the reason why the catalogue as a whole cannot be used.
     problems: Vec<String>,
     /// Whether new sessions are refused.
     draining: bool,

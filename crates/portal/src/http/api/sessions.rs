@@ -245,7 +245,7 @@ fn holder(text: &str) -> Option<Holder> {
     (!key.is_weak()).then(|| Holder::Key(KeyHash::of(&key)))
 }
 
-/// The end of a session's log.
+/// The last lines of a session's log.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LogView {
     /// The newest lines that the session's programs have written to standard error, at most 16 KiB. Empty if the engine
@@ -253,8 +253,8 @@ pub(crate) struct LogView {
     text: String,
 }
 
-/// The end of a session's log, which stays available after the session's end. Users can read the logs of their own
-/// sessions; operators can read any log.
+/// The last lines of a session's log, also after the session has ended. Users can read the logs of their own sessions;
+/// operators can read any log.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/log", security(("cookie" = [])), params(("id" = String, Path)),
     responses(

@@ -110,7 +110,8 @@ fn pod_security(config: &KubernetesConfig, saves: Option<&SavesVolume>) -> PodSe
     }
 }
 
-/// The settings that the standard "restricted" requires of a container, and a read-only root.
+/// The settings that the standard "restricted" requires of a container. The root is read-only, unless the application
+/// needs a writable one.
 fn container_security(spec: &LaunchSpec) -> SecurityContext {
     SecurityContext {
         read_only_root_filesystem: Some(!spec.writable_root),

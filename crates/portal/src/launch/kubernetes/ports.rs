@@ -1,9 +1,9 @@
 //! UDP ports of nodes that lead to sessions in the Pod network (`hostPort`).
 //!
-//! A session uses two consecutive UDP ports: the first one for native clients, the second one for browsers. The ports of
-//! the node are those in the Pod, because a session announces its own ports, at the address of its node. The scheduler
-//! assigns Pods with equal ports to different nodes. Control and signalling use the Pod network, so no TCP port of the
-//! node is open.
+//! A session uses two consecutive UDP ports: the first one for native clients, the second one for browsers. A port has
+//! the same number on the node as in the Pod, because a session announces its own ports at the address of its node. The
+//! scheduler assigns Pods with equal ports to different nodes. Control and signalling use the Pod network, so no TCP
+//! port of the node is open.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,8 +13,9 @@ use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use super::settings::HostPorts;
 use crate::launch::{Endpoint, SessionId};
 
-/// The first port of the pair for a session: the first free pair after a random one, because several portals may choose
-/// at the same time. If all pairs are in use, the Pod waits for a node on which its pair is free.
+/// Chooses a pair of ports for a session, and returns its first port. The search for a free pair begins at a pair that
+/// the session's random id determines, because several portals may choose at the same time. If all pairs are in use,
+/// the Pod waits for a node on which its pair is free.
 pub(super) fn choose(range: HostPorts, session: SessionId, taken: &BTreeSet<u16>) -> u16 {
     let [a, b, c, d, ..] = session.bytes();
     let pairs = range.pairs();
@@ -41,7 +42,7 @@ pub(super) fn publish(session: &mut Pod, first: u16, program: &[String]) {
             ..ContainerPort::default()
         };
         container.ports = Some(vec![udp(first), udp(first.saturating_add(1))]);
-        // The last `--listen` counts.
+        // The session program uses the last `--listen`, so this one overrides that of `program`.
         let listen = SocketAddr::new(listen_address(program), first);
         let words = container.args.get_or_insert_default();
         words.insert(0, format!("--listen={listen}"));
@@ -55,8 +56,8 @@ fn listen_address(program: &[String]) -> IpAddr {
     address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-/// The endpoint of a session, at which the portal connects to the Pod: a session with ports of its node announces only
-/// the node.
+/// The endpoint at which the portal connects to a session. A session with ports of its node announces only the address
+/// of the node, so the address of the Pod replaces it.
 pub(super) fn reached(session: &Pod, endpoint: Endpoint) -> Endpoint {
     match inside(session, &endpoint.web) {
         Some(web) => Endpoint { web, ..endpoint },
