@@ -196,7 +196,7 @@ pub enum Event {
     Enabled,
     /// The access point no longer sends beacons.
     Disabled,
-    /// It listens for radar.
+    /// The access point listens for radar.
     RadarCheck,
     /// A client with this address has joined.
     Joined(String),

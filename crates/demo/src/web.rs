@@ -25,8 +25,8 @@ use super::{ALIKE, Args, Sound, start_app, watch, write_png};
 /// Timeout of the search for a matching picture.
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the demo. Succeeds only if the page's picture matches the host's display. If the demo does not start the
-/// browser itself, there is no verdict.
+/// Runs the demo. Succeeds only if the page's picture matches the host's display and, with sound, the page played the
+/// host's audio. If the demo does not start the browser itself, it compares nothing.
 pub(super) fn run(
     args: &Args,
     at: SocketAddr,

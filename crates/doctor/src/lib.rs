@@ -125,7 +125,7 @@ fn examine(args: &Args) -> Report {
         let required = display.is_none();
         areas.push(("Wayland session", wayland::findings(role, name, required)));
     }
-    // One kind of display is enough.
+    // A Wayland display is enough: the lack of an X display is reported only if there is no Wayland display, either.
     if display.is_some() || wayland.is_none() {
         areas.push(("Display", displays::findings(role, display.as_deref())));
     }

@@ -15,9 +15,9 @@ use openuvr_proto::time::Instant;
 /// Number of buffers.
 pub(crate) const BUFFERS: usize = 3;
 
-/// A flip without an event for this long may be lost (a guess: five refreshes at 24 Hz take 208 ms). This happens when a
-/// display is unplugged or the driver is reset. Only the driver's response is conclusive: it refuses another flip while this
-/// one is pending.
+/// A flip without an event for this long may be lost (a guess: five refreshes at 24 Hz take 208 ms). A flip can be lost
+/// when a display is unplugged or the driver is reset. Only the driver's response is conclusive: it refuses another
+/// flip while this one is pending.
 const LOST: Duration = Duration::from_millis(250);
 
 /// Maximum number of reports that wait for their reader. The media thread reads them for each frame.

@@ -1,5 +1,5 @@
-//! `libopenuvr_pads.so`: presents event devices in `/dev/input` to the process that loads it,
-//! without the kernel: game pads with events from a socket.
+//! `libopenuvr_pads.so`: presents emulated game pads as event devices in `/dev/input` to the process that loads it,
+//! without the kernel. The events come from a socket.
 //!
 //! ```text
 //! program ─► open("/dev/input/event240") ─► a socket, connected to the device's server

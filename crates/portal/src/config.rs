@@ -73,7 +73,7 @@ pub(crate) struct LocalSection {
     pub(crate) listen: IpAddr,
     /// Maximum number of concurrent sessions.
     pub(crate) places: u32,
-    /// Number of GPUs that all sessions share.
+    /// Maximum number of GPUs that all sessions together use.
     pub(crate) gpus: u32,
     /// Maximum number of queued sessions.
     pub(crate) queue: u32,
@@ -122,10 +122,10 @@ pub(crate) struct KubernetesSection {
     /// Runtime class of the containers.
     #[serde(default)]
     pub(crate) runtime_class: Option<String>,
-    /// Size of `/dev/shm`.
+    /// Size of `/dev/shm` in MiB.
     #[serde(default = "shared_memory_mib")]
     pub(crate) shared_memory_mib: u64,
-    /// Size of `/tmp` and of the home folder, each.
+    /// Size of `/tmp` and of the home folder in MiB, each.
     #[serde(default = "scratch_mib")]
     pub(crate) scratch_mib: u64,
     /// UDP ports of nodes that lead to sessions in the Pod network.

@@ -193,7 +193,7 @@ impl Clipboard for DisplayClipboard {
                 (state.pastes.pop_front(), state.copied.take())
             };
             if copied.is_some() || paste.is_some() {
-                // There may be more requests.
+                // There may be more requests, which the next call handles.
                 self.board.changed.wake();
             }
             if let Some((text, target)) = paste {

@@ -45,7 +45,7 @@ pub(super) struct Keys {
     /// The first layout of the session; `None` if it is unknown.
     keyboard: Option<XkbKeyboard>,
     held: BTreeMap<KeyCode, Down>,
-    /// Modifiers that differ from the user's while a character key is down: pressed and lifted.
+    /// Modifiers that have been pressed or lifted to type a character. They are restored at the next key event.
     pressed: Vec<u8>,
     lifted: Vec<u8>,
     /// Modifiers locked by CapsLock and NumLock.

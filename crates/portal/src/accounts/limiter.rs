@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::network::Network;
 
-/// Time after which wrong passwords are forgotten (a guess).
+/// Time from the first wrong password of a counter until its wrong passwords are forgotten (a guess).
 const EXPIRY: Duration = Duration::from_secs(15 * 60);
 
 /// Maximum number of wrong passwords within [`EXPIRY`] for an account from one network (a guess: a user who tries

@@ -25,7 +25,7 @@ pub(super) async fn count(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-/// Returns 200 while users can log in and start sessions; otherwise, returns 503 with the problems.
+/// Returns 200 if the database accepts writes and the engine responds; otherwise, returns 503 with the problems.
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let mut wrong = Vec::new();
     wrong.extend(app.health.database_trouble(&app.store).await);

@@ -13,7 +13,7 @@ pub(crate) struct Streams {
     open: Mutex<HashMap<String, u32>>,
 }
 
-/// One open stream. Dropping it ends the count.
+/// One open stream. It counts towards the limit until it is dropped.
 pub(super) struct Stream {
     streams: Arc<Streams>,
     token: String,

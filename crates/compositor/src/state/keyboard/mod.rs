@@ -3,8 +3,8 @@
 //!
 //! As with X11 ([`openuvr_media::input_sink::xtest`]), a key is pressed as the physical key unless it carries a
 //! character that the layout does not map to that key. In that case, the character is typed with another key, with
-//! changed modifiers while that key is held, or with an unused key code to which a new keymap binds the character.
-//! Applications get the new keymap before the key event.
+//! modifiers that are changed until the next key event, or with an unused key code to which a new keymap binds the
+//! character. Applications get the new keymap before the key event.
 
 mod table;
 
@@ -44,7 +44,7 @@ pub(crate) struct Typist {
     bindings: VecDeque<(u8, char)>,
     /// The XKB key code that was pressed for each physical key.
     held: BTreeMap<KeyCode, u32>,
-    /// Modifiers that differ from the player's while a character's key is down.
+    /// Modifiers that have been pressed or lifted to type a character. They are restored at the next key event.
     pressed: Vec<u8>,
     lifted: Vec<u8>,
 }

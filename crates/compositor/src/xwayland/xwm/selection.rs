@@ -1,7 +1,8 @@
 //! Copied data between X11 and Wayland: the selection CLIPBOARD.
 //!
-//! Copied data is fetched from its application only when another application pastes it. Data passes through memory: at
-//! most [`MOST`] bytes per transfer, and only a few transfers at a time. A transfer without progress is ended.
+//! Copied data is fetched from its application only when another application pastes it, or when the host reads copied
+//! text for the player. Data passes through memory: at most [`MOST`] bytes per transfer, and only a few transfers at a
+//! time. A transfer without progress is ended.
 //!
 //! Spec: ICCCM 2.0, section 2; XFixes 5, "Selection tracking".
 

@@ -290,7 +290,7 @@ pub(super) mod tests {
             (dropped.add, dropped.drop),
             (None, Some(vec!["ALL".to_owned()]))
         );
-        // This standard does not allow volumes from a path of the node.
+        // The standard "restricted" does not allow volumes from a path of the node.
         let volumes = pod.volumes.unwrap();
         assert!(volumes.iter().all(|of| of.host_path.is_none()));
     }
