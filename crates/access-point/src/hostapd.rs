@@ -48,7 +48,7 @@ pub struct AccessPoint<'a> {
     pub tuning: Tuning,
     /// The abilities of the card in this band.
     pub abilities: Abilities,
-    /// Whether it protects management frames. Without this protection, the access point offers only WPA2.
+    /// Whether the card protects management frames. Without this protection, the access point offers only WPA2.
     pub protects_management: bool,
 }
 

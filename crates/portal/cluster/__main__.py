@@ -1,6 +1,6 @@
 """Clusters on this machine, for tests of the portal's launchers: `python3 crates/portal/cluster ENGINE VERB FOLDER`.
 
-ENGINE is slurm or kubernetes. A cluster writes only to FOLDER. VERB and its further arguments:
+ENGINE is slurm or kubernetes. A cluster keeps its state and its logs in FOLDER. VERB and its further arguments:
 
 slurm up FOLDER [NAMESPACE CONTROLLER NODE]       network namespace of the nodes; addresses of controller and nodes
 kubernetes up FOLDER PROGRAM [BRIDGE SUBNET]      program that session containers run; bridge and subnet of the Pods

@@ -79,7 +79,7 @@ def hyperkube(folder):
 
 
 def containerd(folder):
-    """The container runtime."""
+    """Builds the container runtime and its client."""
     say(f"building containerd {CONTAINERD}")
     path = "github.com/containerd/containerd/v2/cmd"
     for name in ["ctr", "containerd-shim-runc-v2", "containerd"]:

@@ -3,9 +3,12 @@ real node (kubelet, containerd, runc) next to a simulated node that accepts no P
 simulated by KWOK.
 
 It has two users: `admin` may do everything, `portal` has the permissions of the chart's manifests. Their configurations
-are `admin.kubeconfig` and `portal.kubeconfig`. The namespace has the objects of these manifests: the Pod Security level
-and the limits apply to sessions. No plugin enforces network policies, and the portal's own Pod is admitted but not
-scheduled, because no storage exists for its volume.
+are `admin.kubeconfig` and `portal.kubeconfig`.
+
+With a real node, the namespace has all objects of these manifests, so their limits apply to sessions. The portal's own
+Pod is admitted but not scheduled, because no storage exists for its volume. With only simulated nodes, the namespace
+has only the permissions. The manifests' Pod Security level applies only if sessions use the Pod network, because it
+refuses Pods in the network of their node. No plugin enforces network policies.
 """
 
 import hashlib
@@ -383,7 +386,7 @@ def simulated_nodes(folder, number, taints=()):
 
 
 def ready_nodes(folder):
-    """The nodes that accept pods."""
+    """The names of the nodes that are ready."""
     listed = json.loads(kubectl(folder, "get", "nodes", "-o", "json") or '{"items": []}')
     return [
         node["metadata"]["name"]

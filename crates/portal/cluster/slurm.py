@@ -91,7 +91,7 @@ def nodes():
 
 
 def idle(folder):
-    """Number of nodes that accept jobs."""
+    """Number of idle nodes."""
     asked = subprocess.run(
         ["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"],
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **environment(folder)},

@@ -1,9 +1,10 @@
 //! A malicious replacement of the session program. Its responses to the portal are attacks on browsers that use the
 //! portal. Tests of the portal's page use it. It displays nothing.
 //!
-//! The program appends each request head of the portal to the file `asked` in its folder. The file `does` in this
-//! folder specifies how it answers: `echo` accepts the WebSocket and echoes its input, `flood` accepts it and sends
-//! endlessly, `page` answers with its own page, and `silent` does not answer.
+//! The program appends the head of each request of the portal, except POST requests, to the file `asked` in its folder.
+//! The file `does` in this folder specifies how the program answers these requests: `echo` accepts the WebSocket and
+//! echoes its input, `flood` accepts it and sends endlessly, `page` answers with its own page, and `silent` does not
+//! answer.
 
 #![expect(
     clippy::disallowed_methods,

@@ -14,7 +14,7 @@ const GAME: &str = "Game";
 /// Sizes of icons in pixels, the best for box art first.
 const SIZES: [u16; 8] = [256, 512, 192, 128, 96, 64, 48, 32];
 
-/// Visible entries with a command: games or, with `all`, all of them.
+/// Visible entries with a command that needs no terminal: games or, with `all`, all of them.
 pub(super) fn entries(places: &Places, all: bool) -> Vec<Application> {
     let roots = [&places.data].into_iter().chain(&places.shared);
     let locales: Vec<String> = places.locale.iter().cloned().collect();
@@ -67,8 +67,8 @@ fn of(places: &Places, entry: &DesktopEntry, locales: &[String], all: bool) -> O
     })
 }
 
-/// The PNG file of an icon. `icon` is a path, or a name in the theme on which all others are based (Icon Theme
-/// Specification).
+/// The PNG file of an icon. `icon` is a path, or a name. A name is searched in the theme hicolor, on which all others
+/// are based, and in the folder `pixmaps` (Icon Theme Specification).
 fn find_icon(places: &Places, icon: &str) -> Option<PathBuf> {
     let path = Path::new(icon);
     if path.is_absolute() {

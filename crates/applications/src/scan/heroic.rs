@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Places;
 use crate::{Application, read_text};
 
-/// Ways to start Heroic.
+/// The commands that start Heroic, as a native program and as a Flatpak.
 const NATIVE: &[&str] = &["heroic", "--no-gui"];
 const FLATPAK: &[&str] = &["flatpak", "run", "com.heroicgameslauncher.hgl", "--no-gui"];
 

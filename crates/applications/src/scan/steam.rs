@@ -13,7 +13,7 @@ const INSTALLED: u32 = 4;
 /// Name prefixes of Steam components that are not games.
 const PARTS: [&str; 3] = ["Proton ", "Steam Linux Runtime", "Steamworks Common"];
 
-/// A way to start Steam.
+/// The commands that start Steam, as a native program and as a Flatpak.
 const NATIVE: &[&str] = &["steam"];
 const FLATPAK: &[&str] = &["flatpak", "run", "com.valvesoftware.Steam"];
 
