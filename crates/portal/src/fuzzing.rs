@@ -100,8 +100,8 @@ fn mentions(value: &Value, text: &str) -> bool {
     }
 }
 
-/// The device cookie. A forged cookie is not accepted. The cookie that the portal sends back contains only the portal's
-/// own entries and fits into a header.
+/// The device cookie. A forged cookie is not accepted. The cookie that the portal sends back contains a valid entry and
+/// only characters that a header permits, and has at most 512 bytes.
 pub fn device_cookie(text: &str) {
     let devices = Devices::with_key(b"of the fuzz target");
     assert_eq!(devices.read(Some(text), "ada"), None);

@@ -56,8 +56,8 @@ pub struct KubernetesConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// The Pod network. The portal connects to Pod addresses. Media needs a relay (TURN) that can reach these
-    /// addresses. Native clients can connect only if they have a route to Pod addresses.
+    /// The Pod network. The portal connects to Pod addresses. Without [`KubernetesConfig::host_ports`], media needs a
+    /// relay (TURN) that can reach these addresses, and native clients can connect only if they have a route to them.
     #[default]
     Pod,
     /// The node's network (`hostNetwork`). Media flows directly to browsers and native clients. The namespace must be exempt
