@@ -1,10 +1,10 @@
-//! `openuvr setup`: prepares a machine for OpenUVR, and reverses that.
+//! `openuvr setup`: changes a machine's settings for OpenUVR, and reverses these changes.
 //!
 //! `steps` has one file per step, which compares the system with its goal and plans the missing changes. `changes` has
 //! one file per kind of change, with its reversal. A change is written to the record (`record`) before it is made.
 #![forbid(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -88,7 +88,8 @@ enum Role {
 /// Runs `openuvr setup`. The exit status is 1 if a step is missing that the command should have made.
 ///
 /// # Errors
-/// Returns an error if a step fails. Its changes have then been reversed; those of the steps before stay.
+/// Returns an error if a step fails. The changes of the failed step are then reversed as far as possible. The changes
+/// of earlier steps stay, except those of a required step that no recorded step requires.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let is_root = rustix::process::geteuid().is_root();
     let system = System::new(Path::new("/"), &Installed, is_root);
@@ -99,13 +100,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         program,
         role: args.role,
     };
-    // Only the steps of a new set-up need it.
+    // Neither `--undo` nor `--restore` needs the account.
     if !args.undo && !args.restore {
         target.user = account(&system, args.user.as_deref(), variable)?;
     }
     let dialogue = Dialogue {
         ask: &answer_at_terminal,
-        // Not before: Ctrl-C ends the program while it waits for an answer.
+        // Signals are caught only after the questions, so that Ctrl-C ends the program while it waits for an answer.
         catch_signals: &signals::stop_on_signals,
     };
     perform(&system, args, &target, &dialogue)
@@ -115,7 +116,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Dialogue<'a> {
     /// Returns the user's answer to a question.
     ask: &'a dyn Fn(&str) -> Result<String>,
-    /// Returns a flag that signals raise from now on.
+    /// Starts to catch signals. Returns a flag that a signal sets.
     catch_signals: &'a dyn Fn() -> Result<Arc<AtomicBool>>,
 }
 
@@ -150,7 +151,7 @@ fn perform(
     let unavailable = examined
         .iter()
         .filter(|one| matches!(one.state, State::Unavailable(_)));
-    // A step that was named must be made. The others are made as far as possible.
+    // If a step that `--only` names cannot be made, the command fails. A default step that cannot be made is skipped.
     let refused = !args.only.is_empty() && unavailable.count() > 0;
     let chosen: Vec<&Examined> = examined.iter().filter(|one| one.plan().is_some()).collect();
     if args.dry_run || chosen.is_empty() {
@@ -186,7 +187,8 @@ fn require_root(system: &System<'_>, args: &Args) -> Result<()> {
     bail!("nothing was {verb}, because that needs root: run `sudo {program} {words}`")
 }
 
-/// Asks which of the steps to make. A required step is made with the first step that requires it.
+/// Asks the user which steps to make. Required steps are not offered: they are selected together with the steps that
+/// require them.
 fn select<'a>(
     all: Vec<&'a Examined>,
     yes: bool,
@@ -259,7 +261,7 @@ fn make(system: &System<'_>, chosen: &[&Examined], dialogue: &Dialogue<'_>) -> R
             break;
         }
     }
-    // A step that was made for a step that failed.
+    // Reverses a required step if the step that requires it has failed.
     let unused: Vec<_> = plan::unused(&record).into_iter().cloned().collect();
     for entry in unused {
         println!("{}:", entry.step);
@@ -269,7 +271,8 @@ fn make(system: &System<'_>, chosen: &[&Examined], dialogue: &Dialogue<'_>) -> R
     made
 }
 
-/// Examines the steps again, and reports those whose changes have no effect. Returns whether all have.
+/// Examines the steps again, and reports each step whose changes have no effect. Returns whether all changes have an
+/// effect.
 fn verify(context: &Context<'_>, made: &[&Examined]) -> bool {
     let mut effective = true;
     for examined in made {
@@ -316,7 +319,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     let stop = (dialogue.catch_signals)()?;
-    // Another process may have changed the record while this one asked.
+    // Another process may have changed the record while this process waited for the answer.
     let mut record = Record::open(system)?;
     let entries: Vec<_> = plan::reversed(&record, &args.only)
         .into_iter()
@@ -339,7 +342,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the recorded steps of this program again that its upgrade has reversed.
+/// Repeats recorded steps that an upgrade of this program has reversed.
 fn restore(
     system: &System<'_>,
     args: &Args,
@@ -354,7 +357,7 @@ fn restore(
     };
     let lost = record.entries().iter().filter(|entry| {
         let step = steps::named(&entry.step).filter(|step| step.is_lost_at_upgrade());
-        // Another installation of openuvr may have been set up.
+        // Steps that were made for another installation of openuvr are not repeated.
         step.is_some()
             && entry
                 .changes

@@ -15,7 +15,7 @@ pub(crate) struct Examined {
 }
 
 impl Examined {
-    /// A step that cannot be examined is not possible, and prevents no other step.
+    /// Examines a step. If that fails, the step counts as unavailable. Other steps are not affected.
     fn new(step: &'static dyn Step, context: &Context<'_>) -> Examined {
         let state = step.examine(context);
         let state = state.unwrap_or_else(|why| State::Unavailable(format!("{why:#}")));
@@ -30,8 +30,8 @@ impl Examined {
     }
 }
 
-/// Examines the steps that `only` names, or the default ones, and then those that they require. The result is in the
-/// order of the table.
+/// Examines the steps that `only` names; if it is empty, the default steps. Also examines the steps that are required
+/// by a step with missing changes. The result is in the order of [`STEPS`].
 pub(crate) fn examine(context: &Context<'_>, only: &[String]) -> Vec<Examined> {
     let chosen = |step: &dyn Step| match only.is_empty() {
         true => step.choice() == Choice::Default,
@@ -58,8 +58,8 @@ pub(crate) fn examine(context: &Context<'_>, only: &[String]) -> Vec<Examined> {
     first
 }
 
-/// The recorded steps to reverse, the last one first: those that `only` names, or all. A required step is reversed with
-/// the last step that requires it.
+/// The recorded steps to reverse, in reverse order: the steps that `only` names; if it is empty, all steps. A required
+/// step is included if no remaining step requires it.
 pub(crate) fn reversed<'a>(record: &'a Record, only: &[String]) -> Vec<&'a Entry> {
     let named = |entry: &Entry| only.is_empty() || only.contains(&entry.step);
     if !record.entries().iter().any(named) {
@@ -76,14 +76,14 @@ pub(crate) fn reversed<'a>(record: &'a Record, only: &[String]) -> Vec<&'a Entry
         .collect()
 }
 
-/// The recorded steps that no recorded step requires.
+/// Recorded steps that are made only if another step requires them, and that no recorded step requires.
 pub(crate) fn unused(record: &Record) -> Vec<&Entry> {
     let all: Vec<&Entry> = record.entries().iter().collect();
     let unused = all.iter().filter(|entry| is_unused(entry, &all));
     unused.copied().collect()
 }
 
-/// Whether the step is made only for others, none of which is in `staying`.
+/// Whether the step is made only if another step requires it, and no step in `staying` requires it.
 fn is_unused(entry: &Entry, staying: &[&Entry]) -> bool {
     let mut steps = staying.iter().filter_map(|entry| steps::named(&entry.step));
     is_implied(&entry.step) && !steps.any(|step| step.requires().contains(&&*entry.step))
@@ -159,7 +159,7 @@ pub(crate) fn text(examined: &[Examined], user: Option<&str>) -> String {
     text
 }
 
-/// Adds the steps with a reason, below a title.
+/// Adds a title and the steps for which `reason` returns a text.
 fn list<'a>(
     text: &mut String,
     title: &str,
@@ -168,7 +168,7 @@ fn list<'a>(
 ) {
     let reasons = examined.iter().filter_map(|examined| {
         let why = reason(&examined.state)?;
-        // A required step is of no interest without its plan.
+        // A step that only other steps require is not listed, because it is shown only with its changes.
         (examined.step.choice() != Choice::Implied).then_some((examined.step.name(), why))
     });
     for (i, (name, why)) in reasons.enumerate() {

@@ -1,8 +1,8 @@
-//! The record of the changes, by which `openuvr setup --undo` reverses them.
+//! The record of the changes. `openuvr setup --undo` uses it to reverse them.
 //!
-//! A change is recorded before it is made, and removed from the record after its reversal. So the record contains at
-//! least the changes that were made, whatever interrupts the program. The file is readable for all users, because it
-//! contains no secrets, and replaced atomically. A lock on its folder excludes a second process.
+//! A change is recorded before it is made, and removed from the record after its reversal. Therefore, even if the
+//! program is interrupted, the record contains all changes that were made. The file is replaced atomically. It contains
+//! no secrets, so all users may read it. A lock on its folder keeps a second process from changing the record.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -45,7 +45,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Reads the record. Without a file, it is empty.
+    /// Reads the record. If there is no file, the record is empty.
     ///
     /// # Errors
     /// Returns an error if the file is damaged, or was written by a later version.
@@ -105,8 +105,8 @@ impl Record {
         texts.unwrap_or_default()
     }
 
-    /// Adds a change that is about to be made. Returns the change as recorded, with the earlier texts of a file, and
-    /// whether it is new.
+    /// Adds a change that is about to be made. Returns the recorded change, and whether it is new. The recorded change
+    /// of a file also contains the texts that earlier runs have written.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written. In this case, the change must not be made.
@@ -186,7 +186,8 @@ impl Record {
     }
 }
 
-/// Whether both are the same change of the same object. The values before are those of the first one.
+/// Whether two changes are recorded as one. For a device, the values `before` may differ. The recorded change then
+/// keeps the values of the first run.
 fn is_same(known: &Change, change: &Change) -> bool {
     match (known, change) {
         (Change::File(known), Change::File(file)) => known.path == file.path,
@@ -196,7 +197,7 @@ fn is_same(known: &Change, change: &Change) -> bool {
 }
 
 fn parse(text: &str) -> Result<Contents> {
-    /// The field that all versions have.
+    /// The field that exists in all versions of the format.
     #[derive(Deserialize)]
     struct Version {
         version: u32,

@@ -27,7 +27,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("usermod", "passwd"),
 ];
 
-/// The folders of programs. `PATH` is not used: with some configurations of sudo, it is the user's.
+/// The folders in which programs are searched. `PATH` is not used, because some configurations of sudo pass the `PATH`
+/// of the calling user.
 const FOLDERS: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -64,7 +65,7 @@ impl Runner for Installed {
         let mut command = Command::new(path.ok_or(ErrorKind::NotFound)?);
         command.args(arguments).env_clear().env("LC_ALL", "C");
         command.env("PATH", FOLDERS.join(":"));
-        // In a process group of its own, a program ends its work after Ctrl-C.
+        // In its own process group, the program does not receive the signal of Ctrl-C, and completes its work.
         command.process_group(0).stdin(Stdio::null());
         let output = command.output()?;
         Ok(Output {
@@ -92,7 +93,7 @@ impl<'a> System<'a> {
         }
     }
 
-    /// The file with this absolute path.
+    /// The path of a file in this system, given its absolute path.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
@@ -111,7 +112,8 @@ impl<'a> System<'a> {
         }
     }
 
-    /// Replaces a file atomically: a crash or a full disk leaves the old file, or none.
+    /// Writes a file atomically. After a crash, or if the disk is full, the path has either its previous state or the
+    /// complete new file.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -137,7 +139,7 @@ impl<'a> System<'a> {
                     path.display()
                 )
             })?;
-        // Without this, the name may be lost if the machine loses power. The file is complete in either case.
+        // Without this, the new file may be missing after a power loss. An existing file is complete in either case.
         if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {
             let _ = folder.sync_all();
         }
@@ -162,7 +164,8 @@ impl<'a> System<'a> {
     /// Runs a program and returns its standard output.
     ///
     /// # Errors
-    /// Returns an error with the program's last line if it fails.
+    /// Returns an error if the program cannot be started or fails. The error then contains the last line of the
+    /// program's output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String> {
         let output = self.output(words)?;
         if output.status == Some(0) {
@@ -230,8 +233,8 @@ fn missing(program: &str) -> anyhow::Error {
     }
 }
 
-/// The name under which a file is written before it replaces the old file. No reader of the folders in `/etc` accepts
-/// names with this ending.
+/// The name under which a file is written before it replaces the previous file. No reader of the folders in `/etc`
+/// accepts names with this ending.
 fn unfinished(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.openuvr-new"))

@@ -7,17 +7,17 @@ use anyhow::{Result, bail};
 use crate::Role;
 use crate::system::System;
 
-/// The subject of the steps.
+/// The user, program and role for which the steps are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// The account that runs openuvr; `None` if root has not named one.
+    /// The account that runs openuvr; `None` if root runs setup directly and names no account.
     pub(crate) user: Option<String>,
     pub(crate) program: PathBuf,
     pub(crate) role: Role,
 }
 
-/// Determines the account that runs openuvr: `named`, or the one that has become root through sudo, doas or pkexec, or
-/// the one of this process.
+/// Determines the account that runs openuvr. It is `named`, if that is set. Otherwise, it is the account that has
+/// become root through sudo, doas or pkexec; without root, it is the account of this process.
 ///
 /// # Errors
 /// Returns an error if there is no such account.
@@ -44,6 +44,6 @@ pub(crate) fn account(
         bail!("there is no account {name}: name the one that runs openuvr with --user NAME");
     }
     let name = system.run(&["id", "-un", &name])?.trim().to_owned();
-    // Root has all privileges, so a caller that is root says nothing about the user of openuvr.
+    // If root has called sudo, doas or pkexec, the user of openuvr is unknown.
     Ok((named.is_some() || name != "root" || !system.is_root).then_some(name))
 }

@@ -9,7 +9,8 @@ use crate::record::Record;
 use crate::steps::Plan;
 use crate::system::System;
 
-/// Makes the changes of a step. If one of them fails, or if `stop` is set, reverses those that were made.
+/// Makes the changes of a step. If a change fails, or if `stop` is set, reverses the changes that this call has made.
+/// Changes that an earlier run has recorded stay.
 ///
 /// # Errors
 /// Returns the error of the change that failed.
@@ -27,7 +28,7 @@ pub(crate) fn apply(
                 bail!("interrupted");
             }
             let (change, is_new) = record.add(system, step, change)?;
-            // An earlier run has recorded the other changes. They are reversed only by `--undo`.
+            // An earlier run has recorded the other changes. Only `--undo` reverses them.
             if is_new {
                 made.push(change.clone());
             }
@@ -50,8 +51,8 @@ pub(crate) fn apply(
     }
 }
 
-/// Reverses changes of a step, the last one first, and prints the result of each. Returns false if some could not be
-/// reversed; they stay in the record.
+/// Reverses changes of a step in reverse order, and prints the result of each. Returns false if some changes could not
+/// be reversed. These changes stay in the record.
 pub(crate) fn reverse(
     system: &System<'_>,
     record: &mut Record,
@@ -78,7 +79,7 @@ pub(crate) fn reverse(
         }
     }
     for change in reloads {
-        // Not an error: the program whose files were removed may have been removed, too.
+        // A failure to reload is not an error of the reversal, because the program may have been removed.
         match change.undo(system) {
             Ok(_) => println!("  {}", change.reversal()),
             Err(why) => eprintln!("openuvr setup: {why:#}"),

@@ -14,7 +14,7 @@ use crate::system::System;
 pub(crate) struct Capabilities {
     pub(crate) program: PathBuf,
     pub(crate) after: String,
-    /// The previous ones; empty if there were none.
+    /// The capabilities before the change; empty if there were none.
     pub(crate) before: String,
 }
 

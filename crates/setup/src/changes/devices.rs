@@ -37,18 +37,18 @@ impl Reversible for Module {
         }
         Ok(match system.run(&["modprobe", "--remove", &self.name]) {
             Ok(_) => Reversal::Reversed,
-            // A program uses it, or it is part of the kernel.
+            // For example, a program uses the module, or the module is built into the kernel.
             Err(why) => Reversal::Kept(format!("it stays loaded until the next start: {why:#}")),
         })
     }
 }
 
-/// The access of a group to a device, until the next start. A udev rule grants it from then on.
+/// The access of a group to a device, until the machine is restarted. After a restart, a udev rule grants the access.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) path: PathBuf,
     pub(crate) group: String,
-    /// The previous group and mode.
+    /// Group and mode of the device before the change.
     pub(crate) before: (u32, u32),
 }
 
@@ -56,7 +56,8 @@ pub(crate) struct Node {
 const GROUP_MODE: u32 = 0o660;
 
 impl Node {
-    /// The device with its present group and mode. A device that does not exist yet belongs to root alone.
+    /// The change for a device, with the device's current group and mode as `before`. If the device does not exist yet,
+    /// `before` is group 0 and mode 600.
     pub(crate) fn new(system: &System<'_>, path: &str, group: &str) -> Node {
         let data = fs::metadata(system.path(path));
         Node {

@@ -50,8 +50,7 @@ impl Reversible for Folder {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TextFile {
     pub(crate) path: PathBuf,
-    /// The texts that setup has written. The last one is the current one. A later version of setup may write another
-    /// text.
+    /// All texts that versions of setup have written into this file, oldest first. The last text is the current one.
     pub(crate) texts: Vec<String>,
 }
 
@@ -76,7 +75,8 @@ impl Reversible for TextFile {
     }
 
     fn apply(&self, system: &System<'_>) -> Result<()> {
-        // The plan has established this, but the administrator may have written the file since.
+        // The plan has already checked that the file has no other text, but the administrator may have changed the file
+        // since then.
         if let Some(text) = system.read(&self.path)?
             && !self.texts.contains(&text)
         {

@@ -15,8 +15,9 @@ pub(crate) struct Firewalld {
     pub(crate) zone: String,
     /// `service=NAME` or `port=NUMBER/PROTOCOL`.
     pub(crate) entry: String,
-    /// In the files of firewalld, for the next start; otherwise in the running firewall. `firewall-cmd --reload` would
-    /// transfer the files to the running firewall, but lose entries that an administrator has added only there.
+    /// Whether the entry is in the files of firewalld, which apply from the next start of firewalld. Otherwise, the
+    /// entry is in the running firewall. Both are changed separately: `firewall-cmd --reload` would apply the files to
+    /// the running firewall, but would remove entries that an administrator has added only to the running firewall.
     pub(crate) permanent: bool,
 }
 
@@ -45,7 +46,7 @@ impl Firewalld {
         let words = self.words("query");
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match system.status(&words)? {
-            // The files can only be read and changed through the running program.
+            // `firewall-cmd` reads and changes the files only through the running firewalld.
             Some(NOT_RUNNING) if self.permanent => {
                 bail!("firewalld is not running: run systemctl start firewalld, and try again")
             }

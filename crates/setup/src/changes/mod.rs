@@ -1,7 +1,8 @@
-//! The kinds of changes, each with its reversal. The record contains them, so that a later version can reverse them.
+//! The kinds of changes, each with its reversal. The record stores the changes, so that later versions of setup can
+//! reverse them.
 //!
-//! A change is recorded before it is made. So a reversal must also succeed if the change was never made, and it leaves
-//! alone everything that no longer is as the change left it.
+//! A change is recorded before it is made. Therefore, a reversal must also succeed if the change was never made. A
+//! reversal does not touch anything that was changed again after setup changed it.
 
 pub(crate) mod accounts;
 pub(crate) mod capabilities;
@@ -25,7 +26,7 @@ use crate::system::System;
 
 /// A change of the system.
 pub(crate) trait Reversible {
-    /// The change in the plan: a command, or a file with its text, one line each.
+    /// The lines that describe the change in the printed plan: commands, or a file's path and text.
     fn lines(&self) -> Vec<String>;
 
     /// Makes the change.
@@ -34,13 +35,13 @@ pub(crate) trait Reversible {
     /// Returns a one-line error. The change may have been made in part.
     fn apply(&self, system: &System<'_>) -> Result<()>;
 
-    /// The reversal in the plan.
+    /// The command that describes the reversal in the printed plan.
     fn reversal(&self) -> String;
 
-    /// Reverses the change, if the system still is as the change left it.
+    /// Reverses the change, if the system is still in the state that the change produced.
     ///
     /// # Errors
-    /// Returns a one-line error if the reversal fails. It can be repeated.
+    /// Returns a one-line error if the reversal fails. The reversal can be repeated.
     fn undo(&self, system: &System<'_>) -> Result<Reversal>;
 }
 
@@ -51,7 +52,7 @@ pub(crate) enum Reversal {
     Reversed,
     /// There was nothing to reverse.
     NothingToDo,
-    /// The system was changed since. It stays as it is, for this reason.
+    /// The change was not reversed, for this reason.
     Kept(String),
 }
 
@@ -69,7 +70,8 @@ pub(crate) enum Change {
     Capabilities(Capabilities),
     Firewalld(Firewalld),
     Ufw(Ufw),
-    /// A command by which a program reads its files again: after the files were written, and after they were removed.
+    /// A command that makes a program read its configuration files again. The change and its reversal both run this
+    /// command.
     Reload(Vec<String>),
 }
 
@@ -78,7 +80,7 @@ impl Change {
         matches!(self, Change::Reload(_))
     }
 
-    /// Whether the change is one of this program file.
+    /// Whether the change applies to this program file.
     pub(crate) fn concerns(&self, program: &Path) -> bool {
         matches!(self, Change::Capabilities(capabilities) if capabilities.program == program)
     }

@@ -11,7 +11,7 @@ use crate::system::System;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Parameter {
-    /// Its name for sysctl(8), such as `net.core.rmem_max`.
+    /// The parameter's name for sysctl(8), such as `net.core.rmem_max`.
     pub(crate) name: String,
     pub(crate) value: u64,
     pub(crate) before: u64,

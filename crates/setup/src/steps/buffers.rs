@@ -50,7 +50,7 @@ impl Step for Buffers {
                     before,
                 }));
             }
-            // The file keeps a limit that it has raised.
+            // A line that an earlier run has written stays in the file.
             if before < value || written.contains(&line) {
                 text.push_str(&line);
             }

@@ -1,5 +1,5 @@
-//! The host's port in a firewall that firewalld or ufw manages. Rules of nftables and iptables that neither of them
-//! manages are the administrator's.
+//! The host's port in a firewall that firewalld or ufw manages. Other rules of nftables and iptables are not examined;
+//! they are the administrator's responsibility.
 
 use anyhow::Result;
 use openuvr_runtime::PORT;
@@ -9,7 +9,7 @@ use crate::Role;
 use crate::changes::Change;
 use crate::changes::firewalls::{Firewalld, Ufw};
 
-/// The profile in `packaging/firewall/ufw`, and its file. The package installs it.
+/// The profile in `packaging/firewall/ufw`, and the file as which the package installs it.
 const UFW_PROFILE: &str = "OpenUVR";
 const UFW_FILE: &str = "/etc/ufw/applications.d/openuvr";
 const UFW_SETTINGS: &str = "/etc/ufw/ufw.conf";
@@ -17,7 +17,7 @@ const UFW_SETTINGS: &str = "/etc/ufw/ufw.conf";
 /// The service in `packaging/firewall/openuvr.xml`. The package installs it.
 const FIREWALLD_SERVICE: &str = "openuvr";
 
-/// Exit statuses of `firewall-cmd --state`. Other accounts than root may lack the authorisation to ask.
+/// Exit statuses of `firewall-cmd --state`. Without root, the query may not be authorised.
 const RUNNING: i32 = 0;
 const NOT_AUTHORISED: i32 = 253;
 
@@ -81,8 +81,9 @@ fn firewalld(context: &Context<'_>, plan: &mut Plan) -> Result<()> {
     let system = context.system;
     let zone = system.run(&["firewall-cmd", "--get-default-zone"])?;
     let zone = zone.trim();
-    // A running firewall learns the services of a package only when it reloads or starts. The stored entry must be the
-    // same as the running one: after a reload, the record then lists both.
+    // A running firewalld knows a newly installed service only after a reload or a start. Until then, the port is added
+    // instead of the service, both to the files and to the running firewall. The two entries must be equal, so that the
+    // record also matches the running firewall after a reload.
     let services = system.run(&["firewall-cmd", "--get-services"])?;
     let is_known = services
         .split_whitespace()
@@ -113,7 +114,7 @@ fn firewalld(context: &Context<'_>, plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// Plans the rule. ufw permits multicast DNS by default.
+/// Plans the rule for the host's port. Multicast DNS needs no rule, because ufw permits it by default.
 fn ufw(context: &Context<'_>, plan: &mut Plan) -> Result<()> {
     let system = context.system;
     let rule = |rule: &str| Ufw {

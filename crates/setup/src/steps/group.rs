@@ -6,10 +6,10 @@ use super::{Choice, Context, Plan, State, Step};
 use crate::changes::Change;
 use crate::changes::accounts::{self, GroupEntry, Member};
 
-/// Its name.
+/// The group's name.
 pub(super) const NAME: &str = "openuvr";
 
-/// The note for the user that all steps share that grant rights to the group.
+/// The note to the user for all steps that grant rights to the group.
 pub(super) fn note(user: &str) -> Option<String> {
     Some(format!(
         "programs of {user} have these rights after the next log-in; end all sessions of {user} first, or restart"

@@ -27,15 +27,15 @@ pub(crate) static STEPS: [&dyn Step; 6] = [
     &raw_ethernet::RawEthernet,
 ];
 
-/// A part of the set-up that can be made and reversed by itself.
+/// A set of changes that is made and reversed as a whole.
 pub(crate) trait Step: Sync {
-    /// Its name for `--only`, the record and the messages of `openuvr doctor`.
+    /// The step's name for `--only`, the record and the messages of `openuvr doctor`.
     fn name(&self) -> &'static str;
 
-    /// Its effect, in a few words.
+    /// The step's effect, in a few words.
     fn about(&self) -> &'static str;
 
-    /// The disadvantage without it, and the rights that it grants: one sentence each.
+    /// Two texts for the plan: the disadvantage without the step, and the consequences of the step.
     fn reasons(&self) -> [&'static str; 2];
 
     /// When the step is made.
@@ -43,7 +43,7 @@ pub(crate) trait Step: Sync {
         Choice::Default
     }
 
-    /// Steps that must be made before.
+    /// Names of the steps that must be made before this step.
     fn requires(&self) -> &'static [&'static str] {
         &[]
     }
@@ -63,15 +63,15 @@ pub(crate) trait Step: Sync {
 /// When a step is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
-    /// With a step that requires it.
+    /// The step is made only if another step requires it.
     Implied,
-    /// If `--only` does not exclude it.
+    /// The step is made by default; if `--only` is used, the step is made if `--only` names it.
     Default,
-    /// If `--only` names it.
+    /// The step is made only if `--only` names it.
     OnRequest,
 }
 
-/// What a step sees.
+/// The input for the examination of a step.
 pub(crate) struct Context<'a> {
     pub(crate) system: &'a System<'a>,
     pub(crate) record: &'a Record,
@@ -81,7 +81,7 @@ pub(crate) struct Context<'a> {
 /// The result of an examination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// The goal is reached, for this reason.
+    /// The step has nothing to do, for this reason.
     Present(String),
     /// These changes are missing.
     Needed(Plan),
@@ -93,7 +93,7 @@ pub(crate) enum State {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) changes: Vec<Change>,
-    /// A remark for the user.
+    /// A note to the user, if any.
     pub(crate) note: Option<String>,
 }
 
@@ -109,10 +109,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Context<'_> {
-    /// Plans a file. Returns false if it is already there.
+    /// Plans a file. Returns false if the file already has this text.
     ///
     /// # Errors
-    /// Returns the reason if a file with another text is there, which setup did not write.
+    /// Returns an error if the file cannot be read. Returns an inner error, which is the reason why the step is
+    /// unavailable, if the file has a text that setup did not write.
     fn plan_file(
         &self,
         plan: &mut Plan,
@@ -141,7 +142,8 @@ impl Context<'_> {
         Ok(Ok(true))
     }
 
-    /// The account of openuvr, as the reason why a step that grants it rights has nothing to do.
+    /// The account that runs openuvr. If that account is unknown or is root, returns the state of a step that grants
+    /// rights to it.
     fn user(&self) -> std::result::Result<&str, State> {
         match self.target.user.as_deref() {
             None => Err(State::Unavailable(
@@ -152,7 +154,8 @@ impl Context<'_> {
         }
     }
 
-    /// The words of a command that the account of openuvr runs, in a session with its present groups and limits.
+    /// The words of a command that runs as `user`. If setup runs as root, the command runs in a new session with the
+    /// user's current groups and limits. Otherwise, it runs in the session of this process.
     fn as_user<'a>(&self, user: &'a str, words: &[&'a str]) -> Vec<&'a str> {
         match self.system.is_root {
             true => [&["runuser", "-u", user, "--"][..], words].concat(),

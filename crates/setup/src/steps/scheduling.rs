@@ -1,4 +1,4 @@
-//! Real-time threads and locked memory, by the limits of new sessions (pam_limits(8)).
+//! Permits real-time threads and locked memory through the limits of new log-in sessions (pam_limits(8)).
 //!
 //! The capabilities CAP_SYS_NICE and CAP_IPC_LOCK of the program file would have the same effect. But a desktop's
 //! portal refuses programs with capabilities (`docs/adr/0032-setup.md`).
@@ -54,7 +54,7 @@ impl Step for Scheduling {
         );
         match context.plan_file(&mut plan, FILE, text)? {
             Err(why) => Ok(State::Unavailable(why)),
-            // Only a new session gets the limits.
+            // The file is already written, but only a new log-in session gets the limits.
             Ok(false) => Ok(State::Present(format!(
                 "set up; {user} has these limits after the next log-in"
             ))),

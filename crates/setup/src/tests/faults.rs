@@ -87,7 +87,7 @@ fn changes_that_were_only_recorded_are_taken_back() {
 
 #[test]
 fn a_failing_step_is_taken_back_and_the_earlier_ones_stay() {
-    // A folder has the name of the unfinished file: nothing can be written, as on a full disk.
+    // A folder has the name of the file that setup writes first, so writing fails as on a full disk.
     let machine = machine();
     machine.put("/etc/security/limits.d/.60-openuvr.conf.openuvr-new/x", "");
     let before = machine.snapshot();

@@ -13,28 +13,29 @@ use crate::system::{Output, Runner, System};
 
 pub(super) const PROGRAM: &str = "/usr/bin/openuvr";
 
-/// What happens at a command that changes the machine.
+/// A fault that a test injects at a command that changes the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     /// This process is killed before the command has an effect.
     KilledBefore,
-    /// This process is killed after the command.
+    /// This process is killed after the command has had its effect.
     KilledAfter,
-    /// The command, and each later one, fails.
+    /// This command and all later ones fail.
     Fails,
 }
 
-/// The state that is not in files.
+/// The part of the machine's state that is not in files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct State {
     /// The members of each group.
     pub(super) groups: BTreeMap<String, BTreeSet<String>>,
     pub(super) capabilities: String,
-    /// Entries of firewalld: `runtime service=mdns` or `permanent port=4710/udp`; `None` if it is not running.
+    /// Entries of firewalld, such as `runtime service=mdns` or `permanent port=4710/udp`; `None` if firewalld is not
+    /// running.
     pub(super) firewalld: Option<BTreeSet<String>>,
     /// The services that firewalld knows.
     pub(super) services: &'static str,
-    /// The lines of `ufw show added`; `None` if it is not installed.
+    /// The lines of `ufw show added`; `None` if ufw is not installed.
     pub(super) ufw: Option<BTreeSet<String>>,
 }
 
@@ -109,7 +110,7 @@ impl Machine {
         (all, self.state.borrow().clone())
     }
 
-    /// A command that changes the machine, with the fault that was ordered for it.
+    /// Simulates a command that changes the machine, and the fault that is set for it, if any.
     fn change(&self, words: &[&str], effect: impl FnOnce(&mut State)) -> io::Result<Output> {
         let number = self.commands.borrow().len();
         let due = self.fault.get().filter(|(at, _)| number >= *at);
@@ -141,7 +142,7 @@ impl Machine {
             .is_some_and(|group| group.contains(user))
     }
 
-    /// A command of the user of openuvr.
+    /// Simulates a command that this user runs.
     fn as_user(&self, user: &str, words: &[&str]) -> io::Result<Output> {
         match words {
             ["prlimit", ..] => {

@@ -38,7 +38,8 @@ fn target(user: Option<&str>, role: Role) -> Target {
     }
 }
 
-/// Runs the command without an answer to a question. With `interrupts`, a signal has interrupted it.
+/// Runs the command. It fails if it asks a question. With `interrupts`, the command behaves as if it had received a
+/// signal.
 fn perform_with(
     system: &System<'_>,
     words: &[&str],
@@ -163,7 +164,7 @@ fn files_of_the_administrator_stay() {
     let machine = Machine::bare();
     machine.put(LIMITS, "@openuvr - rtprio 10\n");
     let before = machine.text(LIMITS);
-    // The other steps are made. A step that was named makes the command fail.
+    // By default, the other steps are made. If `--only` names the step, the command fails.
     succeeds(&machine, &["--yes"]);
     assert_eq!(steps_of(&machine), ["group", "uinput", "buffers"]);
     assert!(is_failure(
@@ -401,7 +402,7 @@ fn the_account_is_that_of_the_caller() {
         let why = account(&root, Some(name), variables(&[])).unwrap_err();
         assert!(why.to_string().contains("--user NAME"), "{why}");
     }
-    // Steps that grant rights to an account are not made without one.
+    // Without an account, steps that grant rights to an account are unavailable.
     let examined = {
         let system = machine.system();
         let record = Record::read(&system).unwrap();
