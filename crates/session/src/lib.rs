@@ -7,7 +7,7 @@
 //! an application that they start, and report to the agent ([`report`]) if there is one.
 #![deny(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

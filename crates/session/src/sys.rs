@@ -1,5 +1,5 @@
-//! Unsafe functions of the standard library: a system call between `fork` and `exec` that makes a child end together
-//! with this process, changes of this process's environment, and raw file descriptors.
+//! The unsafe code of this crate: a system call between `fork` and `exec` that makes a child end together with this
+//! process, changes of this process's environment, and flags of inherited file descriptors.
 #![allow(unsafe_code)]
 
 use std::os::unix::process::CommandExt as _;

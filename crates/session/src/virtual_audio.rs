@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use openuvr_media::audio::pulse::{NullSink, VirtualMicrophone};
 use openuvr_runtime::sound_choice::SoundChoice;
 
-/// The devices, which exist as long as the application runs.
+/// The devices. They exist as long as this value.
 #[derive(Default)]
 pub struct VirtualAudio {
     sink: Option<NullSink>,

@@ -93,7 +93,8 @@ pub(crate) enum OidcError {
     /// The provider is unreachable, or its response is not usable.
     #[error("no usable response from the provider: {0}")]
     Provider(String),
-    /// The provider rejects the code, because the code was used, has expired, or is forged.
+    /// The provider answers the request for a token with an error, for example because the code was used, has expired,
+    /// or is forged.
     #[error("the provider rejected the code: {0}")]
     Code(String),
     /// The provider's token is invalid.

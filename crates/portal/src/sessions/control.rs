@@ -78,7 +78,8 @@ impl Tickets {
         role: Role,
         holder: Holder,
     ) -> Result<(String, u64), ControlError> {
-        // Tickets live half as long as hosts accept, so that the clocks of portal and host may differ.
+        // Tickets have half the maximum lifetime that hosts accept, so that hosts accept them even if the clocks of
+        // portal and host differ.
         let life = match holder {
             Holder::FirstUse => MAX_OPEN_TICKET_LIFE,
             Holder::Key(_) => MAX_TICKET_LIFE,

@@ -77,7 +77,7 @@ impl SubscriberJson {
             role,
             frames_per_second: self.frames_per_second.filter(believed),
             latency: self.latency(),
-            // Sessions do not report the share of marks.
+            // Sessions do not report the share of datagrams with CE marks.
             ce_share: None,
         })
     }

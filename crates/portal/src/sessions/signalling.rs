@@ -2,8 +2,8 @@
 //! browser's behalf.
 //!
 //! The session gets the browser's device key, role, user name and address, but no credentials that the browser has for
-//! the portal. Of the session's response, the portal uses only the status, so a session cannot set cookies or headers
-//! in the browser.
+//! the portal. From the head of the session's response, the portal uses only the status, so a session cannot set
+//! cookies or headers in the browser.
 
 use std::net::IpAddr;
 
@@ -126,7 +126,8 @@ impl Tickets {
         }
     }
 
-    /// Ends all connections of a log-in to the session. Otherwise, they would continue without the portal.
+    /// Ends all connections of a log-in to the session. This is necessary, because the media connections do not pass
+    /// through the portal.
     ///
     /// # Errors
     /// Returns an error if the session is unreachable or refuses the request.

@@ -94,7 +94,7 @@ impl DatabaseFile {
         let part = copy.with_extension("part");
         let made = make_copy(pool, &part, &copy).await;
         made.map_err(|why| {
-            // An error of the removal does not matter: the next copy begins with another attempt.
+            // A failure to remove the file is ignored, because the next copy removes it first.
             let _ = fs::remove_file(&part);
             StoreError::NotCopied {
                 path: copy.clone(),
@@ -119,7 +119,8 @@ impl DatabaseFile {
     }
 }
 
-/// Copies the open database to `part`, and then renames the copy to `copy`. An error is a part of a line.
+/// Copies the open database to `part`, and then renames the copy to `copy`. An error is the reason only, without the
+/// path.
 async fn make_copy(pool: &AnyPool, part: &Path, copy: &Path) -> Result<(), String> {
     let text = |why: io::Error| why.to_string();
     match fs::remove_file(part) {

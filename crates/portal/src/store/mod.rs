@@ -83,7 +83,7 @@ pub(crate) enum StoreError {
         "{0:?} is not a valid account name: use at most {MAX_NAME} letters, digits, . _ @ and -"
     )]
     Name(String),
-    /// The database is locked, full, corrupt or unreachable.
+    /// The database does not execute a request, for example because it is locked, full, corrupt or unreachable.
     #[error("the database does not respond: {0}")]
     Failed(sqlx::Error),
 }

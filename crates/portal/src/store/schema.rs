@@ -57,8 +57,8 @@ pub(super) const VERSION: i64 = STEPS.len() as i64;
 const LOCK: i64 = 0x6f75_7672;
 
 /// Upgrades the tables to [`VERSION`] atomically. If several portals start at the same time, the first one upgrades,
-/// and the others wait. Of a database in a file, a copy is made first, which the previous version of the program can
-/// use.
+/// and the others wait. A database in a file is copied first, so that the previous version of the program can use the
+/// copy.
 pub(super) async fn migrate(pool: &AnyPool, file: Option<&DatabaseFile>) -> Result<(), StoreError> {
     let mut transaction = match file {
         // A transaction that starts with a read cannot become a writer while another writer is active (SQLite,
@@ -104,7 +104,7 @@ pub(super) async fn migrate(pool: &AnyPool, file: Option<&DatabaseFile>) -> Resu
     Ok(())
 }
 
-/// What to do about a database of a newer version.
+/// The advice to the operator if the database has a newer version than this program.
 fn remedy(file: Option<&DatabaseFile>) -> String {
     let mut older = (1..=VERSION).rev();
     let copy = file.and_then(|file| older.find_map(|version| file.existing_copy(version)));
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::store::{DatabaseLocation, Store};
 
-    /// Takes the last step back.
+    /// Statements that reverse the last of [`STEPS`].
     const DOWN: [&str; 2] = [
         "ALTER TABLE users DROP COLUMN disabled",
         "DELETE FROM schema_version WHERE version = 4",

@@ -53,8 +53,9 @@ pub(crate) enum Window {
 }
 
 impl Window {
-    /// Opens a window on the X display `display` or the Wayland display `wayland` (empty: `$WAYLAND_DISPLAY`). Without
-    /// both, opens it on `$DISPLAY`, or on `$WAYLAND_DISPLAY` if `$DISPLAY` is not set.
+    /// Opens a window on the X display `display`, or on the Wayland display `wayland`. An empty `wayland` selects
+    /// `$WAYLAND_DISPLAY`. If both are `None`, opens the window on `$DISPLAY`, or on `$WAYLAND_DISPLAY` if `$DISPLAY`
+    /// is not set.
     ///
     /// # Errors
     /// Returns an error if no display is known, it can't be opened or has no OpenGL, or a library is missing.

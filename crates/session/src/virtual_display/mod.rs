@@ -1,9 +1,9 @@
 //! A virtual display of the host, with the lifetime of the host. It is an X server without a screen (Xvfb), or a
 //! Wayland compositor in this process ([`openuvr_compositor::WaylandDisplay`]).
 //!
-//! Only programs with the cookie ([`Authority`]) of an Xvfb display can connect to it: this process and the application
-//! that it starts, which both get the cookie through `XAUTHORITY`. Other programs of the same user cannot connect, for
-//! example another session in a sandbox.
+//! Only programs that can read the cookie ([`Authority`]) of an Xvfb display can connect to the display. This process
+//! and the application that it starts get the cookie through `XAUTHORITY`. A program in the sandbox of another session
+//! cannot read the cookie.
 
 mod application;
 mod placement;

@@ -1,5 +1,5 @@
-//! The volumes of a session's Pod. They are the only folders to which the session can write, because the root of the
-//! container is read-only, unless the application needs a writable one.
+//! The volumes of a session's Pod. The session can write only to them, because the root of its container is read-only.
+//! The root is writable only if the application's entry in the catalogue requests this.
 //!
 //! - `/tmp` has the session's own folder with the application's home and temporary files, the sockets of display and sound
 //!   server, and the runtime folder (`XDG_RUNTIME_DIR`). A runtime folder must belong to the user, but volumes belong to

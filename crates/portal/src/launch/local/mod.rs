@@ -37,8 +37,8 @@ use crate::descriptors;
 /// Name in the configuration.
 pub const NAME: &str = "local";
 
-/// Number of changes that a watcher may miss before it gets a full list; a guess, for a thousand sessions that change
-/// at the same time.
+/// Number of changes by which a watcher may lag behind. A watcher that lags further gets a full list instead. The value
+/// is a guess, for a thousand sessions that change at the same time.
 const WATCH_BACKLOG: usize = 4096;
 
 /// Configuration of the local launcher.

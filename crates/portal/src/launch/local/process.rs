@@ -74,7 +74,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // This fails only if the process has just ended.
+            // This fails if the process has just ended.
             let _ = kill_process_group(pid, signal);
         }
     }
