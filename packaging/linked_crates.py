@@ -12,12 +12,12 @@ import repository  # noqa: E402
 
 
 def linked(manifest, crates):
-    """The packages from crates.io that these crates link for Linux, directly or through others."""
+    """The packages from crates.io that these crates link on Linux, directly or indirectly."""
     return [package for package in contained(manifest, crates) if package["source"]]
 
 
 def contained(manifest, crates):
-    """The crates themselves, and all packages that they link for Linux, directly or through others."""
+    """These crates, and all packages that they link on Linux, directly or indirectly."""
     packages = {package["id"]: package for package in repository.metadata(manifest)["packages"]}
     waiting = [key for key, package in packages.items() if package["name"] in crates]
     if len(waiting) != len(crates):
@@ -33,7 +33,7 @@ def contained(manifest, crates):
 
 @functools.cache
 def dependencies(manifest):
-    """The ids of the packages that each package of the workspace links, by its own id."""
+    """For the id of each package: the ids of the packages that it links on Linux."""
     nodes = repository.metadata(manifest)["resolve"]["nodes"]
     return {
         node["id"]: [used["pkg"] for used in node["deps"] if any(_on_linux(kind) for kind in used["dep_kinds"])]
@@ -42,6 +42,6 @@ def dependencies(manifest):
 
 
 def _on_linux(kind):
-    """Whether a dependency is linked, and not only for another system."""
+    """Whether a dependency is linked on Linux, and is not only for builds, tests or another system."""
     target = kind["target"] or ""
     return kind["kind"] is None and not re.match(r"cfg\((windows|target_os = \"(?!linux))|.*-(windows|apple)-", target)

@@ -1,8 +1,8 @@
 """Extends MkDocs: lists the decisions in the navigation, and compares each page with its document.
 
-Documents are also read where the repository is displayed, as CommonMark. MkDocs uses another dialect of Markdown: it
-joins a list to the paragraph before it if no empty line separates the two, for example. Such a difference is a warning,
-and therefore an error of the strict build.
+The documents are also displayed with the repository, as CommonMark. MkDocs uses another dialect of Markdown: for
+example, it joins a list to the preceding paragraph if no empty line separates the two. Each difference causes a warning,
+which is an error in the strict build.
 """
 
 import collections
@@ -18,7 +18,7 @@ COMPARED = {"h1", "h2", "h3", "h4", "ul", "ol", "li", "pre", "table", "tr", "blo
 
 
 def on_config(config):
-    """Replaces a folder in the navigation by its documents, ordered by name."""
+    """Replaces each folder in the navigation by its documents, ordered by name, with README.md first."""
     sources = pathlib.Path(config.docs_dir)
     entries = [entry for part in config.nav for pages in part.values() for entry in pages if isinstance(entry, dict)]
     for entry in entries:

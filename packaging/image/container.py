@@ -20,12 +20,13 @@ import time
 SECCOMP = pathlib.Path("/usr/share/containers/seccomp.json")
 # Names of architectures in that profile and for runc.
 ARCHITECTURES = {"x86_64": ("amd64", "SCMP_ARCH_X86_64"), "aarch64": ("arm64", "SCMP_ARCH_AARCH64")}
-# First id of the namespace if the caller is root, as in Debian's first line of /etc/subuid.
+# First id of the user namespace if the caller is root, and the number of ids. Debian assigns the same ids to the first
+# account in /etc/subuid.
 FIRST, NUMBER = 100000, 65536
 
 
 class Failed(Exception):
-    """One line for the user."""
+    """An error with a one-line message for the user."""
 
 
 def ids():
@@ -38,7 +39,7 @@ def ids():
 
 
 def subordinate(file, own):
-    """The caller's own id as 0, and the caller's subordinate ids."""
+    """Maps the caller's own id to 0, and the caller's subordinate ids to the ids from 1."""
     name = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
     for line in pathlib.Path(file).read_text().splitlines():
         owner, first, number = line.split(":")
@@ -95,7 +96,7 @@ class Image:
         self.compressed = sum(layer["size"] for layer in manifest["layers"])
 
     def size(self):
-        """Bytes of all files; hard links count once."""
+        """The total size of all files in bytes. Hard links count once."""
         found = (path.lstat() for path in self.files())
         return sum({of.st_ino: of.st_size for of in found if not stat.S_ISDIR(of.st_mode)}.values())
 
@@ -105,7 +106,7 @@ class Image:
 
 
 class Container:
-    """A container of an image, with other arguments. Ends with the `with` block."""
+    """A container of an image. It runs during the `with` block."""
 
     def __init__(self, image, name, command, volumes=()):
         """`command` replaces the image's command (CMD), not its entry point. `volumes` are pairs of a folder of this
@@ -133,7 +134,7 @@ class Container:
             mount("/sys", "sysfs", "sysfs", *safe, "noexec", "ro"),
             mount("/tmp", "tmpfs", "tmpfs", *safe, "mode=1777", "size=256m"),
         ]
-        # As a Pod with emptyDir volumes, or podman with the image's volumes.
+        # The image's volumes are writable, as in a Pod with emptyDir volumes, or in podman.
         owned = (f"uid={account['uid']}", f"gid={account['gid']}", "mode=0750", "size=256m")
         for place in sorted(self.image.config.get("Volumes") or {}):
             if place != "/tmp":
@@ -165,7 +166,7 @@ class Container:
         }
 
     def runc(self, *words):
-        """A command of runc."""
+        """The words of a runc command."""
         return ["runc", "--root", str(self.state), *words]
 
     def __enter__(self):
@@ -194,13 +195,13 @@ class Container:
         shutil.rmtree(self.state, ignore_errors=True)
 
     def running(self):
-        """The id of the container's first process on this machine."""
+        """The id of the container's first process on this machine; `None` if the container is not running."""
         asked = subprocess.run(self.runc("state", self.id), capture_output=True, text=True, check=False)
         state = json.loads(asked.stdout) if asked.returncode == 0 else {}
         return state.get("pid") if state.get("status") == "running" else None
 
     def await_(self, what, holds, seconds=60):
-        """The first true value of `holds()`."""
+        """Calls `holds()` until it returns a true value, and returns this value. Fails after `seconds`."""
         end = time.monotonic() + seconds
         while True:
             value = holds()
@@ -217,12 +218,12 @@ class Container:
         return self.log.read_text(errors="replace")
 
     def inside(self, *words):
-        """The beginning of a command of this machine in the container's network."""
+        """The words of a command that runs a program of this machine in the container's network."""
         user = [] if os.getuid() == 0 else ["--user", "--preserve-credentials"]
         return ["nsenter", f"--target={self.pid}", *user, "--net", *words]
 
     def execute(self, *words):
-        """The output of a command in the container."""
+        """Runs a command in the container, and returns its output."""
         return output(self.runc("exec", self.id, *words))
 
     def stop(self, seconds=20):
@@ -245,7 +246,7 @@ class Container:
                     continue
 
     def restrictions(self):
-        """Checks the rights of all processes as the kernel states them; returns the number of processes."""
+        """Checks in /proc that all processes of the container lack privileges; returns the number of processes."""
         number = 0
         for pid in self.processes():
             try:
@@ -274,7 +275,7 @@ class Container:
 
 
 def output(command):
-    """The output of a command; a failure ends the test."""
+    """Runs a command, and returns its output. Fails if the command fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         raise Failed(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-2000:]}")
