@@ -5,7 +5,7 @@
 //! library, which the test suite of the launchers and the fuzz targets use.
 #![forbid(unsafe_code)]
 
-// This crate's `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

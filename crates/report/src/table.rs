@@ -50,7 +50,8 @@ const SPANS: [(Stage, Stage); 13] = [
     (Stage::Captured, Stage::Presented),
 ];
 
-/// The whole journey.
+/// The total of a frame's journey. It ends with the submission for display, because not every client reports when a
+/// picture becomes visible.
 const TOTAL: (Stage, Stage) = (Stage::Captured, Stage::Submitted);
 
 /// The span that replaces the spans to and from `Decoded` for a client that does not report this stage, such as a

@@ -1,7 +1,8 @@
 //! `openuvr scene`: a room to walk in, which is the application for all measurements.
 //!
-//! It is an ordinary OpenGL program, independent of streaming. Its ordinary window is captured like any other. Its only
-//! special feature is the bar code in the corner.
+//! By default, the scene is an ordinary OpenGL program, which is independent of streaming. Its window is captured like
+//! any other. The bar code in the corner is its only special feature. With `--api`, the scene streams itself through
+//! the C API (module `api`).
 //!
 //! At 1280x720 and 60 frames/s, a codec (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC) needs 20.5 kB per
 //! frame of the scene for a luma PSNR of 39.2 dB (QP 26), and 16.4 kB for 37.9 dB (QP 28). These are means of 40 frames
@@ -15,7 +16,7 @@
     reason = "drawing works in floating point"
 )]
 
-// The `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
+// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

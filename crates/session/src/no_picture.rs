@@ -31,7 +31,7 @@ pub fn without_hook(hook: &Path) -> Option<String> {
     let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
     let ours = program("self");
     let lacks = |pid: &Pid| {
-        // The stand-in, which streams the application's windows, is this program.
+        // Skips the stand-in, which is a process of this program and needs no hook.
         if program(&pid.as_raw_nonzero().to_string()) == ours {
             return None;
         }

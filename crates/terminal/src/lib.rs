@@ -1,7 +1,7 @@
 //! The terminal side of every OpenUVR program: output, command-line errors, log level and termination
 //! signals.
 //!
-//! A program imports it with `#[macro_use]`: its `print!`, `println!` and `eprintln!` then replace
+//! A program imports this crate with `#[macro_use]`. The crate's `print!`, `println!` and `eprintln!` then replace
 //! those of the standard library, which panic on a closed pipe.
 //!
 //! This crate is for programs, and for crates that are parts of a program. A library that is loaded into another

@@ -23,9 +23,9 @@ pub struct WaylandCursor {
 }
 
 impl WaylandCursor {
-    /// Watches the pointer on the output with this name (`None`: the first one) of `display` (`None`: the environment
-    /// variable `WAYLAND_DISPLAY`). Returns `None` if the compositor can only draw the pointer into the picture, or if
-    /// the output is rotated.
+    /// Watches the pointer on the output with this name. Without a name, selects the first output with a mode. Without
+    /// `display`, connects to the display in the environment variable `WAYLAND_DISPLAY`. Returns `None` if the
+    /// compositor can only draw the pointer into the picture, or if the output is rotated.
     ///
     /// # Errors
     /// [`CaptureError`], in one line, if the display cannot be reached.

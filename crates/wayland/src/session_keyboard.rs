@@ -16,8 +16,8 @@ use crate::{display as wayland_display, xkbcommon};
 /// Without it, the layout is `us`.
 const LAYOUT: &str = "XKB_DEFAULT_LAYOUT";
 
-/// The keyboard of `display` (`None`: the environment variable `WAYLAND_DISPLAY`). If the session has no keyboard,
-/// returns the default keyboard.
+/// The keyboard of `display`. `None` selects the display in the environment variable `WAYLAND_DISPLAY`. If the session
+/// has no keyboard, returns the default keyboard.
 ///
 /// # Errors
 /// Returns a one-line error if the display cannot be reached or libxkbcommon is missing.

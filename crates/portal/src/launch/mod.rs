@@ -1,9 +1,9 @@
 //! Launchers start, stop and find sessions. All launchers implement one trait. Each engine has one module and one entry
 //! in [`LAUNCHERS`].
 //!
-//! Only the engine determines which sessions exist, where they run, and which state they have. The portal keeps no
-//! table of its own that could disagree with the engine. A launcher makes no decisions about users, and never restarts
-//! a session that has ended or is lost.
+//! Only the engine determines which sessions exist, where they run, and which state they have. The portal does not
+//! store this information itself, so its database cannot disagree with the engine. A launcher makes no decisions about
+//! users, and never restarts a session that has ended or is lost.
 //!
 //! When the program of a session is ready, it prints one line of JSON to standard output ([`Endpoint`]). Every launcher
 //! passes the same arguments to the program ([`LaunchSpec::words`]), so sessions do not depend on the launcher.
@@ -174,7 +174,7 @@ pub enum LaunchError {
     /// The engine does not respond. Running sessions are not affected.
     #[error("{0}")]
     Unavailable(String),
-    /// The application can never be started.
+    /// The engine can never start this application.
     #[error("this application cannot be started: {0}")]
     BadApplication(String),
 }

@@ -110,8 +110,8 @@ impl Sessions {
         }
     }
 
-    /// Starts an application for a user. The user's browser has chosen the id `session`. The call is idempotent: a
-    /// known session of the same user is not started again.
+    /// Starts an application for a user. The user's browser or client has chosen the id `session`. The call is
+    /// idempotent: a known session of the same user is not started again.
     pub(crate) async fn start(
         &self,
         session: SessionId,

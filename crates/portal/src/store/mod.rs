@@ -96,7 +96,7 @@ impl From<sqlx::Error> for StoreError {
 }
 
 impl StoreError {
-    /// The part of the message that may be published.
+    /// A short form of the message without details, which all clients may see.
     pub(crate) fn for_all(&self) -> &'static str {
         match self {
             StoreError::Gone(_) => "the database's file was deleted or replaced",
@@ -123,7 +123,8 @@ pub(crate) enum DatabaseLocation<'a> {
 }
 
 impl Store {
-    /// Opens the database, and upgrades its tables to this program's version. Before that, a file is copied.
+    /// Opens the database, and upgrades its tables to this program's version. An SQLite database is copied before the
+    /// upgrade.
     pub(crate) async fn open(place: DatabaseLocation<'_>) -> Result<Store, StoreError> {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
@@ -213,7 +214,7 @@ const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PR
 const DAMAGED: [u32; 2] = [11, 26];
 
 /// SQLite's errors on a full disk: SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMOPEN and SQLITE_IOERR_SHMSIZE. The
-/// last two are those of a program that opens a database.
+/// last two occur when a program opens a database.
 const FULL: [u32; 4] = [13, 10 | 3 << 8, 10 | 18 << 8, 10 | 19 << 8];
 
 /// The extended result code and the message of an error of SQLite; `None` for other errors.

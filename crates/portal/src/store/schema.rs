@@ -165,12 +165,12 @@ mod tests {
         assert_eq!(store.key("secret", "new").await.unwrap(), secret);
         store.pool.close().await;
         assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o600);
-        // A portal with the copy is at the older version, and upgrades again.
+        // The copy has the older version, so a portal that opens the copy upgrades it again.
         fs::rename(&copy, &file).unwrap();
         let store = open(&file).await.unwrap();
         assert!(copy.exists());
         assert_eq!(store.key("secret", "new").await.unwrap(), secret);
-        // An upgrade leaves nothing else.
+        // After an upgrade, the folder has only the database and the copy.
         store.pool.close().await;
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }

@@ -397,7 +397,8 @@ pub(crate) fn writes_only_to_its_volumes(engine: &mut dyn Engine) {
     }
     portal.stop(spec.session);
     portal.until_ended(spec.session);
-    // Of a writable root, the session's account may not change the folders of root.
+    // Even if the root file system is writable, the session's account cannot change folders that belong to the user
+    // root.
     spec.session = SessionId::random();
     spec.writable_root = true;
     portal.launch(&spec).unwrap();

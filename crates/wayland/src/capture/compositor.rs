@@ -53,8 +53,8 @@ pub(super) struct State {
 }
 
 impl Compositor {
-    /// Connects to the display, and waits until its outputs are known. Selects the output with the name `output`
-    /// (`None`: the first one with a mode), if it exists.
+    /// Connects to the display, and waits until its outputs are known. Selects the output with the name `output`, if it
+    /// exists. `None` selects the first output with a mode.
     ///
     /// # Errors
     /// Returns a one-line error if the display cannot be reached.

@@ -34,12 +34,11 @@ use openuvr_media::picture::Picture;
 /// The capture target.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// The name or the socket of the display; `None`: the environment variable `WAYLAND_DISPLAY`.
+    /// The name or the socket of the display. `None` selects the display in the environment variable `WAYLAND_DISPLAY`.
     pub display: Option<String>,
-    /// The name of the output, such as `DP-1`; `None`: the first one.
+    /// The name of the output, such as `DP-1`. `None` selects the first output with a mode.
     pub output: Option<String>,
-    /// A part of the title or application of the window to capture, ignoring case; `None`: the whole
-    /// output.
+    /// A part of the title or application of the window to capture, ignoring case. `None` selects the whole output.
     pub window: Option<String>,
     /// Whether the compositor draws its pointer into the picture.
     pub pointer: bool,

@@ -50,8 +50,8 @@ const TEXT: [&str; 5] = [
 ];
 
 impl WaylandClipboard {
-    /// Connects to `display` (`None`: the environment variable `WAYLAND_DISPLAY`). Reads the text of other programs as
-    /// `watch` specifies, up to `most` bytes of UTF-8.
+    /// Connects to `display`. `None` selects the display in the environment variable `WAYLAND_DISPLAY`. Reads the text
+    /// of other programs as `watch` specifies, up to `most` bytes of UTF-8.
     ///
     /// # Errors
     /// [`ClipboardError`] if the display cannot be reached, or if its compositor has no protocol for clipboard

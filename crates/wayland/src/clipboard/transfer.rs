@@ -34,7 +34,7 @@ pub(super) enum ReadStep {
     Waiting,
     /// The text is complete.
     Complete(Arc<str>),
-    /// There is no text.
+    /// Reading has failed, so there is no text.
     Failed(ReadFailure),
 }
 

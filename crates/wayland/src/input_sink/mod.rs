@@ -64,8 +64,8 @@ struct TemporaryModifiers {
 }
 
 impl WaylandInput {
-    /// Opens `display` (`None`: the environment variable `WAYLAND_DISPLAY`). Absolute positions are relative to the output
-    /// with this name (`None`: all outputs together).
+    /// Opens `display`. `None` selects the display in the environment variable `WAYLAND_DISPLAY`. Absolute positions
+    /// are relative to the output with this name, or with `None`, to the area of all outputs together.
     ///
     /// # Errors
     /// [`InputError`] if the display cannot be reached or lacks the protocols.

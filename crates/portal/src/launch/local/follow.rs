@@ -18,8 +18,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval at which the length of the session's output files is checked.
 const TRIM_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Grace period for a program that printed no endpoint or reached its time limit: a guess, enough to end an application
-/// and to save.
+/// Grace period for a program that has printed something other than an endpoint, or has reached its time limit. The
+/// value is a guess; it is long enough for an application to save and to end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Starts a task that follows a session.

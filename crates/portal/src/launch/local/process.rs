@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 /// Environment variable that all processes of a session inherit.
 pub(super) const VARIABLE: &str = "OPENUVR_SESSION";
 
-/// How many bytes of a process's environment are read. By default, Linux allows 2 MiB, but the variable is at the
-/// beginning.
+/// Maximum number of bytes of a process's environment that are read. By default, Linux allows 2 MiB, but the
+/// environment of a session is usually much smaller.
 const MAX_ENVIRONMENT: u64 = 256 * 1024;
 
-/// Interval at which a process that is not a child is polled for its end. A poll takes 10 µs. Users do not notice such
-/// a delay.
+/// Interval at which a process that is not a child is polled for its end. A poll takes 10 µs. Users do not notice a
+/// delay of one interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Identifies a process uniquely.

@@ -75,14 +75,14 @@ const WORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Code prefixes, and the owner of the limit.
+/// Prefixes of codes for limits, each with the text for the limit's owner.
 const OWNERS: &[(&str, &str)] = &[
     ("Assoc", "of its account"),
     ("QOS", "of its quality of service"),
     ("Partition", "of its partition"),
 ];
 
-/// Parts of a code, and the resource that the code limits. The first match counts.
+/// Parts of codes for limits, each with the text for the limited resource. The first part that a code contains counts.
 const COUNTED: &[(&str, &str)] = &[
     ("GRES", "GPUs"),
     ("Cpu", "processors"),

@@ -73,9 +73,9 @@ struct Image {
 }
 
 impl PointerWatch {
-    /// Watches the pointer on the output with this name (`None`: the first one) of `display`. Returns `None` if the
-    /// compositor does not support this. Also returns `None` if the output is rotated, because the pointer's image
-    /// would be rotated, too.
+    /// Watches the pointer on an output of `display`: the output with this name, or with `None`, the first output with
+    /// a mode. Returns `None` if the compositor does not support this. Also returns `None` if the output is rotated,
+    /// because the pointer's image would be rotated, too.
     ///
     /// # Errors
     /// Returns a one-line error if the display cannot be reached.
