@@ -1,4 +1,4 @@
-"""The book builds without a warning: no broken link, no forgotten page, and nothing that other hosts serve."""
+"""The book builds without a warning: no broken link, no forgotten page, and no file from another host."""
 
 import html.parser
 import os
@@ -10,7 +10,7 @@ BUILD = "packaging/book/build"
 BOOK = repository.TARGET / "book"
 # Elements that load a file when the page is displayed.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href", "object": "data"}
-# References of the page's own head that load nothing.
+# Values of `rel` for which a browser loads no file.
 UNLOADED = {"canonical", "prev", "next"}
 STYLE = re.compile(r"""(?:@import|url\()\s*["']?((?:https?:)?//[^"')\s]+)""")
 

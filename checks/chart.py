@@ -47,7 +47,7 @@ def check():
 
 
 def template(helm):
-    """The command that renders the chart. A helm that is built from its module names no version of Kubernetes."""
+    """The command that renders the chart. A helm built from its Go module has no default version of Kubernetes."""
     return [helm, "template", "openuvr", str(CHART), "--namespace", "openuvr", "--kube-version", "1.36.0"]
 
 

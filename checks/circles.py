@@ -11,7 +11,7 @@ from typing import Iterator
 
 import repository
 
-# A module's place in its crate: `("wire", "video")` is `crate::wire::video`, `()` the crate itself.
+# A module's path in its crate: `("wire", "video")` stands for `crate::wire::video`, and `()` for the crate's root.
 Module = tuple[str, ...]
 
 USE = re.compile(r"^[ \t]*((?:pub(?:\([a-z ]+\))? )?)use ([^;]*);", re.M)

@@ -61,11 +61,11 @@ ALLOWED = {
         "gateway-settings", "moonlight", "vr", "wayland",
         "access-point", "applications", "session", "scene", "report", "discovery", "portal-client", "doctor", "setup", "demo",
     },
-    # `cli` is a program, which `bench` measures as a process. The only exception is `openuvr-bench host`, the host
-    # of `cli` with some parts replaced: another process cannot replace them (docs/adr/0010).
+    # `bench` starts the program of `cli` as a process, and measures it. Only `openuvr-bench host` links `cli`, because
+    # it replaces some parts of the host, which is impossible from another process (docs/adr/0010).
     "bench": {"proto", "clock", "net", "media", "runtime", "sim", "testbed", "lab", "terminal", "cli", "xserver"},
 }
-# Additional crates for a crate's tests: libraries for the programs that the tests start, and attackers.
+# Additional dependencies of a crate's tests: libraries that the started programs load, and crates that attack them.
 TESTED = {
     "cli": {"capi", "devtools", "hook", "pads", "sim", "testbed", "xr", "xserver"},
     "gateway": {"devtools", "media", "net", "sim", "testbed", "xserver"},

@@ -23,10 +23,10 @@ def check():
 
 
 def words():
-    """Compares constants that both languages define."""
+    """Compares the constants that both Rust and TypeScript define."""
     wire = repository.text(PAGE / "src/wire.ts")
     kinds = dict(re.findall(r"pub\(super\) const (\w+): u8 = (\d+);", repository.text(WIRE)))
-    # `9 => Negotiation::ClipboardPiece(`: the page calls it CLIPBOARD_PIECE.
+    # In `9 => Negotiation::ClipboardPiece(`, 9 is the constant that the page calls CLIPBOARD_PIECE.
     for number, name in re.findall(r"^ +(\d+) => Negotiation::(\w+)", repository.text(NEGOTIATE), re.M):
         kinds[re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()] = number
     kinds["CURSOR_SHAPE"] = re.search(r"^ +(\d+) => \{(?:(?!=>).)*CursorShape", repository.text(NEGOTIATE), re.M | re.S)[1]

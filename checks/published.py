@@ -10,12 +10,13 @@ import tarfile
 
 import repository
 
-# The fields by which a registry lists a crate.
+# The fields of a manifest that a registry shows.
 FIELDS = ("description", "license", "repository", "readme", "keywords", "categories")
-# Files that cargo adds.
+# Files that cargo adds to an archive.
 ADDED = {"Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"}
 DOCUMENTS = {"README.md", "LICENSE-APACHE", "LICENSE-MIT"}
-# A file that the code names. A module of tests may be outside: other programs compile none.
+# A file that the code includes. The archive may lack a file with a module of tests, because crates that depend on the
+# package do not compile its tests.
 NAMED = re.compile(r'(?P<test>#\[cfg\(test\)\]\s*)?(?:\binclude(?:_str|_bytes)?!\(|#\[path =)\s*"(?P<path>[^"]+)"')
 
 
@@ -27,7 +28,7 @@ def check():
     for package in published.values():
         yield from described(package, published)
     words = [word for name in published for word in ("--package", name)]
-    # Offline: the metadata above has fetched the dependencies.
+    # `members` above has already fetched the dependencies.
     command = ("cargo", "package", "--quiet", "--no-verify", "--allow-dirty", "--locked", "--offline")
     failures = list(repository.passes(*command, *words, **repository.APART))
     yield from failures
@@ -37,7 +38,7 @@ def check():
 
 
 def described(package, published):
-    """What the manifest lacks."""
+    """Yields a problem for each missing field, and for each wrong dependency on another crate of the workspace."""
     name = package["name"]
     for field in FIELDS:
         if not package[field]:
@@ -51,7 +52,7 @@ def described(package, published):
 
 
 def contained(package):
-    """Files that the archive lacks, or should not contain."""
+    """Yields a problem for each file that the archive lacks or should not contain."""
     folder = pathlib.Path(package["manifest_path"]).parent
     name = f"{package['name']}-{package['version']}"
     archive = pathlib.Path(repository.APART["CARGO_TARGET_DIR"], "package", f"{name}.crate")

@@ -6,9 +6,9 @@ import re
 import repository
 
 PAGE = pathlib.Path("docs/guides/problems.md")
-# Placeholders of the page, and the numbers for which the programs have placeholders.
+# The variable parts of a quoted message: placeholders, and numbers, which are placeholders in the source code.
 VARIABLE = re.compile(r"…|\b(?:NAME|ADDRESS|PROGRAM)\b|\d+")
-# Shorter fragments occur anywhere.
+# Shorter fragments are not checked, because they would occur in the source code by chance.
 SHORTEST = 6
 
 
@@ -16,7 +16,7 @@ def check():
     sources = "\n".join(strings(path) for path in repository.tracked() if path.suffix == ".rs")
     quoted = 0
     for number, line in enumerate(repository.text(PAGE).splitlines(), 1):
-        # A message is in the first column of a table.
+        # Messages are quoted only in the first column of a table.
         column = line.split(" | ")[0] if line.startswith("| ") else ""
         for message in re.findall(r"`([^`]+)`", column):
             for fragment in map(str.strip, VARIABLE.split(message)):

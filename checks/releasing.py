@@ -4,7 +4,7 @@ import repository
 
 
 def check():
-    # The tests run cargo offline.
+    # The tests run cargo without a network, so the dependencies are fetched first.
     for manifest in (*repository.WORKSPACES, "fuzz/Cargo.toml"):
         yield from repository.passes("cargo", "fetch", "--locked", "--quiet", "--manifest-path", manifest)
     tests = str(repository.ROOT / "packaging/test")

@@ -9,7 +9,7 @@ import subprocess
 from typing import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The product, and the studies.
+# The workspaces of the product and of the studies.
 WORKSPACES = ("Cargo.toml", "studies/Cargo.toml")
 TARGET = pathlib.Path(os.path.abspath(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target"))
 # The environment of builds that share no artefact with the programs and tests. With a separate target folder, neither
@@ -45,7 +45,7 @@ def tracked() -> list[pathlib.Path]:
     paths = (pathlib.Path(name) for name in done.stdout.split("\0") if name)
     files = sorted(path for path in set(paths) if (ROOT / path).is_file())
     if done.returncode != 0 or not files:
-        # Without files, every check of files would pass.
+        # With an empty list, every check of files would pass.
         raise SystemExit(f"`git ls-files` lists no file here: {done.stdout[:500].strip()}")
     return files
 
@@ -89,7 +89,7 @@ def metadata(manifest: str) -> dict:
 
 
 def packages(manifest: str, members: bool) -> list[dict]:
-    """The members of a workspace, or all other packages."""
+    """The members of a workspace or, if `members` is false, its external dependencies."""
     inside = set(metadata(manifest)["workspace_members"])
     return [p for p in metadata(manifest)["packages"] if (p["id"] in inside) == members]
 
@@ -101,7 +101,7 @@ def members(manifests=WORKSPACES) -> list[dict]:
 
 @functools.cache
 def build():
-    """Builds the tests, and all programs: another command would recompile the dependencies with other features."""
+    """Builds the programs and tests of each workspace with one command: two would compile the dependencies twice."""
     for manifest in WORKSPACES:
         command = ("cargo", "test", "--quiet", "--locked", "--manifest-path", manifest)
         done = run(*command, "--workspace", "--no-run")

@@ -37,7 +37,7 @@ def check():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for place, file, text in units():
-            # systemd-analyze rejects a program that does not exist.
+            # systemd-analyze reports a program that does not exist, so all programs are replaced.
             (folder / file).write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.M))
             for line in complaints(folder / file):
                 yield f"{place}: {line}"
@@ -45,7 +45,7 @@ def check():
 
 
 def units():
-    """Place, file name and text of each unit."""
+    """For each unit: the file that contains it, the unit's file name, and its text."""
     for path in sorted(UNITS.iterdir()):
         yield f"packaging/systemd/{path.name}", path.name, path.read_text()
     for document in repository.documents():
@@ -56,7 +56,7 @@ def units():
 def complaints(unit):
     """The warnings of systemd-analyze, which exits with 0 after most of them."""
     instance = ["--user"] if unit.name in OF_USERS else []
-    # systemd's user instance creates files in this folder, so it has no default without a log-in.
+    # systemd's user instance creates files in XDG_RUNTIME_DIR, which is not set without a log-in.
     with tempfile.TemporaryDirectory() as runtime:
         done = analyze(*instance, "--man=no", "verify", str(unit), XDG_RUNTIME_DIR=runtime)
     yield from (line.removeprefix(f"{unit}:") for line in done.stdout.splitlines())

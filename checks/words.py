@@ -1,6 +1,6 @@
 """Names and prose use standard terms: no banned phrase, no vague type or function name.
 
-A list that grows: add a phrase when a review finds dialect. `python3 checks words` prints each hit with its reason.
+If a review finds further dialect, add the phrase to the list. `python3 checks words` prints each hit with its reason.
 """
 
 import re
@@ -54,7 +54,7 @@ def check():
             if name.endswith(".rs"):
                 for reason, pattern in NAMES.items():
                     for hit in re.finditer(pattern, line):
-                        # The verb of xrBeginSession and xrBeginFrame.
+                        # OpenXR uses this verb: xrBeginSession, xrBeginFrame.
                         if name.startswith("crates/xr/") and hit[0] == "fn begin":
                             continue
                         yield f"{name}:{number}: '{hit[0].strip()}': {reason}"

@@ -5,7 +5,7 @@ import re
 import repository
 
 PRODUCT, STUDIES = repository.WORKSPACES
-# For crates that are published: the studies are not.
+# Only published crates need these fields. The studies are not published.
 PRODUCT_ONLY = {"include", "repository"}
 
 
@@ -30,7 +30,7 @@ def check():
         yield f"{STUDIES}: lacks [{name}]"
     for name in sorted(set(locks[0]) & set(locks[1])):
         for version in sorted(locks[1][name] - locks[0][name]):
-            # An incompatible version is another package for cargo.
+            # cargo treats incompatible versions as different packages.
             if series(version) in map(series, locks[0][name]):
                 yield f"studies/Cargo.lock: {name} {version} is not the product's version"
 
