@@ -123,7 +123,7 @@ fn link_script(bytes: &[u8]) {
     }
 }
 
-/// Takes values from the fuzzer's bytes. After their end, all values are zero.
+/// Takes values from the fuzzer's bytes. When no bytes are left, all further values are zero.
 struct Draw<'a>(&'a [u8]);
 
 impl<'a> Draw<'a> {

@@ -80,7 +80,7 @@ pub(crate) fn host(bytes: &[u8]) {
         config = openuvr_config::default();
     }
     config.encoder = if from.u8() % 8 == 0 { from.u32() } else { RGB };
-    // Replace the encoders that probe hardware.
+    // Do not use the other encoders, some of which probe hardware.
     if (1..=16).contains(&config.encoder) {
         config.encoder = RGB;
     }
@@ -157,7 +157,7 @@ pub(crate) fn host(bytes: &[u8]) {
                 _ => {
                     let none = null_mut();
                     sound(openuvr_init_mud_thread(none));
-                    // The context of a host is not the context of a MUD.
+                    // `openuvr_init_mud_thread` does not accept the context of a host.
                     sound(openuvr_init_mud_thread(context.cast()));
                 }
             }

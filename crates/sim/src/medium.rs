@@ -48,7 +48,7 @@ pub trait Medium: fmt::Debug + Send {
     /// When to call [`Medium::poll`] next; `None` without traffic.
     fn next_timeout(&mut self) -> Option<Instant>;
 
-    /// Counters of the datagrams from stations, and of the datagrams to stations.
+    /// The counters of the datagrams from all stations, and those of the datagrams to all stations.
     fn counters(&self) -> (Counters, Counters);
 
     /// Delays of datagrams to the stations.

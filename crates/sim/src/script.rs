@@ -1,11 +1,11 @@
 //! The text form of a link's schedule: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
 //!
 //! Steps are separated by semicolons or new lines. Each step starts with its time, relative to the start of the run.
-//! The first step may omit its time, which is then 0s. The time is followed by the words that change; other values
-//! stay. `#` starts a comment. The values have the form of the options of `openuvr lab hop`, which this module also
-//! parses.
+//! The first step may omit its time, which is then 0s. After the time, `name=value` pairs set the values that change in
+//! this step; all other values stay the same. `#` starts a comment. The values have the same form as those of the
+//! options of `openuvr lab hop`, which this module parses, too.
 //!
-//! A script is not a program: it has no loops and no names.
+//! A script is not a program: it has neither loops nor variables.
 
 use std::fmt;
 use std::time::Duration;
@@ -150,7 +150,7 @@ const KEYS: [Key; 9] = [
     },
 ];
 
-/// The value that switches off an impairment for which 0 has no meaning.
+/// The value that disables an impairment for which 0 is not a valid value.
 const NONE: &str = "none";
 
 fn set(link: &mut Impairment, word: &str) -> Result<(), String> {

@@ -8,7 +8,7 @@ globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peer
 const stampOf = async (video, mediaTime) => {
   const picture = new VideoFrame(video);
   try {
-    // A newer picture has replaced the picture that the callback announced.
+    // If the times differ, a newer picture has already replaced the picture of this callback.
     if (Math.abs(picture.timestamp / 1e6 - mediaTime) > 1e-4) return undefined;
     const width = picture.visibleRect.width;
     const height = 2 * Math.ceil(width / 80);
@@ -67,8 +67,9 @@ globalThis.statisticsOf = async (kind, type = "inbound-rtp") => {
       watched.peers.push(this);
     }
 
-    // If an emulated link carries the media, its port replaces the host's, and the browser's own
-    // candidates are withheld, so that the host learns only the peer-reflexive address.
+    // If an emulated link carries the media, the link's port replaces the host's port in the host's candidates. The
+    // browser's own candidates are withheld, so that the host learns only the link's address, as a peer-reflexive
+    // candidate.
     setRemoteDescription(description) {
       return super.setRemoteDescription({ ...description, sdp: description.sdp && throughLink(description.sdp) });
     }

@@ -1,9 +1,10 @@
 //! A link emulator as a bridge between two network interfaces. It forwards every frame in both directions, whatever its
 //! EtherType. The link model delays or drops frames.
 //!
-//! It needs its own network namespace, which contains one end of each of two cables, without addresses. One thread
-//! handles both directions and records its own lateness. Frames are forwarded as on a cable: work that was left to the
-//! network card is done here (see `offload`), and GRO is switched off while the bridge runs.
+//! It needs its own network namespace, which contains one end of each of two cables. These ends must have no addresses.
+//! One thread handles both directions and records its own lateness. Frames are forwarded as on a cable: this module
+//! does the work that the sender left to the network card (see `offload`), and GRO is switched off while the bridge
+//! runs.
 //!
 //! It is not a switch: it learns no addresses, and drops VLAN tags. A link counts the bytes of a frame starting at the
 //! Ethernet header, without the checksum.
@@ -63,7 +64,7 @@ pub struct Report {
     pub up: Counters,
     /// Frames from the host to the client.
     pub down: Counters,
-    /// Frames that could not be parsed.
+    /// Frames that were lost because their offload header was invalid or not supported.
     pub unreadable: u64,
     /// Frames that have left a link model but could not be sent.
     pub unsent: u64,

@@ -1,8 +1,8 @@
 //! The host's record of each frame, joined with the sightings.
 //!
-//! A bar code contains the application's frame number, and the stream has its own numbers. The two are therefore joined
-//! by time (one clock on one machine): the window shows the picture that was submitted last, and a picture is captured
-//! after it is drawn.
+//! A bar code contains the application's frame number, and the stream has its own numbers. Sightings and rows are
+//! therefore joined by time (host and client run on one machine with one clock): the window shows the picture that was
+//! submitted last, and a picture is captured after it is drawn.
 
 use std::collections::BTreeMap;
 

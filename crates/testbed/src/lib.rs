@@ -1,8 +1,8 @@
 //! The testbed: programs, displays, browsers and links for tests and studies. It starts real parts and observes them from
 //! outside.
 //!
-//! - Programs: [`child`] is a process that never outlives its parent; [`programs`] finds `openuvr`; [`pair`] starts a host
-//!   and a client, optionally on a [`cable`] between two network namespaces.
+//! - Programs: [`child`] is a process that is stopped when its parent ends; [`programs`] finds `openuvr`; [`pair`]
+//! starts a host and a client, optionally on a [`cable`] between two network namespaces.
 //! - Displays: [`display`] starts a virtual display; [`screen`] reads pixels, [`reader`] reads the bar codes of frames,
 //!   and [`picture_match`] compares pictures. [`sound`] is a sound server, and [`clicks`] detects clicks in its audio.
 //! - Browsers: [`chromium`]. Virtual machines: [`machine`]. Sensors: [`inertial`].

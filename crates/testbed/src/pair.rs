@@ -108,7 +108,7 @@ impl Options<'_> {
             Serve::Virtual { with, size, .. } => {
                 host.args(["--virtual", &size.to_string(), "--virtual-with", with]);
                 if self.sound.is_none() {
-                    // Otherwise, the host would create a sink for the application.
+                    // By default, a host with a virtual display creates a sink for the application.
                     host.args(["--sound", "off"]);
                 }
             }

@@ -1,4 +1,4 @@
-//! Reads the bar codes that appear on a display: the instrument of every measurement.
+//! Reads the bar codes that appear on a display: the instrument of most measurements from pixels.
 //!
 //! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. The
 //! recorded time is never too early. It is too late by the duration of the reading, which is a fraction of a
@@ -50,7 +50,7 @@ pub struct BothEnds {
     pub bottom: Stamp,
 }
 
-/// The codes that are read.
+/// Which of a picture's bar codes are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Codes {
     Top,

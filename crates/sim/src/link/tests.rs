@@ -1,4 +1,4 @@
-//! The tests use a virtual clock and fixed seeds, so every figure here is exact and reproducible.
+//! The tests use a virtual clock and fixed seeds, so every expected number is exact and reproducible.
 
 use std::time::Duration;
 

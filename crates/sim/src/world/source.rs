@@ -20,7 +20,7 @@ pub(super) const SLICES: u8 = 8;
 pub(super) const SIZE: Size = Size::new(1280, 720);
 pub(super) const MACROBLOCKS: u16 = 80 * 45;
 
-/// Length of the header of each slice.
+/// Length of the header of each slice, in bytes.
 const LEAST: u64 = 13;
 
 /// Draws frames.

@@ -1,4 +1,4 @@
-//! Child processes that never outlive this process.
+//! Child processes that are stopped when this process ends.
 
 mod sys;
 
@@ -21,7 +21,8 @@ pub struct Child {
     log: Option<PathBuf>,
 }
 
-/// Makes the child that this command starts run in its own process group, and end with the calling thread.
+/// Configures a command so that its child runs in its own process group, and gets SIGTERM when the thread that started
+/// it ends.
 pub(crate) fn own_child(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);

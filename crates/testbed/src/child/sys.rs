@@ -1,4 +1,4 @@
-//! The system call between `fork` and `exec` that makes a child end together with its parent.
+//! The system call between `fork` and `exec` that requests a signal to the child when its parent ends.
 #![allow(unsafe_code)]
 
 use std::io;
