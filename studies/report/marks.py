@@ -1,4 +1,4 @@
-"""Verdicts on claims of papers, and the rules that all of them obey."""
+"""Verdicts on claims of papers, and the rules for these verdicts."""
 
 import enum
 import math
@@ -17,7 +17,7 @@ class Mark(enum.Enum):
     NOT_REPRODUCED = "not reproduced"
     # The claim was measured, but the data is insufficient: noise, too few runs, a quick run, or a busy machine.
     INCONCLUSIVE = "inconclusive"
-    # The bench, or this part of it, has not run.
+    # There is no result of this bench or of the part of it that measures the claim, or no bench measures the claim yet.
     NOT_MEASURED = "not measured"
     # A prerequisite is missing on this machine, such as a radio, a graphics card, or people.
     NOT_TESTABLE = "not testable here"
@@ -65,7 +65,7 @@ class Claim:
     is_by_cell: bool = False
 
     def verdict(self, results):
-        """The verdict; a quick run or a busy machine decides nothing."""
+        """The verdict. A quick run decides nothing; on a busy machine, a claim about times is not decided."""
         found = self.judge(results, self.tolerance.bound)
         if found is None:
             commands = " and ".join(f"openuvr {source}" for source in self.sources)
@@ -84,7 +84,7 @@ class Claim:
 class Check:
     """A measured quantity with its confidence interval, and the range in which the claim holds."""
 
-    # An Estimate or an Interval.
+    # The measured quantity: an `Estimate` or an `Interval`.
     found: object
     least: float = -math.inf
     most: float = math.inf
@@ -103,10 +103,10 @@ class Check:
 
 
 def judged(checks, why):
-    """The verdict on intervals. All verdicts of all papers come from this function.
+    """The verdict on intervals. Only this function decides whether a claim is reproduced or not.
 
-    Reproduced: each interval lies strictly within its range. Not reproduced: at least one interval lies outside its
-    range. None without checks.
+    Reproduced: each interval lies strictly within its range. Not reproduced: at least one interval lies
+    completely outside its range. Inconclusive: otherwise, or if there are too few runs. Returns None without checks.
     """
     checks = list(checks)
     if not checks:

@@ -1,8 +1,8 @@
 //! Energy counters of the processor packages (RAPL), from the kernel's powercap interface
 //! (`Documentation/power/powercap/powercap.rst`).
 //!
-//! A counter covers all processes that run on a package. With most kernels, only root may read the counters. Virtual
-//! machines have none.
+//! A counter covers all processes that run on a package. With most kernels, only root may read the counters. Most
+//! virtual machines have no such counters.
 
 use std::fs::read_to_string;
 use std::path::Path;

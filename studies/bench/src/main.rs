@@ -1,9 +1,9 @@
 //! The program `openuvr-bench`: benchmarks and studies of OpenUVR.
 //!
-//! `openuvr bench` and `openuvr lab` execute this program with the same arguments. It observes OpenUVR from outside,
-//! with the testbed's instruments: hosts, clients and the scene are processes of `openuvr`, and their pictures are read
-//! from displays. A stream needs nothing from this crate. For comparison, the crate contains a host with conventional
-//! parts (`baseline`).
+//! `openuvr bench` and `openuvr lab` execute this program with the same arguments. Most benches observe OpenUVR from
+//! outside, with the testbed's instruments: hosts, clients and the scene are processes of `openuvr`, and their pictures
+//! are read from displays. Some benches run a part of OpenUVR, such as an encoder, in this process. A stream needs
+//! nothing from this crate. For comparison, the crate contains a host with conventional parts (`baseline`).
 #![deny(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -11,7 +11,7 @@
     reason = "statistics work in floating point"
 )]
 
-// The `print!`, `println!` and `eprintln!` of this crate replace the standard library's.
+// The macros `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

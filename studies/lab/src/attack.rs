@@ -1,5 +1,5 @@
-//! Attacks on one's own host or portal. The attackers have no keys and use only public information, except for the
-//! admitted observer in [`device`].
+//! Attacks on one's own host or portal. Except for the admitted observer in [`device`], the attackers have no key that
+//! the target trusts. They use only information that is public or that an on-path attacker can read.
 //!
 //! This module is not a scanner: callers use [`own`] to limit targets to this machine, and nothing here searches for
 //! hosts. The module gives no verdicts: the caller measures the effect.
@@ -39,7 +39,7 @@ pub fn run(attack: &mut dyn Attack, per_second: u32, stop: &AtomicBool, struck: 
             struck.fetch_add(1, Ordering::Relaxed);
         }
         n += 1;
-        // If an attack can't keep up, skip all missed strikes but the newest [`BEHIND`].
+        // If an attack can't keep up, skip all missed strikes except the newest [`BEHIND`].
         n = n.max(u64::try_from(due).unwrap_or(n).saturating_sub(BEHIND));
     }
 }

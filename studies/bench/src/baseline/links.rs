@@ -53,7 +53,7 @@ const BATCH_EVERY: Duration = Duration::from_micros(5_560);
 /// (`docs/studies/traffic.md`).
 const DRAIN: f64 = 1.54;
 
-/// Maximum size of the queue in bytes: one second of a stream at 134 Mb/s. A frame of any size fits.
+/// Maximum size of the queue in bytes: one second of a stream at 134 Mb/s. Frames are far smaller.
 const MOST_WAITING: usize = 16 << 20;
 
 /// Unity's pacer: queues datagrams and sends a batch every [`BATCH_EVERY`]. The pacer delays datagrams by design, so

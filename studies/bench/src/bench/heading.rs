@@ -51,12 +51,13 @@ impl Heading {
         head
     }
 
-    /// The reason why no target is judged, not even that of a count: a quick run.
+    /// The reason why no target is judged: the run is quick. `None` otherwise, even if the machine is busy.
     pub(super) fn quick(&self) -> Option<&'static str> {
         self.turns.quick.then_some(QUICK)
     }
 
-    /// The reason why no target of a time is judged: a quick run or a busy machine.
+    /// The reason why no target of a time is judged: the run is quick, or the machine was busy. `None` if they are
+    /// judged.
     pub(super) fn withheld(&self) -> Option<&'static str> {
         let loud = (self.other_cores > QUIET).then_some("the machine was busy");
         self.quick().or(loud)
@@ -89,7 +90,7 @@ pub(super) struct Report<R> {
     pub(super) ways: Vec<R>,
 }
 
-/// Prints the median of the repetitions' values, and their range, if there are any.
+/// Prints the median and the range of the repetitions' values. Prints nothing without values.
 pub(super) fn print_range(what: &str, range: Option<&Range>) {
     if let Some(Range {
         median, min, max, ..

@@ -1,4 +1,4 @@
-//! `openuvr bench`: measurements from pixels, together with the conditions that are needed to judge them.
+//! `openuvr bench`: measurements, mostly from pixels, together with the conditions that are needed to judge them.
 
 mod ablation;
 mod capture;

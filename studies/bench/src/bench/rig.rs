@@ -1,4 +1,4 @@
-//! The base of every measurement that reads pixels: two virtual displays, an application on the first, and a reader of
+//! The base of most measurements that read pixels: two virtual displays, an application on the first, and a reader of
 //! the second.
 //!
 //! This module neither chooses the measurements to compare nor prints results.

@@ -52,7 +52,8 @@ const SPEED: i16 = 1966;
 /// Samples until the sensor turns back: a second.
 const SWING: i16 = 200;
 
-/// The last digit takes this many values, because a sensor that repeats one value is stuck.
+/// Number of successive angular velocities, one digit apart. The client would treat a sensor that repeats one value as
+/// stuck.
 const NOISE: i16 = 7;
 
 /// The JSON output.
@@ -139,7 +140,7 @@ fn once(args: &Args, turns: Turns, stop: &AtomicBool) -> Result<(Stream, Vec<f64
     Ok((stream, late))
 }
 
-/// Makes the sensor's files. Writing into the returned FIFO never blocks, because a client that has ended reads nothing.
+/// Makes the sensor's files. The returned FIFO is non-blocking, because after the client has ended, nothing reads it.
 fn sensor(folder: &Path) -> std::io::Result<File> {
     let fifo = inertial::make(folder)?;
     fcntl_setfl(&fifo, OFlags::RDWR | OFlags::NONBLOCK)?;
@@ -161,7 +162,7 @@ fn swing(mut fifo: &File, over: &AtomicBool) {
         } else {
             -digits
         };
-        // If there is no room, the sample is lost.
+        // If the FIFO is full, the sample is lost.
         let _ = fifo.write_all(&inertial::sample(digits, clock::now().0));
     }
 }

@@ -4,9 +4,9 @@
 //! A real, headless Chromium plays the scene. The bench observes its page from outside the page's script: the bar code
 //! in a picture's pixels identifies the picture handed to the compositor, and the browser's clock, which is this
 //! machine's clock, gives the time. The bench makes key presses in the browser, and an X client on the host's display
-//! receives them. Then OpenUVR's own client is measured, first alone and then with observers, by the reader that all
-//! benches share. All programs share the processors of one machine, so a browser takes CPU time from the host. It would
-//! not do so on another machine.
+//! receives them. Then OpenUVR's own client is measured, first alone and then with observers, from the pixels of its
+//! window, as in the other benches. All programs share the processors of one machine, so a browser takes CPU time from
+//! the host. It would not do so on another machine.
 
 mod figures;
 mod goals;

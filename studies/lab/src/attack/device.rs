@@ -21,7 +21,8 @@ use super::Attack;
 /// Timeout of a reply.
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Tries to perform a handshake for at most `span`. An inner `Ok(None)` means that it was not complete in this time.
+/// Tries to perform a handshake for at most `span`. An inner `Ok(None)` means that the handshake was not complete in
+/// this time.
 ///
 /// # Errors
 /// Returns the system's error or, as the inner error, the host's refusal.

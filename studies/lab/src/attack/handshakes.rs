@@ -23,7 +23,7 @@ pub enum Claim {
     Stranger,
 }
 
-/// Time for which a cookie is used. The host accepts it for at least 8 s.
+/// Time for which a cookie is used. The host accepts a cookie for at least 8 s.
 const SHOWN_FOR: Duration = Duration::from_secs(4);
 
 /// Timeout of waiting for the host's challenge.

@@ -1,5 +1,5 @@
-//! Browser windows: the host's page with each of its rendering paths, and a page that only copies pictures. The latter
-//! is the lower bound for such a window.
+//! Browser windows: the host's page with each of its rendering paths, and a page that only copies pictures. The latency
+//! of that page is the lower bound for such a window.
 
 use openuvr_testbed::stats::Range;
 

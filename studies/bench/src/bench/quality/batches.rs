@@ -29,8 +29,8 @@ pub(super) const SIZE: Size = Size::new(1920, 1080);
 pub(super) const BITRATE: &str = "20M";
 pub(super) const FPS: u32 = 60;
 
-/// A shorter run, in seconds, is a smoke test, because it has fewer than six batches (guess). The paper's ten minutes
-/// may consist of several runs.
+/// A run shorter than this number of seconds is a smoke test, because it has fewer than six batches (guess). The
+/// paper's ten minutes may consist of several runs.
 const SMOKE: f64 = 60.0;
 
 /// The paper's interval between the beginnings of two batches.

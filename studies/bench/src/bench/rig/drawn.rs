@@ -44,7 +44,7 @@ impl Drawn<'_> {
 /// was not scheduled for a second.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Retries until there is a result.
+/// Retries until there is a result, for at most [`TIMEOUT`].
 fn again<T>(mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let until = clock::now() + TIMEOUT;
     while clock::now() < until {

@@ -47,8 +47,8 @@ impl Source {
         !matches!(self, Source::Session { .. } | Source::Virtual(_))
     }
 
-    /// The program that serves the stream. `scene` is the arguments of the scene, or of the program that contains it.
-    /// `session` is the socket of the compositor that shows the scene. `size` is the scene's size.
+    /// The program that serves the stream. `scene` contains the arguments of the scene, or of the program that contains
+    /// the scene. `session` is the socket of the compositor that shows the scene. `size` is the scene's size.
     pub(super) fn serve<'a>(
         self,
         scene: &'a [String],

@@ -1,4 +1,5 @@
-//! Measures video players that show our stream: the latency from drawn to visible, by the reader of all benches.
+//! Measures video players that show our stream: the latency from drawn to visible, read from the pixels of their
+//! windows.
 
 use anyhow::{Result, bail};
 use openuvr_testbed::pair::{self, Host, TemporaryDir};

@@ -42,7 +42,7 @@ pub(super) struct Variant {
 }
 
 impl Variant {
-    /// The host's default. Only figures of this variant have goals.
+    /// The host's default. Only the figures of this variant have targets.
     pub(super) const USUAL: Variant = Variant {
         codec: Codec::H264,
         bitrate: BitrateMode::Dynamic,

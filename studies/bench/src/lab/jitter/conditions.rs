@@ -35,8 +35,9 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// Reads the conditions, and measures the floor for `lasting`. The floor is a timer's wake-up latency. No message
-    /// that wakes a sleeping thread can be faster on this machine. The samples are temporarily stored in `scratch`.
+    /// Reads the conditions, and measures the floor for `lasting`. The floor is the wake-up latency of a timer, which
+    /// is about the minimum latency of a message that wakes a sleeping thread on this machine. The samples are
+    /// temporarily stored in `scratch`.
     ///
     /// # Errors
     /// Returns the system's error.
