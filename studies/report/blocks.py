@@ -11,7 +11,7 @@ ABSENT = "–"
 
 @dataclass
 class Cell:
-    """Text with a class of the style sheet: `yes`, `no`, `open`."""
+    """A text, and its class in the style sheet (`yes`, `no` or `open`), or no class."""
 
     text: str
     kind: str = ""
@@ -59,7 +59,7 @@ class Section:
 
 
 def number(data, path, digits=2, scale=1.0):
-    """A number at a path as text."""
+    """The number at a path, as text."""
     found = value(data, path)
     return ABSENT if found is None else f"{found * scale:.{digits}f}"
 
@@ -70,7 +70,7 @@ def percent(data, path, digits=1):
 
 
 def estimate(data, path, digits=2, scale=1.0):
-    """A repeated measurement at a path as mean and interval."""
+    """The mean and the confidence interval of the repeated measurement at a path, as text."""
     found = of_runs(value(data, path))
     if found is None:
         return ABSENT
@@ -79,7 +79,7 @@ def estimate(data, path, digits=2, scale=1.0):
 
 
 def target(measured, bound, at_least=False, withheld=None):
-    """The cell of a target."""
+    """The cell that states whether a target is met."""
     if withheld:
         return Cell(withheld, "open")
     if measured is None or bound is None:

@@ -39,7 +39,7 @@ _T95 = [
 
 
 def t95(freedom):
-    """Student's t for a 95 % interval; fractional degrees of freedom are rounded down, which is the safe side."""
+    """Student's t for a 95 % interval; fractional degrees of freedom are rounded down, which widens the interval."""
     whole = int(freedom)
     if whole < 1:
         return math.inf
@@ -104,7 +104,7 @@ def of(values):
 
 
 def runs_of(repeated):
-    """Per-run values of a repeated measurement as benches write it."""
+    """The value of each run of a repeated measurement, which has the form that benches write."""
     return list((repeated or {}).get("values") or [])
 
 
@@ -114,7 +114,7 @@ def of_runs(repeated):
 
 
 def difference(left, right):
-    """The mean of `left` less that of `right`, unequal variances (Welch); None if one has no run."""
+    """The mean of `left` minus that of `right`, for unequal variances (Welch); None if `left` or `right` is empty."""
     if not left or not right:
         return None
     (n, mean, var), (m, other, var_other) = _moments(left), _moments(right)
@@ -153,7 +153,7 @@ def quotient(above, below):
 
 
 def relative(above, below):
-    """The ratio of two independent ratios (Interval), from their logarithms; without bounds if an argument has none."""
+    """The ratio of two independent ratios, each an Interval; without bounds if one of them has none."""
     if above.low is None or below.low is None:
         return Interval(None, above.mean / below.mean, None, min(above.runs, below.runs))
     logs = [Estimate(math.log(one.mean), math.log(one.high / one.low) / 2, one.runs) for one in (above, below)]

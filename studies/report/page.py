@@ -46,7 +46,7 @@ def papers_section(results):
 
 
 def provenance(results):
-    """The origin of each file."""
+    """A section with the origin of each result file."""
     rows = []
     for result in results.all:
         machine = result.get("machine", {})
@@ -81,7 +81,7 @@ def notices(results):
 
 
 def build(results):
-    """All sections."""
+    """All sections with content, in order."""
     made = [papers_section(results)]
     for section in sections.all_sections(results):
         if section is not None and section.parts:
@@ -98,7 +98,7 @@ def render(results, made, images):
 
 
 def unused(name, images):
-    """The name, with a number if two results have the same plot."""
+    """The name, with a number appended if another plot already has this name."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(one for one in names if one not in images)
 

@@ -1,4 +1,4 @@
-"""Plots: units on every axis, intervals on every mean, the legend beside the data, curves to their ends."""
+"""Draws plots with units on the axes, intervals at the means, the legend beside the data, and complete curves."""
 
 import base64
 import io
@@ -33,7 +33,7 @@ plt.rcParams.update(
 
 
 def axes(title, x, y, height=3.8, width=9.0):
-    """A figure with one pair of axes and its labels; both name their unit."""
+    """A figure with one pair of axes and their labels, which contain the unit of a quantity that has one."""
     figure, ax = plt.subplots(figsize=(width, height))
     ax.set_title(title, loc="left", fontsize=11, fontweight="bold")
     ax.set_xlabel(x)
@@ -49,13 +49,13 @@ def legend(ax):
 
 
 def references(ax, known):
-    """Lines at a paper's values, behind the curves: (value, label)."""
+    """Draws lines at a paper's values, (value, label) each, behind the curves."""
     for place, (number, label) in enumerate(known):
         ax.axvline(number, color=PAPER, linestyle=DASHES[place % len(DASHES)], linewidth=1.2, zorder=1, label=label)
 
 
 def plain_log(axis, minor=False):
-    """Numbers instead of powers of ten on a logarithmic axis; with `minor`, also at the ticks between decades."""
+    """Labels a logarithmic axis with plain numbers, not powers of ten; with `minor`, also between the decades."""
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axis.set_minor_formatter(FuncFormatter(lambda number, _: f"{number:g}") if minor else NullFormatter())
 
@@ -273,7 +273,7 @@ def scatter_over_pauses(title, dots, pauses):
 
 
 def encoded(figure, form):
-    """The bytes of a figure as `svg` or `png`."""
+    """The bytes of a figure in the format `form`: `svg` or `png`."""
     target = io.BytesIO()
     metadata = {"Date": None} if form == "svg" else None
     figure.savefig(target, format=form, dpi=130, metadata=metadata)

@@ -104,7 +104,7 @@ class Results:
 
 
 def read_file(path):
-    """A result file; None if its JSON is something else."""
+    """Reads a result file; returns None if its JSON is not that of a result file."""
     try:
         data = json.loads(path.read_text())
     except OSError as error:
@@ -124,10 +124,10 @@ def read_file(path):
 
 
 def read(places, may_be_empty=False):
-    """Reads result files: each place is a file, or a folder, whose subfolders are read, too.
+    """Reads result files. Each place is a file or a folder. The direct subfolders of a folder are read, too.
 
-    Raises UnreadableError if a place does not exist, if a file cannot be read, or, unless `may_be_empty` is true, if no
-    place contains a result file.
+    Raises UnreadableError if a place does not exist; if a file cannot be read, is not JSON or has another version; or,
+    unless `may_be_empty` is true, if no place contains a result file.
     """
     results = Results()
     for place in map(pathlib.Path, places):

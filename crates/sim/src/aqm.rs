@@ -40,9 +40,9 @@ fn is_l4s(ecn: Ecn) -> bool {
 pub struct Packet<T> {
     /// The flow: a hash of addresses and ports, or any other number that distinguishes flows.
     pub flow: u64,
-    /// Its length on the link in bytes.
+    /// The packet's length on the link in bytes.
     pub len: usize,
-    /// Its ECN field.
+    /// The packet's ECN field.
     pub ecn: Ecn,
     /// The content, which no discipline reads.
     pub content: T,

@@ -27,7 +27,7 @@ pub struct Impairment {
     pub duplicate: f64,
     /// The rate of the bottleneck; `None` if it is unlimited.
     pub rate: Option<Bitrate>,
-    /// Limit of the bottleneck's queue (tail drop).
+    /// Limit of the bottleneck's queue.
     pub queue: Queue,
 }
 

@@ -1,10 +1,10 @@
 //! A model of one direction of a link: delay, jitter, loss, reordering, duplication, and a
 //! bottleneck with a bounded queue.
 //!
-//! The model is a value: the caller passes `now` and datagrams. A datagram comes out later, or is lost. The same seed
-//! and the same calls give the same result on every machine. Each impairment has its own random sequence with the same
-//! number of draws per datagram, so that enabling one impairment does not affect another. With one seed, for example, 1
-//! % loss drops the same datagrams with and without jitter.
+//! The model has no clock: the caller passes `now` and datagrams. A datagram arrives later, or is lost. The same seed
+//! and the same calls give the same result on every machine. Each impairment has its own random sequence, from which
+//! each datagram takes the same number of values, so that enabling one impairment does not affect another. With one
+//! seed, for example, 1 % loss drops the same datagrams with and without jitter.
 //!
 //! The bottleneck's queue is a tail-drop queue, or has another discipline of [`aqm`](crate::aqm), which may also mark
 //! datagrams.

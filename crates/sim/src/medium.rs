@@ -24,11 +24,11 @@ pub enum Direction {
 pub struct Arrival {
     /// Delivery time.
     pub due: Instant,
-    /// Its direction.
+    /// The datagram's direction.
     pub direction: Direction,
-    /// Its station.
+    /// The station that sent the datagram, or to which it was sent.
     pub station: usize,
-    /// Its payload.
+    /// The datagram's content.
     pub bytes: Vec<u8>,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Sessions, rendition, senders and receivers are the shipped protocol code. The world adds the clock, the links, and
 //! stand-ins for encoder and display. Each client has its own clock, with an offset and drift, so that the tests detect
-//! a time taken from the wrong clock. The same seed gives the same run on every machine. A run panics if an invariant
-//! is violated: received bytes equal the sent bytes, steps are in order, clock bounds hold, and timers advance.
+//! a time taken from the wrong clock. The same seed gives the same run on every machine. A run panics if one of these
+//! invariants is violated: received bytes equal the sent bytes; slices, frames and audio payloads are in
+//! order; clock bounds hold; and timers advance.
 //!
 //! The world has no codec. A frame's slices are reproducible random bytes.
 
@@ -142,7 +143,7 @@ impl World {
     }
 
     /// Answers losses with intra refreshes instead of key frames. A refresh completes `clean_after` frames after its
-    /// first frame. Call it before clients connect.
+    /// first frame. Call this method before clients connect.
     pub fn use_intra_refreshes(&mut self, clean_after: u16) {
         let settings = Settings {
             policy: PolicySettings {
@@ -157,12 +158,12 @@ impl World {
     }
 
     /// Adapts the bitrate to the link within `range`. A picture takes `complexity` bits at quantiser 0, and is coded at
-    /// the quantiser that the rate control requests. Call it before clients connect.
+    /// the quantiser that the rate control requests. Call this method before clients connect.
     pub fn adapt(&mut self, range: Range, complexity: f64) {
         self.adapt_with(L4sMode::Off, range, complexity);
     }
 
-    /// Adapts the bitrate like [`World::adapt`], with this use of L4S. Call it before clients connect.
+    /// Adapts the bitrate like [`World::adapt`], with this use of L4S. Call this method before clients connect.
     pub fn adapt_with(&mut self, l4s: L4sMode, range: Range, complexity: f64) {
         if l4s != L4sMode::Off {
             self.host.request_ecn_feedback();
@@ -182,7 +183,7 @@ impl World {
         self.views = vec![view];
     }
 
-    /// Repeats a still picture at the frame rate of [`FRAME_INTERVAL`]. Call it before clients connect.
+    /// Repeats a still picture at the frame rate of [`FRAME_INTERVAL`]. Call this method before clients connect.
     pub fn keep_frame_rate(&mut self) {
         let settings = Settings {
             constant_rate: true,
@@ -191,7 +192,7 @@ impl World {
         self.views = vec![View::new(self.seed, settings)];
     }
 
-    /// Adds a second view with its own frames and encoder. Call it before clients connect.
+    /// Adds a second view with its own frames and encoder. Call this method before clients connect.
     pub fn show_two_views(&mut self) {
         let settings = Settings {
             view: ViewId { stream: 0, view: 1 },

@@ -20,7 +20,7 @@ struct Run {
     mbps: u64,
     /// Complete frames per second.
     whole: u32,
-    /// Their p90 latency.
+    /// The p90 latency of complete frames.
     p90: Duration,
 }
 

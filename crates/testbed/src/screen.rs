@@ -111,8 +111,8 @@ impl Screen {
 
     /// Waits at most `timeout` for a change since the last call. Returns whether there was one.
     ///
-    /// It acknowledges the reported changes before it returns. A subsequent read therefore includes them, and any later
-    /// change is reported again.
+    /// The method acknowledges the reported changes before it returns. A subsequent read therefore includes these
+    /// changes, and any later change is reported again.
     pub fn changed(&self, timeout: Duration) -> Result<bool> {
         if !self.take_damage()? {
             let wait = Timespec::try_from(timeout)?;

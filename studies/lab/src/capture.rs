@@ -26,7 +26,7 @@ pub struct Packet<'a> {
     pub at: u64,
     /// The type of the packet's first header.
     pub link: DataLink,
-    /// Its captured bytes.
+    /// The captured bytes of the packet.
     pub data: &'a [u8],
     /// The packet's original length in bytes.
     pub length: u32,

@@ -10,7 +10,7 @@ SERVER_MS = {"GamingAnywhere": 34.0, "OnLive": 191.0, "StreamMyGame": 365.0}
 RESPONSIVE_MS = 100.0
 # The largest output delay of all clients.
 OUTPUT_MS = 31.0
-# With fewer presses, a mean is random (a guess).
+# Minimum number of key presses for a meaningful mean (a guess).
 ENOUGH_PRESSES = 10
 # Figure 8, ms: the largest means of the seven components.
 ENCODING_MS, RENDERING_MS = 16.0, 7.0
@@ -70,7 +70,7 @@ def responds(results, bound):
 
 
 # The paper's components, each with the adjacent steps of OpenUVR that contain it. Packetization and frame buffering are
-# one step, because slices are sent while later slices are encoded. This step counts as the client's.
+# one step, because slices are sent while later slices are encoded. This common step counts for the client.
 SERVER = {
     "memory copy": (("drawn", "Captured"),),
     "conversion": (("Captured", "Converted"),),

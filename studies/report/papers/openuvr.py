@@ -174,7 +174,10 @@ def visual_latency(results, bound):
 
 
 def _alternative(results, group, name, reference):
-    """(unavailable, saving) of a row against a configuration of the ablation."""
+    """(None, saving) of a row of the ablation, relative to the configuration `reference`, or to OpenUVR without one.
+
+    (reason, None) if the row is unavailable, and None if there is no such row.
+    """
     ablation = results.first("bench ablation")
     row = named(ablation.get(group, []), name) if ablation else None
     if row is None:
@@ -221,8 +224,8 @@ def saves(of, what):
 
 
 def _topology(results):
-    """The rows of the comparison of topologies under the paper's conditions, by name, and the reason if they decide
-    nothing.
+    """The rows of the comparison of topologies under the paper's conditions, by name; and the reason why they decide
+    nothing, or None.
     """
     found = (result for result in results.of("lab wifi") if result.get("topology") and not result.get("changes"))
     result = next(found, None)

@@ -5,7 +5,7 @@ from ..marks import Check, Mark, Verdict, judged
 
 # The smallest relevant change, in dB of PSNR and in SSIM.
 MATTERS = {"PSNR": 1.0, "SSIM": 0.01}
-# The choice in all claims that this module judges.
+# The choice (`Claim.chosen`) of all claims that this module judges.
 BATCHES = "each batch of 150 frames counts as a run"
 # Drop of the curves in GamingAnywhere's figures 10(c) and 11(c), in dB of PSNR and in SSIM.
 DROP = {"PSNR": 6.0, "SSIM": 0.1}

@@ -72,7 +72,8 @@ SCALES_BETTER = Tolerance(
     1.0,
     "the claim is an order, so any ratio of the factors counts that differs from 1 by more than its error",
 )
-# Smallest share of the outliers in pauses for pauses to be a dominant source, besides MORE_THAN_CHANCE (a guess).
+# If pauses are a dominant source of outliers, at least this share of the outliers lies in pauses (a guess), in addition
+# to MORE_THAN_CHANCE.
 DOMINANT = 0.1
 
 
@@ -107,17 +108,17 @@ def cell(results, name, real_time_kernel=None):
 
 
 def cell_of(result, name):
-    """A cell of one result file, complete or not; empty if it is not there."""
+    """The cell with this name in one result file, complete or not; an empty dictionary if there is none."""
     return next((one for one in result.get("cells", []) if one.get("cell") == name), {})
 
 
 def micros(one, what):
-    """A value of a cell's received - sent, µs."""
+    """A statistic of received - sent of a cell, such as `median`, in µs."""
     return value(one, f"analysis/sent/{what}", 0.0) / 1e3
 
 
 def each(runs, what):
-    """A value of received - sent in each run, µs."""
+    """A statistic of received - sent, such as `median`, of each run, in µs."""
     return [micros(one, what) for one in runs]
 
 
@@ -159,7 +160,8 @@ def actors(results, bound):
 
 
 def akka(results, bound):
-    """The slides do not state whether senders waited, so a verdict needs the same result in both patterns."""
+    """Judges the latency of Akka actors. The slides do not state whether senders waited, so a verdict needs the same
+    result in both patterns."""
     java = cells(results, "java/ping-pong/other/g1", False)
     patterns = {pattern: cells(results, f"pekko/{pattern}/other/cms", False) for pattern in ("ping-pong", "flood")}
     if not java or not patterns["ping-pong"]:

@@ -93,7 +93,7 @@ DECODED = Tolerance(
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of the study and ours."""
+    """A figure of the study, and our measurement of it."""
 
     place: str
     what: str
@@ -104,7 +104,7 @@ class Row:
 
     @property
     def is_within(self):
-        """Whether the mean alone lies within the tolerance; a verdict needs the interval."""
+        """Whether our mean lies within the tolerance. For a verdict, the whole interval must lie within it."""
         return abs(self.ours.mean - self.study) <= self.tolerance
 
     def check(self):
@@ -175,7 +175,8 @@ def compare(result):
     any_capture = next(iter(result.get("captures", [])), None)
     loads = _loads(any_capture) if any_capture else None
     if loads:
-        # The tolerance is the smaller part of the load (upstream, or not video): this part may double or be absent.
+        # The tolerance is the smaller part of the load (upstream traffic, or other streams than video), so that this
+        # part may double or be absent.
         _add(rows, "section 5.2", "downstream share of the load", "%", DOWN_PERCENT, loads[0], 100 - DOWN_PERCENT)
         _add(rows, "section 5.2", "video share of this load", "%", VIDEO_PERCENT, loads[1], 100 - VIDEO_PERCENT)
     if rate == TABLE_3_RATE:
@@ -220,7 +221,7 @@ def compare(result):
 
 
 def doubt(result):
-    """The reason if a capture decides nothing, otherwise None."""
+    """The reason why a capture decides nothing, or None."""
     captures = result.get("captures", [])
     if any(one.get("generated") for one in captures):
         return "the capture was generated, so it tests the analysis, but not a network"

@@ -25,15 +25,15 @@ pub struct Device {
     pub up: ImpairmentSchedule,
     /// Discipline of the bottleneck's queue in both directions.
     pub discipline: Discipline,
-    /// Its clock.
+    /// The device's clock.
     pub clock: Clock,
-    /// Scheduling of its threads.
+    /// Scheduling of the device's threads.
     pub wakeups: Wakeups,
-    /// Whether its kernel timestamps received datagrams.
+    /// Whether the device's kernel timestamps received datagrams.
     pub stamps: bool,
-    /// Whether it plays audio.
+    /// Whether the device plays audio.
     pub with_audio: bool,
-    /// Whether it shows two views.
+    /// Whether the device shows two views.
     pub two_views: bool,
 }
 

@@ -33,21 +33,21 @@ use crate::link::LinkModel;
 pub struct DisplayedFrame {
     /// The view.
     pub view: ViewId,
-    /// Its frame.
+    /// The frame's number.
     pub frame: FrameId,
-    /// Its fidelity.
+    /// The frame's fidelity.
     pub fidelity: Fidelity,
     /// Capture time.
     pub captured: Instant,
-    /// Arrival of its first datagram.
+    /// Arrival of the frame's first datagram.
     pub first_received: Instant,
     /// Display time.
     pub at: Instant,
-    /// Whether it is a key frame.
+    /// Whether the frame is a key frame.
     pub key_frame: bool,
-    /// The pose with which it was drawn.
+    /// The pose with which the frame was drawn.
     pub pose: Option<PoseEcho>,
-    /// The views of its picture.
+    /// The views of the frame's picture.
     pub views: Option<Views>,
     /// Motion-to-photon latency: the value computed by the client, and the true value.
     pub motion: Option<(Duration, Duration)>,

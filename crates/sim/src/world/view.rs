@@ -128,7 +128,7 @@ impl View {
         own.into_iter().flatten().min()
     }
 
-    /// Its subscribers.
+    /// The view's subscribers.
     pub(super) fn sessions(&mut self) -> Vec<SessionId> {
         let ids = self.rendition.subscribers();
         ids.filter_map(|(id, _)| id.session()).collect()

@@ -18,9 +18,9 @@ pub enum Endpoint {
     Udp(SocketAddr),
     /// An OpenUVR endpoint on Ethernet without IP.
     Ethernet {
-        /// Its machine's address.
+        /// The Ethernet address of the endpoint's machine.
         mac: [u8; 6],
-        /// Its port.
+        /// The endpoint's port.
         port: u16,
     },
 }

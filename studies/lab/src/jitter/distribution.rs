@@ -25,9 +25,9 @@ pub struct Distribution {
 pub struct Summary {
     /// Number of samples.
     pub count: u64,
-    /// Their mean.
+    /// Mean of the samples.
     pub mean: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the samples.
     pub sd: f64,
     /// Median.
     pub median: f64,

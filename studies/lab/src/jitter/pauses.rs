@@ -27,7 +27,7 @@ pub struct Pause {
     pub start: Nanos,
     /// End.
     pub end: Nanos,
-    /// Its kind.
+    /// The pause's kind.
     pub kind: Kind,
 }
 

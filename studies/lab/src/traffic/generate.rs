@@ -98,7 +98,7 @@ pub struct Generated {
     pub server: Vec<Captured>,
     /// At the client.
     pub client: Vec<Captured>,
-    /// Their ground truth.
+    /// The ground truth of both captures.
     pub truth: Truth,
 }
 

@@ -48,7 +48,7 @@ pub struct JoinedCaptures {
 pub struct Crossing {
     /// Number of sampled packets sent while the receiving end captured.
     pub sent: u64,
-    /// Those of these packets that arrived.
+    /// Number of these packets that arrived.
     pub arrived: u64,
     /// Delays, ns. If the offset is unknown, they are relative to the fastest packet.
     pub delay_ns: Distribution,

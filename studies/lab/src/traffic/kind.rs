@@ -93,7 +93,7 @@ impl Content {
         (direct(payload, length), false)
     }
 
-    /// Its kind.
+    /// The datagram's kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -107,7 +107,7 @@ impl Content {
 }
 
 impl Kind {
-    /// Its name in tables.
+    /// The kind's name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -53,7 +53,7 @@ pub struct Analysis {
 /// A stream of a capture.
 #[derive(Debug)]
 pub struct StreamFound {
-    /// Its key.
+    /// The stream's key.
     pub key: StreamKey,
     /// Down if the stream comes from the server, and up if it goes to the server. `None` if neither is true.
     pub direction: Option<Direction>,

@@ -70,9 +70,9 @@ impl StreamKey {
 pub struct StreamDatagram<'a> {
     /// Time, in nanoseconds since the first packet of the capture.
     pub at: u64,
-    /// Its stream.
+    /// The datagram's stream.
     pub key: StreamKey,
-    /// Its header.
+    /// The datagram's kind and header.
     pub content: Content,
     /// Length on Ethernet in bytes, including the Ethernet header but not the checksum.
     pub bytes: u64,

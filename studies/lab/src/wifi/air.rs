@@ -34,7 +34,7 @@ pub struct Bursts {
 pub struct Signal {
     /// Mean SNR over the channel width, dB.
     pub mean: f64,
-    /// Its standard deviation.
+    /// Standard deviation of the SNR, dB.
     pub deviation: f64,
     /// Time in which a deviation from the mean decays to 1/e.
     pub coherence: Nanos,

@@ -76,9 +76,9 @@ pub struct Packet {
     pub id: u64,
     /// Time of arrival at the queue.
     pub queued: Nanos,
-    /// Its station.
+    /// The packet's station.
     pub station: usize,
-    /// Its direction.
+    /// The packet's direction.
     pub direction: Direction,
 }
 
@@ -89,9 +89,9 @@ pub struct Sent {
     pub at: Nanos,
     /// Airtime.
     pub lasted: Nanos,
-    /// AIFS before it.
+    /// AIFS before the transmission.
     pub aifs: Nanos,
-    /// Its direction.
+    /// The transmission's direction.
     pub direction: Direction,
     /// Number of receiving stations.
     pub stations: u16,

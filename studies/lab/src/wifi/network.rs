@@ -43,11 +43,11 @@ pub struct Network {
 /// A packet for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// Its direction.
+    /// The packet's direction.
     pub direction: Direction,
-    /// Its station.
+    /// The station that sends or receives the packet.
     pub station: usize,
-    /// Its access category.
+    /// The packet's access category.
     pub category: Category,
     /// The packet's identifier in events.
     pub id: u64,

@@ -35,7 +35,7 @@ pub struct Row {
     pub place: &'static str,
     /// Description.
     pub what: String,
-    /// Its unit.
+    /// Unit of both values.
     pub unit: &'static str,
     /// The paper's value.
     pub paper: f64,
@@ -54,14 +54,14 @@ pub struct Trend {
     pub what: &'static str,
     /// Our values, in the order in which they should rise or fall.
     pub values: Vec<f64>,
-    /// Whether it holds.
+    /// Whether our values follow the trend.
     pub holds: bool,
 }
 
 /// A scenario of the paper and its results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// Its distinguishing parameters.
+    /// The parameters that distinguish the scenario from the others.
     pub name: String,
     /// The results.
     pub summary: Summary,

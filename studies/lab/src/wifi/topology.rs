@@ -38,7 +38,7 @@ impl Topology {
     /// All topologies, in the order of their number of hops.
     pub const ALL: [Topology; 3] = [Topology::Peers, Topology::WiredRouter, Topology::Router];
 
-    /// Its name.
+    /// The topology's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Topology {
         }
     }
 
-    /// Its words.
+    /// The words of a scenario that select this topology.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Format {
     /// Both formats.
     pub const ALL: [Format; 2] = [Format::Yuv, Format::Rgb];
 
-    /// Its name.
+    /// The format's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Format {
         }
     }
 
-    /// Its words.
+    /// The word of a scenario that sets the bitrate of this format.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -115,7 +115,7 @@ pub struct Row {
     pub name: &'static str,
     /// Description.
     pub what: &'static str,
-    /// Its unit.
+    /// Unit of both values.
     pub unit: &'static str,
     /// The paper's value.
     pub paper: f64,
