@@ -1,8 +1,8 @@
-//! Two network namespaces with a cable between them: one machine that appears as two. Every link type is available on
-//! the cable.
+//! Two network namespaces with a cable between them, so that one machine appears as two. Host and client can use every
+//! type of link over the cable.
 //!
-//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay. It carries packets of segmentation
-//! offload unsegmented, so measurements over it overstate the benefit of offload.
+//! The cable is a pair of virtual Ethernet devices. It has no serialisation delay. It carries the packets of
+//! segmentation offload without segmenting them, so measurements over it overstate the benefit of offload.
 
 use std::net::Ipv4Addr;
 use std::process::Command;

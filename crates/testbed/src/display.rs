@@ -25,8 +25,8 @@ impl VirtualDisplay {
         let authority = Authority::make_in(&std::env::temp_dir())?;
         let server = Xvfb::start(size, Some(authority), &[], own_child)?;
         if let Some(authority) = server.authority() {
-            // A measurement connects to several displays at once, including the user's, and their cookies are in
-            // different files.
+            // Admit all programs of this user without a cookie: a measurement connects to several displays at once,
+            // including the user's own, and the cookies of these displays are in different files.
             admit_own_user(&server.display, authority).map_err(|why| {
                 anyhow!(
                     "the virtual display {} does not answer: {why}",

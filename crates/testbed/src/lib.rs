@@ -1,5 +1,5 @@
-//! The testbed: programs, displays, browsers and links for tests and studies. It starts real parts and observes them from
-//! outside.
+//! The testbed: programs, displays, browsers and links for tests and studies. It starts real programs and observes them
+//! from outside.
 //!
 //! - Programs: [`child`] is a process that is stopped when its parent ends; [`programs`] finds `openuvr`; [`pair`]
 //! starts a host and a client, optionally on a [`cable`] between two network namespaces.

@@ -156,7 +156,8 @@ impl Options<'_> {
             .arg(to.to_string())
             .args(["--display", self.client_display])
             .args(["--pin", pin])
-            // The tables of host and client would overwrite each other, and the host's table has more information.
+            // If both host and client showed a table in the terminal, the tables would overwrite each other. The host's
+            // table contains more.
             .args(["--table", "off"])
             .arg("--config-dir")
             .arg(dir);
@@ -389,7 +390,7 @@ const PADS_LIBRARY: &str = "libopenuvr_pads.so";
 fn library(name: &str) -> Result<PathBuf> {
     let program = std::env::current_exe().context("can't find the path of this executable")?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    // cargo's `deps` comes first, because the copy next to the program may be older.
+    // The folder `deps` of cargo comes first, because the copy next to the program may be older.
     let places = [
         folder.join("deps"),
         folder.to_owned(),

@@ -1,11 +1,11 @@
-//! The programs that measurements start: this one, and `openuvr`.
+//! The programs that measurements start: the calling program itself, and `openuvr`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-/// A command that runs a subcommand of this program.
+/// A command that runs a subcommand of the calling program.
 pub fn own(command: &str) -> Result<Command> {
     let program = std::env::current_exe().context("can't find the path of this executable")?;
     let mut own = Command::new(program);

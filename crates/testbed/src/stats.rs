@@ -30,7 +30,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// `None` if there are no finite samples. NaN and infinite samples are ignored.
+    /// The statistics of these samples; `None` if no sample is finite. NaN and infinite samples are ignored.
     pub fn of(samples: &[f64]) -> Option<Summary> {
         let mut sorted: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -65,8 +65,8 @@ pub struct Range {
 }
 
 impl Range {
-    /// `None` if there are no finite samples. NaN and infinite samples are ignored. If the number of samples is even,
-    /// the median is the mean of the middle two.
+    /// The range of these samples; `None` if no sample is finite. NaN and infinite samples are ignored. If the number
+    /// of samples is even, the median is the mean of the middle two.
     pub fn of(samples: &[f64]) -> Option<Range> {
         let values: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();
         let mut sorted = values.clone();
@@ -94,7 +94,7 @@ pub fn share(part: usize, of: usize) -> Option<f64> {
 /// Counts of the frames of a run, which are identified by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Frames {
-    /// Frames that should become visible.
+    /// Frames that were drawn, and so should become visible.
     pub drawn: usize,
     /// Distinct frames seen.
     pub visible: usize,

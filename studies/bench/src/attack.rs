@@ -1,6 +1,7 @@
-//! `openuvr lab attack`: tries network attacks on one's own host while an honest client streams.
+//! `openuvr lab attack`: attacks one's own host while an honest client streams, and one's own portal and sessions.
 //!
-//! Crate `lab` implements the attacks. This module contains the attacked programs, the measurements and the verdict.
+//! Crate `lab` implements the attacks over the network. This module contains the attacks by local programs, the
+//! attacked programs, the measurements and the verdicts.
 
 mod browsers;
 mod core_use;

@@ -12,7 +12,7 @@ RESPONSIVE_MS = 100.0
 OUTPUT_MS = 31.0
 # Minimum number of key presses for a meaningful mean (a guess).
 ENOUGH_PRESSES = 10
-# Figure 8, ms: the largest means of the seven components.
+# Figure 8, ms: the largest mean durations of encoding and of rendering, two of the seven components.
 ENCODING_MS, RENDERING_MS = 16.0, 7.0
 # Figure 9(d).
 BITRATE_MBPS = 3.0

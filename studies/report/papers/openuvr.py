@@ -15,7 +15,7 @@ FIGURE_4_MS = {
     "GamingAnywhere, laptop": 52.0,
     "GamingAnywhere, RPi": 1200.0,
 }
-# The names under which `bench peers` would list these platforms; it does not measure them.
+# The names that a result of `bench peers` would need for these platforms. The bench does not measure them yet.
 PRODUCTS = ("moonlight", "gaminganywhere", "hwa-gaminganywhere", "steam-link")
 SICKNESS_MS = 20.0
 FRAME_MS = 1000.0 / 60

@@ -1,4 +1,4 @@
-"""A section for each bench and study. A further section is a further function here."""
+"""A section for each bench and study. A further section needs a function in a module, and a line here."""
 
 from . import (
     ablation,

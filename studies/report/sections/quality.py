@@ -28,7 +28,7 @@ def _places(figure):
 
 
 def _paper(figure, count):
-    """Lines of the papers' own values."""
+    """A line at the mean SSIM of OpenUVR's paper, in the figure that varies the loss."""
     if figure.get("measure") == "SSIM" and figure.get("varied") == "loss":
         return [
             (f"OpenUVR's paper, mean: {openuvr.SSIM_MEAN}", [(0, openuvr.SSIM_MEAN), (count - 1, openuvr.SSIM_MEAN)])

@@ -51,7 +51,7 @@ pub struct Page<'a> {
 
 impl Browser {
     /// Starts the program with an empty profile and its log in `folder`, which is created. `sound` is the address of a
-    /// sound server and the name of the sink for audio; without it, there is no audio.
+    /// sound server and the name of the sink for audio; with `None`, the browser plays no audio.
     pub fn start(program: &str, folder: &Path, sound: Option<(&str, &str)>) -> Result<Browser> {
         let mut command = openuvr_devtools::command(program, folder);
         match sound {

@@ -13,7 +13,7 @@ use super::servers::TOKEN;
 use super::table::Judged;
 use super::{Attackers, Target};
 
-/// Junk log-ins per second from each of the [`STRANGERS`].
+/// Junk log-ins per second from each of the networks counted by [`STRANGERS`].
 const LOGINS: u32 = 500;
 
 /// Number of source networks of unknown peers.

@@ -15,7 +15,8 @@ use super::Attackers;
 use super::table::{Figures, Judged, Row, use_of};
 use super::victim::{NAME, PASSWORD, Victim};
 
-/// Maximum number of connections of [`PortalAttack::SlowBodies`]. `OPENED` is the number opened per second.
+/// Maximum number of connections that [`PortalAttack::SlowBodies`] holds. `OPENED` is the number of connections that it
+/// opens per second.
 const CONNECTIONS: usize = 10_000;
 const OPENED: u32 = 20_000;
 

@@ -1,5 +1,5 @@
-//! Results of a measurement from pixels. Some apply to any path between two displays, others only to a host and a
-//! client.
+//! Results of a measurement from pixels. Some of them exist for any path between two displays, others only for a host
+//! and a client.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Case {
     #[serde(skip)]
     pub(super) window: [Instant; 2],
     pub(super) seconds: f64,
-    /// Latency from drawn to visible. For a stream, only complete frames count.
+    /// Latency from drawn to visible. For a host and a client, only complete frames count.
     pub(super) latency_ms: Option<Summary>,
     /// Number of changes of the display after which no bar code was readable.
     pub(super) unreadable: usize,

@@ -1,9 +1,10 @@
 //! `openuvr bench scheduling`: the latency from a send in one thread to the receipt in another, and the time to seal a
-//! frame. These are the parts of the stream's latency that do not depend on the codec.
+//! frame. Both are parts of the stream's latency that do not depend on the codec.
 //!
 //! The primitives are those of the runtime: a polled eventfd, which wakes capture and links, and a bounded channel of
 //! the standard library. The sender sends one message per period, so that the receiver sleeps before each message, as
-//! it does between frames. A closed loop would measure something else, because there the receiver hardly sleeps.
+//! it does between frames. In a closed loop, in which the sender waits for each answer, the receiver would hardly
+//! sleep, so the latency would be another one.
 
 mod idle;
 mod one;

@@ -12,8 +12,8 @@ use super::kind::Content;
 /// The largest UDP payload in one Ethernet packet. Smaller datagrams are never split.
 pub const LARGEST: usize = 1500 - 28;
 
-/// The smallest segment size in the search. Offloads merge only datagrams of equal size, and small
-/// ones seldom fill a packet.
+/// The smallest segment size in the search. Offloads merge only datagrams of equal size (the last one may be shorter),
+/// and small datagrams seldom fill a packet.
 const SMALLEST: usize = 64;
 
 /// Segmentation of a large datagram.

@@ -8,10 +8,10 @@ use super::{MILLISECOND, Nanos, Timing};
 /// Algorithm of the rate control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateRule {
-    /// The radio's MCS is always used.
+    /// The MCS is always that of the radio.
     Fixed,
-    /// The MCS with the highest throughput at the current SNR, which is known exactly; at most the radio's MCS. The
-    /// radio's MCS if the SNR is not modelled.
+    /// The MCS is the one with the highest throughput at the current SNR, which is known exactly, but at most the
+    /// radio's MCS. If the SNR is not modelled, it is the radio's MCS.
     Ideal,
     /// As in Minstrel, the MCS follows from acknowledgements only: it is the one with the highest mean throughput, at
     /// most the radio's MCS. A tenth of all PPDUs probe another MCS.

@@ -17,8 +17,8 @@ pub struct Scenario {
     pub video: Video,
     /// Uplink traffic of each viewer.
     pub uplink: Option<Periodic>,
-    /// Traffic of the background stations, which are the last stations. Each exchanges only background traffic with the
-    /// access point.
+    /// Traffic of the background stations, which are the last stations. Each of these stations exchanges only
+    /// background traffic with the access point.
     pub background: Vec<Background>,
     /// Duration.
     pub lasting: Nanos,

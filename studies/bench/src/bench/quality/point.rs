@@ -1,8 +1,9 @@
 //! Measures one point: a host plays a clip over an emulated link to a client, and the pictures on the client's display
 //! are compared with the captured pictures.
 //!
-//! Every captured frame counts, in capture order. If a frame was not displayed, it is compared with the picture
-//! displayed in its place. The comparison takes place after the stream, or between the batches of a long stream.
+//! Every captured frame counts, in capture order, except for frames that were displayed but that the bench itself
+//! missed. If a frame was not displayed, it is compared with the picture displayed in its place. The comparison takes
+//! place after the stream, or between the batches of a long stream.
 
 use std::collections::BTreeMap;
 use std::fs::File;
