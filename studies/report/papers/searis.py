@@ -1,7 +1,7 @@
 """SEARIS slides: "Reducing Application-Stage Latencies For Real-Time Interactive Systems".
 
-Measured on an Intel Core i7-2700K, Linux 3.14.57 with and without the RT patch; 16 pairs, 10,000,000 samples. Findings are compared as
-ratios, as orders, or with wide tolerances, because the machines differ.
+Measured on an Intel Core i7-2700K, Linux 3.14.57 with and without the RT patch; 16 pairs, 10,000,000 samples. Findings
+are compared as ratios, as orders, or with wide tolerances, because the machines differ.
 """
 
 import re
