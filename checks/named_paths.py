@@ -5,8 +5,9 @@ import re
 
 import repository
 
-# First folders that identify a word as a path of this repository. A path may contain {a,b}, `*`, and a segment with the
-# placeholder NAME or NNNN. If it contains a placeholder, only the folder before that segment must exist.
+# A word that begins with one of these folders is a path of this repository. A path may contain {a,b}, `*`, and a
+# segment with the placeholder NAME or NNNN. If it contains a placeholder, only the folder before that segment must
+# exist.
 FOLDERS = r"(?:\.ci|checks|crates|docs|examples|fuzz|packaging|plugins|studies(?=/(?:bench|lab|probes)/)|vectors|web)"
 PATH = re.compile(rf"(?<![\w/.@-])(?:\./)?({FOLDERS}/[\w./{{}},*-]*)")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")

@@ -1,9 +1,9 @@
 //! The text form of a link's schedule: `rate=50M; 10s rate=8M loss=1%; 20s rate=50M`.
 //!
 //! Steps are separated by semicolons or new lines. Each step starts with its time, relative to the start of the run.
-//! The first step may omit its time, which is then 0s. After the time, `name=value` pairs set the values that change in
-//! this step; all other values stay the same. `#` starts a comment. The values have the same form as those of the
-//! options of `openuvr lab hop`, which this module parses, too.
+//! The first step may omit its time, which is then 0s. After the time, words of the form `name=value` set the values
+//! that change in this step; all other values stay the same. `#` starts a comment. The values have the same form as
+//! those of the options of `openuvr lab hop`, which this module parses, too.
 //!
 //! A script is not a program: it has neither loops nor variables.
 

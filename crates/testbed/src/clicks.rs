@@ -123,8 +123,8 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Computes the delays from the clicks at both sinks and the sightings. Only clicks at the host's sink within
-    /// `window` count, without those in its last 200 ms.
+    /// Computes the delays from the clicks at both sinks and the sightings. Of the clicks at the host's sink, only
+    /// those within `window` count, except for its last 200 ms.
     pub fn of(
         host: &[Instant],
         client: &[Instant],

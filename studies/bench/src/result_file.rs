@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 
 use crate::machine::Machine;
 
-/// Version of the header and of all contents. The reporter reads only one version.
+/// Version of the header and of the contents of all result files. The reporter reads only this version.
 const SCHEMA_VERSION: u32 = 1;
 
 /// The environment variable that marks result files as those of a quick run. `openuvr bench report` sets it for each

@@ -32,8 +32,8 @@ pub struct FqCodel<T> {
 #[derive(Debug)]
 struct FlowQueue<T> {
     codel: CoDel<T>,
-    /// Bytes that the queue may send before it is the turn of another queue; negative after a packet that exceeded
-    /// them.
+    /// Bytes that the queue may still send before another queue is served; negative if the last packet was longer than
+    /// that.
     deficit: i64,
     listed: bool,
 }

@@ -212,7 +212,8 @@ mod tests {
         pie.probability = 0.1;
         pie.step(Duration::from_secs(1));
         assert!((pie.probability - 0.12).abs() < 1e-12);
-        // A queue that was empty at two updates: the integral part, and then the decay.
+        // The queue was empty at this update and at the previous one. The integral part lowers the probability, which
+        // then decays.
         let mut pie = PieControl::new(1);
         pie.probability = 0.5;
         pie.step(Duration::ZERO);

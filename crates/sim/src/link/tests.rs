@@ -137,7 +137,7 @@ fn reordering_delays_and_loses_nothing() {
     };
     let mut link = LinkModel::new(swapping, 9);
     let mut ids = ids(&run(&mut link, 10_000, 4, 2 * MS));
-    // A datagram that is delayed by three milliseconds is overtaken by exactly one of the following.
+    // A datagram that is delayed by three milliseconds is overtaken by exactly one of the following datagrams.
     let late = ids.windows(2).filter(|w| w[1] < w[0]).count() as u64;
     assert!((400..=600).contains(&link.counters().reordered));
     assert!(late > 350 && late <= link.counters().reordered, "{late}");

@@ -128,7 +128,8 @@ impl Row {
 
     /// Whether the target withstood the attack. `undisturbed` is the frame rate without attack.
     fn held(&self, undisturbed: Option<f64>) -> bool {
-        // In the attack `begins`, frames do not count, because the client's own link was cut for most of the time.
+        // In the attack `begins`, frames do not count, because the attack itself cut the client's link for most of the
+        // time.
         let came_back = self.name == "begins";
         let frames = match (self.whole, undisturbed) {
             (Some(whole), Some(undisturbed)) => came_back || whole >= undisturbed * LEFT,

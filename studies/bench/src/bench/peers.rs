@@ -1,5 +1,5 @@
 //! `openuvr bench peers`: compares OpenUVR's stream with the streams of other programs. The programs take turns. Scene,
-//! size, bitrate and reader are the same for all of them.
+//! size and reader are the same for all of them, and so is the bitrate of each program that has such an option.
 //!
 //! Some differences are unavoidable. The other programs poll the display, while OpenUVR waits for damage. Therefore the
 //! scene draws slightly faster than the other programs poll, so that each phase between drawing and polling occurs.

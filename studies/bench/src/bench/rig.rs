@@ -356,8 +356,8 @@ impl<'a> Rig<'a> {
         let still_cores = self.still_cores(pair.host.id(), &mut || pair.check())?;
         let mut pictures = Pictures::default();
         if of.compare {
-            // The comparison is the last, separate step, because capturing whole pictures of both displays loads the
-            // machine. The flashes of the key presses must have ended.
+            // The pictures for the comparison are captured last and separately, because capturing whole pictures of
+            // both displays loads the machine. First wait until the flashes of the key presses have ended.
             self.pass(self.setup.warm_up, &mut || pair.check())?;
             pictures = self.pictures(&reader)?;
         }

@@ -18,8 +18,8 @@ pub(super) struct Verdict {
     withheld: Option<&'static str>,
 }
 
-/// The share of due frames that must be complete before anything is judged. A missing frame counts as later than every
-/// other, so the p99 does not exist if more than 1 % of the frames are missing.
+/// The share of due frames that must be complete before any other target is judged. A missing frame counts as later
+/// than every other, so the p99 does not exist if more than 1 % of the frames are missing.
 pub(super) const LEAST_COMPLETE: f64 = 0.99;
 
 /// Minimum number of presses (a guess). With fewer presses, their median is random.

@@ -53,7 +53,7 @@ pub(super) fn run(
         varied.len() <= 2,
         "--vary can be used at most twice: once for the axis of the plots, and once for their lines"
     );
-    // Parse all values first, so that a wrong last value does not end the sweep in the middle.
+    // Parse all values first, so that an invalid value ends the sweep before the first simulation, not in the middle.
     let cases = cases(words, &varied)?;
     let mut folder = settings.folder(out)?;
     folder.add_data("words", words.into());
