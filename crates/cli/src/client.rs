@@ -579,7 +579,7 @@ impl Session {
                 self.recorder.left(SessionId(self.count).into());
                 let (host, why) = (
                     &self.address,
-                    reason.map_or("no more packets received", goodbye_text),
+                    reason.map_or("no more packets received", host_goodbye_text),
                 );
                 eprintln!("openuvr client: {host}: {why}; reconnecting");
             }
@@ -613,7 +613,7 @@ impl Session {
                 let host = &self.address;
                 eprintln!(
                     "openuvr client: {host}: session ended: {}",
-                    goodbye_text(reason)
+                    host_goodbye_text(reason)
                 );
                 Ok(match reason {
                     GoodbyeReason::Quit | GoodbyeReason::SourceEnded => ExitCode::SUCCESS,
@@ -627,5 +627,16 @@ impl Session {
             StopReason::Refused(why) => bail!("{}: {why}", self.address),
             StopReason::Failed(why) => bail!(why),
         }
+    }
+}
+
+/// The text for the reason of a host's goodbye.
+fn host_goodbye_text(reason: GoodbyeReason) -> &'static str {
+    match reason {
+        GoodbyeReason::Quit => "the host has stopped",
+        GoodbyeReason::SourceEnded
+        | GoodbyeReason::TakenOver
+        | GoodbyeReason::Forbidden
+        | GoodbyeReason::Failed => goodbye_text(reason),
     }
 }

@@ -194,6 +194,12 @@ impl Shared {
         guest.frames().wake_when_watched(self.waker.clone());
         let _ = self.frames.set(guest.frames().clone());
         self.serve(&guest, settings.window.as_deref());
+        // The process is ending. If another process of the game follows, clients reconnect to its host.
+        if self.stop.load(Ordering::Relaxed)
+            && self.launcher.get().is_some_and(Launcher::is_last_process)
+        {
+            guest.source_ended();
+        }
         Ok(())
     }
 

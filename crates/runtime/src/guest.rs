@@ -551,6 +551,13 @@ impl Guest {
         }
     }
 
+    /// Records that the application is exiting: see [`HostRuntime::source_ended`].
+    pub fn source_ended(&self) {
+        if let Some(host) = self.host() {
+            host.source_ended();
+        }
+    }
+
     /// The current statistics.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

@@ -2,6 +2,7 @@
 //!
 //! The module prints nothing and starts no thread. Forked children do not inherit the socket.
 
+use std::fs;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,9 +25,11 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
+use rustix::process::{Pid, getpid, getppid};
 
 use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
 use crate::remote;
+use crate::sys::peer_credentials;
 
 /// The connection to the launcher of this application.
 pub struct Launcher {
@@ -157,6 +160,19 @@ impl Launcher {
         }
     }
 
+    /// Whether the application ends with this process: the process is the launcher's only child, and has no children. The
+    /// launcher inherits the application's orphans. `false` if the launcher is not the parent, as behind a shell, which
+    /// may start another process.
+    #[must_use]
+    pub fn is_last_process(&self) -> bool {
+        let peer = peer_credentials(&self.socket).ok();
+        let launcher = peer.and_then(|peer| peer.pid);
+        let Some(launcher) = launcher.filter(|pid| getppid() == Some(*pid)) else {
+            return false;
+        };
+        children_of(launcher) == [getpid()] && children_of(getpid()).is_empty()
+    }
+
     /// Sends a report to the launcher. The report is lost if the send buffer is full.
     pub fn send(&self, report: &LaunchReport) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -172,6 +188,21 @@ impl AsFd for Launcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// The children of a process, including zombies (proc(5), `/proc/PID/task/TID/children`). A child belongs to the thread
+/// that started or inherited it.
+pub(crate) fn children_of(process: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()));
+    let threads = threads.into_iter().flatten();
+    let lists = threads
+        .flatten()
+        .map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let lists: Vec<String> = lists.collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words
+        .filter_map(|word| word.parse().ok().and_then(Pid::from_raw))
+        .collect()
 }
 
 fn failed(e: Errno) -> String {

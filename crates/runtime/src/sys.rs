@@ -14,10 +14,6 @@ use rustix::process::{Pid, Uid};
 pub(crate) struct PeerCredentials {
     /// The peer's process; `None` if its PID namespace is not visible here, as for a process outside this process's
     /// sandbox.
-    #[cfg_attr(
-        not(feature = "launch"),
-        expect(dead_code, reason = "only the launcher uses the process id")
-    )]
     pub(crate) pid: Option<Pid>,
     /// Its user.
     pub(crate) uid: Uid,

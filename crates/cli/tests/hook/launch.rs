@@ -15,14 +15,14 @@ fn a_game_behind_a_launcher_that_ends_is_streamed() {
     let (Some(actor), Some((here, there))) = (actor(), displays("640x480")) else {
         return;
     };
-    let script = format!("(sleep 0.3; {actor}) & exit 42");
+    let script = format!("(sleep 0.3; exec {actor}) & exit 42");
     let mut run = Run::start(&here, &[], &["sh", "-c", &script]);
     let client = run.client(&there, &[]);
     wait_for_colours(&ScreenCapture::open(&there), RED, GREEN);
     run.acknowledge("seen");
     let (code, text) = run.wait();
     assert_eq!(code, Some(42), "exit code of the launcher: {text}");
-    client.line("it disconnected");
+    client.line("session ended: the application has ended");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_game_that_leaves_its_process_group_is_streamed() {
     run.acknowledge("seen");
     let (code, text) = run.wait();
     assert_eq!(code, Some(42), "exit code of the launcher: {text}");
-    client.line("it disconnected");
+    client.line("session ended: the application has ended");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
     run.acknowledge("seen");
     let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
-    client.line("it disconnected");
+    client.line("session ended: the application has ended");
     let places = text
         .lines()
         .filter(|line| line.contains("openuvr run: streaming"));

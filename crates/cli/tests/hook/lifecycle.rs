@@ -49,8 +49,8 @@ fn a_program_with_forks_threads_and_contexts_is_streamed() {
     let sizes: Vec<&str> = sizes.map(|(_, size)| size).collect();
     let expected = ["320x240", "400x200", "480x320", "400x200", "320x240"];
     assert_eq!(sizes, expected, "{text}");
-    client.line("it disconnected");
-    client.assert_running();
+    client.line("session ended: the application has ended");
+    assert!(client.wait().0.success());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_exit_in_mid_frame_keeps_the_exit_code() {
         return;
     };
     for (act, code, word) in [
-        ("exit", 9, "it disconnected"),
+        ("exit", 9, "session ended: the application has ended"),
         ("die", 128 + 9, "no more packets"),
     ] {
         let mut run = Run::start(&here, &[], &[actor, act]);
@@ -83,7 +83,7 @@ fn a_killed_stream_does_not_affect_the_program() {
     run.acknowledge("seen");
     wait_for_colours(&ScreenCapture::open(&there), BLUE, RED);
     run.program.kill();
-    client.line("it disconnected");
+    client.line("the host has stopped; reconnecting");
     let capture = ScreenCapture::open(&here);
     assert!(
         capture.shot().pixels.iter().any(|part| *part > 0),
@@ -157,7 +157,7 @@ fn a_late_client_sees_an_idle_programs_picture() {
         run.acknowledge("rested");
         let (code, text) = run.wait();
         assert_eq!(code, Some(7), "{depth}: {text}");
-        client.line("it disconnected");
+        client.line("session ended: the application has ended");
     }
 }
 
@@ -188,7 +188,7 @@ fn other_windows_of_a_program_are_streamed() {
     let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
     assert_eq!(text.matches("input is suspended").count(), 0, "{text}");
-    client.line("it disconnected");
+    client.line("session ended: the application has ended");
 }
 
 #[test]

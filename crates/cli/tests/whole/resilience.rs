@@ -71,7 +71,7 @@ fn a_restarted_host_is_found_again() {
     let client = host.headless_client("client", &[]);
     client.line("showing");
     host.program.stop();
-    client.line("it disconnected; reconnecting");
+    client.line("the host has stopped; reconnecting");
     let host = host.restart();
     client.nth_line(2, "connected to the host");
     host.program.line("client joins as player");
@@ -86,7 +86,10 @@ fn a_client_without_reconnect_ends_with_its_host() {
     host.program.stop();
     let (status, text) = client.wait();
     assert!(status.success(), "it was asked to: {text}");
-    assert!(text.contains("session ended: it disconnected"), "{text}");
+    assert!(
+        text.contains("session ended: the host has stopped"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -250,7 +250,7 @@ impl Media {
     /// Shows over the frozen picture why the session ended. The next picture removes the text.
     fn show_lost(&mut self, reason: Option<GoodbyeReason>) {
         let why = match reason {
-            Some(GoodbyeReason::Quit) => "the host ended the session",
+            Some(GoodbyeReason::Quit) => "the host has stopped",
             Some(_) => "the host failed",
             None => "no data from the host",
         };

@@ -1,6 +1,5 @@
 //! The application: a child process with the hook, its signals, its exit, and its orphans.
 
-use std::fs;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use rustix::process::{
 };
 
 use super::LaunchError;
+use crate::launcher::children_of;
 
 /// How long an application may take to show its first picture after its launcher has exited (guess).
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -111,7 +111,7 @@ impl Application {
     pub fn has_orphans(&mut self, helpers: &[u32]) -> bool {
         loop {
             let (mut running, mut ended) = (false, false);
-            for pid in children() {
+            for pid in children_of(getpid()) {
                 let id = pid.as_raw_nonzero().get().unsigned_abs();
                 if id == self.child.id() || helpers.contains(&id) {
                     continue;
@@ -127,18 +127,4 @@ impl Application {
             }
         }
     }
-}
-
-/// The children of this process, including zombies (proc(5), `/proc/PID/task/TID/children`). A child belongs to the thread
-/// that started or inherited it.
-fn children() -> Vec<Pid> {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten();
-    let lists = threads
-        .flatten()
-        .map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
-    let lists: Vec<String> = lists.collect();
-    let words = lists.iter().flat_map(|list| list.split_whitespace());
-    words
-        .filter_map(|word| word.parse().ok().and_then(Pid::from_raw))
-        .collect()
 }
