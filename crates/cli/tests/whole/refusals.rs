@@ -405,7 +405,7 @@ fn a_client_without_pictures_reports_the_reason() {
     client.line("decoding 320x200, showing nothing (--present null)");
     let host = Host::start(&[&PIN[..], &PATTERN, &["--encoder", "null"]].concat());
     let client = host.headless_client("guest", &PIN);
-    client.line("frames arrive, but the host's encoder makes no pictures (--encoder null)");
+    client.line("frames arrive, but the host's encoder makes no pictures (codec null)");
 }
 
 #[test]

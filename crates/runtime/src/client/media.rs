@@ -330,7 +330,7 @@ impl Media {
             let codec = (self.screen.configuration).map(|c| Codec::try_from(c.codec));
             self.shared.notice(match codec {
                 Some(Ok(Codec::Null)) => Notice::Warning(
-                    "frames arrive, but the host's encoder makes no pictures (--encoder null)"
+                    "frames arrive, but the host's encoder makes no pictures (codec null)"
                         .to_owned(),
                 ),
                 _ => Notice::Showing(size),
