@@ -441,6 +441,11 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
                 s.p50, s.p99
             );
         }
+    } else {
+        println!(
+            "demo: no latency: only the built-in scene carries bar codes; the host's table contains the latency of each \
+             stage (--host-arg --table=on)"
+        );
     }
     match found {
         Picture::Alike(likeness) => {
