@@ -449,10 +449,12 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
     }
     match found {
         Picture::Alike(likeness) => {
-            println!("demo: the client's picture matches the host's: {likeness:.1} dB");
+            println!(
+                "demo: the client's picture matches the host's: PSNR {likeness:.1} dB (the comparison ends at {ALIKE:.0} dB)"
+            );
         }
         Picture::Other(likeness) => {
-            println!("demo: the client's picture differs from the host's: {likeness:.1} dB");
+            println!("demo: the client's picture differs from the host's: PSNR {likeness:.1} dB");
         }
         Picture::Blank => println!("demo: the client's picture is blank"),
         Picture::Missing => {
@@ -470,7 +472,7 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         Picture::Alike(_) if !is_scene || !seen.is_empty() => return ExitCode::SUCCESS,
         Picture::Alike(_) => "no frame became visible",
         Picture::Other(_) | Picture::Missing => {
-            "the client's picture differs from the host's (25 dB required)"
+            "the client's picture differs from the host's (a PSNR of 25 dB is required)"
         }
         Picture::Blank => {
             "only a blank picture was shown: if the demo ended before the application drew, allow more \

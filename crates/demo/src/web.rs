@@ -124,13 +124,15 @@ pub(super) fn run(
     let alike = likeness.is_some_and(|likeness| likeness >= ALIKE);
     match likeness {
         Some(likeness) => println!(
-            "demo: the page's picture {} the host's: {likeness:.1} dB",
+            "demo: the page's picture {} the host's: PSNR {likeness:.1} dB (the comparison ends at {ALIKE:.0} dB)",
             if alike { "matches" } else { "differs from" }
         ),
         None => println!("demo: the page shows no picture of the host's size"),
     }
     if !alike {
-        println!("demo: FAILED: the page's picture differs from the host's (25 dB required)");
+        println!(
+            "demo: FAILED: the page's picture differs from the host's (a PSNR of 25 dB is required)"
+        );
     }
     Ok(match alike && received {
         true => ExitCode::SUCCESS,
