@@ -378,10 +378,11 @@ fn mark_traffic(socket: &UdpSocket, local: SocketAddr) {
 
 fn bind_error(address: SocketAddr, error: io::Error) -> LinkError {
     let (ip, port, all) = (address.ip(), address.port(), Ipv4Addr::UNSPECIFIED);
+    let other = SocketAddr::new(ip, port.checked_add(10).unwrap_or(1024));
     let why = match error.kind() {
         io::ErrorKind::AddrInUse => Some(format!(
             "port {port} is already in use; stop the program that uses it (`ss -ulpn 'sport = :{port}'` shows the \
-             program), or choose another port"
+             program), or choose another port, such as --bind '{other}'"
         )),
         io::ErrorKind::AddrNotAvailable => Some(format!(
             "{ip} is not an address of this machine; use an address that `ip address` lists, or {all} for all addresses"
