@@ -38,18 +38,18 @@ pub use xr::{EYE, XR_SETTINGS, install, uninstall, xr_command};
 pub enum LaunchError {
     /// The hook was not found.
     #[error(
-        "can't find {LIBRARY} ({0}): install the package openuvr-guest, or run `./dev build`, or specify its \
-         path with --hook"
+        "can't find {LIBRARY} ({0}): install the package openuvr-guest, or run `./dev install` in the sources, or \
+         specify its path with --hook"
     )]
     NoLibrary(String),
     /// The game-pad library is not in the hook's folder.
-    #[error("no game pads: can't find {}: install the package openuvr-guest, or run `./dev build`, or \
+    #[error("no game pads: can't find {}: install the package openuvr-guest, or run `./dev install` in the sources, or \
              disable them with --pads off", .0.display())]
     NoPads(PathBuf),
     /// The OpenXR runtime was not found.
     #[error(
-        "can't find {XR_RUNTIME} ({0}): install the package openuvr-guest, or run `./dev build`, or specify its \
-         path with --runtime"
+        "can't find {XR_RUNTIME} ({0}): install the package openuvr-guest, or run `./dev install` in the sources, or \
+         specify its path with --runtime"
     )]
     NoRuntime(String),
     /// The path contains a space or a colon. The loader separates entries of `LD_PRELOAD` by these characters, and they
