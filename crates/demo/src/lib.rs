@@ -443,14 +443,15 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         }
     } else {
         println!(
-            "demo: no latency: only the built-in scene carries bar codes; the host's table contains the latency of each \
-             stage (--host-arg --table=on)"
+            "demo: no latency: only the built-in scene carries bar codes; the host's table contains the latency of \
+             each stage (--host-arg --table=on)"
         );
     }
     match found {
         Picture::Alike(likeness) => {
             println!(
-                "demo: the client's picture matches the host's: PSNR {likeness:.1} dB (the comparison ends at {ALIKE:.0} dB)"
+                "demo: the client's picture matches the host's: PSNR {likeness:.1} dB (the comparison ends at \
+                 {ALIKE:.0} dB)"
             );
         }
         Picture::Other(likeness) => {
