@@ -28,6 +28,10 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// (guess).
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How long a wait for the remaining processes of an ended application must last before it is reported (guess: helper
+/// programs end sooner).
+const NOTICE_DELAY: Duration = Duration::from_secs(1);
+
 /// An application on a virtual display. Dropping it ends the application and all processes that the application has
 /// started.
 pub struct RunningApplication {
@@ -41,6 +45,8 @@ pub struct RunningApplication {
     /// When the remaining processes of the ended application were first found without a visible window; `None` if they
     /// have one.
     idle_since: Option<Instant>,
+    /// Whether the wait for the remaining processes has been reported.
+    wait_reported: bool,
     over: bool,
 }
 
@@ -77,6 +83,7 @@ impl RunningApplication {
             helpers: display.process_watch(),
             check_at: clock::now(),
             idle_since: None,
+            wait_reported: false,
             over: false,
         })
     }
@@ -105,14 +112,26 @@ impl RunningApplication {
         let Some(status) = self.ended() else {
             return false;
         };
-        let continues = has_processes && status.success() && {
-            if (self.shows_a_window)() {
-                self.idle_since = None;
-                true
-            } else {
-                now.since(*self.idle_since.get_or_insert(now)) < LAUNCH_TIMEOUT
-            }
-        };
+        let continues = has_processes
+            && status.success()
+            && {
+                if (self.shows_a_window)() {
+                    self.idle_since = None;
+                    true
+                } else {
+                    let idle = now.since(*self.idle_since.get_or_insert(now));
+                    if idle >= NOTICE_DELAY && !self.wait_reported {
+                        self.wait_reported = true;
+                        eprintln!(
+                            "openuvr host: {} has ended; waiting for its remaining processes, at most {} s without a \
+                         window",
+                            self.name,
+                            LAUNCH_TIMEOUT.as_secs()
+                        );
+                    }
+                    idle < LAUNCH_TIMEOUT
+                }
+            };
         self.over = !continues;
         self.over
     }
