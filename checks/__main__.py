@@ -48,6 +48,9 @@ CHECKS = [
 def main() -> int:
     here = pathlib.Path(__file__).resolve().parent
     wanted = sys.argv[1:] or CHECKS
+    if {"-h", "--help"} & set(wanted):
+        print(f"{__doc__.splitlines()[0]}\n\nChecks: {' '.join(CHECKS)}")
+        return 0
     for name in set(wanted) - set(CHECKS):
         print(f"unknown check '{name}'; checks: {' '.join(CHECKS)}", file=sys.stderr)
         return 2
