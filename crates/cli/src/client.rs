@@ -224,6 +224,17 @@ fn open(
             opened.host
         );
     }
+    // The key authenticates the host, so it is valid on each port.
+    if opened.needs_pin()
+        && !opened.pair_again
+        && let Some(known_as) = opened.hosts.on_other_port(&opened.host).map(str::to_owned)
+    {
+        eprintln!(
+            "openuvr client: {} is not paired yet: using the key of {known_as} (--pin pairs instead)",
+            opened.host
+        );
+        opened.host = known_as;
+    }
     if opened.needs_pin() {
         opened.pin = Some(prompt_for_pin(&opened)?);
     }
@@ -353,7 +364,9 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
             true => "requires pairing again",
             false => "is not paired yet",
         };
-        bail!("the host {host} {why}: specify its PIN with --pin");
+        bail!(
+            "the host {host} {why}: specify its PIN with --pin; if the host shows none, run `openuvr devices pair` there"
+        );
     }
     match opened.hosts.key(host) {
         Some(key) => eprintln!(

@@ -288,6 +288,21 @@ impl HostStore {
         Some(&host.address)
     }
 
+    /// The address under which a host with the same host name as `address` and another port is stored. `None` if there is
+    /// none, or if several hosts fit.
+    #[must_use]
+    pub fn on_other_port(&self, address: &str) -> Option<&str> {
+        let (name, _) = address.rsplit_once(':')?;
+        let fits = |host: &&Host| {
+            let other = host.address.rsplit_once(':');
+            host.address != address && other.is_some_and(|(other, _)| other == name)
+        };
+        let mut fitting = self.hosts.iter().filter(fits);
+        let first = fitting.next()?;
+        let unique = fitting.all(|host| host.key == first.key);
+        unique.then_some(first.address.as_str())
+    }
+
     /// Stores the key of the host at `address`, replacing an older one.
     ///
     /// # Errors

@@ -224,6 +224,22 @@ fn hosts_are_stored_by_address() {
 }
 
 #[test]
+fn a_host_on_another_port_is_found_by_its_name() {
+    let temp = private_folder();
+    let mut store = HostStore::open(temp.path()).unwrap();
+    store.remember("desk:4710", key(1)).unwrap();
+    store.remember("[::1]:4710", key(2)).unwrap();
+    assert_eq!(store.on_other_port("desk:4720"), Some("desk:4710"));
+    assert_eq!(store.on_other_port("[::1]:4720"), Some("[::1]:4710"));
+    assert_eq!(store.on_other_port("desk:4710"), None);
+    assert_eq!(store.on_other_port("[::]:4720"), None);
+    assert_eq!(store.on_other_port("attic:4720"), None);
+    // Two hosts of one machine have different keys.
+    store.remember("desk:4730", key(3)).unwrap();
+    assert_eq!(store.on_other_port("desk:4720"), None);
+}
+
+#[test]
 fn a_file_without_content_is_corrupt_not_an_empty_list() {
     let temp = private_folder();
     let mut store = DeviceStore::open(temp.path()).unwrap();
