@@ -450,8 +450,8 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
     match found {
         Picture::Alike(likeness) => {
             println!(
-                "demo: the client's picture matches the host's: PSNR {likeness:.1} dB (the comparison ends at \
-                 {ALIKE:.0} dB)"
+                "demo: the client's picture matches the host's: PSNR {likeness:.1} dB (at least \
+                 {ALIKE:.0} dB required)"
             );
         }
         Picture::Other(likeness) => {

@@ -124,7 +124,7 @@ pub(super) fn run(
     let alike = likeness.is_some_and(|likeness| likeness >= ALIKE);
     match likeness {
         Some(likeness) => println!(
-            "demo: the page's picture {} the host's: PSNR {likeness:.1} dB (the comparison ends at {ALIKE:.0} dB)",
+            "demo: the page's picture {} the host's: PSNR {likeness:.1} dB (at least {ALIKE:.0} dB required)",
             if alike { "matches" } else { "differs from" }
         ),
         None => println!("demo: the page shows no picture of the host's size"),
