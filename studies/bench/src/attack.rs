@@ -407,7 +407,7 @@ impl Target<'_> {
             .context("the host does not admit the observer")?;
         let (requested, mut done) = self.run(vec![(probing, PROBES)], Some(honest))?;
         let bursts = done.pop().map_or(0, |probing| probing.bursts());
-        // The host permits 12 bursts within 2 s. The attack may also overlap two further windows in part.
+        // The host permits 12 bursts in each window of 2 s. The attack may overlap two further windows in part.
         let may = 12 * (self.lasting.as_secs() / 2 + 2);
         let judged = Judged {
             words: format!("{requested} probes made the host send {bursts} bursts"),

@@ -65,7 +65,7 @@ pub(crate) struct Load {
     stolen: u64,
     /// CPU ticks of each process of our process tree.
     own: BTreeMap<u32, u64>,
-    /// CPU time of each such process's audio thread, in nanoseconds. Processes without one are absent.
+    /// CPU time of each such process's audio thread, in nanoseconds. Processes without an audio thread are absent.
     audio: BTreeMap<u32, u64>,
     loopback_bytes: u64,
     energy: Option<Energy>,

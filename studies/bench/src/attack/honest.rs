@@ -1,4 +1,4 @@
-//! The attacked stream: a host and a client of this program, and the relay between them.
+//! The attacked stream: a host and a client, which are processes of `openuvr`, and the relay between them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -54,7 +54,7 @@ pub(crate) struct Args {
 /// Frame rate of the stream, and of polling.
 const FPS: f64 = 60.0;
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 1.0)?;
     let Turns {

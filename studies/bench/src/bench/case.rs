@@ -14,7 +14,7 @@ use crate::machine::Thread;
 /// Results for the floor or for a stream.
 #[derive(Debug, Serialize)]
 pub(super) struct Case {
-    /// Frames drawn during the measurement, and their outcomes.
+    /// The numbers of frames that were drawn, seen and missed during the measurement.
     pub(super) frames: Frames,
     /// Start and end of the measurement, on this machine's clock.
     #[serde(skip)]

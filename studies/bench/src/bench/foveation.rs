@@ -95,7 +95,7 @@ struct Report {
     rows: Vec<(Method, Figures)>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let sides = args
         .eye

@@ -181,7 +181,7 @@ struct Run {
     link_late_ms: Option<f64>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 1.5)?;
     let bitrate: Bitrate = args.options.bitrate.parse()?;
@@ -384,8 +384,8 @@ impl Bench<'_> {
             source: Source::Screen,
             cable: None,
             impaired: None,
-            // The scene draws slightly faster than this limit, but the host admits 2 % more frames. The rate control
-            // divides the bitrate by this limit.
+            // The scene draws slightly faster than this limit, but no frame is dropped, because the host admits 2 %
+            // more frames than the limit. The rate control divides the bitrate by the limit.
             fps: self.polled_fps(),
             bitrate: &self.args.options.bitrate,
             seconds: self.seconds,

@@ -86,7 +86,7 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (20.0..=2000.0).contains(&args.rate) && (1.0..=36_000.0).contains(&args.seconds),

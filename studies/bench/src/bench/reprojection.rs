@@ -110,7 +110,7 @@ struct Report {
     round_trips: Vec<Row>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         (64..=2048).contains(&args.eye) && args.eye.is_multiple_of(2),

@@ -104,7 +104,7 @@ struct Report {
     sealing_us: [Micros; 2],
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (rate, seconds) = match args.quick {
         true => (1000.0, 1.0),

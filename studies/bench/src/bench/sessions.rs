@@ -109,7 +109,7 @@ impl Step {
     }
 }
 
-/// The output, printed and as JSON.
+/// The results, which are printed and written as JSON.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -123,7 +123,7 @@ struct Report {
     steps: Vec<Step>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 ///
 /// # Errors
 /// Returns a one-line error if a session or a client cannot be started, or has ended early.

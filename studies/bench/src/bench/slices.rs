@@ -91,7 +91,7 @@ struct Row {
     display_cores: Option<Range>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 1.5)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;

@@ -87,7 +87,7 @@ struct Measured {
     figures: Option<SoundFigures>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 2.5)?;
     let stop = openuvr_terminal::signals::stop_on_signals()?;

@@ -73,7 +73,7 @@ struct Row {
     psnr_runs_db: Option<Range>,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 1.5)?;
     let Turns {

@@ -135,7 +135,7 @@ struct SkippedOutput {
     quick: bool,
 }
 
-/// Measures, prints, writes.
+/// Measures, prints the results, and writes them to a file if requested.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let turns = Turns::new(&args.options, 2.5)?;
     let bitrate: Bitrate = args.options.bitrate.parse()?;

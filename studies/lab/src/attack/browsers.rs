@@ -263,7 +263,7 @@ impl Attack for IdleConnections {
     }
 }
 
-/// Whether a video player at this address can DESCRIBE the stream.
+/// Whether a video player at this address can request the description of the stream (RTSP's DESCRIBE).
 ///
 /// # Errors
 /// Returns an error if the server is unreachable or does not answer.

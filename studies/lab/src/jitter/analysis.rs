@@ -56,7 +56,7 @@ pub struct PauseSpan {
     pub from: f64,
     /// End.
     pub to: f64,
-    /// Whether it was a full collection (red in the slides) or not (green).
+    /// Whether the pause was that of a full collection (red in the slides) or of another collection (green).
     pub full: bool,
 }
 

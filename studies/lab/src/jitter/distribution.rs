@@ -47,7 +47,7 @@ impl Default for Distribution {
     fn default() -> Distribution {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3);
         Distribution {
-            // Fails only if the bounds are invalid, and they are constants here.
+            // This fails only for invalid bounds. The bounds here are valid constants.
             histogram: histogram.unwrap_or_else(|wrong| unreachable!("{wrong}")),
             sum: 0.0,
             squares: 0.0,

@@ -325,7 +325,7 @@ fn pairs(server: &End, client: &End) -> (f64, Vec<Pair>) {
     (middle, all)
 }
 
-/// The client's clock relative to the server's. Each counts from the first packet of its capture.
+/// The client's clock relative to the server's. Each clock counts from the first packet of its capture.
 #[derive(Debug)]
 struct Clock {
     offset: f64,

@@ -26,7 +26,7 @@ pub enum Kind {
     Other,
 }
 
-/// The RTP header (RFC 3550, section 5.1) without its lists.
+/// The RTP header (RFC 3550, section 5.1) without the list of contributing sources and the extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rtp {
     /// The marker bit. It is set in the last packet of a video frame.
@@ -63,7 +63,7 @@ pub enum Content {
     Plain(Kind),
 }
 
-/// Length of RTP's header without its lists.
+/// Length of RTP's header without the list of contributing sources and the extension.
 pub const RTP_HEADER: usize = 12;
 
 /// The magic cookie of STUN (RFC 8489, section 5).

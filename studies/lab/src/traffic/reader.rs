@@ -13,10 +13,10 @@ use crate::capture::datagram::{Datagram, Endpoint, NoDatagram};
 use crate::capture::{self, CaptureError, CaptureInfo, Packet};
 use crate::wifi::Direction;
 
-/// Opens a capture. Each pass calls it to start at the capture's beginning.
+/// Opens a capture. Each pass calls this function, and so starts at the beginning of the capture.
 pub type Open<'a> = dyn FnMut() -> io::Result<Box<dyn Read>> + 'a;
 
-/// The analysed part of a capture, in nanoseconds relative to its first packet.
+/// The analysed part of a capture, in nanoseconds relative to the capture's first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
     /// Start.

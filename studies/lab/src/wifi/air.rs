@@ -5,8 +5,8 @@ use openuvr_sim::random::Random;
 
 use super::{Impossible, Nanos};
 
-/// Losses between the access point and one station, equal in both directions. The kinds of losses are independent: an
-/// MPDU is lost if any of them loses it.
+/// Losses between the access point and one station, equal in both directions. The causes of loss are independent: an
+/// MPDU is lost if at least one of them loses it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Air {
     /// Probability that an MPDU is lost independently of others, at any rate.

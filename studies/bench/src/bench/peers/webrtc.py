@@ -63,7 +63,7 @@ def create(end, what):
     promise = Gst.Promise.new()
     end.emit(f"create-{what}", None, promise)
     promise.wait()
-    # Keep the reply alive, because it owns its values.
+    # Keep `reply` alive, because it owns the description that `get_value` returns.
     reply = promise.get_reply()
     set_description(end, "local", reply.get_value(what))
 
@@ -89,7 +89,7 @@ def without_candidates(text):
 
 
 def towards(port, text):
-    """The description `text` with only its UDP candidate, at the port `port`."""
+    """The description `text` with only its UDP candidate, whose port is replaced by `port`."""
     lines = [line for line in text.split("\r\n") if not line.startswith("a=candidate") or " UDP " in line]
     text = "\r\n".join(lines)
     return re.sub(rf"(a=candidate:\S+ \d UDP \d+ {HERE}) \d+ ", rf"\1 {port} ", text)

@@ -2,8 +2,8 @@
 //! figure 11, and section IV-B3).
 //!
 //! The paper states the latency that the feedback of its control protocol saves, and that feedback improves the picture
-//! considerably. It does not state the loss. The runs of the three ways alternate, so that changes of the machine
-//! affect all ways.
+//! considerably. It does not state the loss. The runs of the three variants of feedback alternate, so that changes of
+//! the machine affect all variants.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ const LINK: Condition = Condition {
 /// A name and host options.
 type NamedOptions = (&'static str, Vec<String>);
 
-/// The compared ways at this frame rate. The bitrate is constant in all ways, so that an adaptive rate does not hide
-/// the effect of the feedback. The GOP size without feedback is a guess: one second.
+/// The compared variants of feedback, at this frame rate. The bitrate is constant in all variants, so that an adaptive
+/// rate does not hide the effect of the feedback. The GOP size without feedback is a guess: one second.
 fn ways(fps: u32) -> [NamedOptions; 3] {
     let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<String>>();
     [
@@ -47,7 +47,7 @@ fn ways(fps: u32) -> [NamedOptions; 3] {
     ]
 }
 
-/// The results of a way for a clip. Each figure has one value per run.
+/// The results of a variant for a clip. Each range has one value per run.
 #[derive(Debug, Serialize)]
 struct ComparedStream {
     name: &'static str,
@@ -84,7 +84,7 @@ struct File {
     feedback: Vec<Clip>,
 }
 
-/// Measures all ways, prints the results, and writes them to the result file.
+/// Measures all variants, prints the results, and writes them to the result file.
 pub(super) fn run(args: &Args, contents: &[Content], stop: &AtomicBool) -> Result<()> {
     let repetitions = if args.quick { 1 } else { args.repetitions };
     println!("machine  {}", Machine::this());
@@ -137,7 +137,7 @@ pub(super) fn run(args: &Args, contents: &[Content], stop: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// The runs of a clip by the name of the way.
+/// The runs of a clip, by the name of the variant.
 #[derive(Default)]
 struct Runs {
     points: BTreeMap<&'static str, Vec<Point>>,
@@ -162,7 +162,7 @@ fn repeated(
             let setup = args.setup(clip, LINK)?;
             let more_host = setup.more_host.iter().cloned().chain(options).collect();
             let setup = Setup {
-                // All ways of a repetition have the same losses. Each repetition has other losses.
+                // All variants of a repetition have the same losses. Other repetitions have other losses.
                 seed: setup.seed.wrapping_add(repetition.into()),
                 more_host,
                 ..setup

@@ -1,4 +1,4 @@
-//! Measures a sender and a receiver of another program between the displays, like a host and a client.
+//! Measures a sender and a receiver of another program between the displays, in the same way as a host and a client.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

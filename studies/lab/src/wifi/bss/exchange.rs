@@ -20,9 +20,9 @@ pub(super) struct PpduLoad {
 /// Timing of a PPDU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Start of its first bit.
+    /// Start of the PPDU's first bit.
     pub(super) begin: Nanos,
-    /// End of its acknowledgement.
+    /// End of the PPDU's acknowledgement.
     pub(super) end: Nanos,
 }
 
