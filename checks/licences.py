@@ -13,19 +13,22 @@ ALLOWED = {
     "CDLA-Permissive-2.0",  # data: the certificates of webpki-root-certs
     "ISC",
     "MIT",
+    "MIT-0",
     "MPL-2.0",
     "OpenSSL",  # parts of AWS-LC, behind aws-lc-rs
     "Unicode-3.0",
     "Zlib",
 }
 
+# The workspaces, and the crates with a lock file of their own that are part of applications.
+MANIFESTS = (*repository.WORKSPACES, "plugins/bevy/Cargo.toml")
+
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
 
 
 def check():
-    manifests = repository.WORKSPACES
     ours = {package["id"] for package in repository.members()}
-    others = (p for manifest in manifests for p in repository.packages(manifest, members=False))
+    others = (p for manifest in MANIFESTS for p in repository.packages(manifest, members=False))
     for package in {package["id"]: package for package in others}.values():
         if package["id"] in ours:
             continue
