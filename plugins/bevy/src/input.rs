@@ -122,9 +122,10 @@ impl Player {
                 let delta = Vec2::new(dx.into(), dy.into());
                 write(Event::Motion(MouseMotion { delta }));
             }
+            // Bevy has the signs of winit: where the content moves, so a turn to the right is negative.
             InputEvent::Wheel { dx, dy } => write(Event::Wheel(MouseWheel {
                 unit: MouseScrollUnit::Line,
-                x: f32::from(dx) / NOTCH,
+                x: -f32::from(dx) / NOTCH,
                 y: f32::from(dy) / NOTCH,
                 window,
                 phase: TouchPhase::Moved,
@@ -291,7 +292,7 @@ mod tests {
             InputEvent::PointerAbsolute { x: 0, y: 0 },
             InputEvent::PointerAbsolute { x: 65535, y: 0 },
             InputEvent::PointerRelative { dx: -3, dy: 4 },
-            InputEvent::Wheel { dx: 0, dy: -60 },
+            InputEvent::Wheel { dx: 120, dy: -60 },
         ];
         let moved = |x: f32, delta: Option<Vec2>| {
             Event::Moved(CursorMoved {
@@ -312,7 +313,7 @@ mod tests {
             motion(-3.0, 4.0),
             Event::Wheel(MouseWheel {
                 unit: MouseScrollUnit::Line,
-                x: 0.0,
+                x: -1.0,
                 y: -0.5,
                 window: WINDOW,
                 phase: TouchPhase::Moved,
