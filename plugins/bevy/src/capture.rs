@@ -1,5 +1,4 @@
-//! The part of the plug-in in the render world: reads the finished picture back, and submits the picture together with the
-//! input that it shows.
+//! The render world's part: reads the finished picture back, and submits it with the input that it shows.
 
 use std::sync::mpsc::sync_channel;
 
@@ -11,7 +10,7 @@ use bevy::render::render_resource::{
 };
 use bevy::render::renderer::{RenderDevice, RenderQueue};
 use bevy::render::texture::GpuImage;
-use bevy::render::{Extract, ExtractSchedule, Render, RenderApp, RenderSystems};
+use bevy::render::{Extract, ExtractSchedule, GpuResourceAppExt, Render, RenderApp, RenderSystems};
 use openuvr_media::capture::pool::{Pool, PooledPicture};
 use openuvr_proto::units::Size;
 
@@ -20,21 +19,23 @@ use crate::{CurrentFrame, Stream};
 /// Bytes of a pixel.
 const PIXEL: usize = 4;
 
-/// Adds the systems to the render world. Returns false if the application has no render world.
-pub(crate) fn build(app: &mut App, stream: &Stream) -> bool {
-    let Some(render) = app.get_sub_app_mut(RenderApp) else {
-        return false;
-    };
-    render
-        .insert_resource(stream.clone())
-        .init_resource::<CurrentFrame>()
-        .init_resource::<ReadBack>()
-        .add_systems(ExtractSchedule, extract)
-        .add_systems(Render, capture.in_set(RenderSystems::Cleanup));
-    true
+/// Whether the application has a render world.
+pub(crate) fn is_possible(app: &App) -> bool {
+    app.get_sub_app(RenderApp).is_some()
 }
 
-/// Copies the frame from the main world when Bevy extracts the scene.
+/// Adds the systems to the render world.
+pub(crate) fn build(app: &mut App, stream: &Stream) {
+    app.sub_app_mut(RenderApp)
+        .insert_resource(stream.clone())
+        .init_resource::<CurrentFrame>()
+        // A lost GPU takes its buffers with it.
+        .init_gpu_resource::<ReadBack>()
+        .add_systems(ExtractSchedule, extract)
+        .add_systems(Render, capture.in_set(RenderSystems::Cleanup));
+}
+
+/// Takes the frame over from the main world, together with the scene.
 fn extract(main: Extract<Res<CurrentFrame>>, mut frame: ResMut<CurrentFrame>) {
     *frame = **main;
 }
@@ -42,24 +43,27 @@ fn extract(main: Extract<Res<CurrentFrame>>, mut frame: ResMut<CurrentFrame>) {
 /// Submits the frame, if it is needed.
 fn capture(
     stream: Res<Stream>,
+    frame: Res<CurrentFrame>,
     images: Res<RenderAssets<GpuImage>>,
     device: Res<RenderDevice>,
     queue: Res<RenderQueue>,
-    mut frame: ResMut<CurrentFrame>,
     mut read_back: ResMut<ReadBack>,
 ) {
-    let Some(drawn) = frame.0.take() else { return };
-    // Bevy creates the image on the GPU in the first frame.
+    // The picture is uploaded in the first frame.
     let Some(image) = images.get(&stream.image) else {
         return;
     };
+    // The demand is that of now: with pipelined rendering, the main world is a frame ahead.
+    if !stream.guest.wants() {
+        return;
+    }
     if let Some(picture) = read_back.read(image, &device, &queue) {
         // `None`: the host has ended, which its last notice reports.
-        let _ = stream.guest.frames().submit(Box::new(picture), drawn);
+        let _ = stream.guest.frames().submit(Box::new(picture), frame.0);
     }
 }
 
-/// Memory for pictures: a buffer on the GPU that the CPU can map, and a pool of pictures for the host.
+/// Memory for pictures: on the GPU, where the processor can map it, and for the host.
 #[derive(Resource, Default)]
 struct ReadBack {
     buffer: Option<Buffer>,
@@ -67,7 +71,7 @@ struct ReadBack {
 }
 
 impl ReadBack {
-    /// Copies the picture after the commands that draw it, and waits for the GPU. `None` if the GPU was lost.
+    /// Copies the picture after the commands that draw it; `None` if the GPU was lost.
     fn read(
         &mut self,
         image: &GpuImage,
@@ -76,7 +80,7 @@ impl ReadBack {
     ) -> Option<PooledPicture> {
         let extent = image.texture_descriptor.size;
         let (width, height) = (extent.width as usize, extent.height as usize);
-        // The GPU requires aligned rows.
+        // The GPU aligns the rows.
         let row = RenderDevice::align_copy_bytes_per_row(width * PIXEL);
         let bytes = (row * height) as u64;
         let kept = self.buffer.take().filter(|buffer| buffer.size() == bytes);

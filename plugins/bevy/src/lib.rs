@@ -16,11 +16,12 @@
 //! mouse arrive as Bevy's own messages (`KeyboardInput`, `MouseButtonInput`, `CursorMoved`, `MouseMotion`,
 //! `MouseWheel`), so `ButtonInput` works. A camera with the component [`Head`] follows the player's head.
 //!
-//! Each frame states which input it shows: the input that the messages of this frame contain. This information is
-//! extracted into the render world together with the frame, so it is also exact with pipelined rendering.
+//! Each frame states which input it shows: the input that the messages of this frame contain. It travels with the frame
+//! into the render world, so it is exact with pipelined rendering, too.
 //!
-//! Limits: the player's pointer belongs to no window, so read `CursorMoved` and not `Window::cursor_position`. For each
-//! frame that the host needs, the render world waits until the GPU has finished the frame.
+//! Limits: the pointer has no window, so read `CursorMoved` and not `Window::cursor_position`; Bevy's widgets and picking,
+//! which look for a pointer in a window, do not react to it. The render world waits until the GPU has finished a frame that
+//! is read back.
 
 mod capture;
 mod input;
@@ -28,7 +29,7 @@ mod keys;
 
 use std::sync::Arc;
 
-use bevy::camera::RenderTarget;
+use bevy::camera::{CameraUpdateSystems, RenderTarget};
 use bevy::input::InputSystems;
 use bevy::log::{debug, error, info, warn};
 use bevy::prelude::*;
@@ -57,7 +58,7 @@ pub struct StreamPlugin {
 }
 
 impl StreamPlugin {
-    /// A stream of pictures of this size in pixels, with the default settings and without sound.
+    /// Pictures of this size, with the default settings and without sound.
     #[must_use]
     pub fn new(width: u32, height: u32) -> StreamPlugin {
         StreamPlugin {
@@ -72,7 +73,7 @@ impl StreamPlugin {
     }
 }
 
-/// The running stream.
+/// The stream.
 #[derive(Resource, Clone)]
 pub struct Stream {
     guest: Arc<Guest>,
@@ -81,8 +82,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The picture: a render target for cameras without the component [`Streamed`], and an image that the application's
-    /// own windows can show.
+    /// The picture, for cameras without the component [`Streamed`] and for the application's own windows.
     #[must_use]
     pub fn image(&self) -> &Handle<Image> {
         &self.image
@@ -109,53 +109,65 @@ pub struct Streamed;
 #[derive(Component, Clone, Copy, Debug, Default)]
 pub struct Head;
 
-/// The frame that is drawn: the input and the pose that it shows; `None` if no picture is needed.
+/// The frame that is drawn: the input and the pose that it shows.
 #[derive(Resource, Clone, Copy, Default)]
-struct CurrentFrame(Option<RenderInfo>);
+struct CurrentFrame(RenderInfo);
 
 impl Plugin for StreamPlugin {
     fn build(&self, app: &mut App) {
-        let size = Size::new(self.size.x, self.size.y);
-        let input = InputTarget::Application;
-        let guest = match Guest::start(&self.config, input, size, |notice| log(&notice)) {
-            Ok(guest) => guest,
-            Err(why) => {
-                error!("no stream: {why}");
-                return;
+        match start(self, app) {
+            Ok(stream) => {
+                app.insert_resource(stream)
+                    .init_resource::<CurrentFrame>()
+                    .add_message::<CursorMoved>()
+                    .add_systems(PreUpdate, take_input.before(InputSystems))
+                    // Bevy computes a camera's projection from its target in both schedules.
+                    .add_systems(PostStartup, aim.before(CameraUpdateSystems))
+                    .add_systems(PostUpdate, aim.before(CameraUpdateSystems));
             }
-        };
-        info!("clients reach this host by {}", guest.endpoint());
-        if let Some(pin) = guest.pin() {
-            info!("a new device may pair with the PIN {pin}");
+            Err(why) => error!("no stream: {why}"),
         }
-        // The stream's fastest format.
-        let format = TextureFormat::Bgra8UnormSrgb;
-        let mut image = Image::new_target_texture(size.width, size.height, format, None);
-        image.texture_descriptor.usage |= TextureUsages::COPY_SRC;
-        let image = app.world_mut().resource_mut::<Assets<Image>>().add(image);
-        let stream = Stream {
-            guest: Arc::new(guest),
-            image,
-            size,
-        };
-        if !capture::build(app, &stream) {
-            error!(
-                "no stream: the application has no renderer; add RenderPlugin before this plugin"
-            );
-            return;
-        }
-        app.insert_resource(stream)
-            .init_resource::<CurrentFrame>()
-            .add_message::<CursorMoved>()
-            .add_systems(First, aim)
-            .add_systems(PreUpdate, take_input.before(InputSystems));
     }
 }
 
-/// Lets new cameras draw into the stream's picture.
-fn aim(stream: Res<Stream>, mut cameras: Query<&mut RenderTarget, Added<Streamed>>) {
-    for mut target in &mut cameras {
-        *target = RenderTarget::from(stream.image.clone());
+/// Starts the host, if the application has what it needs.
+fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
+    if !app.world().contains_resource::<Assets<Image>>() || !capture::is_possible(app) {
+        let parts = "this application has no images or no renderer";
+        let advice = "add DefaultPlugins before StreamPlugin, with a graphics backend";
+        return Err(format!("{parts}; {advice}"));
+    }
+    let size = Size::new(plugin.size.x, plugin.size.y);
+    let input = InputTarget::Application;
+    let guest = Guest::start(&plugin.config, input, size, |notice| log(&notice))?;
+    info!("clients reach this host by {}", guest.endpoint());
+    if let Some(pin) = guest.pin() {
+        info!("a new device may pair with the PIN {pin}");
+    }
+    // The stream's fastest format.
+    let format = TextureFormat::Bgra8UnormSrgb;
+    let mut image = Image::new_target_texture(size.width, size.height, format, None);
+    image.texture_descriptor.usage |= TextureUsages::COPY_SRC;
+    let stream = Stream {
+        guest: Arc::new(guest),
+        image: app.world_mut().resource_mut::<Assets<Image>>().add(image),
+        size,
+    };
+    capture::build(app, &stream);
+    Ok(stream)
+}
+
+/// Lets cameras with the component [`Streamed`] draw into the stream's picture.
+fn aim(
+    stream: Res<Stream>,
+    mut cameras: Query<(&mut RenderTarget, &mut Projection), With<Streamed>>,
+) {
+    for (mut target, mut projection) in &mut cameras {
+        if target.as_image() != Some(&stream.image) {
+            *target = RenderTarget::from(stream.image.clone());
+            // Bevy does not notice that an existing camera has another target: this makes it compute the projection.
+            projection.set_changed();
+        }
     }
 }
 
@@ -169,7 +181,7 @@ fn take_input(
     mut frame: ResMut<CurrentFrame>,
 ) {
     let guest = &stream.guest;
-    // Without a window, the messages contain the placeholder.
+    // Without a window, the messages name none.
     let window = windows.iter().next().unwrap_or(Entity::PLACEHOLDER);
     while let Some(input) = guest.next_input() {
         player.take(input.event, window, stream.size, &mut |event| {
@@ -186,8 +198,7 @@ fn take_input(
         }
     }
     guest.begin_frame();
-    let drawn = guest.drawn(stream.size);
-    frame.0 = guest.wants().then_some(drawn);
+    frame.0 = guest.drawn(stream.size);
 }
 
 /// Logs a notice of the host.
@@ -195,11 +206,84 @@ fn log(notice: &Notice) {
     match notice {
         Notice::Failed(why) => error!("the stream has ended: {why}"),
         Notice::SourceEnded(why) => error!("the stream has ended: {why}"),
-        Notice::Warning(why) => warn!("{why}"),
+        // Wrong PINs, for example.
+        Notice::Warning(why) | Notice::Pairing(why) => warn!("{why}"),
+        Notice::NoPicture => warn!("a client is waiting, but no picture has been drawn yet"),
+        Notice::Lost(notices) => {
+            warn!("{notices} notices lost: this machine could not keep up");
+        }
         Notice::Paired { name, fingerprint } => info!("paired with {name} ({fingerprint})"),
         Notice::Subscribed { name, role, .. } => info!("{name} joins as {}", role.name()),
         Notice::Ended(_, ending) => info!("a client is gone: {ending:?}"),
         Notice::Record(_) | Notice::Audio(..) => {}
         other => debug!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use bevy::app::PluginsState;
+    use bevy::window::ExitCondition;
+
+    use super::*;
+
+    /// A folder for keys, removed at the end.
+    struct Keys(PathBuf);
+
+    impl Drop for Keys {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// An application that renders without a window.
+    fn streaming(keys: &Keys) -> App {
+        let no_window = WindowPlugin {
+            primary_window: None,
+            exit_condition: ExitCondition::DontExit,
+            ..default()
+        };
+        let mut stream = StreamPlugin::new(64, 32);
+        stream.config.bind = ([127, 0, 0, 1], 0).into();
+        stream.config.config_dir = Some(keys.0.clone());
+        let mut app = App::new();
+        app.add_plugins((DefaultPlugins.set(no_window), stream));
+        // The renderer opens the GPU in another thread.
+        while app.plugins_state() == PluginsState::Adding {
+            bevy::tasks::tick_global_task_pools_on_main_thread();
+        }
+        app.finish();
+        app.cleanup();
+        app
+    }
+
+    #[test]
+    fn an_application_without_a_renderer_runs_without_a_stream() {
+        let mut app = App::new();
+        app.add_plugins((MinimalPlugins, StreamPlugin::new(64, 32)));
+        app.update();
+        assert!(app.world().get_resource::<Stream>().is_none());
+    }
+
+    #[test]
+    fn a_camera_that_is_streamed_later_has_the_size_of_the_picture() {
+        let name = format!("openuvr-bevy-{}", std::process::id());
+        let keys = Keys(std::env::temp_dir().join(name));
+        let mut app = streaming(&keys);
+        let camera = app.world_mut().spawn(Camera2d).id();
+        app.update();
+        let size = |app: &App| app.world().get::<Camera>(camera)?.physical_target_size();
+        assert_eq!(size(&app), None, "there is no window");
+        app.world_mut().entity_mut(camera).insert(Streamed);
+        app.update();
+        assert_eq!(size(&app), Some(UVec2::new(64, 32)));
+        let guest = app.world().resource::<Stream>().guest.clone();
+        let is_submitted = (0..100).any(|_| {
+            app.update();
+            guest.frames().submitted() > 0
+        });
+        assert!(is_submitted, "a picture without a client");
     }
 }
