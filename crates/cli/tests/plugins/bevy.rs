@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use rustix::process::Signal;
+
 use crate::build::command;
 use crate::play::play;
 use crate::support::{Folder, PIN, Program, port_of, skip};
@@ -15,10 +17,19 @@ fn a_bevy_application_is_played_and_names_each_input() {
     };
     let folder = Folder::new();
     let csv = folder.path().join("frames.csv");
-    let mut command = command(Path::new(&scene), &folder);
-    command.args([PIN[1], "127.0.0.1:0"]).arg(&csv);
-    let host = Program::start("scene", command);
+    // Background processes of a shell without job control ignore Ctrl-C by default, and Bevy keeps that.
+    let mut command = command(Path::new("env"), &folder);
+    command
+        .arg("--default-signal=INT")
+        .arg(&scene)
+        .args([PIN[1], "127.0.0.1:0"])
+        .arg(&csv);
+    let mut host = Program::start("scene", command);
     let port = port_of(&host.line("clients reach this host by"));
     play(&folder, &format!("127.0.0.1:{port}"), &csv);
-    assert!(!host.text().contains("panicked"), "{}", host.text());
+    host.signal(Signal::INT);
+    let (status, text) = host.wait();
+    // Bevy's status of an application that Ctrl-C has ended.
+    assert_eq!(status.code(), Some(130), "{status}: {text}");
+    assert!(!text.contains("panicked"), "{text}");
 }
