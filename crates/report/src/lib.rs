@@ -58,9 +58,9 @@ pub struct Options {
 /// The mode of the live table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableMode {
-    /// Shown on a terminal.
+    /// Shown only on a terminal.
     Auto,
-    /// Also shown in a file or pipe, as plain lines.
+    /// Shown on a terminal, and as plain lines in a file or pipe.
     On,
     /// Never shown.
     Off,

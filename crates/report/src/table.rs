@@ -1,8 +1,9 @@
 //! The live table: the time of each stage, now and in the whole run, in 80 columns.
 //!
-//! On a terminal, the rows of the table are redrawn once per second. Elsewhere, the table is one line for each
-//! subscriber, every [`LINES_EVERY`]. Only frames that were displayed completely, or sent to a subscriber without
-//! reports, count for the times. A span between two clocks has an error bound. This module writes nothing itself.
+//! On a terminal, the rows of the table are redrawn once per second. In other outputs, a line is appended every
+//! [`LINES_EVERY`] for each subscriber that has recently received frames. Only frames that were displayed completely,
+//! or sent to a subscriber without reports, count for the times. A span between two clocks has an error bound. This
+//! module writes nothing itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;

@@ -13,8 +13,8 @@ use openuvr_runtime::sound_choice::SoundChoice;
 /// frame.
 pub(crate) const INTERVAL: Duration = Duration::from_micros(306_250);
 
-/// Samples of a click, which lasts 10 ms. It is a tone of 1 kHz, which codecs do not treat as noise. Its onset is
-/// within a quarter of a millisecond.
+/// Number of samples of a click, which lasts 10 ms. The click is a tone of 1 kHz, which codecs do not treat as noise.
+/// Its onset is within a quarter of a millisecond.
 const CLICK: usize = RATE as usize / 100;
 const PITCH: f64 = 1000.0;
 const AMPLITUDE: f64 = 0.5;

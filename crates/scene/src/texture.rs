@@ -4,7 +4,8 @@
 //! rendered at a higher resolution and smoothed, so that they can be drawn without mipmaps. Mipmaps cost a software
 //! renderer a quarter of its time.
 
-/// Texels per side. With this value, all textures together fit into a core's second-level cache.
+/// Texels per side. With this value, all textures together have 2 MB as RGB, about the size of a core's second-level
+/// cache.
 pub(super) const SIDE: usize = 256;
 /// Rendered points per texel and axis.
 const FINER: usize = 2;

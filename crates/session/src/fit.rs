@@ -34,7 +34,8 @@ pub struct Fit {
     /// The subcommand, which is the prefix of each printed line.
     subcommand: &'static str,
     display: Resized,
-    /// The display that the player wants (`None`: the display's own size), and the time at which to apply it.
+    /// The display that the player wants, and the time at which to apply it. `None` as the display requests the
+    /// display's own size.
     requested: Option<(Option<WantedDisplay>, Instant)>,
     /// The last printed error.
     last_error: Option<String>,

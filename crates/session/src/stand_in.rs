@@ -64,7 +64,7 @@ const CAPTURE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct StandIn {
     subcommand: &'static str,
     display: String,
-    /// The connection to the display; `None` if there is none.
+    /// The connection to the display; `None` if there is no connection, or after the stand-in has failed.
     server: Option<(RustConnection, Window)>,
     /// When a window became visible.
     visible_since: Option<Instant>,

@@ -41,7 +41,8 @@ pub fn print(args: Arguments<'_>) {
     }
 }
 
-/// Writes a rate-limited message to standard error. Callable from any thread; never blocks.
+/// Writes a rate-limited message to standard error. Callable from any thread. Does not wait for the terminal, unless
+/// the writer thread could not be started.
 pub fn message(args: Arguments<'_>) {
     WRITER.limited_message(&escape_control_characters(&args.to_string()), "");
 }
@@ -69,8 +70,8 @@ pub fn end_table() {
     WRITER.put(Job::EndTable);
 }
 
-/// Prints optional lines to standard output. A closed standard output is not an error. Callable from any thread; never
-/// blocks.
+/// Prints optional lines to standard output. A closed standard output is not an error. Callable from any thread. Does
+/// not wait for the terminal, unless the writer thread could not be started.
 pub fn print_lines(text: String) {
     WRITER.put(Job::Lines(escape_control_characters(&text)));
 }

@@ -277,7 +277,7 @@ mod tests {
             let (conn, _) = server.connect();
             assert_eq!(conn.setup().roots[0].width_in_pixels, width);
         }
-        // Another server may take the number at once, so a socket with this name may exist again. It is a newer one.
+        // Another server may take the number at once, so a new socket with this name may exist.
         let socket = format!("/tmp/.X11-unix/X{}", &one.display[1..]);
         let bound = || {
             let about = std::fs::metadata(&socket).ok()?;

@@ -370,7 +370,7 @@ pub(crate) fn keeps_its_log(engine: &mut dyn Engine) {
     portal.end();
 }
 
-/// Only for engines whose sessions have a root of their own.
+/// This case is only for engines whose sessions have their own root file system.
 pub(crate) fn writes_only_to_its_volumes(engine: &mut dyn Engine) {
     let portal = Portal::start(engine);
     let mut spec = spec(&[]);

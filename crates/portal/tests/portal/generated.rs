@@ -59,7 +59,7 @@ fn use_generated(place: &Installation, scheme: &str, at: &str, number: u32) -> V
 #[test]
 #[ignore = "belongs to ./dev test-portal: a generator of clients"]
 fn a_generated_client_logs_in_and_plays() {
-    // Both are tested, because the cookie has another name with HTTPS.
+    // HTTP and HTTPS are both tested, because the cookie's name differs.
     for secure in [false, true] {
         let place = Installation::new();
         place.add_user("ada", &[]);

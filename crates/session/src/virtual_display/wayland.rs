@@ -32,8 +32,8 @@ impl ApplicationDisplay for WaylandDisplay {
         }
     }
 
-    /// Lists the processes of the display. The display itself is a thread of this process. Its only process is an X
-    /// server, which is started with the first X11 application.
+    /// Lists the processes of the display. The display itself is a thread of this process. The only process of the
+    /// display is an X server, which is started with the first X11 application.
     fn process_watch(&self) -> Box<dyn Fn() -> Vec<u32> + Send> {
         let x11 = self.x11().ok().cloned();
         Box::new(move || x11.iter().filter_map(X11Access::process).collect())

@@ -19,7 +19,7 @@ pub(super) enum Subject {
     Window(ExtForeignToplevelHandleV1),
 }
 
-/// A protocol's requests. Its events fill a [`Progress`].
+/// The requests of one protocol. The protocol's events fill a [`Progress`].
 pub(super) trait Copier: Send {
     /// Captures this subject from now on. No copy may be in progress.
     fn aim(&mut self, subject: &Subject);

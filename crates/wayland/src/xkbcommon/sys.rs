@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 /// A key of a map.
 pub(super) struct RawKey {
     pub(super) keycode: u8,
-    /// Its name in the map, such as `AD01`; empty if it has none.
+    /// The key's name in the map, such as `AD01`; empty if the key has no name.
     pub(super) name: String,
-    /// Its levels, by group.
+    /// The key's levels, by group.
     pub(super) groups: Vec<Vec<Level>>,
     /// The real modifiers that a press sets.
     pub(super) modifiers: u8,
@@ -21,7 +21,7 @@ pub(super) struct RawKey {
 pub(super) struct Level {
     /// The combinations of real modifiers that select this level.
     pub(super) masks: Vec<u8>,
-    /// Its symbol; 0 if it has no symbol, or several.
+    /// The level's symbol; 0 if the level has no symbol, or several symbols.
     pub(super) symbol: u32,
 }
 
@@ -137,7 +137,7 @@ fn keys_of(lib: &Functions, map: &Owned) -> Vec<RawKey> {
         .collect()
 }
 
-/// The key with this key code. It has no groups if the map lacks it.
+/// The key with this key code. If the map lacks this key, the result has no groups.
 fn key(lib: &Functions, map: &Owned, keycode: u8) -> RawKey {
     let code = u32::from(keycode);
     // SAFETY: `map` is a live map; every key code is permitted.
