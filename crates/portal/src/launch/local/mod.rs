@@ -201,7 +201,7 @@ impl Launcher for Local {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Entry>> {
-        // Each change of the table is one assignment, so the table stays consistent after a panic.
+        // Each change of the table consists of plain assignments, so the table stays consistent after a panic.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,5 +1,5 @@
 //! Placement of windows on a virtual display: the first main window fills the display, other windows are centred, and
-//! the newest window has the keyboard focus.
+//! the newest window that accepts keyboard input has the focus.
 //!
 //! The placement is not an interactive window manager: it draws nothing, and has no frames, no list of windows and no
 //! shortcuts. A window manager of an application can replace the placement (`--replace`), which then stays inactive

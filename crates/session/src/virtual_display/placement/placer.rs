@@ -25,8 +25,8 @@ use super::claim::Claim;
 use super::hints::{Kind, WindowHints};
 use super::rectangle::{Rectangle, within};
 
-/// The maximum number of placed windows. Additional ones stay where their applications have put them (guess: far more than
-/// any user needs).
+/// The maximum number of placed windows (guess: far more than any user needs). Additional windows stay where their
+/// applications have put them.
 const MAX_WINDOWS: usize = 256;
 
 /// WM_STATE of a mapped and of an unmapped window (ICCCM 2.0, section 4.1.3.1).
@@ -229,7 +229,8 @@ impl WindowPlacer {
         Ok(())
     }
 
-    /// Handles a window that no longer exists. If it was active, the previously active window becomes active again.
+    /// Stops placing a window that was destroyed, unmapped or moved into another window. If it was active, the
+    /// previously active window becomes active again.
     fn forget(&mut self, window: Window) -> Result<(), ConnectionError> {
         let Some(at) = self.find(window) else {
             return Ok(());
@@ -468,8 +469,8 @@ impl WindowPlacer {
         self.assign_focus()
     }
 
-    /// Assigns the focus to the newest window. Clicks into the other windows are intercepted, so that a click can give
-    /// them the focus.
+    /// Assigns the focus to the newest window that accepts keyboard input. Clicks into the other windows that accept it
+    /// are intercepted, so that a click can give them the focus.
     fn assign_focus(&mut self) -> Result<(), ConnectionError> {
         let focusable = (self.placed.iter()).filter(|placed| placed.hints.focus.accepts_focus());
         let newest = focusable.max_by_key(|placed| placed.activation);
