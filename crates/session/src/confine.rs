@@ -381,7 +381,7 @@ fn sockets(set: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let number = display
         .strip_prefix(':')
         .and_then(|of| of.split('.').next());
-    // Displays of other sessions are not accessible.
+    // Only the socket of the application's own display is made accessible, not the sockets of other displays.
     paths.extend(number.map(|number| PathBuf::from(format!("/tmp/.X11-unix/X{number}"))));
     let server = set("PULSE_SERVER").unwrap_or_default();
     let server = server.to_string_lossy().into_owned();

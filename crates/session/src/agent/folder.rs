@@ -77,7 +77,8 @@ impl SessionFolder {
         })
     }
 
-    /// The folder of the host's key, which is accessible only to the host.
+    /// The folder of the host's key. An application in a sandbox or of another account cannot access this folder,
+    /// unless the host runs inside the application.
     pub(super) fn keys(&self) -> PathBuf {
         self.path.join("keys")
     }

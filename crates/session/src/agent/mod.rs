@@ -47,7 +47,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// are killed (guess: the sum of the host's own timeouts for the application and a display).
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The exit code if this program has ended the session. Otherwise, the exit code is that of the application.
+/// The exit code if this program has ended the session because of a limit, or because the application showed no
+/// picture. After a signal, the exit code is 0. Otherwise, the host reports the exit code, usually that of the
+/// application.
 const EXIT_TERMINATED: u8 = 70;
 
 /// The capture method for the application.
