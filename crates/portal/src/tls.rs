@@ -40,7 +40,7 @@ pub(crate) enum TlsError {
     /// A file has unexpected content.
     #[error("{}: {what}", path.display())]
     File { path: PathBuf, what: String },
-    /// Certificate and key do not match.
+    /// Certificate and key cannot be used together, for example because they do not match.
     #[error("cannot use certificate and key: {0}")]
     Unfit(#[from] rustls::Error),
 }
@@ -68,8 +68,8 @@ impl WatchedFiles {
         shown_by(self.shown.clone(), &[])
     }
 
-    /// Reloads changed files, for as long as the future is polled. While certificate and key do not match, for example
-    /// between two writes, the previous certificate stays in use.
+    /// Reloads changed files, for as long as the future is polled. While the files are not usable, for example between
+    /// the writes of certificate and key, the previous certificate stays in use.
     pub(crate) async fn keep(self) {
         let mut last_error = String::new();
         loop {

@@ -174,8 +174,8 @@ pub fn renamed(name: &str) -> Option<&'static str> {
         .find_map(|(old, new)| (*old == name).then_some(*new))
 }
 
-/// Old and new name of an option that is still accepted. With the old name, a duration was a number of seconds. With
-/// the new name, it has a unit.
+/// Old and new name of an option that is still accepted. With the old name, the value is a number of seconds. With the
+/// new name, it has a unit.
 const RENAMED_OPTION: (&str, &str) = ("seconds", "duration");
 
 /// Joins an option and its negative value with `=`, because clap would mistake the value for an unknown option.

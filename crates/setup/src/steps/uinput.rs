@@ -1,7 +1,7 @@
 //! Access to `/dev/uinput`, with which a host emulates game pads.
 //!
 //! The rule names a group. The tag `uaccess` would grant the access only to the users who are logged in at this
-//! machine's own screen, and to nobody on a host without a screen (`docs/adr/0032-setup.md`).
+//! machine's own screen, and to no account on a host without a screen (`docs/adr/0032-setup.md`).
 
 use anyhow::Result;
 
