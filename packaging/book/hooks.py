@@ -1,8 +1,8 @@
 """Extends MkDocs: lists the decisions in the navigation, and compares each page with its document.
 
 The documents are also displayed with the repository, as CommonMark. MkDocs uses another dialect of Markdown: for
-example, it joins a list to the preceding paragraph if no empty line separates the two. Each difference causes a warning,
-which is an error in the strict build.
+example, it joins a list to the preceding paragraph if no empty line separates the two. Each difference causes a
+warning, which is an error in the strict build.
 """
 
 import collections
