@@ -614,11 +614,16 @@ fn loss_recovery(journey: &Journey) -> Option<String> {
     })
 }
 
+/// Shown instead of the percentiles if no value is above zero, because the later stage was never reached after the
+/// earlier one.
+const OVERLAPPING: &str = "overlapping";
+
 /// Appends a row, if there are measurements.
 fn row(text: &mut String, now: Instant, label: &str, spread: &mut Spread, bound: Option<Duration>) {
     let Some(run) = spread.run() else { return };
     push(text, format_args!("{label:25}"));
     let numbers = |of: Option<Percentiles>| match of {
+        Some(p) if p.max.is_zero() => format!("{OVERLAPPING:>24}"),
         Some(p) => [p.p50, p.p95, p.p99, p.max]
             .map(|span| format!("{:>6}", number(span)))
             .concat(),

@@ -201,6 +201,30 @@ fn without_decoded_there_is_one_row_to_submitted() {
 }
 
 #[test]
+fn a_stage_that_always_overlaps_has_a_word() {
+    let mut table = Table::new(true, IDLE_TEXT);
+    let mut totals = Totals::default();
+    for n in 1..=120 {
+        let mut record = complete_frame(1, n);
+        let first = record.host.at(Stage::FirstSent).unwrap();
+        // Every slice was sent before the encoder returned.
+        record.host.clear(Stage::LastSent);
+        record.host.stamp(Stage::LastSent, first);
+        let now = Instant(1_030 * MS + i64::from(n) * 16_666_667);
+        totals.count(now, &record, Role::Player, "desk");
+        table.add(now, &record);
+    }
+    let shown = table.finish(&totals, 80);
+    let row = shown.lines().find(|line| line.contains("Encoded→LastSent"));
+    let words = Vec::from_iter(row.unwrap().split_whitespace());
+    assert_eq!(words, ["Encoded→LastSent", "overlapping", "overlapping"]);
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+}
+
+#[test]
 fn the_table_shows_the_share_of_marks_after_the_loss() {
     let shown = |ecn: Option<EcnCounts>| {
         let mut table = Table::new(true, IDLE_TEXT);
