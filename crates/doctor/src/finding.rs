@@ -141,6 +141,23 @@ impl Report {
         }
     }
 
+    /// The report with one finding for all absent devices of an area.
+    pub(super) fn summarised(mut self) -> Report {
+        let is_absent = |finding: &Finding| finding.level == Level::Absent;
+        for (_, findings) in &mut self.areas {
+            let absent = findings.iter().filter(|finding| is_absent(finding));
+            let names = Vec::from_iter(absent.map(|finding| finding.name.as_str())).join(", ");
+            let Some(first) = findings.iter().position(is_absent) else {
+                continue;
+            };
+            let remedy = "openuvr doctor --all shows the reasons and remedies";
+            let summary = Finding::absent("other devices", names, remedy);
+            findings.retain(|finding| !is_absent(finding));
+            findings.insert(first, summary);
+        }
+        self
+    }
+
     pub(super) fn text(&self, colours: bool) -> String {
         let mut text = String::new();
         for (area, findings) in &self.areas {
@@ -240,6 +257,33 @@ mod tests {
             "This machine can't be a client: 1 requirement is missing; 1 possible improvement."
         );
         assert!(report().text(true).contains("\x1b[31mmissing"));
+    }
+
+    #[test]
+    fn absent_devices_of_an_area_are_one_finding() {
+        let report = Report {
+            role: Role::Host,
+            areas: vec![
+                ("One", vec![Finding::ok("good", "it works")]),
+                (
+                    "Two",
+                    vec![
+                        Finding::ok("good", "it works"),
+                        Finding::absent("rare", "few have it", "buy it"),
+                        Finding::better("so-so", "it is slow", "sudo make-it-fast"),
+                        Finding::absent("exotic", "few have it", "buy it"),
+                    ],
+                ),
+            ],
+        };
+        let report = report.summarised();
+        let names = |nth: usize| {
+            let (_, findings) = &report.areas[nth];
+            Vec::from_iter(findings.iter().map(|finding| finding.name.as_str()))
+        };
+        assert_eq!(names(0), ["good"]);
+        assert_eq!(names(1), ["good", "other devices", "so-so"]);
+        assert_eq!(report.areas[1].1[1].summary, "rare, exotic");
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub struct Args {
     /// UDP port of the host
     #[arg(long, value_name = "PORT", default_value_t = openuvr_runtime::PORT)]
     port: u16,
+    /// Print the reason and the remedy for each absent device
+    #[arg(long)]
+    all: bool,
     /// Print JSON: an object with `role`, `can_run` and the list `findings`
     #[arg(long)]
     json: bool,
@@ -86,12 +89,18 @@ impl Role {
 /// Returns an error if the findings cannot be written as JSON.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = examine(args);
+    let can_run = report.can_run();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report.as_json())?);
     } else {
-        print!("{}", report.text(openuvr_terminal::out::is_terminal()));
+        let colours = openuvr_terminal::out::is_terminal();
+        let text = match args.all {
+            true => report.text(colours),
+            false => report.summarised().text(colours),
+        };
+        print!("{text}");
     }
-    Ok(match report.can_run() {
+    Ok(match can_run {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
