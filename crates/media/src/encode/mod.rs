@@ -1,6 +1,6 @@
 //! Encode: turns a picture into slices, each delivered as soon as it is ready.
 //!
-//! A new encoder needs one file with one [`Backend`], one line in the table `BACKENDS`, and its name in the command line's
+//! A new encoder needs one file with one [`Backend`], one entry in `GROUPS`, and its name in the command line's
 //! options. CONTRIBUTING.md has the steps.
 
 use openuvr_proto::id::FrameId;
@@ -28,29 +28,34 @@ pub mod raw;
 mod slice_order;
 pub mod x264;
 
-/// The encoders, in the order of the help and of `openuvr doctor`.
-pub static BACKENDS: &[Backend] = &[
-    x264::BACKEND,
-    jpeg::BACKEND,
-    openh264::BACKEND,
-    avcodec::BACKENDS[0],
-    avcodec::BACKENDS[1],
-    avcodec::BACKENDS[2],
-    avcodec::BACKENDS[3],
-    avcodec::BACKENDS[4],
-    avcodec::BACKENDS[5],
-    avcodec::BACKENDS[6],
-    avcodec::BACKENDS[7],
-    avcodec::BACKENDS[8],
-    avcodec::BACKENDS[9],
-    avcodec::BACKENDS[10],
-    avcodec::BACKENDS[11],
-    avcodec::BACKENDS[12],
-    avcodec::BACKENDS[13],
-    avcodec::vp9::BACKEND,
-    raw::BACKEND,
-    null::BACKEND,
+/// The parts of [`BACKENDS`].
+const GROUPS: [&[Backend]; 3] = [
+    &[x264::BACKEND, jpeg::BACKEND, openh264::BACKEND],
+    &avcodec::BACKENDS,
+    &[avcodec::vp9::BACKEND, raw::BACKEND, null::BACKEND],
 ];
+
+/// The number of encoders in [`GROUPS`].
+const COUNT: usize = GROUPS[0].len() + GROUPS[1].len() + GROUPS[2].len();
+
+/// The encoders of [`GROUPS`] in one table.
+const TABLE: [Backend; COUNT] = {
+    let mut all = [x264::BACKEND; COUNT];
+    let (mut group, mut next) = (0, 0);
+    while group < GROUPS.len() {
+        let mut n = 0;
+        while n < GROUPS[group].len() {
+            all[next] = GROUPS[group][n];
+            n += 1;
+            next += 1;
+        }
+        group += 1;
+    }
+    all
+};
+
+/// The encoders, in the order of the help and of `openuvr doctor`.
+pub static BACKENDS: &[Backend] = &TABLE;
 
 /// Opens the encoder `name` without options, as [`find`] and [`open_with`] do.
 ///

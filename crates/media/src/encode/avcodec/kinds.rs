@@ -109,7 +109,7 @@ pub(super) const fn other(name: &'static str, codec: Codec) -> Backend {
 }
 
 /// Number of entries in [`KINDS`].
-const COUNT: usize = KINDS.len();
+pub(super) const COUNT: usize = KINDS.len();
 
 /// The entries in the table of encoders, one per entry of [`KINDS`].
 pub(super) const fn backends() -> [Backend; COUNT] {

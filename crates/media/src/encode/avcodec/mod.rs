@@ -27,7 +27,7 @@ use super::{
 use crate::picture::{Picture, PixelFormat};
 
 /// The entries in the table of encoders.
-pub const BACKENDS: [Backend; 14] = kinds::backends();
+pub const BACKENDS: [Backend; kinds::COUNT] = kinds::backends();
 
 /// The device types of libavutil that encoders and decoders of libavcodec use.
 pub const DEVICES: [&str; 4] = ["vaapi", "cuda", "qsv", "vulkan"];
