@@ -365,7 +365,7 @@ fn prompt_for_pin(opened: &Opened) -> Result<Pin> {
             false => "is not paired yet",
         };
         bail!(
-            "the host {host} {why}: specify its PIN with --pin; if the host shows none, run `openuvr devices pair` there"
+            "the host {host} {why}: specify its PIN with --pin; `openuvr devices pair` at the host shows a new PIN"
         );
     }
     match opened.hosts.key(host) {

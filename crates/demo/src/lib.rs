@@ -444,7 +444,7 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
     } else {
         println!(
             "demo: no latency: only the built-in scene carries bar codes; the host's table contains the latency of \
-             each stage (--host-arg --table=on)"
+             each stage (--host-arg=--table=on)"
         );
     }
     match found {

@@ -160,9 +160,9 @@ impl Launcher {
         }
     }
 
-    /// Whether the application ends with this process: the process is the launcher's only child, and has no children. The
-    /// launcher inherits the application's orphans. `false` if the launcher is not the parent, as behind a shell, which
-    /// may start another process.
+    /// Whether the application ends with this process: the process is the launcher's only child, and has no children.
+    /// The launcher inherits the application's orphans. `false` if the launcher is not the parent, as behind a shell,
+    /// which may start another process.
     #[must_use]
     pub fn is_last_process(&self) -> bool {
         let peer = peer_credentials(&self.socket).ok();

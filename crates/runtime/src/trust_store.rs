@@ -288,8 +288,8 @@ impl HostStore {
         Some(&host.address)
     }
 
-    /// The address under which a host with the same host name as `address` and another port is stored. `None` if there is
-    /// none, or if several hosts fit.
+    /// The address under which a host with the same host name as `address` and another port is stored. `None` if there
+    /// is none, or if several hosts fit.
     #[must_use]
     pub fn on_other_port(&self, address: &str) -> Option<&str> {
         let (name, _) = address.rsplit_once(':')?;

@@ -275,8 +275,8 @@ fn a_missing_command_or_hook_is_reported_in_one_line() {
     let missing = library(Some(Path::new("/nowhere/hook.so"))).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "can't find libopenuvr_hook.so (/nowhere/hook.so): install the package openuvr-guest, or run `./dev install` in \
-         the sources, or specify its path with --hook"
+        "can't find libopenuvr_hook.so (/nowhere/hook.so): install the package openuvr-guest, or run `./dev install` \
+         in the sources, or specify its path with --hook"
     );
     let folder = socket.folder().join("a b");
     std::fs::create_dir(&folder).unwrap();

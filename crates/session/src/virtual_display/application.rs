@@ -112,28 +112,28 @@ impl RunningApplication {
         let Some(status) = self.ended() else {
             return false;
         };
-        let continues = has_processes
-            && status.success()
-            && {
-                if (self.shows_a_window)() {
-                    self.idle_since = None;
-                    true
-                } else {
-                    let idle = now.since(*self.idle_since.get_or_insert(now));
-                    if idle >= NOTICE_DELAY && !self.wait_reported {
-                        self.wait_reported = true;
-                        eprintln!(
-                            "openuvr host: {} has ended; waiting for its remaining processes, at most {} s without a \
-                         window",
-                            self.name,
-                            LAUNCH_TIMEOUT.as_secs()
-                        );
-                    }
-                    idle < LAUNCH_TIMEOUT
-                }
-            };
+        let continues = has_processes && status.success() && self.awaits_window(now);
         self.over = !continues;
         self.over
+    }
+
+    /// Whether the remaining processes of the ended application show a window, or may still open one. Reports the wait
+    /// once.
+    fn awaits_window(&mut self, now: Instant) -> bool {
+        if (self.shows_a_window)() {
+            self.idle_since = None;
+            return true;
+        }
+        let idle = now.since(*self.idle_since.get_or_insert(now));
+        if idle >= NOTICE_DELAY && !self.wait_reported {
+            self.wait_reported = true;
+            eprintln!(
+                "openuvr host: {} has ended; waiting for its remaining processes, at most {} s without a window",
+                self.name,
+                LAUNCH_TIMEOUT.as_secs()
+            );
+        }
+        idle < LAUNCH_TIMEOUT
     }
 
     /// Whether a process of the application's group is still running. The application itself may be the child of a
