@@ -28,12 +28,16 @@ pub(crate) struct X11 {
 
 /// The event sources that wait for an X11 application that connects.
 #[derive(Default)]
-pub(crate) struct Listening(Vec<RegistrationToken>);
+pub(crate) struct Listening {
+    tokens: Vec<RegistrationToken>,
+    /// The last reported reason why no server was started. Its repetitions are not reported.
+    reported: Option<String>,
+}
 
 impl State {
     /// Waits for an X11 application that connects, to start the server.
     pub(crate) fn await_x11(&mut self) {
-        for token in std::mem::take(&mut self.x11_listening.0) {
+        for token in std::mem::take(&mut self.x11_listening.tokens) {
             self.events.remove(token);
         }
         let Some(display) = &self.x11_display else {
@@ -44,40 +48,48 @@ impl State {
             Err(why) => return tracing::warn!("no X11 applications: {why}"),
         };
         for socket in sockets {
-            let source = Generic::new(socket, Interest::READ, Mode::Level);
-            let inserted = self.events.insert_source(source, |_, _, state| {
-                if state.x11.is_none() {
-                    state.start_x11();
-                }
-                Ok(PostAction::Remove)
-            });
+            // Edge-triggered, because a connection that can't be accepted, as no descriptor is left, would wake the
+            // loop forever.
+            let source = Generic::new(socket, Interest::READ, Mode::Edge);
+            let inserted = self
+                .events
+                .insert_source(source, |_, _, state| Ok(state.serve_x11()));
             match inserted {
-                Ok(token) => self.x11_listening.0.push(token),
+                Ok(token) => self.x11_listening.tokens.push(token),
                 Err(why) => tracing::warn!("no X11 applications: {why}"),
             }
         }
     }
 
-    fn start_x11(&mut self) {
+    /// Starts the server for an application that has connected. If the start fails, the connections are closed, because
+    /// the applications would hang otherwise, and the next application is awaited.
+    fn serve_x11(&mut self) -> PostAction {
+        if self.x11.is_some() {
+            return PostAction::Remove;
+        }
+        let Err(why) = self.start_x11() else {
+            return PostAction::Remove;
+        };
+        if let Some(display) = &self.x11_display {
+            display.refuse();
+        }
+        if self.x11_listening.reported.as_ref() != Some(&why) {
+            tracing::warn!("X11 applications can't open the display: {why}");
+            self.x11_listening.reported = Some(why);
+        }
+        PostAction::Continue
+    }
+
+    fn start_x11(&mut self) -> Result<(), String> {
         let Some(display) = &mut self.x11_display else {
-            return;
+            return Ok(());
         };
-        let started = match display.start() {
-            Ok(started) => started,
-            Err(why) => return tracing::warn!("no X11 applications: {why}"),
+        let started = display.start()?;
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("can't connect Xwayland: {why}; start the application again")
         };
-        let client = match self.insert(started.wayland, ClientState::of_xwayland()) {
-            Ok(client) => client,
-            Err(why) => return tracing::warn!("no X11 applications: {why}"),
-        };
-        self.x11 = Some(X11 {
-            running: started.running,
-            client,
-            unpaired: Vec::new(),
-            serials: HashMap::new(),
-            placed: BTreeMap::new(),
-            focus: None,
-        });
+        let client = self.insert(started.wayland, ClientState::of_xwayland());
+        let client = client.map_err(|why| failed(&why))?;
         let source = Generic::new(started.ready, Interest::READ, Mode::Level);
         let inserted = self.events.insert_source(source, |_, ready, state| {
             let mut part = [0; 16];
@@ -93,9 +105,16 @@ impl State {
             }
             Ok(PostAction::Remove)
         });
-        if let Err(why) = inserted {
-            self.end_x11(&why.to_string());
-        }
+        inserted.map_err(|why| failed(&why))?;
+        self.x11 = Some(X11 {
+            running: started.running,
+            client,
+            unpaired: Vec::new(),
+            serials: HashMap::new(),
+            placed: BTreeMap::new(),
+            focus: None,
+        });
+        Ok(())
     }
 
     /// Handles the server's start.

@@ -27,7 +27,8 @@ use sockets::X11Sockets;
 use wire::{Board, Report};
 use xwm::WindowManager;
 
-/// The maximum number of starts of the server (guess). A server that keeps crashing is not started again.
+/// The maximum number of starts of the server (guess). A server that keeps crashing or can't be started is not started
+/// again.
 const MAX_STARTS: u32 = 5;
 
 /// The X11 display, whether its server is running or not.
@@ -107,16 +108,25 @@ impl X11Display {
             .collect()
     }
 
+    /// Closes the connections of all applications that wait for the server.
+    pub(crate) fn refuse(&self) {
+        self.sockets.refuse();
+    }
+
     /// Starts the server.
     ///
     /// # Errors
     /// Returns a one-line error.
     pub(crate) fn start(&mut self) -> Result<StartedServer, String> {
         if self.starts >= MAX_STARTS {
-            return Err(format!("Xwayland has crashed {MAX_STARTS} times"));
+            return Err(format!(
+                "Xwayland has crashed or failed to start {MAX_STARTS} times; restart the host"
+            ));
         }
         self.starts += 1;
-        let failed = |why: &dyn std::fmt::Display| format!("can't start Xwayland: {why}");
+        let failed = |why: &dyn std::fmt::Display| {
+            format!("can't start Xwayland: {why}; start the application again")
+        };
         let changed = Waker::new().map_err(|why| failed(&why))?;
         let started = Xwayland::start(&self.sockets, &self.authority);
         let (server, connections) = started.map_err(|why| failed(&why))?;

@@ -15,6 +15,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
+use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Pid, test_kill_process};
 
 /// The folder of the sockets, which all X11 programs use.
@@ -94,6 +95,13 @@ impl X11Sockets {
     pub(crate) fn listening(&self) -> [BorrowedFd<'_>; 2] {
         [self.in_folder.as_fd(), self.is_abstract.as_fd()]
     }
+
+    /// Closes all connections that no server has accepted.
+    pub(crate) fn refuse(&self) {
+        for socket in self.listening() {
+            while accept_with(socket, SocketFlags::CLOEXEC).is_ok() {}
+        }
+    }
 }
 
 impl Drop for X11Sockets {
@@ -137,7 +145,9 @@ fn take_lock(lock: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
 
     use super::*;
 
@@ -156,6 +166,26 @@ mod tests {
         drop(one);
         assert!(!file.exists() && !lock.exists());
         assert!(UnixStream::connect_addr(&name).is_err());
+    }
+
+    #[test]
+    fn refused_applications_read_the_end_and_others_can_connect() {
+        let sockets = X11Sockets::take().unwrap();
+        let name = sockets.file.as_os_str().as_encoded_bytes();
+        let name = SocketAddr::from_abstract_name(name).unwrap();
+        for _ in 0..2 {
+            let mut waiting = Vec::new();
+            for _ in 0..2 {
+                waiting.push(UnixStream::connect(&sockets.file).unwrap());
+                waiting.push(UnixStream::connect_addr(&name).unwrap());
+            }
+            sockets.refuse();
+            for mut stream in waiting {
+                let limit = Duration::from_secs(20);
+                stream.set_read_timeout(Some(limit)).unwrap();
+                assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+            }
+        }
     }
 
     #[test]

@@ -187,6 +187,14 @@ fn input_reaches_the_window_below_the_pointer() {
     input.release_all().unwrap();
 }
 
+/// Kills the X server. Returns its process id.
+fn kill_server(rig: &Rig) -> u32 {
+    let process = rig.display.x11().unwrap().process().unwrap();
+    let id = rustix::process::Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+    process
+}
+
 #[test]
 fn a_crashed_server_is_replaced_and_wayland_applications_stay() {
     let Some(mut rig) = rig() else { return };
@@ -197,9 +205,7 @@ fn a_crashed_server_is_replaced_and_wayland_applications_stay() {
     let window = client.window((0, 0), (100, 80), MAIN, false);
     client.show(window);
     rig.until(320, 180, MAIN);
-    let process = rig.display.x11().unwrap().process().unwrap();
-    let id = rustix::process::Pid::from_raw(i32::try_from(process).unwrap()).unwrap();
-    rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+    let process = kill_server(&rig);
     rig.until(320, 180, OTHER);
     assert_eq!((rig.display.windows())(), 1);
     let client = XClient::connect(&rig);
@@ -207,6 +213,33 @@ fn a_crashed_server_is_replaced_and_wayland_applications_stay() {
     client.show(window);
     rig.until(320, 180, MAIN);
     assert_ne!(rig.display.x11().unwrap().process(), Some(process));
+}
+
+#[test]
+fn applications_are_refused_after_the_last_start() {
+    use std::io::Read as _;
+
+    let Some(mut rig) = rig() else { return };
+    for colour in [MAIN, OTHER, MAIN, OTHER, MAIN] {
+        let client = XClient::connect(&rig);
+        let window = client.window((0, 0), (100, 80), colour, false);
+        client.show(window);
+        // The window manager runs now, so nothing of this start is pending when the next server starts.
+        rig.until(320, 180, colour);
+        kill_server(&rig);
+        let began = std::time::Instant::now();
+        while rig.display.x11().unwrap().process().is_some() {
+            assert!(began.elapsed().as_secs() < 20, "the end is not noticed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    for _ in 0..2 {
+        let mut refused = socket(&rig);
+        let limit = Duration::from_secs(20);
+        refused.set_read_timeout(Some(limit)).unwrap();
+        assert_eq!(refused.read(&mut [0]).unwrap(), 0);
+    }
+    assert_eq!(rig.display.x11().unwrap().process(), None);
 }
 
 #[test]
