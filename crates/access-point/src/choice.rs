@@ -114,13 +114,24 @@ pub enum NoChannel {
          other bands (--band)"
     )]
     Forbidden(String),
-    /// All permitted channels are shared with radar, and the user has not permitted such channels, or the card cannot
-    /// detect radar.
+    /// All permitted channels are shared with radar, and the user has not permitted such channels.
     #[error(
         "all permitted channels at {0} GHz are DFS channels (radar): permit them with --radar (the start then takes a \
          minute or more), or choose other bands with --band"
     )]
     Radar(String),
+    /// All permitted channels are shared with radar, which the card cannot detect at any permitted width.
+    #[error(
+        "all permitted channels at {0} GHz are DFS channels (radar), and the card can't detect radar at a permitted \
+         width: choose other bands (--band), or use another card"
+    )]
+    Deaf(String),
+    /// The permitted channels are not among those that are selected without `--channel`.
+    #[error(
+        "no permitted channel at {0} GHz is one of those that are selected automatically (at 2.4 GHz: 1, 6 and 11): \
+         select one by hand (--channel), or choose other bands (--band)"
+    )]
+    ByHand(String),
     /// The specified channel is not permitted, or does not exist.
     #[error(
         "channel {0} is not possible with this card, country and options: choose one that `openuvr ap \
@@ -141,9 +152,8 @@ pub fn rank(
     selection: &Selection,
     air: Air<'_>,
 ) -> Result<Vec<Candidate>, NoChannel> {
-    let widths = || (Width::ALL.into_iter()).filter(|width| *width <= selection.widest);
     for band in &selection.bands {
-        for width in widths() {
+        for width in widths(selection) {
             let blocks = blocks(channels, phy, selection, *band, width);
             if blocks.is_empty() {
                 continue;
@@ -167,6 +177,12 @@ pub fn rank(
         }
     }
     Err(reason(channels, phy, selection))
+}
+
+/// The permitted widths, the widest first.
+fn widths(selection: &Selection) -> impl Iterator<Item = Width> + use<> {
+    let widest = selection.widest;
+    (Width::ALL.into_iter()).filter(move |width| *width <= widest)
 }
 
 /// What the card can do in this band; `None` if it cannot be an access point there.
@@ -220,8 +236,7 @@ fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
     if let Some(number) = selection.channel {
         return NoChannel::Number(number);
     }
-    let names: Vec<String> = selection.bands.iter().map(Band::to_string).collect();
-    let names = names.join(", ");
+    let names = names(&selection.bands);
     let usable = |band: &Band| selection.bands.contains(band) && abilities(phy, *band).is_some();
     let mut there = (channels.iter())
         .filter(|one| one.frequency.band().as_ref().is_some_and(usable))
@@ -229,10 +244,42 @@ fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
     if there.peek().is_none() {
         return NoChannel::Band(names);
     }
-    match there.any(|channel| channel.permits_access_points) {
-        true => NoChannel::Radar(names),
-        false => NoChannel::Forbidden(names),
+    if !there.any(|channel| channel.permits_access_points) {
+        return NoChannel::Forbidden(names);
     }
+    // The cause is the first obstacle without which there are blocks.
+    let with_radar = Selection {
+        radar: true,
+        ..selection.clone()
+    };
+    let bands = bands_with_blocks(channels, phy, &with_radar);
+    if !bands.is_empty() {
+        return NoChannel::Radar(self::names(&bands));
+    }
+    let detecting = Phy {
+        radar_widths: Width::ALL.to_vec(),
+        ..phy.clone()
+    };
+    let bands = bands_with_blocks(channels, &detecting, &with_radar);
+    if !bands.is_empty() {
+        return NoChannel::Deaf(self::names(&bands));
+    }
+    NoChannel::ByHand(names)
+}
+
+/// The bands of the selection that have a permitted block.
+fn bands_with_blocks(channels: &[Channel], phy: &Phy, selection: &Selection) -> Vec<Band> {
+    let has_block = |band: &Band| {
+        widths(selection).any(|width| !blocks(channels, phy, selection, *band, width).is_empty())
+    };
+    (selection.bands.iter().copied())
+        .filter(has_block)
+        .collect()
+}
+
+fn names(bands: &[Band]) -> String {
+    let names: Vec<String> = bands.iter().map(Band::to_string).collect();
+    names.join(", ")
 }
 
 /// The interference of a block.

@@ -214,6 +214,51 @@ fn the_reason_of_no_channel_names_the_remedy() {
 }
 
 #[test]
+fn radar_is_the_reason_only_if_it_is_the_obstacle() {
+    let air = Air {
+        networks: &[],
+        survey: &[],
+    };
+    let radar: Vec<Channel> = german()
+        .into_iter()
+        .filter(|channel| channel.radar_check.is_some())
+        .collect();
+    let narrow = |radar| Selection {
+        widest: Width::Mhz20,
+        radar,
+        ..selection()
+    };
+    // Only the bands with these channels are named.
+    assert_eq!(
+        rank(&radar, &phy(), &narrow(false), air),
+        Err(NoChannel::Radar("5".to_owned()))
+    );
+    // A card that detects radar only at a width that is not permitted.
+    let deaf = Phy {
+        radar_widths: vec![Width::Mhz40],
+        ..phy()
+    };
+    for permitted in [false, true] {
+        let why = rank(&radar, &deaf, &narrow(permitted), air).unwrap_err();
+        assert_eq!(why, NoChannel::Deaf("5".to_owned()));
+        assert!(!why.to_string().contains("--radar"), "{why}");
+    }
+    // Channel 3 permits access points, but is used only by request.
+    let third = [german()[2]];
+    let low = Selection {
+        bands: vec![Band::Ghz2_4],
+        ..selection()
+    };
+    let why = rank(&third, &phy(), &low, air).unwrap_err();
+    assert_eq!(why, NoChannel::ByHand("2.4".to_owned()));
+    let by_hand = Selection {
+        channel: Some(3),
+        ..low
+    };
+    assert!(rank(&third, &phy(), &by_hand, air).is_ok());
+}
+
+#[test]
 fn a_given_channel_is_used_in_the_first_band_that_has_it() {
     let given = |number| Selection {
         channel: Some(number),
