@@ -8,7 +8,8 @@ use super::sys::{self, ParameterError};
 use super::{EncodeError, EncoderOptions};
 
 /// The reason why scaling matrices are refused.
-const MATRICES: &str = "clients conceal lost slices without scaling matrices; remove it";
+const MATRICES: &str =
+    "clients can't conceal lost slices of streams that use scaling matrices; remove it";
 
 /// The option that selects libx264's preset.
 pub(super) const PRESET: &str = "preset";
@@ -82,7 +83,7 @@ const OWNED: &[Owned] = &[
     ),
     owned(
         |p| p.analyse.i_weighted_pred.into(),
-        "clients can't conceal lost slices with weighted prediction; remove it",
+        "clients can't conceal lost slices of streams that use weighted prediction; remove it",
     ),
     owned(|p| p.i_cqm_preset.into(), MATRICES),
     owned(
