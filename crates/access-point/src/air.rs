@@ -71,7 +71,7 @@ pub(crate) fn abilities(iw: &Program, card: &Card) -> Result<Phy> {
     let phy = phy::parse(&iw.run(&["phy", &card.phy, "info"], ANSWER)?);
     if !phy.access_point {
         bail!(
-            "{} can't be an access point: its driver does not support this mode (`iw phy {} info`); use another card \
+            "{} can't be an access point: its driver does not support this mode (see `iw phy {} info`); use another card \
              (--interface)",
             card.interface,
             card.phy

@@ -175,7 +175,7 @@ impl Running {
                 }
                 Some(Event::Left(address)) => eprintln!("openuvr ap: client {address} has left"),
                 Some(Event::WrongKey(address)) => {
-                    eprintln!("openuvr ap: client {address} uses a different key");
+                    eprintln!("openuvr ap: client {address} can't join: its key is probably wrong");
                 }
                 Some(Event::Disabled) => bail!(
                     "the access point has ended: another program has changed {}, or its transmitter was switched off",

@@ -104,7 +104,7 @@ pub(crate) fn join(
         Ok(None) => {
             if !stop.load(Ordering::Relaxed) {
                 eprintln!(
-                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client): searching for the host \
+                    "openuvr client: no DHCP client is installed (apt install isc-dhcp-client); searching for the host \
                      over IPv6 only"
                 );
             }
@@ -112,7 +112,7 @@ pub(crate) fn join(
         }
         // IPv6 still works, because link-local addresses need no server.
         Err(why) => {
-            eprintln!("openuvr client: {why}: searching for the host over IPv6 only");
+            eprintln!("openuvr client: {why}; searching for the host over IPv6 only");
             None
         }
     };

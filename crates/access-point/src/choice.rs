@@ -128,8 +128,8 @@ pub enum NoChannel {
     Deaf(String),
     /// The permitted channels are not among those that are selected without `--channel`.
     #[error(
-        "no permitted channel at {0} GHz is one of those that are selected automatically (at 2.4 GHz: 1, 6 and 11): \
-         select one by hand (--channel), or choose other bands (--band)"
+        "none of the permitted channels at {0} GHz can be selected automatically (at 2.4 GHz, only 1, 6 and 11 can): \
+         select a channel with --channel, or choose other bands with --band"
     )]
     ByHand(String),
     /// The specified channel is not permitted, or does not exist.

@@ -203,8 +203,8 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
     let nmcli = by_network_manager::owner(&card.interface);
     if let (Some(_), Some(option)) = (&nmcli, args.option_of_hostapd()) {
         bail!(UsageError::new(format!(
-            "{option} needs hostapd, but NetworkManager manages {0}: leave it out, or run `nmcli device set {0} managed \
-             no` first",
+            "{option} needs hostapd, but NetworkManager manages {0}: leave out {option}, or run `nmcli device set {0} \
+             managed no` first",
             card.interface
         )));
     }
@@ -340,10 +340,10 @@ fn report_choice(
     match choice {
         ChannelChoice::Survey => {
             let count = ranked.len();
-            eprintln!("openuvr ap: hostapd chooses among {count} channels by its own survey");
+            eprintln!("openuvr ap: hostapd surveys {count} channels and chooses one");
         }
         ChannelChoice::Auto => eprintln!(
-            "openuvr ap: {block} has the least interference of {} channels: {interference}",
+            "openuvr ap: of {} possible channels, {block} has the least interference: {interference}",
             ranked.len()
         ),
         ChannelChoice::Number(_) => eprintln!("openuvr ap: {block}: {interference}"),

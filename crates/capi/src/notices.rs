@@ -41,7 +41,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         }
         Notice::Link(_, transport) => (
             OPENUVR_LOG_INFO,
-            format!("video transport to a client: {}", transport.name()),
+            format!("a client receives the video by transport {}", transport.name()),
         ),
         Notice::Ended(_, ending) => (OPENUVR_LOG_INFO, format!("a client is gone: {ending:?}")),
         Notice::Resized(size) => (OPENUVR_LOG_INFO, format!("the picture is {size}")),
@@ -78,7 +78,7 @@ pub(crate) fn line(notice: &Notice) -> Option<(OPENUVR_LOG_LEVEL, String)> {
         ),
         Notice::Lost(notices) => (
             OPENUVR_LOG_WARNING,
-            format!("{notices} notices lost: this machine could not keep up"),
+            format!("{notices} events were not logged: this machine could not keep up"),
         ),
         Notice::PlayerWindow(_) | Notice::SourceShown(_) | Notice::Record(_) | Notice::Audio(..) => {
             return None;

@@ -152,7 +152,7 @@ impl Started {
         match wanted {
             FrameDemand::Now => Ok(()),
             FrameDemand::Unwatched => Err(SubmitError::Unwanted(
-                "no MUD is watching: only one picture per second is accepted, for MUDs that join",
+                "no MUD is watching: until one joins, only one picture per second is accepted",
             )),
             FrameDemand::TooSoon => Err(SubmitError::Unwanted(
                 "pictures come faster than OPENUVR_FEATURE_TARGET_FPS: some are skipped",

@@ -230,7 +230,7 @@ fn open(
         && let Some(known_as) = opened.hosts.on_other_port(&opened.host).map(str::to_owned)
     {
         eprintln!(
-            "openuvr client: {} is not paired yet: using the key of {known_as} (--pin pairs instead)",
+            "openuvr client: {} is not paired yet: using the key stored for {known_as} (to pair instead, use --pin)",
             opened.host
         );
         opened.host = known_as;

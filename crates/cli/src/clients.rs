@@ -184,7 +184,7 @@ impl Clients {
                 "openuvr {subcommand}: a client is waiting, but the application has shown no picture yet"
             ),
             Notice::Lost(notices) => eprintln!(
-                "openuvr {subcommand}: {notices} messages lost: this machine can't keep up"
+                "openuvr {subcommand}: {notices} messages or records lost: this machine can't keep up"
             ),
             Notice::InputWithheld(Some(why)) => {
                 eprintln!("openuvr {subcommand}: keyboard and mouse input is suspended: {why}");

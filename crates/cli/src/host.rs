@@ -158,7 +158,7 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
         let _ = clients.handle(notice.into());
     }
     if lost > 0 {
-        eprintln!("openuvr host: {lost} records lost: this machine is too slow");
+        eprintln!("openuvr host: {lost} messages or records lost: this machine is too slow");
     }
     let complete = clients.finish();
     let recorded = realtime::finish(recording, "host");

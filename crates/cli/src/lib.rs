@@ -133,12 +133,12 @@ fn command() -> Command {
         .after_help(
             "Getting started:\n  openuvr host            on the machine with the application\n  \
              openuvr client HOST     on the thin client; without HOST it searches the local network\n  \
-             openuvr run -- GAME     instead of host: one game, from inside its process\n  \
-             openuvr xr -- APP       the same for an OpenXR application\n  \
-             openuvr ap              a dedicated radio link between host and clients\n  \
-             openuvr gateway SOCKET  browsers and video players for an application that links libopenuvr\n  \
-             openuvr session -- APP  for a portal: display, application, host and gateway in one session\n  \
-             openuvr demo            host and client on this machine, on virtual displays",
+             openuvr run -- GAME     instead of `openuvr host`, to stream one game from inside its process\n  \
+             openuvr xr -- APP       instead of `openuvr host`, to stream one OpenXR application\n  \
+             openuvr ap              set up a dedicated radio link between host and clients\n  \
+             openuvr gateway SOCKET  serve browsers and video players for an application with libopenuvr\n  \
+             openuvr session -- APP  run a portal's session: display, application, host and gateway\n  \
+             openuvr demo            run host and client on this machine, on virtual displays",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)

@@ -58,7 +58,7 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
     let lost = lost.context("can't complete the records of scheduling latency")?;
     if lost > 0 {
         eprintln!(
-            "openuvr {subcommand}: {lost} records of scheduling latency lost: writing is too slow"
+            "openuvr {subcommand}: {lost} records of scheduling latency lost: writing them was too slow"
         );
     }
     Ok(())
@@ -69,7 +69,10 @@ pub(crate) fn finish(recording: Option<Recording>, subcommand: &str) -> Result<(
 fn lock_memory() -> std::result::Result<(), String> {
     // If there is a limit, later mappings beyond the limit would fail.
     if let Some(bytes) = locked_memory_limit() {
-        return Err(format!("the limit memlock is {} KiB", bytes >> 10));
+        return Err(format!(
+            "the limit memlock is {} KiB, not unlimited",
+            bytes >> 10
+        ));
     }
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
         .map_err(|error| error.to_string())

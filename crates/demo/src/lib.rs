@@ -443,8 +443,8 @@ fn summarise(verdict: &Verdict, reader: &Reader, is_scene: bool, picture: &Path)
         }
     } else {
         println!(
-            "demo: no latency: only the built-in scene carries bar codes; the host's table contains the latency of \
-             each stage (--host-arg=--table=on)"
+            "demo: latency not measured: only the built-in scene carries bar codes; to show the latency of each stage, \
+             use --host-arg=--table=on"
         );
     }
     match found {

@@ -33,7 +33,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             runtime,
             device,
             eye,
-        } => eprintln!("room: 2 pictures of {eye} on the runtime {runtime}, drawn by {device}"),
+        } => eprintln!(
+            "room: drawing 2 pictures of {eye} per frame on {device} for the runtime {runtime}"
+        ),
         RoomEvent::VisibilityChanged(true) => eprintln!("room: visible"),
         RoomEvent::VisibilityChanged(false) => eprintln!("room: no longer visible"),
     })?;

@@ -119,18 +119,18 @@ pub(super) fn run(args: &Args, stop: &AtomicBool) -> Result<ExitCode> {
         f64::from(whole) / lasted
     );
     let right = table::print(&seen, &handed, way);
-    let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
+    let record = std::fs::read_to_string(&csv).context("can't read the host's frame records")?;
     let times: Vec<_> = seen.iter().map(|seen| seen.at).collect();
     for step in eyes_steps(&record, &times)? {
         let (name, ms) = (format!("{} -> {}", step.from, step.to), step.ms);
         let bound = step.bound();
         println!(
-            "demo: {name:<44} p50 {:>6.1} ms, p99 {:>6.1} ms{bound}, of {}",
+            "demo: {name:<44} p50 {:>6.1} ms, p99 {:>6.1} ms{bound}, of {} values",
             ms.p50, ms.p99, ms.count
         );
     }
     if eyes.unreadable() > 0 {
-        println!("demo: {} unreadable codes", eyes.unreadable());
+        println!("demo: {} bar codes could not be read", eyes.unreadable());
     }
     println!("demo: the client's picture: {}", picture.display());
     if seen.len() < FEWEST {

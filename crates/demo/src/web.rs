@@ -110,7 +110,7 @@ pub(super) fn run(
     host.child.stop_by_itself();
     app.stop();
 
-    let record = std::fs::read_to_string(&csv).context("the host wrote no record")?;
+    let record = std::fs::read_to_string(&csv).context("can't read the host's frame records")?;
     let sightings = print_latency(&watched, window, &record)?;
     println!(
         "demo: the page: {}; the host's display: {}",

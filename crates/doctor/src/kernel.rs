@@ -39,7 +39,11 @@ fn offload() -> Finding {
             name,
             format!("all {BATCH} datagrams of one call arrived over the loopback device"),
         ),
-        Ok((BATCH, link)) => Finding::better(name, format!("the link fell back to {link}"), remedy),
+        Ok((BATCH, link)) => Finding::better(
+            name,
+            format!("the transport fell back from udp-gso to {link}"),
+            remedy,
+        ),
         Ok((count, _)) => Finding::missing(
             name,
             format!("{count} of {BATCH} datagrams arrived over the loopback device"),

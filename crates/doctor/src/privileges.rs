@@ -40,12 +40,15 @@ fn real_time(held: CapabilitySet) -> Finding {
     };
     let remedy = scheduling();
     match report.threads.first().map(|thread| thread.policy) {
-        Some(Policy::Fifo(got)) if got >= wanted => {
-            Finding::ok(name, format!("a thread got SCHED_FIFO {got}, through {by}"))
-        }
+        Some(Policy::Fifo(got)) if got >= wanted => Finding::ok(
+            name,
+            format!("a test thread got SCHED_FIFO with priority {got}, permitted by {by}"),
+        ),
         Some(Policy::Fifo(got)) => Finding::better(
             name,
-            format!("a thread got SCHED_FIFO {got} instead of {wanted}, through {by}"),
+            format!(
+                "a test thread got SCHED_FIFO with priority {got} instead of {wanted}, permitted by {by}"
+            ),
             remedy,
         ),
         _ => Finding::better(

@@ -94,7 +94,9 @@ impl Addresses {
         self.known.send_if_modified(|known| {
             let other = *known != all;
             if other {
-                tracing::info!("the media socket is reachable over UDP at {all:?}");
+                tracing::info!(
+                    "browsers are told these UDP addresses of the media socket: {all:?}"
+                );
                 *known = all;
             }
             other

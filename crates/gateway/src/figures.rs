@@ -87,7 +87,7 @@ pub(crate) fn write_metrics(text: &mut String, all: &[SubscriberFigures]) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, which is measured between two clocks.",
+        "Maximum error of the latency, because the offset between the two machines' clocks is estimated.",
         &|group| {
             let bound = group.latency.iter();
             bound.map(|of| ("", seconds(of.bound))).collect()

@@ -38,7 +38,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
         ),
         (
             "lost_events_total",
-            "Events of connections dropped because the queue was full or a message was too long.",
+            "Connection events dropped because the queue was full, and received messages dropped as too long.",
             sums.events_lost,
         ),
     ] {

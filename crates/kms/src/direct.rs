@@ -154,7 +154,10 @@ impl Drop for DirectPictures {
     fn drop(&mut self) {
         if self.count > 0 {
             let buffers = self.imports.count;
-            tracing::info!("{} pictures without a copy, {buffers} imports", self.count);
+            tracing::info!(
+                "{} pictures displayed without a copy, {buffers} buffers imported",
+                self.count
+            );
         }
     }
 }

@@ -395,7 +395,7 @@ impl Display {
         let mut flipped = output.flip(framebuffer, damage);
         if flipped.is_err() && output.give_up_tearing() {
             tracing::warn!(
-                "{} can't flip before the refresh: pictures wait for it",
+                "{} does not support --tearing: each picture waits for the next refresh",
                 output.name
             );
             flipped = output.flip(framebuffer, damage);
@@ -479,7 +479,7 @@ impl Display {
                 return;
             }
             tracing::warn!(
-                "{} is unplugged: the session goes on, and the picture returns with the display",
+                "{} is unplugged: the session continues, and the picture returns when a display is connected",
                 output.name
             );
             self.copy_direct();

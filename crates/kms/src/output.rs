@@ -128,7 +128,7 @@ impl Output {
             true if can(DriverCapability::ASyncPageFlip) => FlipKind::AtOnce,
             true => {
                 tracing::warn!(
-                    "the driver of {} can't flip before the refresh: pictures wait for it",
+                    "the driver of {} does not support --tearing: each picture waits for the next refresh",
                     card.path.display()
                 );
                 FlipKind::Synchronised
@@ -136,7 +136,7 @@ impl Output {
             false => FlipKind::Synchronised,
         };
         let cursor = HardwareCursor::new(card)
-            .inspect_err(|cause| tracing::debug!("no cursor plane: {cause}"))
+            .inspect_err(|cause| tracing::debug!("the pointer is drawn into the picture, because there is no cursor plane: {cause}"))
             .ok();
         let found = card.get_crtc(crtc).ok();
         Ok(Output {
@@ -374,7 +374,9 @@ impl Output {
             set
         });
         if let Err(cause) = &shown {
-            tracing::debug!("no cursor plane: {cause}");
+            tracing::debug!(
+                "the pointer is drawn into the picture, because there is no cursor plane: {cause}"
+            );
             self.cursor_gone();
         }
         shown.is_ok()

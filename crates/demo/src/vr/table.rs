@@ -56,7 +56,7 @@ pub(super) fn print(seen: &[EyeSighting], handed: &[Handed], way: HeadMotion) ->
     let line = |what: &str, unit: &str, values: Vec<f64>| {
         if let Some(s) = Summary::of(&values) {
             println!(
-                "demo: {what:<44} p50 {:>6.1} {unit}, p99 {:>6.1} {unit}, of {}",
+                "demo: {what:<44} p50 {:>6.1} {unit}, p99 {:>6.1} {unit}, of {} frames",
                 s.p50, s.p99, s.count
             );
         }

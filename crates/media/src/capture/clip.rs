@@ -340,7 +340,11 @@ impl Capture for Player {
             let mut fds = [PollFd::from_borrowed_fd(self.waker.fd(), PollFlags::IN)];
             match poll(&mut fds, wait.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(CaptureError(format!("the clip can't wait: {error}"))),
+                Err(error) => {
+                    return Err(CaptureError(format!(
+                        "can't wait for the next frame of the clip: {error}"
+                    )));
+                }
             }
         }
     }

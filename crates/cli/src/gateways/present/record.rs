@@ -39,7 +39,7 @@ pub(super) fn finish(subcommand: &str, config: &HostConfig, recorder: Option<Rec
     let file = file.display();
     match recorder.finish() {
         None => eprintln!(
-            "openuvr {subcommand}: --record: can't write the end of {file}: the disk is too slow"
+            "openuvr {subcommand}: --record: {file} is incomplete: the disk was too slow to write its end"
         ),
         // The failure has already been reported.
         Some(Summary { failed: true, .. }) => {}
@@ -56,8 +56,8 @@ fn summary_text(file: &str, summary: &Summary) -> String {
     } = summary;
     let span = Duration::from_nanos(written.span.unsigned_abs());
     let frames = match written.frames {
-        0 => return format!("no recordable frames for {file}"),
-        frames => format!("{frames} frames of {:.1} s", span.as_secs_f64()),
+        0 => return format!("nothing was recorded in {file}: there was no recordable frame"),
+        frames => format!("{frames} frames in {:.1} s", span.as_secs_f64()),
     };
     let sound = match written.packets {
         0 => ", no sound".to_owned(),

@@ -30,7 +30,9 @@ impl VirtualMicrophone {
         let (source, module) = match sink.connection().load_module(MODULE, &argument) {
             Ok(module) => (source, Some(module)),
             Err(why) => {
-                tracing::debug!("using a monitor as the microphone: {why}");
+                tracing::debug!(
+                    "the virtual microphone is the sink's monitor, because no separate source could be made: {why}"
+                );
                 (monitor, None)
             }
         };

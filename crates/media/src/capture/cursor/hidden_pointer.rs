@@ -95,7 +95,12 @@ impl HiddenPointer {
             records.conn.flush()?;
             Ok(())
         };
-        begin().map_err(|e| CaptureError(format!("{}: can't record: {e}", watch.name)))?;
+        begin().map_err(|e| {
+            CaptureError(format!(
+                "{}: can't record the requests that hide the pointer: {e}",
+                watch.name
+            ))
+        })?;
         Ok(HiddenPointer {
             records,
             bytes: Vec::new(),

@@ -63,7 +63,7 @@ pub(super) fn write(out: &mut String, seen: &[SessionState], now: Instant) {
     );
     family(
         "latency_bound_seconds",
-        "Maximum error of the latency, which is measured between two clocks.",
+        "Maximum error of the latency, because the offset between the two machines' clocks is estimated.",
         |group| {
             let bound = group
                 .latency

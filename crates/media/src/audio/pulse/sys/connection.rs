@@ -160,7 +160,7 @@ impl Connection {
         match self.state() {
             CONTEXT_READY => Ok(()),
             _ => Err(AudioError(format!(
-                "lost the connection to the sound server ({}): open sound again when the server is back",
+                "lost the connection to the sound server ({}): if it has stopped, start it again",
                 self.reason()
             ))),
         }

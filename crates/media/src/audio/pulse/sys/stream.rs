@@ -104,7 +104,7 @@ impl Stream {
         match self.state() {
             STREAM_READY => Ok(()),
             _ => Err(AudioError(
-                "the sound device is gone: open sound again, on another device if necessary".into(),
+                "the sound device is gone: connect it again, or choose another device".into(),
             )),
         }
     }
