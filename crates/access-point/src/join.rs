@@ -94,7 +94,7 @@ pub fn join(
             if !geteuid().is_root() {
                 bail!(
                     "can't join the access point {ssid} with {name}: NetworkManager does not manage it, so this requires \
-                     root; run sudo openuvr client, or join by other means"
+                     root; run sudo openuvr client, or join the network by other means"
                 );
             }
             if found.in_use {

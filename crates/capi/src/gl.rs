@@ -95,8 +95,8 @@ impl Reader {
             Context::current()?;
             return Err(Failure::new(
                 OPENUVR_ERROR_THREAD,
-                "the first picture came from another OpenGL context: call openuvr_release_buffer while that context is \
-                 current",
+                "the first picture came from another OpenGL context: first call openuvr_release_buffer while that \
+                 context is current",
             ));
         }
         let (size, what) = match source {

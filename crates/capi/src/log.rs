@@ -102,7 +102,7 @@ impl Log {
         match self.call {
             None => Ok(lock(&self.pending).take()),
             Some(_) => Err(Failure::state(
-                "log lines go to the callback log of the configuration: set log to NULL to retrieve lines with this function",
+                "log lines go to the callback log: set log to NULL to retrieve lines with this function",
             )),
         }
     }

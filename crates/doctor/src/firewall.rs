@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use super::finding::Finding;
 use super::setup;
 
-/// Whether a firewall lets clients of other machines reach the host.
+/// Whether a firewall lets clients on other machines reach the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Port {
     Permitted,
@@ -52,7 +52,7 @@ fn judge(firewall: &str, state: Port, port: u16, is_set_up: bool) -> Finding {
         Port::Blocked => Finding::better(
             name,
             format!(
-                "{firewall} blocks UDP port {port}: clients of other machines can't reach a host"
+                "{firewall} blocks UDP port {port}: clients on other machines can't reach a host"
             ),
             remedy,
         ),

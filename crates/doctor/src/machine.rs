@@ -68,7 +68,7 @@ fn clock_source(name: Option<&str>) -> Finding {
         }
         Some(name) => Finding::better(
             "source",
-            format!("{name}: each reading is a system call"),
+            format!("{name}: each reading of the clock is a system call"),
             "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
         ),
         None => Finding::ok("source", "not reported by this system"),
@@ -112,7 +112,7 @@ fn synchronised(state: sys::ClockState) -> Finding {
         ),
         sys::ClockState::Hidden => Finding::ok(
             name,
-            "the kernel does not report here whether it is synchronised; latency figures do not need that",
+            "the kernel does not report whether the clock is synchronised; latency figures do not depend on it",
         ),
     }
 }

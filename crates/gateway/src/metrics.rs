@@ -128,7 +128,7 @@ pub(crate) fn text(shared: &Shared, figures: Option<&[SubscriberFigures]>) -> St
     }
     let _ = write!(
         text,
-        "# HELP openuvr_web_rate_control Congestion control for browsers, as the label; the value is always 1.\n\
+        "# HELP openuvr_web_rate_control Congestion control for browsers, named by the label; the value is always 1.\n\
          # TYPE openuvr_web_rate_control gauge\n\
          openuvr_web_rate_control{{controller=\"{controller}\"}} 1\n"
     );

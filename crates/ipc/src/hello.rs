@@ -22,7 +22,7 @@ const _: () = assert!(
 /// The peer's build has another version.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "openuvr and its library in the application have different versions ({VERSION} here, {peer} there): \
+    "openuvr and its library in the application have different versions ({VERSION} and {peer}): \
          install both from one build, then start both again"
 )]
 pub struct OtherVersion {
@@ -68,8 +68,8 @@ mod tests {
         assert_eq!(
             line,
             format!(
-                "openuvr and its library in the application have different versions ({VERSION} here, 0.0.9 \
-                 there): install both from one build, then start both again"
+                "openuvr and its library in the application have different versions ({VERSION} and 0.0.9): \
+                 install both from one build, then start both again"
             )
         );
         for bytes in [

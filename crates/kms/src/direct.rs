@@ -79,7 +79,10 @@ impl DirectPictures {
             _ => output.planes_for(layout),
         };
         if planes.is_empty() {
-            self.refuse(kind, &format!("no plane of {} takes {format}", output.name));
+            self.refuse(
+                kind,
+                &format!("no plane of {} supports {format}", output.name),
+            );
             return None;
         }
         let import = match self.imports.of(picture) {
@@ -100,7 +103,10 @@ impl DirectPictures {
             known.is_some() || output.can_display(&direct.placed(), below)
         });
         let Some(plane) = able else {
-            let why = format!("no plane of {} shows {} in this mode", output.name, kind.1);
+            let why = format!(
+                "no plane of {} can display pictures of {} in this mode",
+                output.name, kind.1
+            );
             self.refuse(kind, &why);
             return None;
         };

@@ -136,7 +136,11 @@ impl Output {
             false => FlipKind::Synchronised,
         };
         let cursor = HardwareCursor::new(card)
-            .inspect_err(|cause| tracing::debug!("the pointer is drawn into the picture, because there is no cursor plane: {cause}"))
+            .inspect_err(|cause| {
+                tracing::debug!(
+                    "no cursor plane, so the pointer is drawn into the picture: {cause}"
+                );
+            })
             .ok();
         let found = card.get_crtc(crtc).ok();
         Ok(Output {
@@ -374,9 +378,7 @@ impl Output {
             set
         });
         if let Err(cause) = &shown {
-            tracing::debug!(
-                "the pointer is drawn into the picture, because there is no cursor plane: {cause}"
-            );
+            tracing::debug!("no cursor plane, so the pointer is drawn into the picture: {cause}");
             self.cursor_gone();
         }
         shown.is_ok()

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let threads = u8::try_from(number(1)?)?;
     let qp = u8::try_from(number(24)?)?;
     let frames = number(300)?.max(WARM_UP + 1);
-    println!("{slices} slices, {threads} encoder threads, qp {qp}, {frames} frames; ms");
+    println!("{slices} slices, {threads} encoder threads, qp {qp}, {frames} frames; times in ms");
     for size in [Size::new(1280, 720), Size::new(1920, 1080)] {
         let settings = Settings {
             slices,

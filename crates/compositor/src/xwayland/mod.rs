@@ -120,7 +120,7 @@ impl X11Display {
     pub(crate) fn start(&mut self) -> Result<StartedServer, String> {
         if self.starts >= MAX_STARTS {
             return Err(format!(
-                "Xwayland has crashed or failed to start {MAX_STARTS} times; restart the host"
+                "Xwayland has ended or failed to start {MAX_STARTS} times; restart the host"
             ));
         }
         self.starts += 1;

@@ -130,7 +130,7 @@ impl Arrived {
 
     fn fail(&self, why: &str) {
         self.end(End::Failed(format!(
-            "PipeWire: {why}; share the screen again, or restart the desktop's portal"
+            "PipeWire: {why}; start the host again, or restart the desktop's portal"
         )));
     }
 

@@ -72,16 +72,18 @@ impl Console {
             back,
         };
         activate(&tty, number).map_err(failed("can't be brought to the foreground"))?;
-        let (release, on_release) = UnixStream::pair().map_err(failed("can't be watched"))?;
-        let (acquire, on_acquire) = UnixStream::pair().map_err(failed("can't be watched"))?;
+        let (release, on_release) =
+            UnixStream::pair().map_err(failed("can't report console switches"))?;
+        let (acquire, on_acquire) =
+            UnixStream::pair().map_err(failed("can't report console switches"))?;
         for end in [&release, &acquire] {
             end.set_nonblocking(true)
-                .map_err(failed("can't be watched"))?;
+                .map_err(failed("can't report console switches"))?;
         }
         let handle = signal_hook::low_level::pipe::register::<UnixStream>;
         let handlers = [
-            handle(RELEASE, on_release).map_err(failed("can't be watched"))?,
-            handle(ACQUIRE, on_acquire).map_err(failed("can't be watched"))?,
+            handle(RELEASE, on_release).map_err(failed("can't report console switches"))?,
+            handle(ACQUIRE, on_acquire).map_err(failed("can't report console switches"))?,
         ];
         let guard = guard.map(|command| Guard::start(command, &tty, &found));
         let guard = guard.transpose().map_err(failed("can't be guarded"))?;
@@ -96,9 +98,9 @@ impl Console {
         };
         // From here on, an error drops this value, which restores the console.
         let tty = &console.tty;
-        sys::set_keyboard_mode(tty, NO_KEYS).map_err(failed("can't be silenced"))?;
+        sys::set_keyboard_mode(tty, NO_KEYS).map_err(failed("can't switch off its keyboard"))?;
         sys::set_display_mode(tty, GRAPHICS).map_err(failed("can't be used for graphics"))?;
-        sys::announce(tty, RELEASE, ACQUIRE).map_err(failed("can't be watched"))?;
+        sys::announce(tty, RELEASE, ACQUIRE).map_err(failed("can't report console switches"))?;
         Ok(Some(console))
     }
 

@@ -34,7 +34,7 @@ impl Step for Firewall {
 
     fn reasons(&self) -> [&'static str; 2] {
         [
-            "Without this step, clients of other machines do not reach the host.",
+            "Without this step, clients on other machines do not reach the host.",
             "Afterwards, all machines of the network can send to UDP port 4710, but the host admits only paired clients.",
         ]
     }
