@@ -194,7 +194,7 @@ pub(crate) trait Settings: Sized {
         let printed = if save {
             let Some(file) = file else {
                 bail!(UsageError::new(
-                    "no settings file is known, because HOME is not set: use --config FILE"
+                    "neither XDG_CONFIG_HOME nor HOME is set: use --config FILE"
                 ));
             };
             let file = file::write(&file, &print::toml::<Self>(&table, &values, false))?;

@@ -98,7 +98,7 @@ fn the_channel_of_2_4_ghz_between_networks_is_used() {
     radios.start_access_point("--band 2.4 --channel survey");
     radios.client_command();
     let log = radios.log("ap");
-    assert!(log.contains("hostapd chooses among 3 channels"), "{log}");
+    assert!(log.contains("hostapd surveys 3 channels"), "{log}");
     radios.end("ap", "TERM");
     // A channel given by its number is used unchanged.
     radios.start_access_point("--band 2.4 --channel 9");
