@@ -190,6 +190,9 @@ mod tests {
             assert!(told.contains(why), "{told}");
         }
         let why = call(&dir, &["forget", "unknown"]).unwrap_err().to_string();
-        assert!(why.contains("no device named 'unknown'"), "{why}");
+        assert!(
+            why.contains("no device has the name or fingerprint 'unknown'"),
+            "{why}"
+        );
     }
 }

@@ -151,7 +151,7 @@ impl Door {
     /// Records a visit.
     pub(crate) fn seen(&self, client: &PairedClient) {
         if let Err(error) = lock(&self.devices).seen(&client.device, unix_time()) {
-            tracing::warn!("cannot record the visit of a Moonlight client: {error}");
+            tracing::warn!("cannot record that a Moonlight client connected: {error}");
         }
     }
 

@@ -91,7 +91,7 @@ fn start(door: &Door, session: &Arc<Session>) {
             tracing::debug!(client, role, %address, ?size, heard, "a Moonlight client watches");
         }
         Err(error) => {
-            (door.announce)(&format!("{client} gets no picture: {error}"));
+            (door.announce)(&format!("cannot stream to {client}: {error}"));
             door.end(session);
         }
     }

@@ -111,7 +111,7 @@ pub struct LinkKind {
 pub const LINKS: &[LinkKind] = &[
     LinkKind {
         transport: TransportKind::UdpGso,
-        about: "UDP with segmentation offload (GSO, GRO; Linux 5.0); unprivileged",
+        about: "UDP with segmentation offload (GSO, GRO; Linux 5.0 or newer); unprivileged",
     },
     LinkKind {
         transport: TransportKind::Raw,

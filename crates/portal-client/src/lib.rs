@@ -273,7 +273,7 @@ impl PortalClient {
             false => session.own && session.application == self.wanted,
         });
         if by_id && found.is_none() {
-            bail!("no running session {}", self.wanted);
+            bail!("no running session has the id {}", self.wanted);
         }
         if let Some(session) = &found {
             let title = visible(&session.title);

@@ -242,7 +242,11 @@ impl fmt::Display for ControlEvent {
                 mbps(to)
             ),
             ControlEvent::Rate(RateChange::Estimate { to }) => {
-                write!(f, "rate set to {:.1} Mb/s: estimate by GCC", mbps(to))
+                write!(
+                    f,
+                    "rate set to {:.1} Mb/s: estimate by Google Congestion Control",
+                    mbps(to)
+                )
             }
             ControlEvent::Rate(RateChange::Stall { by }) => write!(
                 f,
@@ -257,7 +261,7 @@ impl fmt::Display for ControlEvent {
             ),
             ControlEvent::Rate(RateChange::ClassicMarks { to, waited }) => write!(
                 f,
-                "rate down to {:.1} Mb/s: a classic queue of {} ms marks packets",
+                "rate down to {:.1} Mb/s: a queue without L4S marks packets, with a delay of {} ms",
                 mbps(to),
                 waited.as_millis()
             ),
@@ -380,7 +384,7 @@ mod tests {
                 to: TO,
                 waited: MS * 9
             }),
-            "rate down to 7.5 Mb/s: a classic queue of 9 ms marks packets"
+            "rate down to 7.5 Mb/s: a queue without L4S marks packets, with a delay of 9 ms"
         );
         assert_eq!(
             words(RateChange::Silence { to: TO }),

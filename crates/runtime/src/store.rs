@@ -110,7 +110,7 @@ pub enum StoreError {
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// No device has this name or fingerprint.
-    #[error("no device named '{which}': run `openuvr devices list`")]
+    #[error("no device has the name or fingerprint '{which}': run `openuvr devices list`")]
     NoSuchDevice {
         /// The name or fingerprint given.
         which: String,

@@ -36,7 +36,10 @@ impl Clicks {
     pub(super) fn start(device: &str) -> Result<Clicks> {
         let choice = SoundChoice::parse(device);
         let backend = choice.backend();
-        ensure!(backend.is_some(), "--clicks off: omit the option instead");
+        ensure!(
+            backend.is_some(),
+            "--clicks off is not supported: omit --clicks instead"
+        );
         let (name, device) = backend.unwrap_or_default();
         let settings = Settings {
             device: device.map(str::to_owned),

@@ -102,6 +102,6 @@ pub fn start(display: &str, size: Size, fps: f64, submit: Submit) -> Result<Subm
         .context("can't start the scene's thread")?;
     is_open
         .recv()
-        .context("the scene's thread ended at once")??;
+        .context("the scene's thread ended before its window was open")??;
     Ok(submitted)
 }

@@ -255,7 +255,10 @@ impl Session {
     }
 
     /// Refresh rate of the player's display, in Hz.
-    #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the seven digits of an f32 are enough"
+    )]
     pub(crate) fn refresh(&self) -> f32 {
         self.fps() as f32
     }

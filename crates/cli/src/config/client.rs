@@ -366,7 +366,10 @@ impl ClientConfig {
         if self.fov.is_none() && self.ipd.is_none() && self.overscan <= 0.0 {
             return None;
         }
-        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the seven digits of an f32 are enough"
+        )]
         let [side, between] = [
             (self.fov.unwrap_or(USUAL_FOV) / 2.0 + self.overscan)
                 .min(WIDEST)

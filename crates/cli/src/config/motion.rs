@@ -51,7 +51,10 @@ pub(super) struct MotionOptions {
 impl MotionOptions {
     /// The mapping of head poses to input; `None` if they are sent as poses.
     pub(super) fn settings(&self) -> Option<MotionSettings> {
-        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the seven digits of an f32 are enough"
+        )]
         let or = |value: Option<f64>, usual: f32| value.map_or(usual, |value| value as f32);
         let (output, dead_zone) = match self.motion {
             MotionKind::Off => return None,

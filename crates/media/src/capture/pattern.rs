@@ -56,8 +56,10 @@ impl Pattern {
                 "a test pattern at {fps} frames/s is not possible: choose 0.1 to 1000"
             )));
         }
-        let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-            .map_err(|error| CaptureError(format!("the test pattern got no eventfd: {error}")))?;
+        let waker =
+            eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|error| {
+                CaptureError(format!("the test pattern can't create an eventfd: {error}"))
+            })?;
         Ok(Pattern {
             size,
             period: Duration::from_secs_f64(1.0 / fps),

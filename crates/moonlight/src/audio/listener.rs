@@ -51,7 +51,7 @@ pub fn listen(
             let client = &session.owner.title;
             tracing::warn!(
                 client,
-                "no sound for a Moonlight client: its packets must last {millis} ms; \
+                "no sound for a Moonlight client: it requires sound packets of {millis} ms; \
                  start the host with --sound-frame {millis}"
             );
         }

@@ -96,8 +96,10 @@ pub(super) fn answer_paired(
             match door.quit(client) {
                 true => Response::ok().with("cancel", 1),
                 // Clients translate the message of this status.
-                false => Response::refused(599, "Another client plays: quit the application there")
-                    .with("cancel", 0),
+                false => {
+                    Response::refused(599, "Another client is playing: quit the application there")
+                        .with("cancel", 0)
+                }
             }
         }
         _ => Response::refused(404, "Not found"),
@@ -354,7 +356,7 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!("the PIN of a Moonlight client: {error}");
+                tracing::warn!("cannot read the PIN for a Moonlight client: {error}");
                 break;
             }
         }

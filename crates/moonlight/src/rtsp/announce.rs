@@ -49,10 +49,10 @@ pub fn parameters(body: &[u8]) -> Result<StreamParameters, InvalidAnnounce> {
     let needed = |name: &'static str| value(name).ok_or(Attribute(name));
     let seals = value("x-ss-general.encryptionEnabled").unwrap_or(0);
     if seals & SEALS_CONTROL == 0 {
-        return Err(TooOld("no authenticated encryption of the control stream"));
+        return Err(TooOld("it does not encrypt the control stream"));
     }
     if value("x-ml-general.featureFlags").unwrap_or(0) & KNOWS_SESSIONS == 0 {
-        return Err(TooOld("no session identifier"));
+        return Err(TooOld("it sends no session identifier"));
     }
     if value("x-nv-vqos[0].bitStreamFormat").unwrap_or(0) != 0 {
         return Err(InvalidAnnounce::Codec);

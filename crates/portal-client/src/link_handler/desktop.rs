@@ -29,7 +29,7 @@ pub(super) fn install(only: &[Allowed]) -> Result<PathBuf> {
     written.with_context(|| format!("can't write {}", file.display()))?;
     if !run_tool("xdg-mime", &["default", FILE, KIND]) {
         eprintln!(
-            "openuvr link: xdg-mime is missing (package xdg-utils) or failed: if links don't open, select OpenUVR for {KIND}"
+            "openuvr link: xdg-mime is missing (package xdg-utils) or failed: if links don't open, select OpenUVR for {KIND} in the desktop's settings"
         );
     }
     // Some desktops read only the list that `update-desktop-database` writes.

@@ -75,7 +75,7 @@ async fn text(app: &App) -> String {
     family(
         "openuvr_portal_sessions",
         "gauge",
-        "Sessions shown by the portal, by state.",
+        "Number of sessions that the portal lists, by state.",
         &states.map(of),
     );
     let answers = app.counts.answers.iter().zip(1..);
@@ -105,13 +105,13 @@ async fn text(app: &App) -> String {
     family(
         "openuvr_portal_engine_up",
         "gauge",
-        "Whether the engine responds.",
+        "1 if the engine responds, otherwise 0.",
         &up(app.sessions.engine_trouble().is_none()),
     );
     family(
         "openuvr_portal_database_up",
         "gauge",
-        "Whether the database responds.",
+        "1 if the database responds, otherwise 0.",
         &up(app.health.database_trouble(&app.store).await.is_none()),
     );
     if let Ok(servers) = app.sessions.servers().await {
@@ -125,14 +125,14 @@ async fn text(app: &App) -> String {
         family(
             "openuvr_portal_places",
             "gauge",
-            "Maximum number of sessions of a server.",
+            "Maximum number of sessions on the server.",
             &places,
         );
         let used = each(|of| Some(f64::from(of.sessions)));
         family(
             "openuvr_portal_places_used",
             "gauge",
-            "Sessions on a server.",
+            "Number of sessions on the server.",
             &used,
         );
     }

@@ -237,7 +237,8 @@ pub(super) fn running(state: &SessionState) -> Result<&Endpoint, Refusal> {
         Phase::Ended { why, .. } => (StatusCode::GONE, format!("the session has ended: {why}")),
         Phase::Lost { .. } => (
             StatusCode::GONE,
-            "the session is lost: its server does not respond".to_owned(),
+            "the session is lost: its server does not respond, or its program has disappeared"
+                .to_owned(),
         ),
     };
     Err(Refusal::new(status, why))

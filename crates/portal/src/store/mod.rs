@@ -58,7 +58,7 @@ pub(crate) enum StoreError {
     Damaged { at: String, why: String },
     /// The file was deleted or replaced.
     #[error(
-        "the database {} was deleted or replaced: changes are lost. Put it back and restart the portal",
+        "the database {} was deleted or replaced: changes are lost. Restore the file and restart the portal",
         .0.display()
     )]
     Gone(PathBuf),

@@ -221,6 +221,6 @@ pub enum HandshakeError {
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// The cryptographic library failed on valid input.
-    #[error("the handshake failed inside this program (cryptographic library): please report it")]
+    #[error("the cryptographic library failed during the handshake: please report it")]
     Crypto,
 }

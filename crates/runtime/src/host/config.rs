@@ -344,7 +344,7 @@ impl Config {
         let takers = backends.iter().filter(|found| found.options.is_some());
         if !self.encoder_options.is_empty() && takers.count() != 1 {
             return Err(
-                "encoder_options: exactly one encoder with options must be listed, such as x264"
+                "encoder_options: list exactly one encoder that has options, such as x264"
                     .to_owned(),
             );
         }

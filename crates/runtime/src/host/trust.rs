@@ -162,7 +162,7 @@ impl Trust {
     fn write(&mut self, event: TrustEvent) {
         let entry = Entry { event, at: now() };
         if self.entries.try_send(entry).is_err() {
-            let why = "the disk is too slow to store devices: a newly paired device will have to pair again";
+            let why = "the disk is too slow to store devices: a newly paired device may have to pair again";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
     }

@@ -357,7 +357,7 @@ impl Avcodec {
         // then take later slices for a different picture.
         while let Some(early) = self.library.receive()? {
             if early == pts {
-                return Err("the picture ended before its last slice".into());
+                return Err("the decoder ended the picture before its last slice".into());
             }
         }
         if self.library.send(bytes, pts)? {

@@ -247,7 +247,7 @@ fn code(
     receive(library)?;
     match library.packet() {
         (pts, _) if pts != i64::from(ask.frame.0) => {
-            Err("the encoder returned another frame".into())
+            Err("the encoder returned a picture of another frame".into())
         }
         (_, []) => Err("the encoder returned an empty picture".into()),
         _ => Ok(()),

@@ -176,7 +176,7 @@ impl Encoder {
         }
         for (name, value) in order.kind.hints {
             if let Err(why) = self.set(name, value) {
-                tracing::debug!(%why, "this version lacks the option");
+                tracing::debug!(%why, "optional encoder option not set");
             }
         }
         let device = order.kind.memory != Memory::Main;

@@ -154,7 +154,7 @@ const OWNED: &[Owned] = &[
     ),
     owned(
         |p| p.b_opencl.into(),
-        "it serves look-ahead, which delays each picture; remove it",
+        "it is for look-ahead, which delays each picture; remove it",
     ),
 ];
 

@@ -186,7 +186,7 @@ impl Conversion {
     /// The vector of these raw values.
     #[allow(
         clippy::cast_precision_loss,
-        reason = "a sensor has far fewer than 53 bits; larger values are rounded"
+        reason = "a sensor's values have far fewer than 53 bits; longer ones would be rounded"
     )]
     pub(super) fn apply(&self, digits: [i64; 3]) -> [f64; 3] {
         let sensor = [0, 1, 2].map(|i| (digits[i] as f64 + self.offset[i]) * self.scale[i]);
@@ -250,7 +250,7 @@ pub(super) fn set_rate(sensor: &Sensor, wanted: f64, changes: &mut Changes) -> O
         && let Err(cause) = changes.set(path.clone(), &rate)
     {
         let path = path.display();
-        tracing::info!("the rate of the sensor is unchanged: can't write {path}: {cause}");
+        tracing::info!("the sensor's sampling rate is unchanged: can't write {path}: {cause}");
     }
     let rate = attributes::read(&path).ok()?.trim().parse::<f64>().ok()?;
     // A rate outside of this range is an error of the driver.

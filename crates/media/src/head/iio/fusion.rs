@@ -118,7 +118,10 @@ impl Fusion {
     #[must_use]
     pub(super) fn pose(&mut self, rate: [f64; 3]) -> Option<Pose> {
         let (refined, _) = self.filter.bias_estimate();
-        #[allow(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the seven digits of an f32 are enough"
+        )]
         let rate = [0, 1, 2].map(|axis| (rate[axis] - self.offset[axis] - refined[axis]) as f32);
         self.turning(rate)
     }

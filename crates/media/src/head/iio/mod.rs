@@ -157,7 +157,7 @@ impl Iio {
         // Drivers refuse to change the rate while a buffer is enabled.
         for stream in streams.iter() {
             if let Err(cause) = stream.enable(false) {
-                tracing::info!("the rate of the sensor is unchanged: {cause}");
+                tracing::info!("the sensor's sampling rate is unchanged: {cause}");
             }
         }
         let [_, rates] = &mut self.changes;
@@ -166,7 +166,9 @@ impl Iio {
         for (stream, period) in streams.iter_mut().zip(periods) {
             stream.set_period(period);
             if let Err(cause) = stream.enable(true) {
-                tracing::warn!("the sensor stops: {cause}; restart the client");
+                tracing::warn!(
+                    "head tracking stops, because the sensor's buffer can't be enabled again: {cause}; restart the client"
+                );
             }
         }
         let [gyroscope, accelerometer] = periods.map(|period| period.unwrap_or(USUAL_PERIOD));
@@ -332,8 +334,7 @@ impl Tracker {
                 "the sensor {device} has sent nothing for 2 s: check its cable and its driver (dmesg)"
             ),
             Some(Change::Failed(Symptom::Stuck(value))) => tracing::warn!(
-                "the sensor {device} hangs and only repeats the value {value:?}, so the view does not turn: unload and \
-                 load its driver"
+                "the sensor {device} hangs and only repeats the value {value:?}, so the view does not turn: reload its driver"
             ),
             Some(Change::Recovered) => tracing::info!("the sensor {device} works again"),
             None => {}

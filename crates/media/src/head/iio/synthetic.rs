@@ -78,7 +78,10 @@ impl Sensor {
     }
 
     /// The next sample as raw values.
-    #[allow(clippy::cast_possible_truncation, reason = "like a sensor's digits")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a sensor's raw values are integers, too"
+    )]
     pub(super) fn digits(&mut self) -> ([i16; 3], [i16; 3]) {
         let (time, step) = (self.time(), 1.0 / self.rate);
         let (turn, shake) = self.moves(time);

@@ -176,7 +176,7 @@ impl Launcher for Local {
         };
         let read = tokio::task::spawn_blocking(move || folder.log()).await;
         let unavailable =
-            |why: String| LaunchError::Unavailable(format!("the session's log: {why}"));
+            |why: String| LaunchError::Unavailable(format!("cannot read the session's log: {why}"));
         read.map_err(|why| unavailable(why.to_string()))?
             .map_err(|why| unavailable(why.to_string()))
     }

@@ -14,7 +14,7 @@ const WORDS: &[(&str, &str)] = &[
     ("BeginTime", "its start time is in the future"),
     (
         "Cleaning",
-        "the cluster is still cleaning up after the job's last start",
+        "the cluster is still cleaning up after the job's previous run",
     ),
     ("DependencyNeverSatisfied", "it depends on a failed job"),
     ("Dependency", "it depends on an unfinished job"),

@@ -100,7 +100,7 @@ impl Gl {
     pub(super) unsafe fn load(loader: Loader<'_>) -> Result<Gl, CaptureError> {
         let missing = |what| {
             CaptureError(format!(
-                "reading this OpenGL context needs {what}, which the context lacks"
+                "capture from this OpenGL context needs {what}, which the context lacks"
             ))
         };
         // SAFETY: by the caller's contract, here and below. Functions of extensions and versions that the context

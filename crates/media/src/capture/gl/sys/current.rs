@@ -38,7 +38,7 @@ impl Current {
 
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "a drawable is as long as a pointer"
+        reason = "a drawable is as wide as a pointer"
     )]
     /// The application's context and drawable.
     pub(super) fn of(native: Native) -> Current {

@@ -339,7 +339,7 @@ impl ReadBack {
         // SAFETY: the context is current and has fences.
         let fence = unsafe { (buffers.fence)(SYNC_GPU_COMMANDS_COMPLETE, 0) };
         if fence.is_null() {
-            return Err(SkipReason::Unsupported("the driver gave no fence"));
+            return Err(SkipReason::Unsupported("the driver created no fence"));
         }
         Ok(Some(Flight {
             fence,
@@ -385,8 +385,9 @@ impl ReadBack {
         if self.slots.iter().filter(same).count() >= RING {
             return Err(SkipReason::RingFull);
         }
-        let slot = create(gl, saved, bytes)
-            .ok_or(SkipReason::Unsupported("the driver gave no pixel buffer"))?;
+        let slot = create(gl, saved, bytes).ok_or(SkipReason::Unsupported(
+            "the driver created no pixel buffer",
+        ))?;
         let pair = (slot.buffer, slot.memory.clone());
         self.slots.push(slot);
         Ok(pair)

@@ -133,7 +133,7 @@ impl Maker {
 
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "a drawable is as long as a pointer"
+    reason = "a drawable is as wide as a pointer"
 )]
 impl Glx {
     fn current(&self) -> Current {

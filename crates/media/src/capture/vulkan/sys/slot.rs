@@ -179,7 +179,7 @@ impl Slot {
             device.begin_command_buffer(commands, &once)?;
             device.cmd_pipeline_barrier(commands, all, copy, none, &[], &[], &to_read);
             for part in parts {
-                assert!(part.is_inside(picture), "a region lies in its picture");
+                assert!(part.is_inside(picture), "each region is inside its picture");
                 let region = region(part, picture);
                 device.cmd_copy_image_to_buffer(commands, part.image, read, self.buffer, &[region]);
             }
@@ -245,7 +245,10 @@ impl Slot {
     /// The bytes of a picture of `size`, which must fit in the slot.
     pub(super) fn bytes(&self, size: Size) -> &[u8] {
         let bytes = size.pixels() * 4;
-        assert!(bytes as u64 <= self.capacity, "it was copied here");
+        assert!(
+            bytes as u64 <= self.capacity,
+            "the picture fits in the slot"
+        );
         // SAFETY: the memory is mapped for the slot's lifetime, has at least `capacity` bytes, and
         // is written only by copies that start when the slot is not borrowed.
         unsafe { std::slice::from_raw_parts(self.mapped, bytes) }
