@@ -88,7 +88,7 @@ fn start(door: &Door, session: &Arc<Session>) {
         Ok(role) => {
             let heard = door.sound && audio::listen(&*door.host, session, &parameters);
             let (role, size, address) = (role.name(), session.mode.size, session.owner.address);
-            tracing::debug!(client, role, %address, ?size, heard, "a Moonlight client watches");
+            tracing::debug!(client, role, %address, ?size, heard, "a Moonlight client receives the stream");
         }
         Err(error) => {
             (door.announce)(&format!("cannot stream to {client}: {error}"));

@@ -157,8 +157,11 @@ impl Response {
     /// Returns a one-line error with the portal's message, or if the response does not come from a portal.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         self.check_success()?;
-        serde_json::from_slice(&self.body)
-            .map_err(|_| anyhow!("the server is not an OpenUVR portal, or has another version"))
+        serde_json::from_slice(&self.body).map_err(|_| {
+            anyhow!(
+                "the server is not an OpenUVR portal, or its version does not match this client"
+            )
+        })
     }
 
     /// Checks that the request succeeded, for responses without a body.

@@ -169,7 +169,9 @@ fn header(text: String) -> Result<String> {
     let plain = text.len() <= LONGEST && text.bytes().all(|byte| byte.is_ascii_graphic());
     match plain {
         true => Ok(text),
-        false => bail!("the server is not an OpenUVR portal, or has another version"),
+        false => {
+            bail!("the server is not an OpenUVR portal, or its version does not match this client")
+        }
     }
 }
 

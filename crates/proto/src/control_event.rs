@@ -315,8 +315,7 @@ impl fmt::Display for ControlEvent {
                 let retransmission = if resend { "with" } else { "without" };
                 write!(
                     f,
-                    ", {retransmission} retransmission: {:.1} % loss, mean run {:.1}, round \
-                     trip {:.1} ms",
+                    ", {retransmission} retransmission: {:.1} % loss, mean loss run {:.1} datagrams, round trip {:.1} ms",
                     loss.rate * 100.0,
                     loss.run,
                     round_trip.as_secs_f64() * 1e3

@@ -154,7 +154,7 @@ impl NoticeReader {
         };
         self.csv = None;
         (self.on_notice)(Notice::Warning(format!(
-            "can't write the CSV file: {e}; recording stopped"
+            "can't write the CSV file: {e}; nothing more is written to it"
         )));
     }
 }

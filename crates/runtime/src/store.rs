@@ -72,7 +72,7 @@ pub enum StoreError {
     },
     /// The permissions let other users change the trusted peers.
     #[error(
-        "{}: others can change the trusted peers (mode {mode:03o}); if they did not, run: chmod \
+        "{}: others can change the trusted peers (mode {mode:03o}); if no other user has changed them, run: chmod \
          go-w '{}'",
         path.display(), path.display()
     )]

@@ -411,7 +411,7 @@ impl TrustFile {
     }
 }
 
-const COMMENT: &str = "# Written by OpenUVR; comments don't survive its next change.";
+const COMMENT: &str = "# Written by OpenUVR; comments are lost at its next change.";
 
 /// A public key as 64 hexadecimal digits.
 mod hex_key {

@@ -707,6 +707,7 @@ fn x264_replaces_a_hardware_encoder_that_fails() {
     assert_eq!(all.iter().filter(|record| failed(record)).count(), 1);
     let warnings = rig.log.warnings.take().unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    let line = "(failing): the device was lost; x264 continues from the next frame on";
+    let line =
+        "(failing): the device was lost; the encoder x264 replaces it from the next frame on";
     assert!(warnings[0].ends_with(line), "{warnings:?}");
 }

@@ -13,7 +13,7 @@ pub enum SkipError {
     #[error("a slice does not belong to the current picture")]
     OtherPicture,
     /// The stream uses a feature that this module does not support.
-    #[error("the stream uses {0}")]
+    #[error("the stream uses {0}, which is not supported")]
     Unsupported(&'static str),
     /// The bytes are truncated or not H.264.
     #[error("the slice or parameter set is damaged")]

@@ -83,7 +83,7 @@ pub fn open_with(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError>
     let name = backend.name;
     settings.check(backend.codec)?;
     if let (None, Some((option, _))) = (backend.options, options.iter().next()) {
-        let why = format!("the encoder {name} has no options; remove it, or choose x264");
+        let why = format!("the encoder {name} has no options; remove the option, or choose x264");
         return Err(options::refused(option, &why));
     }
     let refused = |what: &str, wanted: &str, there: Vec<&str>| {

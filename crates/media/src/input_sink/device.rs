@@ -36,11 +36,11 @@ impl Descriptor {
     /// # Errors
     /// [`InputError`] if the descriptor is not open for writing.
     pub fn new(fd: OwnedFd) -> Result<Descriptor, InputError> {
-        let refused = |e: Errno| InputError(format!("the descriptor can't take events: {e}"));
+        let refused = |e: Errno| InputError(format!("the descriptor can't accept events: {e}"));
         let flags = fcntl_getfl(&fd).map_err(refused)?;
         if flags & OFlags::RWMODE == OFlags::RDONLY {
             return Err(InputError(
-                "the descriptor can't take events: it is open for reading only".to_owned(),
+                "the descriptor can't accept events: it is open for reading only".to_owned(),
             ));
         }
         fcntl_setfl(&fd, flags | OFlags::NONBLOCK).map_err(refused)?;

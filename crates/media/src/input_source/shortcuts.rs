@@ -70,7 +70,7 @@ pub const SHORTCUTS: &[Shortcut] = &[
     },
     Shortcut {
         keys: "Ctrl+Alt+Shift+E",
-        does: "stereo view: both eyes, left, right, anaglyph",
+        does: "switch the stereo view: both eyes, left, right, anaglyph",
         code: KeyCode(18),
         own: Action::Eyes,
     },

@@ -47,7 +47,9 @@ pub(crate) fn serve(door: &Door, socket: UdpSocket) {
     let mut enet = match Host::new(KnownPeers::new(socket, door.sessions.clone()), settings) {
         Ok(enet) => enet,
         Err(error) => {
-            tracing::error!("no control stream for Moonlight clients: {error}; restart the host");
+            tracing::error!(
+                "cannot open the control stream for Moonlight clients: {error}; restart the host"
+            );
             return;
         }
     };

@@ -155,8 +155,8 @@ pub(super) async fn signalling(
     };
     let to = app.tickets.signalling(session, &endpoint, &visitor).await;
     let to = to.map_err(|why| {
-        warn!(%session, user = caller.user.name, "the session refused a browser: {why}");
-        let why = "the session refused this browser: try again";
+        warn!(%session, user = caller.user.name, "cannot connect a browser to the session: {why}");
+        let why = "cannot connect this browser to the session: try again";
         Refusal::new(StatusCode::BAD_GATEWAY, why)
     })?;
     info!(%session, user = caller.user.name, "browser connected");

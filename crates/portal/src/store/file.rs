@@ -102,7 +102,7 @@ impl DatabaseFile {
             }
         })?;
         info!(
-            "upgrading the database; {} is a copy for the previous version",
+            "upgrading the database; {} is a copy that the previous version can use",
             copy.display()
         );
         Ok(())

@@ -63,7 +63,7 @@ pub(crate) enum StoreError {
     )]
     Gone(PathBuf),
     /// A newer version of the program created the database.
-    #[error("the database has version {have}, but this program supports {known}: {remedy}", known = schema::VERSION)]
+    #[error("the database has version {have}, but this program supports versions up to {known}: {remedy}", known = schema::VERSION)]
     Newer { have: i64, remedy: String },
     /// The database could not be copied before an upgrade of its tables.
     #[error(

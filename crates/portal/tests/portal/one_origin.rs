@@ -169,7 +169,7 @@ fn other_responses_of_a_session_are_not_shown() {
         assert!(!names(&headers).contains("x-evil"), "{headers:?}");
         let mut body = String::new();
         answer.read_to_string(&mut body).unwrap();
-        assert!(body.contains("refused this browser"), "{body}");
+        assert!(body.contains("cannot connect this browser"), "{body}");
         assert!(!body.contains("script"), "{body}");
     }
     // The portal itself is not affected.

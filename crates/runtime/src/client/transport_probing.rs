@@ -201,8 +201,7 @@ impl TransportProber {
             }
             (TransportKind::Udp, None) => vec![
                 TransportEvent::Warning(
-                    "full-size datagrams do not arrive from the host: check the path MTU (datagrams \
-                     over 1280 bytes are dropped)"
+                    "full-size datagrams do not arrive from the host: check that the path MTU allows UDP datagrams of 1400 bytes"
                         .to_owned(),
                 ),
                 TransportEvent::Selected(TransportKind::Udp),

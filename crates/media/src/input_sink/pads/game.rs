@@ -62,7 +62,7 @@ impl PadSink for Sink {
             return Ok(());
         }
         let reported = self.0.write(pad.number().into(), &events);
-        reported.map_err(|e| InputError(format!("can't write to the folder of pads: {e}")))
+        reported.map_err(|e| InputError(format!("can't write to the folder of game pads: {e}")))
     }
 }
 

@@ -48,8 +48,7 @@ impl Control {
         }
         let remaining = self.input_devices.take(&arrived.event);
         if self.input_devices.lost() > 0 && !std::mem::replace(&mut self.loss_reported, true) {
-            let why =
-                "events of a mapped input device are lost: its descriptor is not read fast enough";
+            let why = "events of a mapped input device are lost: the reader of its descriptor is too slow";
             self.shared.notice(Notice::Warning(why.to_owned()));
         }
         let injected = match remaining {

@@ -303,7 +303,7 @@ impl Pipeline {
         self.encoding.encoder = instead;
         self.encoding.options = EncoderOptions::NONE;
         self.shared.notice(Notice::Warning(format!(
-            "{} ({}): {why}; {} continues from the next frame on",
+            "{} ({}): {why}; the encoder {} replaces it from the next frame on",
             self.id, failed.name, instead.name
         )));
         true

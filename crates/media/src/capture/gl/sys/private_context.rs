@@ -65,8 +65,9 @@ impl PrivateContext {
         // SAFETY: by the caller's contract.
         unsafe {
             let maker = Maker::new(loader, sharing);
-            let maker =
-                maker.ok_or_else(|| none("no other thread can use the application's display"))?;
+            let maker = maker.ok_or_else(|| {
+                none("another thread can't use the application's display connection")
+            })?;
             let before = maker.current();
             let theirs = before.context == native.context;
             if !theirs && !maker.make_current(&Current::of(native)) {
