@@ -85,7 +85,7 @@ fn starts(
         && starts.last().is_some_and(|(_, mb)| *mb < total_mbs);
     if starts.len() != usize::from(slices) || !in_order {
         return Err(EncodeError(format!(
-            "the encoder returned {} slices instead of {slices}, or returned them out of order",
+            "the encoder returned {} slices; {slices} slices in order were expected",
             starts.len()
         )));
     }

@@ -205,8 +205,7 @@ mod tests {
         store.pool.close().await;
         let before = fs::read(&file).unwrap();
         let refusal = open(&file).await.err().unwrap().to_string();
-        let line =
-            "the database has version 5, but this program supports versions up to 4: install the newer program";
+        let line = "the database has version 5, but this program supports versions up to 4: install the newer program";
         assert_eq!(refusal, line);
         let copy = folder.path().join("portal-version-4.sqlite");
         fs::write(&copy, "a copy").unwrap();
