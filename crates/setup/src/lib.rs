@@ -280,7 +280,7 @@ fn verify(context: &Context<'_>, made: &[&Examined]) -> bool {
         let why = match examined.step.examine(context) {
             Ok(State::Present(_)) => continue,
             Ok(State::Unavailable(why)) => why,
-            Ok(State::Needed(_)) => "openuvr doctor checks the result".to_owned(),
+            Ok(State::Needed(_)) => "run openuvr doctor to check the system".to_owned(),
             Err(why) => format!("{why:#}"),
         };
         eprintln!("openuvr setup: {name}: the changes were made, but have no effect: {why}");
@@ -304,7 +304,7 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     let entries = plan::reversed(&record, &args.only);
     if entries.is_empty() {
         println!(
-            "Nothing to take back: the record {} lists no such step.",
+            "Nothing to take back: the record {} lists no step to take back.",
             record::FILE
         );
         return Ok(ExitCode::SUCCESS);
@@ -328,7 +328,9 @@ fn undo(system: &System<'_>, args: &Args, dialogue: &Dialogue<'_>) -> Result<Exi
     let mut complete = true;
     for entry in entries {
         if stop.load(Ordering::Relaxed) {
-            bail!("interrupted: the other steps stay; run the command again to take them back");
+            bail!(
+                "interrupted: the remaining steps were not taken back; run the command again to take them back"
+            );
         }
         println!("{}:", entry.step);
         complete &= work::reverse(system, &mut record, &entry.step, &entry.changes);

@@ -205,10 +205,10 @@ fn parse(text: &str) -> Result<Contents> {
     if let Ok(Version { version }) = serde_json::from_str(text)
         && version > VERSION
     {
-        bail!("{FILE} is of a later version of openuvr: use that version");
+        bail!("{FILE} was written by a later version of openuvr: use that version");
     }
     serde_json::from_str(text).with_context(|| {
-        format!("{FILE} is damaged: reverse the changes that it lists yourself, and remove it")
+        format!("{FILE} is damaged: undo the changes that it lists by hand, then remove the file")
     })
 }
 

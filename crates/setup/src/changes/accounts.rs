@@ -62,7 +62,7 @@ impl Reversible for Group {
         };
         if !group.members.is_empty() {
             let members = group.members.join(", ");
-            return Ok(Reversal::Kept(format!("it has the members {members}")));
+            return Ok(Reversal::Kept(format!("it still has members: {members}")));
         }
         system.run(&["groupdel", &self.name])?;
         Ok(Reversal::Reversed)

@@ -86,7 +86,7 @@ impl Reversible for Capabilities {
         let is_before = flags_of(&current) == flags_of(&self.before);
         Ok(match is_before || current.is_empty() {
             true => Reversal::NothingToDo,
-            false => Reversal::Kept(format!("it was set to {current} since")),
+            false => Reversal::Kept(format!("it has since been set to {current}")),
         })
     }
 }

@@ -38,7 +38,9 @@ impl Reversible for Module {
         Ok(match system.run(&["modprobe", "--remove", &self.name]) {
             Ok(_) => Reversal::Reversed,
             // For example, a program uses the module, or the module is built into the kernel.
-            Err(why) => Reversal::Kept(format!("it stays loaded until the next start: {why:#}")),
+            Err(why) => Reversal::Kept(format!(
+                "the module stays loaded until this machine restarts: {why:#}"
+            )),
         })
     }
 }

@@ -81,7 +81,7 @@ impl Reversible for TextFile {
             && !self.texts.contains(&text)
         {
             bail!(
-                "{} has another text than setup wrote: move it away, and run setup again",
+                "the content of {} is not what setup wrote: move the file away, and run setup again",
                 self.path.display()
             );
         }
@@ -95,7 +95,7 @@ impl Reversible for TextFile {
     fn undo(&self, system: &System<'_>) -> Result<Reversal> {
         match system.read(&self.path)? {
             Some(text) if !self.texts.contains(&text) => Ok(Reversal::Kept(
-                "it was changed since; remove it if nothing else needs it".to_owned(),
+                "the file has been changed since; remove it if nothing else needs it".to_owned(),
             )),
             // Removing a file that does not exist also removes the rest of an interrupted write.
             text => system.remove(&self.path).map(|()| match text {

@@ -58,9 +58,9 @@ impl Reversible for Parameter {
                 self.set(system, self.before)?;
                 Ok(Reversal::Reversed)
             }
-            Some(current) if current != self.before => {
-                Ok(Reversal::Kept(format!("it was set to {current} since")))
-            }
+            Some(current) if current != self.before => Ok(Reversal::Kept(format!(
+                "it has since been set to {current}"
+            ))),
             _ => Ok(Reversal::NothingToDo),
         }
     }

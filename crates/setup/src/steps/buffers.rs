@@ -23,7 +23,7 @@ impl Step for Buffers {
     fn reasons(&self) -> [&'static str; 2] {
         [
             "Without this step, datagrams of key frames may be lost.",
-            "Afterwards, each socket of each program may occupy some megabytes of the kernel's memory.",
+            "Afterwards, any program may request some megabytes of the kernel's memory for each of its sockets.",
         ]
     }
 

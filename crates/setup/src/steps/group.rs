@@ -12,7 +12,8 @@ pub(super) const NAME: &str = "openuvr";
 /// The note to the user for all steps that grant rights to the group.
 pub(super) fn note(user: &str) -> Option<String> {
     Some(format!(
-        "programs of {user} have these rights after the next log-in; end all sessions of {user} first, or restart"
+        "programs of {user} get these rights at the next log-in: first end all sessions of {user}, or restart \
+         the machine"
     ))
 }
 
@@ -24,7 +25,7 @@ impl Step for Group {
     }
 
     fn about(&self) -> &'static str {
-        "the group openuvr, which gets the rights"
+        "the group openuvr, to which other steps grant rights"
     }
 
     fn reasons(&self) -> [&'static str; 2] {

@@ -45,7 +45,9 @@ impl Step for Scheduling {
         let words = [&words[..], &["--output=RESOURCE,SOFT"]].concat();
         let limits = context.system.run(&context.as_user(user, &words))?;
         if suffice(&limits) {
-            return Ok(State::Present(format!("{user} has these limits")));
+            return Ok(State::Present(format!(
+                "the limits of {user} already allow real-time threads and locked memory"
+            )));
         }
         let mut plan = Plan::default();
         let text = format!(
@@ -56,7 +58,7 @@ impl Step for Scheduling {
             Err(why) => Ok(State::Unavailable(why)),
             // The file is already written, but only a new log-in session gets the limits.
             Ok(false) => Ok(State::Present(format!(
-                "set up; {user} has these limits after the next log-in"
+                "already set up: the new limits apply to {user} from the next log-in on"
             ))),
             Ok(true) => {
                 plan.note = group::note(user);

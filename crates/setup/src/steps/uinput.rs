@@ -53,7 +53,8 @@ impl Step for Uinput {
         }
         if !system.path("/run/udev/control").exists() {
             return Ok(State::Unavailable(
-                "udev does not run here; a container gets its devices from its host".to_owned(),
+                "udev does not run here: if this is a container, run setup on the container's host"
+                    .to_owned(),
             ));
         }
         if !system.succeeds(&["modprobe", "--dry-run", MODULE])? {
