@@ -180,7 +180,7 @@ impl std::fmt::Display for Lateness {
             let (p50, min, max) = (s.p50, s.min, s.max);
             write!(
                 f,
-                "; against the picture {p50:+.1} ms ({min:+.1} to {max:+.1})"
+                "; sound minus picture: p50 {p50:+.1} ms ({min:+.1} to {max:+.1})"
             )?;
         }
         match self.unheard {

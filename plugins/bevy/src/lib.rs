@@ -142,7 +142,7 @@ fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
     let guest = Guest::start(&plugin.config, input, size, |notice| log(&notice))?;
     info!("clients reach this host by {}", guest.endpoint());
     if let Some(pin) = guest.pin() {
-        info!("a new device may pair with the PIN {pin}");
+        info!("a new client can pair with this host by the PIN {pin}");
     }
     // The stream's fastest format.
     let format = TextureFormat::Bgra8UnormSrgb;

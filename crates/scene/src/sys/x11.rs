@@ -73,7 +73,7 @@ impl X11Window {
             (x.XFree)(configs.cast());
             let visual = (glx.glXGetVisualFromFBConfig)(display, config);
             if visual.is_null() {
-                bail!("this display's OpenGL does not support windows");
+                bail!("this display's OpenGL configuration can't be used for a window");
             }
             let mut set: xlib::XSetWindowAttributes = MaybeUninit::zeroed().assume_init();
             set.colormap = (x.XCreateColormap)(display, root, (*visual).visual, xlib::AllocNone);

@@ -108,7 +108,10 @@ fn check_owner(path: &Path) -> Result<()> {
     let mine = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
     match mine && about.mode() & 0o066 == 0 {
         true => Ok(()),
-        false => bail!("{} is not private to this user: remove it", path.display()),
+        false => bail!(
+            "{} must be a directory of this user that others can't read or write: remove it",
+            path.display()
+        ),
     }
 }
 

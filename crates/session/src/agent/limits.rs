@@ -64,11 +64,14 @@ impl Limits {
             if taken > self.disk {
                 let (limit, home) = (megabytes(self.disk), home.display());
                 return Some(format!(
-                    "disk limit of {limit} MB exceeded by {home} and temporary files"
+                    "disk limit of {limit} MB exceeded by the files in {home} and the temporary files together"
                 ));
             }
             if files == 0 {
-                return Some(format!("too many files (more than {MAX_FILES})"));
+                let home = home.display();
+                return Some(format!(
+                    "more than {MAX_FILES} files in {home} and the temporary folder together"
+                ));
             }
         }
         None

@@ -147,7 +147,7 @@ impl Machine {
             match UnixStream::connect(path(name)) {
                 Ok(stream) => break Ok::<_, anyhow::Error>(stream),
                 Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
-                Err(e) => break Err(e).context("QEMU opens no socket"),
+                Err(e) => break Err(e).context("QEMU did not open its socket"),
             }
         };
         let agent = connect("agent")?;
@@ -186,12 +186,12 @@ impl Machine {
         let (status, text) = answer.split_once(' ').unwrap_or((&answer, ""));
         let text = STANDARD
             .decode(text.trim())
-            .context("a damaged answer of the machine")?;
+            .context("the answer of the virtual machine is damaged")?;
         Ok(Output {
             status: status
                 .trim()
                 .parse()
-                .context("a damaged answer of the machine")?,
+                .context("the answer of the virtual machine is damaged")?,
             text: String::from_utf8_lossy(&text).into_owned(),
         })
     }

@@ -73,7 +73,7 @@ impl Qmp {
                 return Ok(());
             }
             if found == Some("failed") || Instant::now() >= end {
-                bail!("QEMU answers {query} with {result}, not with the status {status}");
+                bail!("QEMU's answer to {query} is {result}; expected the status {status}");
             }
             std::thread::sleep(Duration::from_millis(20));
         }

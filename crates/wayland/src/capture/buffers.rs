@@ -59,8 +59,8 @@ impl Buffers {
         let display = &compositor.name;
         let format = readable(form.format).ok_or_else(|| {
             CaptureError(format!(
-                "{display}: can't read its pictures in the pixel format {:?}: let its compositor render \
-                 with 8 bits per colour",
+                "{display}: can't read its pictures in the pixel format {:?}: configure its compositor to \
+                 render with 8 bits per colour",
                 form.format
             ))
         })?;
@@ -68,7 +68,7 @@ impl Buffers {
         let stride = form.stride as usize;
         if !form.size.is_valid() || stride < row || stride > row.saturating_mul(2).max(4096) {
             return Err(CaptureError(format!(
-                "{display}: its compositor announced invalid pictures of {} with {} bytes per row",
+                "{display}: its compositor announced an invalid picture format: {} with {} bytes per row",
                 form.size, form.stride
             )));
         }

@@ -38,7 +38,7 @@ table! {
     ERROR_FUNCTION_UNSUPPORTED: c"the function does not exist, or its extension is not enabled";
     ERROR_FEATURE_UNSUPPORTED: c"the feature is not supported";
     ERROR_EXTENSION_NOT_PRESENT: c"the extension is not supported";
-    ERROR_LIMIT_REACHED: c"a limit of the runtime is reached";
+    ERROR_LIMIT_REACHED: c"a limit of the runtime has been reached";
     ERROR_SIZE_INSUFFICIENT: c"the buffer is too small: query the size with a capacity of 0";
     ERROR_HANDLE_INVALID: c"the handle is invalid, was destroyed, or belongs to another type of object";
     ERROR_SESSION_RUNNING: c"the session is already running";

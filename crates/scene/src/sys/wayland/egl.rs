@@ -158,7 +158,7 @@ impl Egl {
                 (egl.make_current)(self.display, self.surface, self.surface, self.context);
             ensure!(
                 !self.surface.is_null() && current != 0,
-                "this display's OpenGL does not support windows: EGL {}",
+                "this display's OpenGL can't draw to windows: EGL {}",
                 self.error()
             );
             (egl.swap_interval)(self.display, 0);

@@ -82,7 +82,7 @@ impl WaylandWindow {
         }
         ensure!(
             shell.configured,
-            "the Wayland display {name} does not show the window: the compositor has sent no configuration"
+            "the Wayland display {name} does not show the window: its compositor has not configured the window"
         );
         let egl = Egl::open(shell.connection.display()?, shell.surface, shell.size)?;
         Ok(WaylandWindow { egl, shell })

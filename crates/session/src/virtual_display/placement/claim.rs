@@ -34,7 +34,9 @@ impl Claim {
     /// Returns an error if another client has the ownership, or if the server does not answer.
     pub(super) fn take(conn: &RustConnection, screen: usize, atoms: &Atoms) -> Result<Claim> {
         let shown = conn.setup().roots.get(screen);
-        let root = shown.context("the display has no such screen")?.root;
+        let root = shown
+            .with_context(|| format!("the display has no screen {screen}"))?
+            .root;
         let selection = format!("WM_S{screen}");
         let selection = conn.intern_atom(false, selection.as_bytes())?.reply()?.atom;
         let owner = conn.get_selection_owner(selection)?.reply()?.owner;
