@@ -332,7 +332,7 @@ impl Target<'_> {
         let figures = Figures::start(host_use(honest.as_deref())?);
         let (struck, judged) = self.strike(kind, honest.as_deref_mut())?;
         let judged = judged.unwrap_or_else(|| Judged {
-            words: "the stream went on".to_owned(),
+            words: "the stream continued".to_owned(),
             held: true,
         });
         let row = figures.end(kind.name(), struck, host_use(honest.as_deref())?, judged);

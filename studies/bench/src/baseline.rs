@@ -54,10 +54,12 @@ impl Baseline {
             Baseline::Poll => {
                 "Capture a display --fps times a second even if it has not changed, as screen grabbers do"
             }
-            Baseline::Swscale => "Convert colours with FFmpeg's libswscale, if it is installed",
+            Baseline::Swscale => {
+                "Convert colours with FFmpeg's libswscale, which must be installed"
+            }
             Baseline::UnityPacer => {
-                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as a study observed of Unity Render \
-                 Streaming; LastSent then is the time when the last datagram was queued"
+                "Send datagrams every 5.56 ms, at 1.5 times the bitrate, as a study observed in Unity Render \
+                 Streaming; LastSent is then the time when the last datagram was queued"
             }
             Baseline::Single => "Send each datagram in its own system call",
         }

@@ -114,7 +114,7 @@ pub(super) fn descriptors(
     let after = tried(target, honest)?;
     let judged = Judged {
         words: format!(
-            "the host's accept threads took {:.0} % of a core; then {}",
+            "the host's accept threads took {:.0} % of a core; afterwards, {}",
             share * 100.0,
             judged(after).words
         ),

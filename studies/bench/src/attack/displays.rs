@@ -118,7 +118,7 @@ impl AttemptCounts {
         let proves = self.is_there && self.tries > 0 && self.reached == self.controls;
         let beside = match self.sandbox {
             true => "",
-            false => ", all without --sandbox because bubblewrap does not work here",
+            false => "; the sessions ran without --sandbox because bubblewrap does not work here",
         };
         let AttemptCounts {
             tries,
@@ -130,7 +130,7 @@ impl AttemptCounts {
         let words = match (proves, refused == tries) {
             (true, true) => format!("{refused} of {tries} attempts refused{beside}"),
             (_, false) => format!(
-                "{refused} of {tries} attempts refused: {looked} captured, {typed} typed{beside}"
+                "{refused} of {tries} attempts refused; {looked} captured the picture, {typed} typed{beside}"
             ),
             (false, true) if !self.is_there => {
                 "inconclusive: no client can connect to the display, not even with its cookie"

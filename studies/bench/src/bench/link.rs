@@ -413,7 +413,7 @@ fn print(case: Case, f: &Figures) {
     }
     println!("wire     {:.1} Mb/s", f.recorded.wire_mbps);
     if let Some(p99) = f.link_p99_ms {
-        println!("Wi-Fi    p99 of the datagrams' delay to the client {p99:.1} ms");
+        println!("Wi-Fi    p99 of the datagrams' delay to the client: {p99:.1} ms");
     }
     if let Some(n) = &f.recorded.narrow {
         let or_never =
@@ -427,7 +427,7 @@ fn print(case: Case, f: &Figures) {
         );
     }
     if let Some(late) = f.link_late_ms {
-        println!("link     p99 of the emulated link's own lateness {late:.2} ms");
+        println!("link     p99 of the emulated link's own lateness: {late:.2} ms");
     }
     if f.other_cores > QUIET {
         println!(
@@ -481,7 +481,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
                 56.0,
                 f.recorded.complete_per_second,
             ),
-            most("p99: delay + 20 ms", 28.0, p99),
+            most("p99 (target: delay + 20), ms", 28.0, p99),
         ],
         Case::Wifi | Case::WifiFar => vec![
             least(
@@ -490,7 +490,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
                 f.recorded.complete_per_second,
             ),
             most(
-                "p99: the link's p99 + 8 ms",
+                "p99 (target: link's + 8), ms",
                 f.link_p99_ms.unwrap_or(0.0) + 8.0,
                 p99,
             ),
@@ -536,7 +536,7 @@ fn verdicts(case: Case, f: &Figures) -> Vec<Verdict> {
             vec![
                 most("longest freeze, ms", 200.0, f.recorded.longest_gap_ms),
                 most(
-                    "p99 from 2 s on, ms",
+                    "p99 2 s after the drop, ms",
                     30.0,
                     settled.unwrap_or(f64::INFINITY),
                 ),

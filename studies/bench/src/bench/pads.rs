@@ -219,7 +219,10 @@ impl Report {
             None => println!("the game read none of the pad's reports"),
         }
         print_range("p50 of the repetitions, ms", self.p50_ms.as_ref());
-        println!("{:<36} {}", "replaced by a later report", self.overtaken);
+        println!(
+            "{:<36} {}",
+            "reports replaced by a later one", self.overtaken
+        );
         print_range(
             "video latency meanwhile, p50 ms",
             self.picture_p50_ms.as_ref(),

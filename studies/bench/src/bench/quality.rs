@@ -204,8 +204,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let missing = table.missing();
     ensure!(
         missing == 0,
-        "{missing} points could not be measured: see the reasons above; --vary with \
-         --points measures selected points only"
+        "{missing} points could not be measured: see the reasons above; to measure only these points again, use \
+         --vary with --points"
     );
     Ok(())
 }

@@ -23,7 +23,10 @@ pub(super) fn print(report: &Report) {
         is.scene_fps, is.fps, is.bitrate, is.seconds
     );
     if report.is_loud() {
-        println!("NOT QUIET: other processes used more than {QUIET} core; only ratios are shown");
+        println!(
+            "NOT QUIET: other processes used more than {QUIET} core; latencies are shown as multiples of \
+             the floor's p50"
+        );
     }
     print_latency(report);
     print_steps(report);

@@ -252,11 +252,11 @@ fn print(report: &Report) {
     }
     let Cost { off, sent, woke } = report.recording_ns;
     println!(
-        "recording a wake-up costs {sent:.0} ns in the waker and {woke:.0} ns in the woken thread; when off, \
-         {off:.1} ns"
+        "recording a wake-up costs {sent:.0} ns in the waker and {woke:.0} ns in the woken thread; if recording \
+         is off, {off:.1} ns"
     );
     println!(
-        "targets: p99 <= {TARGET_P99}, p99.9 <= {TARGET_P999} under FIFO; sealing p50 <= {TARGET_SEAL}"
+        "targets in µs: p99 <= {TARGET_P99}, p99.9 <= {TARGET_P999} under SCHED_FIFO; sealing p50 <= {TARGET_SEAL}"
     );
 }
 

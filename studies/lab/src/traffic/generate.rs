@@ -211,8 +211,7 @@ impl Plan {
     pub fn generate(&self) -> Result<Generated, Impossible> {
         let is_possible = self.fps >= 1.0 && self.fps <= 1000.0 && self.bitrate >= 10_000;
         if !is_possible || self.lasting == 0 || self.bitrate > 10_000_000_000 {
-            let what =
-                "the generator supports 1 to 1000 frames/s, 10k to 10G bits/s, and more than 0 s";
+            let what = "the generator supports 1 to 1000 frames/s, 10 kb/s to 10 Gb/s, and durations above 0 s";
             return Err(Impossible(what.into()));
         }
         self.wifi.check()?;

@@ -120,7 +120,7 @@ pub(super) struct Shared<'a> {
 pub(super) fn run(args: &ContestArgs, how: &Shared<'_>, stop: &AtomicBool) -> Result<()> {
     ensure!(
         args.flows.iter().all(|flows| *flows <= MOST_FLOWS),
-        UsageError::new("--flows: the numbers must be at most 4")
+        UsageError::new("--flows: each number must be at most 4")
     );
     ensure!(
         args.link_rate <= MOST_RATE,

@@ -18,7 +18,7 @@ pub(super) fn print(found: &Output) {
             (Some(what), ..) => print_wrapped(row.name, &format!("skipped: {what}")),
             (_, Some(why), _) => print_wrapped(row.name, &format!("failed: {}", first_line(why))),
             (_, _, Some(figures)) => line(row, figures),
-            (_, _, None) => println!("{:<17} not asked for", row.name),
+            (_, _, None) => println!("{:<17} not requested", row.name),
         }
     }
     if rows.iter().any(|row| row.loss.is_some()) {
@@ -32,12 +32,12 @@ pub(super) fn print(found: &Output) {
             .iter()
             .filter_map(|row| row.loss.as_ref()?.link_late_ms);
         if let Some(late) = late.reduce(f64::max) {
-            println!("p99 of the emulated link's own lateness: {late:.2} ms at most");
+            println!("p99 of the emulated link's own lateness, in the worst run: {late:.2} ms");
         }
     }
     if let Some(own) = Summary::of(&found.own_reaction_ms) {
         println!(
-            "\nkey: p50 from a key press to its effect; on the scene's own display {:.1} ms",
+            "\nkey: p50 of the time from a key press to its effect (on the scene's own display: {:.1} ms)",
             own.p50
         );
     }
@@ -139,7 +139,7 @@ fn not_intact(name: &str, figures: &Figures) {
     let (psnr, bytes) = (of(|p| p.psnr_db), of(|p| p.wire_bytes as f64));
     let median = |summary: Option<Summary>| summary.map_or(0.0, |summary| summary.p50);
     let text = format!(
-        "{} of {} not intact: {}; medians {:.1} dB, {:.0} bytes",
+        "{} of {} not intact: {}; medians: PSNR {:.1} dB, {:.0} bytes sent",
         pictures.len(),
         figures.compared,
         outcomes.collect::<Vec<_>>().join(", "),

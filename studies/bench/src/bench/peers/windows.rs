@@ -42,7 +42,7 @@ pub(super) static WINDOWS: [Window; 5] = [
     },
     Window {
         name: "openuvr-unpaced",
-        what: "the unmodified page in a browser without its limit of 60 frames/s; no page can lift that limit",
+        what: "the unmodified page in a browser started without its limit of 60 frames/s, which a page can't lift",
         shows: WindowContent::Page { less: 0 },
         arguments: "--disable-frame-rate-limit --disable-gpu-vsync",
         by_name: true,

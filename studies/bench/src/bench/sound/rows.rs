@@ -237,7 +237,7 @@ impl Report {
             {
                 println!("{:<36} {delay:.1} ms", "target buffer");
                 println!(
-                    "{:<36} {concealed} sample frames, {longest:.0} ms at most; {} clicks not heard",
+                    "{:<36} {concealed} sample frames, longest gap {longest:.0} ms; {} clicks not heard",
                     "concealed", link.unheard
                 );
             }

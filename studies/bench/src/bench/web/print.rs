@@ -8,7 +8,7 @@ use super::figures::Browser;
 pub(super) fn print(found: &Output) {
     found.head.print("web", "");
     println!(
-        "browser  {}, without a window and a GPU, on this machine",
+        "browser  {}, headless and without a GPU, on this machine",
         found.version
     );
     if !found.browsers.is_empty() {
@@ -161,7 +161,7 @@ fn one(browser: &Browser) {
     }
     if let Some(late) = browser.link_late_ms {
         println!(
-            "{:<36} {late:.2} ms at most",
+            "{:<36} {late:.2} ms in the worst run",
             "p99 of the emulated link's lateness"
         );
     }

@@ -126,7 +126,8 @@ fn meanwhile(all: &[Measured]) -> String {
     let most = range(&|cell| cell.conditions.floor.max / 1e3).1;
     let loud = |cell: &&Measured| cell.other_cores > QUIET;
     format!(
-        "While the {} cells were measured, the machine's wake-up latency was {:.0} to {:.0} µs (medians; max {most:.0} µs), and during {} of them other processes used more than {QUIET} cores, {:.2} at most.",
+        "While the {} cells were measured, the machine's wake-up latency was {:.0} to {:.0} µs (medians; max \
+         {most:.0} µs), and during {} of them, other processes used more than {QUIET} cores (maximum: {:.2}).",
         all.len(),
         floor.0,
         floor.1,

@@ -312,8 +312,8 @@ pub(super) fn joined(folder: &mut Folder, joined: &JoinedCaptures) -> Result<()>
         ),
     };
     if joined.swapped {
-        said += " The two captures were swapped, because packets would have arrived before they were sent: name the \
-                 server's capture first.";
+        said += " The captures were given in the wrong order and have been swapped: in the given order, packets \
+             would have arrived before they were sent. Name the server's capture first.";
     }
     if joined.one_of > 1 {
         said += &format!(" Only one packet in {} was examined.", joined.one_of);

@@ -88,7 +88,7 @@ fn describe(recording: &Recording) -> String {
     };
     if *skipped > 0 {
         text += &format!(
-            "; {skipped} packets skipped, which are not UDP between the server and a station"
+            "; {skipped} packets skipped, because they are not UDP between the server and a station"
         );
     }
     if *merged > 0 {
