@@ -403,7 +403,7 @@ fn print(report: &Report) {
     );
     println!("bitrate                  {mbps:>8.2} Mb/s");
     println!(
-        "luma PSNR                {:>8.1} dB (least {:.1})",
+        "luma PSNR, mean          {:>8.1} dB (least {:.1})",
         psnr.mean, psnr.min
     );
 }

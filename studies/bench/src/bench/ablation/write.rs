@@ -23,7 +23,7 @@ pub(super) fn text(all: &Ablation) -> String {
     );
     let _ = writeln!(
         text,
-        "runs     {} of {} s each, interleaved; drawn -> visible, complete frames only",
+        "runs     {} of {} s each, interleaved; latency from drawn to visible, complete frames only",
         all.turns.repetitions, all.turns.seconds
     );
     if let Some(floor) = all.floor_ms {

@@ -185,7 +185,7 @@ impl Table {
             let unseen = one.point.unseen as usize;
             if unseen * 10 > judged + unseen {
                 println!(
-                    "unreliable: at {} {}, the bench itself missed {unseen} of {} pictures",
+                    "unreliable: at {} {}, the bench itself failed to see {unseen} of {} pictures",
                     one.content,
                     one.condition,
                     judged + unseen

@@ -89,7 +89,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     );
     note(
         account.joined_datagrams,
-        "datagrams were joined in such packets",
+        "datagrams were contained in these packets",
     );
     note(
         account.joined_unseen,
@@ -114,7 +114,7 @@ fn notes(analysis: &Analysis) -> Vec<String> {
     );
     note(
         account.out_of_order,
-        "packets have an earlier time than the packet before: such an interval counts as 0",
+        "packets have an earlier time than the packet before them: the interval between the two counts as 0",
     );
     note(
         analysis.beyond,
