@@ -91,8 +91,12 @@ pub(super) fn verdicts(found: &Output) -> Vec<Verdict> {
             let further = less(&|way| way.host_cores.clone(), many, beside);
             let each = further.map(|cores| cores * 100.0 / (MANY - 1) as f64);
             all.push(
-                Verdict::at_most("share of a core per further observer", "%", goals.further_percent)
-                    .of(each, loud),
+                Verdict::at_most(
+                    "share of a core per further observer",
+                    "%",
+                    goals.further_percent,
+                )
+                .of(each, loud),
             );
         }
     }
