@@ -283,7 +283,7 @@ mod tests {
             ("rc-lookahead=10", "rc-lookahead", "look-ahead"),
             ("sync-lookahead=3", "sync-lookahead", "look-ahead"),
             ("cabac=1", "cabac", "CAVLC"),
-            ("weightp=2", "weightp", "weights"),
+            ("weightp=2", "weightp", "weighted"),
             ("cqm=jvt", "cqm", "matrices"),
             ("cqm=/tmp/a", "cqm", "matrices"),
             ("keyint=30", "keyint", "--key-frame-interval"),
