@@ -18,20 +18,21 @@
  *   are passed for a result are filled, before the call returns. The description of a function says until
  *   when memory that it lends is valid.
  * - Functions that return int return 0 or more on success, else a negative OPENUVR_ERROR. A failed call
- *   has no effect unless its description states one. openuvr_last_error returns the reason as text.
+ *   has no effect unless its description states one. openuvr_last_error or openuvr_mud_last_error returns
+ *   the reason as text.
  * - Every structure begins with its size: set it to sizeof the structure. A program that was built with
  *   an older header works with a newer library.
  * - Enums are passed as uint32_t. A number outside the enum is an error, and so is NULL unless the
  *   description allows it.
  * - Functions may be called from any thread, and from several threads at the same time, unless the
  *   description restricts it.
- * - Callbacks are called on threads of the library, as their descriptions state. These threads block all
- *   signals except those that report a fault of the thread itself (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
- *   SIGTRAP, SIGSYS, SIGABRT). A callback must return: leaving it by an exception or by pthread_exit ends
- *   the process. In a callback, openuvr_close and openuvr_close_mud do nothing, and the variable is
- *   unchanged.
- * - The library starts no process, ends none, prints nothing, handles no signal, and keeps no state
- *   outside its contexts. (Exceptions: a bug in the library, for which a call returns
+ * - Callbacks are called on threads of the library, unless their descriptions also name the caller's
+ *   thread. The library's threads block all signals except those that report a fault of the thread itself
+ *   (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT). A callback must return: leaving it by an
+ *   exception or by pthread_exit ends the process. In a callback, openuvr_close and openuvr_close_mud do
+ *   nothing, and the variable is unchanged.
+ * - The library starts no process, ends none, prints nothing, handles no signal, and keeps no state in the
+ *   process outside its contexts. (Exceptions: a bug in the library, for which a call returns
  *   OPENUVR_ERROR_PANIC, writes a line to standard error. With OPENUVR_LOG=3 in the environment, log lines
  *   up to this level are written there, too, for programs that do not show the log.)
  * - After fork(), the stream belongs to the parent: in the child every function with a context of the
@@ -113,7 +114,7 @@ enum OPENUVR_FEATURE {
     OPENUVR_FEATURE_FORMAT = 5,
     // The port, 0 to 65535; default 4710; 0: an ephemeral port.
     OPENUVR_FEATURE_PORT = 6,
-    // Slices per picture, 1 to 64, sent early if the encoder permits it; default 8.
+    // Slices per picture, 1 to 64; default 8. Each slice is sent as soon as it is encoded, if the encoder permits it.
     OPENUVR_FEATURE_SLICES = 7,
     // Encoder threads, 1 to 64; the default depends on the machine.
     OPENUVR_FEATURE_ENCODER_THREADS = 8,
@@ -127,7 +128,7 @@ enum OPENUVR_FEATURE {
     // The encoder, an `OPENUVR_ENCODER_TYPE`. It replaces the encoder of the context.
     OPENUVR_FEATURE_ENCODER = 12,
     // The GOP size (paper, IV-B3): a key frame every this many frames, 1 to 100000; 0, the default: key frames only
-    // on request, which is when a MUD joins or cannot repair a loss in another way.
+    // on request, that is, when a MUD joins or cannot repair a loss in another way.
     OPENUVR_FEATURE_GOP = 13,
 };
 
@@ -182,7 +183,7 @@ enum OPENUVR_ERROR {
     OPENUVR_ERROR_ARGUMENT = -2,
     // A structure's `size` is not supported by this library.
     OPENUVR_ERROR_SIZE = -3,
-    // Unsupported on this machine; the message names an alternative.
+    // Unsupported on this machine; the message names an alternative, if there is one.
     OPENUVR_ERROR_UNAVAILABLE = -4,
     // The call is invalid in this state: the context has already been started, or has not been started yet.
     OPENUVR_ERROR_STATE = -5,
@@ -202,11 +203,11 @@ enum OPENUVR_ERROR {
 
 // The severity of a log line.
 enum OPENUVR_LOG_LEVEL {
-    // The stream has ended, or a call has failed.
+    // An error has ended the stream, or a call has failed.
     OPENUVR_LOG_ERROR = 1,
     // There is a problem, but the stream continues.
     OPENUVR_LOG_WARNING = 2,
-    // Joins and leaves, the PIN, the listening address.
+    // A normal event, such as a client that joins or leaves. Also the PIN and the listening address.
     OPENUVR_LOG_INFO = 3,
     // Control events of the stream, at most a few lines per second.
     OPENUVR_LOG_DEBUG = 4,
@@ -237,7 +238,7 @@ enum OPENUVR_INPUT_KIND {
     OPENUVR_INPUT_MOTION = 4,
     // The wheel turned by `x` to the right and `y` upwards, in 1/120 of a notch.
     OPENUVR_INPUT_WHEEL = 5,
-    // All keys and buttons are released, because the MUD has lost the focus or the player has left.
+    // All keys and buttons are released, for example because the MUD has lost the focus or the player has left.
     OPENUVR_INPUT_RELEASE_ALL = 6,
     // An event of a registered device: `code` and `value` are those of its `struct input_event`, and `x` is its type.
     // At the host, such events come only from devices that are not mapped to a descriptor.
@@ -252,8 +253,8 @@ enum OPENUVR_MUD_STATE {
     OPENUVR_MUD_PLAYING = 1,
     // Connected as an observer.
     OPENUVR_MUD_OBSERVING = 2,
-    // Ended: the user closed the window, the host ended the session, or an error occurred; the message gives
-    // the reason.
+    // Ended: the user closed the window, the host ended the session, or an error occurred; `openuvr_mud_last_error`
+    // returns the reason.
     OPENUVR_MUD_ENDED = 3,
 };
 
@@ -381,9 +382,9 @@ struct openuvr_pointer {
 };
 
 // A callback for log lines. `text` is one line without a line feed, and `level` is an `OPENUVR_LOG_LEVEL`. It is
-// called on threads of the library, and on the caller's thread in a function that fails, but never concurrently for
-// one context. The string is valid until the callback returns. The callback must not call functions of this library
-// with the same context. An application that writes its log on its own thread uses `openuvr_next_log` and
+// called on threads of the library and, during a call of the library, on the caller's thread, but never concurrently
+// for one context. The string is valid until the callback returns. The callback must not call functions of this
+// library with the same context. An application that writes its log on its own thread uses `openuvr_next_log` and
 // `openuvr_mud_next_log` instead.
 typedef void (*openuvr_log_callback)(void *user, uint32_t level, const char *text);
 
@@ -456,7 +457,8 @@ struct openuvr_config {
     uint32_t second_player;
     // Maximum number of observers, 0 to 64; 8 by default.
     uint32_t max_observers;
-    // Slices per picture, 1 to 64, sent early if the encoder permits it; 8 by default.
+    // Slices per picture, 1 to 64; 8 by default. Each slice is sent as soon as it is encoded, if the encoder permits
+    // it.
     uint32_t slices;
     // Encoder threads, 1 to 64; 0: depending on the machine.
     uint32_t encoder_threads;
@@ -512,11 +514,11 @@ struct openuvr_picture {
     uint64_t offset;
     // The tiling, a `DRM_FORMAT_MOD_` number. Only 0, linear, is supported.
     uint64_t modifier;
-    // If not NULL, `data` is lent: it is used in place, without a copy. This function is called once, with `user`, when
-    // `data` (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or before the
-    // submitting call returns. If that call fails, the function is not called, except with `OPENUVR_ERROR_TIMEOUT` and
-    // `OPENUVR_ERROR_ENDED`: these errors occur after the submission, so it is called as after a success. It must not call
-    // functions of this library.
+    // If not NULL, `data` is lent: it is used in place, without a copy. This function is called once, with `user`,
+    // when `data` (or the dma-buf) is no longer needed: on a thread of the library after a later picture, or on the
+    // caller's thread before the submitting call returns. If the submitting call fails, this function is not called.
+    // The exceptions are `OPENUVR_ERROR_TIMEOUT` and `OPENUVR_ERROR_ENDED`: with these errors, it is called as after a
+    // success. The function must not call functions of this library.
     void (*release)(void *user);
     // The argument of `release`.
     void *user;
@@ -623,7 +625,7 @@ struct openuvr_statistics {
     uint32_t observers;
     // Unused.
     uint32_t unused;
-    // Frames that were captured for a player and have a known result.
+    // Frames that were captured for a player and are finished, including frames whose result the MUD has not reported.
     uint64_t captured;
     // Number of the `captured` frames that were displayed completely.
     uint64_t complete;
@@ -634,12 +636,12 @@ struct openuvr_statistics {
     uint64_t dropped;
     // Bytes sent for the captured frames, without transport headers.
     uint64_t bytes;
-    // Latency from submission to display in nanoseconds: the median of recent frames. It is based on the estimated clock
-    // offset.
+    // Latency in nanoseconds from the time when the picture is in the host's memory to its display: the median of
+    // recent complete frames. It is based on the estimated clock offset.
     int64_t latency_p50_ns;
     // 99th percentile of that latency.
     int64_t latency_p99_ns;
-    // Median motion-to-photon latency in nanoseconds, measured only on the MUD's clock.
+    // Median motion-to-photon latency of recent complete frames in nanoseconds, measured only on the MUD's clock.
     int64_t motion_to_photon_p50_ns;
     // 99th percentile of the motion-to-photon latency.
     int64_t motion_to_photon_p99_ns;
@@ -766,9 +768,9 @@ extern "C" {
 uint32_t openuvr_version(void);
 
 // Checks whether this machine supports a host with `encoder` (of `OPENUVR_ENCODER_TYPE`) and `network` (of
-// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error. After an error, `why`, if not NULL, receives the reason and an
-// alternative, truncated to `why_size` bytes. The check encodes a small picture and opens a socket, which takes some tens
-// of milliseconds. From any thread.
+// `OPENUVR_NETWORK_TYPE`). Returns 0 or an error. After an error, `why`, if not NULL, receives the reason and, if
+// there is one, an alternative, truncated to `why_size` bytes. The check encodes a small picture and opens a socket,
+// which takes some tens of milliseconds. From any thread.
 int openuvr_check_support(uint32_t encoder,
                           uint32_t network,
                           char *why,
@@ -823,19 +825,20 @@ int openuvr_open(const struct openuvr_config *config,
                  char *why,
                  size_t why_size);
 
-// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does nothing
-// if it is NULL already, so a second call through the same variable is harmless; copies of the pointer become invalid. No
-// other call with this context may be in progress. After it has returned, no callback is called. It waits for running
-// callbacks, for the picture that is being encoded and for the device that is being stored, plus at most 100 ms. From any
-// thread; the OpenGL context of a pixel buffer must still exist, unless `openuvr_release_buffer` was called.
+// Closes a host: sends the MUDs a goodbye, ends the threads, frees the context, and sets `*context` to NULL. Does
+// nothing if it is NULL already, so a second call through the same variable is harmless; copies of the pointer become
+// invalid. No other call with this context may be in progress. After it has returned, no callback is called. It waits
+// for running callbacks, for the picture that is being encoded and for a newly paired device that is being stored,
+// plus at most 100 ms. From any thread; the OpenGL context of a pixel buffer must still exist, unless
+// `openuvr_release_buffer` was called.
 void openuvr_close(struct openuvr_context **context);
 
 // Starts the threads that encode and send the application's pictures and receive the player's input (paper,
 // Table I). If the OpenGL context of the pixel buffer is current on this thread, another thread polls the buffer at the
-// target rate, as in the paper's listing (Fig. 9 a): it starts after a second, and ends with the first call of a function
-// that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
-// application fills the buffer meanwhile, and its input is unknown; `openuvr_frame_ready` has neither limit. From any
-// thread; blocks for some tens of milliseconds.
+// target rate, as in the paper's listing (Fig. 9 a). Polling starts after a second. It ends with the first call of a
+// function that submits pictures, of `openuvr_wants` or of `openuvr_release_buffer`. A polled picture may be torn if the
+// application fills the buffer during the copy, and the host does not know which input the picture shows.
+// `openuvr_frame_ready` has neither limit. From any thread; blocks for some tens of milliseconds.
 int openuvr_init_thread(struct openuvr_context *context);
 
 // Retrieves the oldest pending event of the player's input into `*input` (set its `size` first). Returns 1 if there was
@@ -905,8 +908,8 @@ int openuvr_statistics(struct openuvr_context *context,
                        struct openuvr_statistics *statistics);
 
 // Sets a feature (paper, Table I) of `OPENUVR_FEATURE` before the threads are started. The bitrate, the GOP size, and
-// the width, height, format and stride of the pixel buffer, can be set later, too. They apply from the next picture, so
-// set the layout between two pictures. From any thread.
+// the width, height, format and stride of the pixel buffer can be set later, too. They apply from the next picture, so
+// set the layout of the buffer between two pictures. From any thread.
 int openuvr_set_feature(struct openuvr_context *context,
                         uint32_t feature,
                         int value);
@@ -917,11 +920,11 @@ int openuvr_set_feature(struct openuvr_context *context,
 int openuvr_begin_frame(struct openuvr_context *context);
 
 // Checks whether a picture is needed now, so that an application need not read back or convert pictures that are not
-// needed. Returns 1 if a picture is needed; the next submitted picture is then accepted, whenever it is submitted.
-// Returns 0 if no MUD watches or pictures come faster than the target rate (`openuvr_last_error` returns which), and
-// `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed, so that a
-// MUD that joins sees a picture at once. The submitting functions make this check themselves. From any thread; on a
-// thread where the application's OpenGL context is current, not between `glBegin` and `glEnd`.
+// needed. Returns 1 if a picture is needed; the next submitted picture then counts as needed, whenever it is
+// submitted. Returns 0 if no MUD watches or pictures come faster than the target rate (`openuvr_last_error` returns
+// which), and `OPENUVR_ERROR_ENDED` when the stream has ended. While no MUD watches, one picture per second is needed,
+// so that a MUD that joins sees a picture at once. The submitting functions make this check themselves. From any
+// thread; on a thread where the application's OpenGL context is current, not between `glBegin` and `glEnd`.
 int openuvr_wants(struct openuvr_context *context);
 
 // Submits a picture in plain memory or in a dma-buf. With `wait` 0, it returns when the picture has been copied (or lent,
@@ -937,12 +940,12 @@ int openuvr_send_picture(struct openuvr_context *context,
 
 // Submits the picture in the pixel buffer (continuous mode, the paper's default): it is copied after the OpenGL
 // commands that fill the buffer, and encoded and sent in the background. The application may fill the buffer again at
-// once. A newer picture replaces one that has not been encoded yet. An application that never calls this or another
-// submitting function is polled instead: see `openuvr_init_thread`. Returns 1 if the picture was accepted; 0 if it was
-// not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind (`openuvr_last_error`
-// returns which); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too small for its width,
-// height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the OpenGL context of the
-// pixel buffer is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
+// once. A newer picture replaces one that has not been encoded yet. If an application never calls this or another
+// submitting function, the library polls its pixel buffer instead: see `openuvr_init_thread`. Returns 1 if the picture
+// was accepted; 0 if it was not, because no MUD watches, pictures come faster than the target rate, or the GPU is behind
+// (`openuvr_last_error` returns the reason); `OPENUVR_ERROR_FAILED` if the buffer does not exist, is mapped, or is too
+// small for its width, height and format; `OPENUVR_ERROR_ENDED` when the stream has ended. On the thread where the
+// OpenGL context of the pixel buffer is current, outside of `glBegin` and `glEnd`; does not change the OpenGL state.
 int openuvr_frame_ready(struct openuvr_context *context);
 
 // Submits the picture in the pixel buffer and waits, for at most a second, until it has been encoded and sent (synchronous
@@ -967,7 +970,8 @@ int openuvr_capture_gl(struct openuvr_context *context,
 // memory of the context. This function copies these pictures, and may wait for an encode. When it returns, no thread of
 // the library uses the context. The stream continues: the next picture may come from another context. Does nothing if
 // no context is in use. Call it on the thread where the context is current: a call on another thread does not free the
-// library's objects in the context, which are then freed only with the context.
+// library's objects in the context, which are then freed only with the context. Do not call it in a callback, where it
+// cannot end the polling.
 int openuvr_release_buffer(struct openuvr_context *context);
 
 // Creates a MUD (paper, Table I) with a `decoder` of `OPENUVR_ENCODER_TYPE` and a `network` of
@@ -1002,8 +1006,9 @@ int openuvr_set_host(struct openuvr_mud_context *context,
 int openuvr_init_mud_thread(struct openuvr_mud_context *context);
 
 // Retrieves the newest pending picture, for `OPENUVR_SURFACE_APPLICATION`: BGRX without row padding. Waits at most
-// `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not. The picture's memory is
-// valid until the next call or the close. The caller sets `size` of `*picture`. From one thread at a time.
+// `timeout_ms` milliseconds, or until the stream ends. Returns 1 if there was one, 0 if not, and `OPENUVR_ERROR_ENDED`
+// when the stream has ended. The picture's memory is valid until the next call or the close. The caller sets `size` of
+// `*picture`. From one thread at a time.
 int openuvr_next_frame(struct openuvr_mud_context *context,
                        struct openuvr_picture *picture,
                        uint32_t timeout_ms);
