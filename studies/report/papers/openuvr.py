@@ -15,7 +15,7 @@ FIGURE_4_MS = {
     "GamingAnywhere, laptop": 52.0,
     "GamingAnywhere, RPi": 1200.0,
 }
-# The names that a result of `bench peers` would need for these platforms. The bench does not measure them yet.
+# The names that these platforms have in a result of `bench peers`, which can measure only GamingAnywhere of them.
 PRODUCTS = ("moonlight", "gaminganywhere", "hwa-gaminganywhere", "steam-link")
 SICKNESS_MS = 20.0
 FRAME_MS = 1000.0 / 60

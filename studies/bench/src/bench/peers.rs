@@ -3,10 +3,11 @@
 //!
 //! Some differences are unavoidable. The other programs poll the display, while OpenUVR waits for damage. Therefore the
 //! scene draws slightly faster than the other programs poll, so that each phase between drawing and polling occurs.
-//! OpenUVR requests real-time scheduling, so it is also measured with ordinary scheduling. TCP connections, browsers
-//! and Moonlight do not use the emulated link.
+//! OpenUVR requests real-time scheduling, so it is also measured with ordinary scheduling. TCP connections, browsers,
+//! Moonlight and GamingAnywhere do not use the emulated link.
 
 mod figures;
+mod gaminganywhere;
 pub(super) mod moonlight;
 pub(super) mod presence;
 mod print;
@@ -37,7 +38,7 @@ use super::rig::{
 use super::turns::{ComparisonOptions, Turns};
 use super::verdict::Verdict;
 
-/// Compare OpenUVR's stream with those of GStreamer (RTP, WebRTC), ffmpeg and TigerVNC.
+/// Compare OpenUVR's stream with those of GStreamer (RTP, WebRTC), ffmpeg, TigerVNC and GamingAnywhere.
 ///
 /// OpenUVR's stream is displayed by its own client, and by the host's page in a Chromium window. Other rendering paths
 /// of that window, and its lower bound, are measured only if `--only` lists them. A Moonlight client of OpenUVR's host
@@ -47,9 +48,10 @@ use super::verdict::Verdict;
 /// latency from drawn to visible; distinct frames seen per second; the share of compared pictures that are intact (30
 /// dB of luma PSNR or more), and the median PSNR; traffic of the loopback device in both directions; cores used by
 /// sender and receiver; and, where keys reach the application, the time from a press to its effect. `loss` sends
-/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; neither TCP, browsers nor Moonlight
-/// use it. If a program is missing, its package is reported. Times, rates and cores are medians and ranges over
-/// interleaved repetitions.
+/// datagrams through an emulated link with a delay of 2 ms each way and 1 % loss; neither TCP, browsers, Moonlight nor
+/// GamingAnywhere use it. If a program is missing, its package is reported. GamingAnywhere has no package: the
+/// environment variable OPENUVR_GAMINGANYWHERE names the folder of its programs. Times, rates and cores are medians and
+/// ranges over interleaved repetitions.
 #[derive(clap::Args, Clone, Debug)]
 #[command(mut_arg("scene_fps", |arg| arg.default_value("60.25")))]
 #[command(mut_arg("repetitions", |arg| arg.default_value("3")))]
@@ -337,6 +339,10 @@ fn supports_link(contender: Contender, link: Link) -> bool {
     link == Link::Direct || !direct_alone
 }
 
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("can't write {}", file.display()))
+}
+
 /// Parameters of all measurements.
 struct Bench<'a> {
     args: &'a Args,
@@ -433,43 +439,42 @@ impl Bench<'_> {
         let (width, height) = (size.width.to_string(), size.height.to_string());
         let fps = self.polled_fps();
         let (kbps, two_frames) = (self.bitrate.0 / 1000, 2.0 / fps);
+        let two_frames_ms = format!("{:.0}", two_frames * 1e3);
+        let two_frames_kbit = format!("{:.0}", two_frames * kbps as f64);
+        let (fps, kbps) = (fps.to_string(), kbps.to_string());
         let (near, far) = (rig.near().to_owned(), rig.far().to_owned());
         let dir_name = dir.display().to_string();
         let webrtc = dir.join("webrtc.py");
-        std::fs::write(&webrtc, table::WEBRTC)
-            .with_context(|| format!("can't write {}", webrtc.display()))?;
+        write(&webrtc, table::WEBRTC)?;
         let webrtc = webrtc.display().to_string();
-        let line = |line, port: u16| {
-            table::command(
-                line,
-                &[
-                    ("near", &near),
-                    ("far", &far),
-                    ("width", &width),
-                    ("height", &height),
-                    ("fps", &fps.to_string()),
-                    ("kbps", &kbps.to_string()),
-                    ("two_frames_ms", &format!("{:.0}", two_frames * 1e3)),
-                    (
-                        "two_frames_kbit",
-                        &format!("{:.0}", two_frames * kbps as f64),
-                    ),
-                    ("port", &port.to_string()),
-                    ("to", &sent_to.to_string()),
-                    ("webrtc", &webrtc),
-                    ("dir", &dir_name),
-                ],
-            )
-        };
+        let gaminganywhere = gaminganywhere::folder().display().to_string();
+        let to = sent_to.to_string();
+        let fixed = [
+            ("near", near.as_str()),
+            ("far", &far),
+            ("width", &width),
+            ("height", &height),
+            ("fps", &fps),
+            ("kbps", &kbps),
+            ("two_frames_ms", &two_frames_ms),
+            ("two_frames_kbit", &two_frames_kbit),
+            ("to", &to),
+            ("webrtc", &webrtc),
+            ("dir", &dir_name),
+            ("gaminganywhere", &gaminganywhere),
+        ];
+        let own_port = port.to_string();
+        let values = |port| [&fixed[..], &[("port", port)]].concat();
+        for (name, text) in peer.files {
+            write(&dir.join(name), &table::filled(text, &values(&own_port)))?;
+        }
         // If there is a link, a UDP sender uses the link's port instead of the receiver's port.
-        let sender = line(
-            peer.sender,
-            match peer.transport {
-                Transport::Udp => sent_to,
-                Transport::Tcp | Transport::Agreed => port,
-            },
-        );
-        let receiver = line(peer.receiver, port);
+        let sends_to = match peer.transport {
+            Transport::Udp => &to,
+            Transport::Tcp | Transport::Agreed => &own_port,
+        };
+        let sender = table::command(peer.sender, &values(sends_to));
+        let receiver = table::command(peer.receiver, &values(&own_port));
         let stream = rig.peer(PeerSetup {
             sender,
             receiver,

@@ -32,6 +32,7 @@ fn installed_programs_are_measured_like_ours() {
         "webrtc",
         "ffmpeg",
         "tigervnc",
+        "gaminganywhere",
         "openuvr-moonlight",
     ] {
         let row = row(&all, name);
@@ -99,12 +100,13 @@ fn missing_programs_are_skipped_by_name() {
     command.arg("bench").args(SMALL).args(["--links", "direct"]);
     command.args([
         "--only",
-        "openuvr,gstreamer,webrtc,ffmpeg,tigervnc,openuvr-moonlight",
+        "openuvr,gstreamer,webrtc,ffmpeg,tigervnc,gaminganywhere,openuvr-moonlight",
         "--out",
     ]);
     let out = command
         .arg(folder.path())
         .env("PATH", &path)
+        .env_remove("OPENUVR_GAMINGANYWHERE")
         .output()
         .expect("it starts");
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -119,6 +121,7 @@ fn missing_programs_are_skipped_by_name() {
         ("webrtc", "gstreamer1.0-tools"),
         ("ffmpeg", "ffmpeg"),
         ("tigervnc", "tigervnc-scraping-server tigervnc-viewer"),
+        ("gaminganywhere", "GamingAnywhere (built by hand"),
         ("openuvr-moonlight", "gstreamer1.0-plugins-base"),
     ] {
         let what = row(&all, name)["skipped"]

@@ -1,5 +1,6 @@
 //! Availability and versions of a peer's programs.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::table::{Need, PYTHON, Peer, Proof};
@@ -12,6 +13,7 @@ pub(in crate::bench) fn missing(needs: &[Need]) -> Vec<&'static str> {
             Proof::Program(name, _) => is_on_path(name),
             Proof::Element(name) => knows_element(name),
             Proof::Typelib(name) => knows_typelib(name),
+            Proof::Built(variable, name) => is_in_named_folder(variable, name),
         };
         if !there && !packages.contains(package) {
             packages.push(*package);
@@ -23,19 +25,23 @@ pub(in crate::bench) fn missing(needs: &[Need]) -> Vec<&'static str> {
 /// The version of each program that the peer needs.
 pub(in crate::bench) fn versions(peer: &Peer) -> Vec<String> {
     let programs = peer.needs.iter().filter_map(|need| match need.proof {
-        Proof::Program(name, word) => Some((name, word)),
+        Proof::Program(name, word) => Some((name, version(name, word))),
+        Proof::Built(_, name) => Some((name, None)),
         Proof::Element(_) | Proof::Typelib(_) => None,
     });
     programs
-        .map(|(name, word)| {
-            version(name, word).unwrap_or_else(|| format!("{name}, unknown version"))
-        })
+        .map(|(name, version)| version.unwrap_or_else(|| format!("{name}, unknown version")))
         .collect()
 }
 
 pub(in crate::bench) fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Whether the program is in the folder that the environment variable names.
+fn is_in_named_folder(variable: &str, program: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|folder| Path::new(&folder).join(program).is_file())
 }
 
 fn knows_element(name: &str) -> bool {
@@ -118,6 +124,7 @@ mod tests {
             name: "it",
             what: "",
             needs,
+            files: &[],
             sender: "",
             receiver: "",
             transport: super::super::table::Transport::Udp,

@@ -6,14 +6,18 @@
 
 use std::process::Command;
 
+use super::gaminganywhere;
+
 /// A compared program, with its sender and its receiver.
 #[derive(Debug)]
 pub(in crate::bench) struct Peer {
     pub(in crate::bench) name: &'static str,
     pub(in crate::bench) what: &'static str,
     pub(in crate::bench) needs: &'static [Need],
-    /// The sender's command line: environment variables, the program, and its arguments. Names in braces are
-    /// [replaced](Values). `receiver` is the receiver's command line.
+    /// Configuration files in `{dir}`: their names and contents. Names in braces are [replaced](Values).
+    pub(in crate::bench) files: &'static [(&'static str, &'static str)],
+    /// The sender's command line: environment variables, the program, and its arguments. The variable `PWD` also sets
+    /// the working folder. Names in braces are [replaced](Values). `receiver` is the receiver's command line.
     pub(in crate::bench) sender: &'static str,
     pub(in crate::bench) receiver: &'static str,
     pub(in crate::bench) transport: Transport,
@@ -26,7 +30,8 @@ pub(in crate::bench) struct Peer {
 pub(in crate::bench) enum Transport {
     /// The receiver waits for datagrams.
     Udp,
-    /// The sender waits for the receiver's connection.
+    /// The sender waits for the receiver's connection. If they agree on ports for datagrams there, the emulated link
+    /// cannot carry these.
     Tcp,
     /// The sender waits for the receiver's TCP connection. Both negotiate over the connection. The datagrams go to the
     /// receiver's UDP port, which has the same number as the sender's TCP port.
@@ -49,6 +54,8 @@ pub(in crate::bench) enum Proof {
     Element(&'static str),
     /// A library that Debian's Python can load through GObject.
     Typelib(&'static str),
+    /// A program without a version argument, in the folder that an environment variable names: variable and program.
+    Built(&'static str, &'static str),
 }
 
 pub(in crate::bench) const fn program(
@@ -75,7 +82,7 @@ pub(super) const PYTHON: &str = "/usr/bin/python3";
 pub(super) const WEBRTC: &str = include_str!("webrtc.py");
 
 /// The other programs that are compared.
-pub(in crate::bench) static PEERS: [Peer; 4] = [
+pub(in crate::bench) static PEERS: [Peer; 6] = [
     Peer {
         name: "gstreamer",
         what: "GStreamer: x264enc, RTP over UDP, avdec_h264; polls at the display's rate",
@@ -88,6 +95,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             element("gstreamer1.0-libav", "avdec_h264"),
             element("gstreamer1.0-x", "ximagesink"),
         ],
+        files: &[],
         // The encoder makes a key frame each second, because otherwise damage would be permanent. An intra refresh over
         // one second would not help: at this loss rate, some datagram is lost in each second. Each datagram has a slice
         // of its own, so a lost datagram damages only a strip. Damaged pictures are displayed, because without them
@@ -134,6 +142,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
                 proof: Proof::Typelib("GstWebRTC-1.0"),
             },
         ],
+        files: &[],
         sender: "/usr/bin/python3 {webrtc} send {port} {to} {near} {width} {height} {fps} {kbps} \
                  {two_frames_ms}",
         receiver: "/usr/bin/python3 {webrtc} show {port} {port} {far}",
@@ -147,6 +156,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             program("ffmpeg", "ffmpeg", "-version"),
             program("ffmpeg", "ffplay", "-version"),
         ],
+        files: &[],
         // Key frames and slices are the same as for GStreamer. The colour matrix is stated, because otherwise sender
         // and receiver guess different ones. ffplay displays pictures at the pace of its own clock (-sync video),
         // because its latency is then a third of that with an external clock.
@@ -169,6 +179,7 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
             program("tigervnc-scraping-server", "X0tigervnc", "--version"),
             program("tigervnc-viewer", "vncviewer", "--version"),
         ],
+        files: &[],
         // At this JPEG quality, the pictures are about as good as those of the other programs. The default quality of 8
         // is better and takes three times the data. The default limit of 60 frames a second is raised, so that it has
         // no effect.
@@ -177,6 +188,33 @@ pub(in crate::bench) static PEERS: [Peer; 4] = [
         receiver: "HOME={dir} DISPLAY={far} vncviewer -SecurityTypes=None -FullScreen=1 \
                    -RemoteResize=0 -AutoSelect=0 -QualityLevel=1 -CompressLevel=1 \
                    -ReconnectOnError=0 -AlertOnFatalError=0 127.0.0.1::{port}",
+        transport: Transport::Tcp,
+        takes_input: true,
+    },
+    Peer {
+        name: "gaminganywhere",
+        what: "GamingAnywhere: libx264, RTP over UDP, SDL client; polls at the display's rate",
+        needs: gaminganywhere::NEEDS,
+        files: &[
+            ("shipped.conf", gaminganywhere::SERVER),
+            ("server.conf", gaminganywhere::SERVER_AS_FAST),
+            ("client.conf", gaminganywhere::CLIENT),
+        ],
+        sender: gaminganywhere::SENDER,
+        receiver: gaminganywhere::RECEIVER,
+        transport: Transport::Tcp,
+        takes_input: true,
+    },
+    Peer {
+        name: "gaminganywhere-24",
+        what: "GamingAnywhere with its own rate and bitrate: 24 pictures/s, 3 Mb/s",
+        needs: gaminganywhere::NEEDS,
+        files: &[
+            ("server.conf", gaminganywhere::SERVER),
+            ("client.conf", gaminganywhere::CLIENT),
+        ],
+        sender: gaminganywhere::SENDER,
+        receiver: gaminganywhere::RECEIVER,
         transport: Transport::Tcp,
         takes_input: true,
     },
@@ -203,12 +241,16 @@ pub(in crate::bench) fn command(line: &str, values: &Values<'_>) -> Command {
     let mut words = words.into_iter();
     let mut command = Command::new(words.next().unwrap_or_default());
     let variables = environment.iter().filter_map(|word| word.split_once('='));
-    command.args(words).envs(variables);
+    command.args(words).envs(variables.clone());
+    if let Some((_, folder)) = variables.into_iter().find(|(name, _)| *name == "PWD") {
+        command.current_dir(folder);
+    }
     command
 }
 
-fn filled(word: &str, values: &Values<'_>) -> String {
-    let mut word = word.to_owned();
+/// The text with the names in braces replaced.
+pub(in crate::bench) fn filled(text: &str, values: &Values<'_>) -> String {
+    let mut word = text.to_owned();
     for (name, value) in values {
         word = word.replace(&format!("{{{name}}}"), value);
     }
@@ -219,7 +261,7 @@ fn filled(word: &str, values: &Values<'_>) -> String {
 mod tests {
     use super::*;
 
-    const VALUES: [(&str, &str); 12] = [
+    const VALUES: [(&str, &str); 13] = [
         ("near", ":7"),
         ("far", ":8"),
         ("width", "1280"),
@@ -232,6 +274,7 @@ mod tests {
         ("to", "5005"),
         ("webrtc", "/d/webrtc.py"),
         ("dir", "/d"),
+        ("gaminganywhere", "/g"),
     ];
 
     #[test]
@@ -244,6 +287,13 @@ mod tests {
         assert_eq!(variables.len(), 2);
         assert_eq!(variables[0].1, Some("c".as_ref()));
         assert_eq!(variables[1].1, Some("::8".as_ref()));
+        assert_eq!(made.get_current_dir(), None);
+    }
+
+    #[test]
+    fn pwd_is_the_working_folder() {
+        let made = command("PWD={dir} prog", &VALUES);
+        assert_eq!(made.get_current_dir(), Some("/d".as_ref()));
     }
 
     #[test]
@@ -256,10 +306,22 @@ mod tests {
                     assert!(!word.contains(['{', '}']), "{}: {word}", peer.name);
                 }
                 let program = made.get_program().to_string_lossy().into_owned();
-                let starts =
-                    |need: &Need| matches!(need.proof, Proof::Program(name, _) if name == program);
+                let starts = |need: &Need| match need.proof {
+                    Proof::Program(name, _) => name == program,
+                    Proof::Built(_, name) => format!("/g/{name}") == program,
+                    Proof::Element(_) | Proof::Typelib(_) => false,
+                };
                 assert!(peer.needs.iter().any(starts), "{program}");
-                assert!(line.contains("{port}"), "{line}");
+            }
+            let mut texts = peer.files.iter().map(|(_, text)| *text);
+            assert!(
+                texts.all(|text| !filled(text, &VALUES).contains(['{', '}'])),
+                "{}",
+                peer.name
+            );
+            for line in [peer.sender, peer.receiver] {
+                let mut texts = peer.files.iter().map(|(_, text)| *text).chain([line]);
+                assert!(texts.any(|text| text.contains("{port}")), "{line}");
             }
         }
     }

@@ -26,6 +26,7 @@ static PLAYERS: [Peer; 2] = [
         name: "ffplay",
         what: "ffplay: RTP over UDP, pictures shown at the pace of ffplay's own clock",
         needs: &[program("ffmpeg", "ffplay", "-version")],
+        files: &[],
         sender: "",
         receiver: "SDL_VIDEODRIVER=x11 SDL_RENDER_DRIVER=software DISPLAY={far} ffplay -loglevel error \
                    -nostats -flags low_delay -framedrop -probesize 32 -analyzeduration 0 \
@@ -43,6 +44,7 @@ static PLAYERS: [Peer; 2] = [
             element("gstreamer1.0-libav", "avdec_h264"),
             element("gstreamer1.0-x", "ximagesink"),
         ],
+        files: &[],
         sender: "",
         receiver: "gst-launch-1.0 -q rtspsrc location={url} latency=0 ! rtph264depay ! avdec_h264 ! \
                    videoconvert ! ximagesink display={far} sync=false",
