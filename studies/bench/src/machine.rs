@@ -383,7 +383,7 @@ mod tests {
             .spawn()
             .unwrap();
         let own = std::process::id();
-        // Until the child has executed its program, it has the command line of this test.
+        // Just after `spawn`, the kernel may report an empty command line for the child.
         let end = clock::now() + std::time::Duration::from_secs(20);
         let mut found = None;
         while found.is_none() && clock::now() < end {

@@ -32,7 +32,8 @@ struct View {
     ecn: EcnCounts,
 }
 
-/// Opens and demultiplexes a session's media plane; owned by the client's media thread.
+/// Decrypts the datagrams of a session's media plane, and passes them to the receivers of their streams. Owned by the
+/// client's media thread.
 pub struct MediaReceiver {
     opener: Opener,
     body: Vec<u8>,

@@ -17,8 +17,8 @@ use super::sequence::Sequence;
 const LEAST_PAUSE: u64 = 500_000;
 const PAUSE_GAPS: u64 = 20;
 
-/// Maximum number of frames in flight. If there are more, the oldest frame is finished, and its later packets are not
-/// counted.
+/// Maximum number of frames in flight. If there are more, the oldest frame is finished. Packets of it that arrive later
+/// count as another, incomplete frame.
 const MOST_FRAMES: usize = 32;
 
 /// One video stream.

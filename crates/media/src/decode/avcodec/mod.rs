@@ -495,7 +495,7 @@ fn received(library: &mut sys::Decoder, frame: FrameId) -> Result<(), String> {
 
 fn dropped(frame: FrameId, what: &str) -> DecodeError {
     DecodeError(format!(
-        "frame {} is dropped: {what}; ask for a key frame",
+        "frame {} is dropped: {what}; the stream needs a key frame",
         frame.0
     ))
 }

@@ -328,7 +328,7 @@ impl Encoder for Avcodec {
         self.broken = true;
         code(&mut self.library, picture, ask, key_frame, receive).map_err(|why| {
             EncodeError(format!(
-                "{} could not encode frame {}: {why}; ask for a key frame",
+                "{} could not encode frame {}: {why}; the next frame must be a key frame",
                 self.name, ask.frame.0
             ))
         })?;

@@ -172,7 +172,7 @@ impl Encoder for Vp9 {
         self.broken = true;
         super::code(&mut self.library, picture, ask, key_frame, receive).map_err(|why| {
             EncodeError(format!(
-                "{NAME} could not encode frame {}: {why}; ask for a key frame",
+                "{NAME} could not encode frame {}: {why}; the next frame must be a key frame",
                 ask.frame.0
             ))
         })?;

@@ -384,7 +384,7 @@ impl Encoder {
         let handle = self.handle.as_ptr();
         let said = |what: &str, code: c_int| {
             EncodeError(format!(
-                "libopenh264 could not {what} (it returned {code}): ask for a key frame"
+                "libopenh264 could not {what} (it returned {code}): the next frame must be a key frame"
             ))
         };
         if self.parameters.layers[0].qp != c_int::from(qp) {

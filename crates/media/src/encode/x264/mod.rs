@@ -178,7 +178,7 @@ impl Encoder for X264 {
         let key_frame = result?;
         if !outcome.complete {
             return Err(EncodeError(format!(
-                "libx264 skipped macroblocks of frame {}: ask for a key frame",
+                "libx264 skipped macroblocks of frame {}: the next frame must be a key frame",
                 ask.frame.0
             )));
         }

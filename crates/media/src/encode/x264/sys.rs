@@ -296,7 +296,7 @@ impl Encoder {
         }
         if size <= 0 {
             return Err(EncodeError(format!(
-                "libx264 could not encode frame {} (it returned {size}): ask for a key frame",
+                "libx264 could not encode frame {} (it returned {size}): the next frame must be a key frame",
                 input.pts
             )));
         }
