@@ -262,7 +262,7 @@ mod tests {
             typed: false,
         };
         let bad = judged(whole, looked, true);
-        assert!(!bad.held && bad.words.contains("2 captured, 0 typed"));
+        assert!(!bad.held && bad.words.contains("2 captured the picture, 0 typed"));
         for (own, is_there) in [
             (whole, false),
             (AttemptResult::Refused, true),
