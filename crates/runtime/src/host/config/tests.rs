@@ -119,7 +119,7 @@ fn encoder_options_go_to_the_encoder_that_takes_them() {
     assert!(both[1].options.is_empty());
     for names in [&["jpeg"][..], &["x264", "libx265"]] {
         let why = encodings(names).unwrap_err();
-        assert!(why.contains("encoder_options: exactly one"), "{why}");
+        assert!(why.contains("list exactly one encoder"), "{why}");
     }
     let sent = toml::to_string(&Config {
         encoder_options: options.clone(),
