@@ -58,7 +58,8 @@ pub(crate) struct JitterArgs {
     /// Smoke test in less than a minute: measure half of the cells, or those of --only, with few messages
     #[arg(long)]
     quick: bool,
-    /// Skip cells that the folder already contains, if they are complete and were measured by the same command
+    /// Skip cells that the folder already contains, if they are complete and were measured
+    /// with the same number of messages, pairs and rate
     #[arg(long = "continue")]
     keep_going: bool,
     /// Start no cell after this time. A later run with --continue measures the remaining cells

@@ -51,7 +51,7 @@ pub(super) fn run(args: &AnalyseArgs) -> Result<ExitCode> {
         if analysis.missing + analysis.backwards > 0 {
             whole = false;
             eprintln!(
-                "{file} is incomplete: {} samples are missing, and the clock ran backwards in {} samples",
+                "{file} is incomplete: {} missing samples, {} samples with decreasing times",
                 analysis.missing, analysis.backwards
             );
         }
