@@ -154,7 +154,7 @@ impl Onsets {
     }
 }
 
-/// Plays the part of the application: writes bursts 10 ms ahead of the device.
+/// Acts as the application: writes bursts to the sink, about 10 ms before the device plays them.
 fn burst(mut playback: Playback, stop: &AtomicBool) -> Result<(), Failure> {
     let mut sine = Sine::new(1000.0, 0.5);
     let mut place = 0;

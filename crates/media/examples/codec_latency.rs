@@ -23,7 +23,7 @@ use openuvr_proto::units::Size;
 
 /// Number of prepared pictures, played forwards and backwards.
 const FILM: u32 = 30;
-/// Number of frames at the start that are not measured, until the effects of caches and of the quantiser have settled.
+/// Number of frames at the start that are not measured, because caches and quantiser have not settled yet.
 const WARM_UP: u32 = 10;
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / 60);
 
@@ -110,7 +110,7 @@ fn measure(settings: &Settings, qp: u8, frames: u32) -> Result<(), Box<dyn Error
             if frame > WARM_UP && slice.last {
                 last.push(start.elapsed());
             }
-            // Fails only if the decoder failed: its error is reported below.
+            // This fails only if the decoding thread has ended with an error, which is reported below.
             let _ = sender.send(Piece {
                 frame: ask.frame,
                 start,

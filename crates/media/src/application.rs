@@ -1,5 +1,5 @@
-//! Determines which windows of an X display belong to the same application as one window: menus, tooltips and dialogs,
-//! which are streamed and receive input together with that window.
+//! Determines which windows of an X display belong to the same application as a given window: menus, tooltips and
+//! dialogs, which are streamed and receive input together with the given window.
 //!
 //! The program's other main windows are part of the application if the user selected the program, but not if the user
 //! selected one window ([`WindowScope`]).
@@ -87,7 +87,8 @@ pub struct Application {
     root: Window,
     /// The window and its ancestors, up to a child of the root.
     line: Vec<Window>,
-    /// Process and group leader, queried when a candidate window is found; most key presses need neither.
+    /// The window's process and its group leader. They are queried only when a window is compared with them, because
+    /// most checks of a key press need neither.
     process: OnceCell<Option<u32>>,
     group: OnceCell<Option<Window>>,
 }
@@ -153,8 +154,8 @@ impl Application {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Whether `top`, a child of the root, contains a viewable window of the application. `false` if that window has
-    /// been destroyed.
+    /// Whether `top`, a child of the root, contains the given window or another, viewable window of the application.
+    /// `false` if that other window has been destroyed.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.

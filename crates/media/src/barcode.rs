@@ -7,8 +7,8 @@
 //! The code consists of 128 cells, black or white, in two rows at the top left. A cell's side is 1/80 of the picture's
 //! width: 16 pixels at 1280, one H.264 macroblock. A cell therefore costs a codec almost nothing, and survives coarse
 //! quantisation, 4:2:0 and scaling. Each row starts with 8 sync cells, inverted in the second row; they also determine
-//! the black and white levels. The rest contains, most significant bit first: frame (32), time (48), inputs (16), CRC
-//! (16).
+//! the black and white levels. The remaining cells contain, most significant bit first: frame (32), time (48), inputs
+//! (16), CRC (16).
 //!
 //! An eye's view has a different code, with the sync cells of the two rows exchanged: [`view`].
 

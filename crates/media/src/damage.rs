@@ -1,4 +1,4 @@
-//! Tracks the parts of a picture that differ from an earlier picture, as one span of macroblocks in each row.
+//! Tracks the parts of a picture that differ from an earlier picture, as one span in each row of macroblocks.
 //!
 //! The tracking is deliberately coarse: it has a codec's granularity, bounded size, and fast merging. The window
 //! system's damage, in contrast, is in pixels.

@@ -1,9 +1,9 @@
 //! Changes a display's size with RandR 1.2, and restores it at the end. The display must have exactly one active
 //! output.
 //!
-//! If the output has a mode of the requested size, that mode is used. An output without a monitor (Xvfb, the dummy
-//! driver) gets a new mode if none has the requested size and rate; a monitor never gets timings that it does not
-//! advertise.
+//! A monitor gets only modes that it advertises: the mode of the requested size whose rate is nearest to the requested
+//! rate. An output without a monitor (Xvfb, the dummy driver) gets a new mode if none of its modes has the requested
+//! size and, if a rate is requested, this rate.
 //!
 //! This module does not watch the display, because captures detect the new size themselves.
 
@@ -183,8 +183,10 @@ impl DisplaySize {
         Ok(info.reply()?.mode)
     }
 
-    /// Returns a mode of `size` that the output has, or a new mode, and whether the mode is new. If the output has
-    /// several modes of this size, the one nearest to `rate` is chosen, or the fastest one if there is no `rate`.
+    /// Returns a mode of `size`, and whether this call has added the mode to the output. If the output has several
+    /// modes of this size, the one whose rate is nearest to `rate` is chosen, or the one with the highest pixel clock
+    /// if there is no `rate`. An output without a monitor gets an added mode unless it has a mode with exactly this
+    /// rate.
     fn mode_of(&self, size: Size, rate: Option<u16>) -> Result<(Mode, bool), String> {
         let failed = |why: ReplyError| self.failed(&why);
         let resources = resources(&self.conn, self.root).map_err(failed)?;

@@ -1,8 +1,8 @@
 //! Audio of applications that exchange samples directly instead of through a sound server. They
 //! write playback to an [`AppSpeaker`] and read a microphone from an [`AppMicrophone`].
 //!
-//! The speaker is a source like any other; it is silent while the application writes nothing. The application's reads
-//! pace the playback to the microphone, so the application's device is the clock.
+//! While the application writes nothing to its speaker, a capture of the speaker returns silence. Samples are played to
+//! the microphone as fast as the application reads them, so the application's reads are the clock of this playback.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

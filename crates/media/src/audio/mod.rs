@@ -121,8 +121,8 @@ pub trait AudioPlayback: Send {
 /// The fill level of a playback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Level {
-    /// Time until the next sample is needed to avoid an underrun: the buffered time not yet
-    /// committed to the device. Zero: underrun.
+    /// Time until the next sample is needed to avoid an underrun: the duration of the buffered samples that are not yet
+    /// committed to the device. Zero means an underrun.
     pub dry_in: Duration,
     /// Time until a sample written now is audible, if the device reports it. It includes the
     /// device's own latency beyond `dry_in`.

@@ -14,11 +14,11 @@ use super::{RATE, duration_of, frames_in};
 /// ms each), the longest gap between the chunks of a source that is not silent (guess).
 pub(super) const SILENT: Duration = Duration::from_millis(50);
 
-/// For tracking, each chunk's lateness divided by this is added to the timeline. With this value and chunks of 5 ms,
-/// the capture times of a source 100 ppm slower than our clock are half a millisecond early.
+/// To track the source's clock, each chunk's lateness, divided by this number, is added to the timeline. With this
+/// value and chunks of 5 ms, the capture times of a source 100 ppm slower than our clock are half a millisecond early.
 const LATER: u32 = 1024;
-/// For tracking, each chunk's earliness divided by this is subtracted from the timeline: early chunks are closer to the
-/// true time than late ones.
+/// To track the source's clock, each chunk's earliness, divided by this number, is subtracted from the timeline. The
+/// number is smaller than `LATER`, because early chunks are closer to the true time than late ones.
 const EARLIER: u32 = 64;
 
 /// Scheduling jitter of a chunk (guess). For smaller deviations, samples are neither dropped nor inserted.

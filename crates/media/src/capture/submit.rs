@@ -33,8 +33,8 @@ pub trait Frame: Send {
     /// call. Its memory does not move after the first call.
     fn picture(&self) -> Picture<'_>;
 
-    /// Notifies the owner that the picture is not borrowed. Until the next call of [`Frame::picture`], the owner may move it
-    /// to other memory.
+    /// Notifies the owner that the picture is no longer borrowed. Until the next call of [`Frame::picture`], the owner
+    /// may move it to other memory.
     fn rest(&mut self) {}
 }
 
@@ -197,8 +197,8 @@ impl Submitter {
         }
     }
 
-    /// Whether a picture that includes the covering windows should be submitted at `now`, because there is a viewer and the
-    /// rate limit allows it. Call this once per picture.
+    /// A request for a picture that includes the covering windows; `None` unless other windows cover the application's
+    /// pictures, there is a viewer, and the rate limit allows a picture at `now`. Call this once per picture.
     #[must_use]
     pub fn wants_still(&self, now: Instant) -> Option<StillTicket> {
         let mut state = self.shared.state();

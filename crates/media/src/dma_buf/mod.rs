@@ -30,7 +30,7 @@ pub const XRGB8888: u32 = u32::from_le_bytes(*b"XR24");
 
 /// `DRM_FORMAT_MOD_LINEAR`: rows of pixels.
 pub const LINEAR: u64 = 0;
-/// `DRM_FORMAT_MOD_INVALID`: the arrangement is not stated. Drivers then expect linear memory.
+/// `DRM_FORMAT_MOD_INVALID`: the arrangement is not stated. This module then assumes linear memory.
 pub const UNSTATED: u64 = 0x00ff_ffff_ffff_ffff;
 
 /// The arrangement of a picture in its memory.

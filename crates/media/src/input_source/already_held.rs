@@ -2,7 +2,7 @@
 //! into the window, and presses C.
 //!
 //! A modifier among these keys is pressed at the host when the first event carries it, not when the window gets the
-//! focus, because the Alt of the Alt+Tab that focused the window is not for the host.
+//! focus: if the user has focused the window with Alt+Tab, for example, the held Alt is not meant for the host.
 //!
 //! Spec: X protocol, `KeymapNotify`; Wayland, `wl_keyboard.enter`.
 

@@ -43,7 +43,7 @@ struct NextBuffer<K> {
     rows: u32,
     /// The range of `rows` that differs from the displayed picture.
     painted: Range<u32>,
-    /// The range of `rows` that was requested since [`Buffers::take_new_rows`].
+    /// The range of `rows` that was requested since the last call of [`Buffers::take_new_rows`].
     new: Range<u32>,
 }
 

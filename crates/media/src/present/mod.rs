@@ -30,9 +30,9 @@ pub trait Presenter: Send {
     /// [`PresentError`] if the surface is gone.
     fn present(&mut self, frame: FrameId, picture: &Picture<'_>) -> Result<(), PresentError>;
 
-    /// Like [`present`](Presenter::present), displays a picture in the memory of a device, without a copy. Returns `false`
-    /// if the surface can't do that now; the caller then presents a copy. The surface keeps the picture as long as it
-    /// displays it.
+    /// Displays a picture that is in the memory of a device, as [`present`](Presenter::present) does, but without a
+    /// copy. Returns `false` if the surface can't do that now; the caller then presents a copy. The surface keeps the
+    /// picture as long as it displays it.
     ///
     /// # Errors
     /// [`PresentError`] if the surface is gone.

@@ -69,7 +69,8 @@ impl Context {
         if self.set("ch_layout", "stereo").is_ok() {
             return Ok(());
         }
-        // FFmpeg 5.0 and older have other options. 3 is the bit mask of the left and right channels.
+        // FFmpeg 5.0 and older lack `ch_layout` and have these two options instead. 3 is the bit mask of the left and
+        // right channels.
         self.set("ac", &CHANNELS.to_string())?;
         self.set("channel_layout", "3")
     }

@@ -7,20 +7,21 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::duration_of;
 
-/// Divisor that yields the tolerance for a device's clock that is faster than ours: 0.1 %. The frequency error of a
-/// crystal is up to 0.01 %.
+/// A device's clock may be faster than ours by 1 / `TOLERANCE` (0.1 %). The frequency error of a crystal is up to 0.01
+/// %.
 const TOLERANCE: u32 = 1000;
 
 /// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).
 const AHEAD: Duration = Duration::from_millis(40);
 
-/// Maximum time by which late reads may catch up with real time. It is longer than the device's buffer.
+/// Maximum delay that late reads make up for by reading faster than real time. It is longer than the device's buffer.
 const BEHIND: Duration = Duration::from_millis(250);
 
 /// The time up to which samples were read. This type has no clock; `now` is an argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// The time at which the samples that were read end if the device's clock is too fast by 0.1 % ([`TOLERANCE`]).
+    /// The end, on our clock, of the samples that were read, if the device's clock is too fast by 0.1 %
+    /// ([`TOLERANCE`]).
     read_to: Instant,
 }
 

@@ -3,10 +3,10 @@
 //! passed on ([`Frame`]) without a copy.
 //!
 //! The application's state and errors stay as they are. [`ReadBack::read`] waits for the GPU only in the oldest
-//! contexts (last row of the table) and if the read-back is [stateless](ReadBack::stateless). It checks the GPU's fence
-//! once, which is usually enough with a software renderer. If the fence is not signalled yet, a thread waits for it in
-//! its own context, which shares the application's buffers. If no such thread is possible, a later [`ReadBack::read`]
-//! or [`ReadBack::poll`] submits the picture, which is then usually up to a frame late.
+//! contexts (last row of the table) and if the read-back is [stateless](ReadBack::stateless). Otherwise, `read` checks
+//! the GPU's fence once, which is usually enough with a software renderer. If the fence is not signalled yet, a thread
+//! waits for it in its own context, which shares the application's buffers. If no such thread is possible, a later
+//! [`ReadBack::read`] or [`ReadBack::poll`] submits the picture, which is then usually up to a frame late.
 //!
 //! | context | method |
 //! |---|---|

@@ -148,7 +148,7 @@ impl DamageDebounce {
                 let soon = self
                     .released_at_once
                     .is_some_and(|at| now.since(at) <= LONGEST);
-                // Damage outside the last rectangle comes from other applications, such as a clock.
+                // Damage outside the last rectangle is assumed to come from other applications, such as a clock.
                 let there = !area.within(self.last).is_empty();
                 if !whole && soon && there {
                     self.debounced_bursts = DEBOUNCED_BURSTS;

@@ -22,7 +22,7 @@ const PART: usize = 128 * 1024;
 /// Maximum number of concurrent transfers in parts; more are refused (guess).
 const MAX_TRANSFERS: usize = 16;
 
-/// Maximum number of targets in a MULTIPLE request; others are ignored (guess).
+/// Maximum number of targets that are read from a MULTIPLE request; further targets are ignored (guess).
 const MAX_TARGETS: u32 = 32;
 
 /// Timeout of a program that does not take its next part (guess).

@@ -54,9 +54,9 @@ pub const BACKEND: Backend = Backend {
 };
 
 /// Hardware decoders of H.264. They take coded pictures from main memory, and return decoded pictures in main memory.
-/// `h264_v4l2m2m` returns decoded pictures in dma-bufs if libavcodec was built with this extension (that of Raspberry
-/// Pi OS is). A hardware decoder gets a coded picture only when the picture is complete. It therefore finishes later
-/// than the software decoder, which has by then decoded most of the picture.
+/// `h264_v4l2m2m` returns decoded pictures in dma-bufs if libavcodec has an extension for this, as in Raspberry Pi OS.
+/// A hardware decoder gets a coded picture only when the picture is complete. It therefore finishes later than the
+/// software decoder, which has by then decoded most of the picture.
 ///
 /// `h264_vaapi`, `h264_nvdec` and `h264_vulkan` are libavcodec's decoder `h264` with a device; the others are separate
 /// decoders of libavcodec. The decoder `h264` uses the CPU for a stream that its device does not support.

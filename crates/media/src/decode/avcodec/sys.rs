@@ -101,7 +101,8 @@ impl Context {
             unsafe { functions.set_own(self.0.as_ptr(), "pixel_format", "drm_prime") }
                 .map_err(with_remedy)?;
         } else if kind.dma_bufs {
-            // Without this extension, the option would have another meaning.
+            // `pixel_format` is not set here: in a libavcodec that can't provide dma-bufs, this option has another
+            // meaning.
             tracing::info!(
                 "this libavcodec copies the pictures of {} into main memory",
                 kind.name
@@ -198,7 +199,7 @@ unsafe extern "C" fn note(
     }
 }
 
-/// A picture in dma-bufs, which the decoder can't reuse while this exists.
+/// A picture in dma-bufs, whose memory the decoder can't reuse while this value exists.
 struct HeldFrame {
     functions: Arc<Functions>,
     /// A reference to a picture of the format DRM_PRIME.

@@ -255,8 +255,9 @@ fn code(
 }
 
 impl Avcodec {
-    /// Gives the encoder the requested bitrate, if this justifies a key frame. Returns whether the next picture must
-    /// therefore be a key frame. `key_frame` is whether it is a key frame anyway.
+    /// Gives the encoder the requested bitrate if it differs enough from the current bitrate to justify a key frame, or
+    /// if the next picture is a key frame anyway (`key_frame`) and the encoder need not be opened again. Returns
+    /// whether the bitrate was set, so that the next picture must be a key frame.
     fn follow(&mut self, key_frame: bool) -> Result<bool, EncodeError> {
         let (Rate::Cbr(current), Rate::Cbr(wanted)) = (self.settings.rate, self.wanted) else {
             return Ok(false);

@@ -1,11 +1,10 @@
 //! Seats: pads that exist when the application starts, before a player has a pad and before a host
 //! serves them.
 //!
-//! Many games search for pads once, at start, but a host in the game's process starts with the
-//! first picture. Therefore, the launcher creates the seats before the application starts. A
-//! process that opens a seat waits in the queue of its socket. The host receives the sockets later,
-//! serves the waiting processes, and leaves the seats in place when it ends, for the next host of
-//! the same application.
+//! Many games search for pads once, at start, but a host in the game's process starts with the first picture.
+//! Therefore, the launcher creates the seats before the application starts. A process that opens a seat waits in the
+//! queue of the seat's socket. The host receives the sockets later, serves the waiting processes, and leaves the seats
+//! in place when it ends, for the next host of the same application.
 
 use std::io;
 use std::os::fd::OwnedFd;

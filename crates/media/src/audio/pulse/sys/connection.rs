@@ -37,7 +37,7 @@ pub(in crate::audio::pulse) struct Connection {
     mainloop: NonNull<MainLoop>,
     context: NonNull<Context>,
     waker: Waker,
-    /// Whether the server's defaults may have changed. The library's callback has a pointer to it.
+    /// Whether the server's default devices may have changed. The library's callback has a pointer to this flag.
     changed: Arc<AtomicBool>,
 }
 
@@ -286,7 +286,7 @@ impl Connection {
         self.changed.swap(false, Ordering::Relaxed)
     }
 
-    /// The current default devices; empty if there is none.
+    /// The names of the current default devices. A name is empty if there is no such device.
     pub(in crate::audio::pulse) fn defaults(&mut self) -> Result<Defaults, AudioError> {
         let answer = Box::into_raw(Box::new(Defaults::default()));
         // SAFETY: the output variable lives until it is reclaimed below, or is leaked.
