@@ -33,7 +33,7 @@ const MIN_BLANKS: usize = 16;
 /// Distance in blanks between two requested blanks. At 60 Hz, ten blanks per second are requested, which is enough.
 const REQUEST_INTERVAL: u64 = 6;
 
-/// Maximum age of a blank on receipt. If it is older, its time comes from a different clock.
+/// Maximum age of a blank on receipt. The time of an older blank is assumed to come from a different clock.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
 /// Timeout after which a blank is requested again, in case the screen was switched off or the blank counter was reset.

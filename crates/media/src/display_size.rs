@@ -135,7 +135,7 @@ impl DisplaySize {
         Ok(wanted)
     }
 
-    /// Restores the original size, unless another program has changed the size since.
+    /// Restores the original mode and size, unless another program has changed the mode since.
     ///
     /// # Errors
     /// Returns one line with the reason why the size is unchanged.

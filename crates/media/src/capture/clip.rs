@@ -257,7 +257,7 @@ pub fn picture_index(frame: u32, count: u32) -> u32 {
 }
 
 /// A clip that is playing. The frame number in the bar code is the time since opening in frame periods, counted from 1.
-/// Missed frames, for example while the machine sleeps, are skipped, so no frame is late.
+/// Missed frames, for example while the machine sleeps, are skipped, so delays do not accumulate.
 #[derive(Debug)]
 pub struct Player {
     clip: Clip,

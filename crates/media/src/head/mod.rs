@@ -38,8 +38,7 @@ pub trait HeadPoseSource: Send {
 
 /// The part of a source that handles input of the client's window. The input thread owns it.
 pub trait HeadPoseInput: Send {
-    /// Handles an event. Returns whether the event moves the head, and is therefore not sent to the
-    /// host.
+    /// Handles an event. Returns whether the source has used the event, which is then not sent to the host.
     fn take(&mut self, event: &InputEvent) -> bool;
 
     /// Reports whether the window's pointer is grabbed. Input moves the head only while the pointer is grabbed.

@@ -38,7 +38,7 @@ const SPEED: f32 = 1.0;
 /// Radians per second at which the head tilts towards a shoulder.
 const LEAN: f32 = 1.0;
 
-/// Maximum pitch in radians.
+/// Maximum pitch and maximum roll in radians, in both directions.
 const MAX_PITCH: f32 = 1.5;
 
 /// Maximum duration of one motion step. It limits the motion after the thread was suspended.

@@ -103,7 +103,7 @@ impl Mapped {
         match (kind, code) {
             (EV_SYN, 0) => return self.write(),
             (EV_KEY, code) if value == 0 => _ = self.down.remove(&code),
-            // The peer controls this set, so it is limited to the keys of a keyboard.
+            // The peer controls the size of this set, so the size is limited. A keyboard has fewer keys.
             (EV_KEY, code) if self.down.len() < MAX_REPORT => _ = self.down.insert(code),
             _ => {}
         }
@@ -182,8 +182,8 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Maps the device to a descriptor. With `None`, the device acts as keyboard and mouse. Held
-    /// keys are released first.
+    /// Maps the device to a descriptor. With `None`, the device acts as keyboard and mouse. If the device was mapped
+    /// before, its held keys are released at the previous descriptor.
     ///
     /// # Errors
     /// [`InputError`] if the previous descriptor failed; the new one is installed nevertheless.

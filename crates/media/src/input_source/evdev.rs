@@ -2,8 +2,8 @@
 //! (`/dev/input/mice`), each with a number. Devices are not grabbed, so other programs also read
 //! them.
 //!
-//! Keyboard layouts are not applied. Events are sent to the host unchanged, except for unused ones
-//! (auto-repeat, scan codes, LEDs).
+//! Keyboard layouts are not applied. Events that the host does not use (auto-repeat, scan codes, LEDs) are left out;
+//! all others are sent to the host unchanged.
 
 mod sys;
 

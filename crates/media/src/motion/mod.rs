@@ -101,7 +101,8 @@ impl Motion {
         }
     }
 
-    /// Follows a pose without an effect, while input is not for the host. Releases the stick.
+    /// Follows a pose while input is not for the host: the pointer does not move. Returns the effect that releases the
+    /// stick, if the stick is deflected.
     pub fn pause(&mut self, pose: &Pose) -> Option<Effect> {
         let angles = self.axes.select(self.angles.follow(pose));
         match &mut self.output {

@@ -28,7 +28,7 @@ const BEFORE: Duration = Duration::from_secs(1);
 /// Poll interval. A new window causes an event, but is reparented into its frame only later.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Maximum number of remembered windows: more than any application opens in a second.
+/// Maximum number of remembered windows (guess: more than all applications together open in a second).
 const MAX_WINDOWS: usize = 64;
 
 /// The result of a search for the successor of a destroyed window.

@@ -121,7 +121,7 @@ impl X11Clipboard {
         Ok(clipboard)
     }
 
-    /// The event for a finished read, unless the text was our own.
+    /// The event for a finished read; `None` if the text is empty, or is the text that this program offers.
     fn ended(
         &mut self,
         outcome: Result<String, ReadFailure>,

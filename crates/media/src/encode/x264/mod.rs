@@ -58,9 +58,9 @@ struct X264 {
     slice_layout: SliceLayout,
     total_mbs: u32,
     /// The number of macroblocks of the first thread, whose slices are sent first. Threads may share a core with each
-    /// other or with a client's decoder, so the first thread has a priority one level higher than the others. The
-    /// decoder then need not wait for the complete picture. Measured on two cores with a host and a client:
-    /// see `docs/adr/0003-encoder-defaults.md`.
+    /// other or with a client's decoder. With real-time scheduling, the first thread therefore has a priority one level
+    /// higher than the others. The decoder then need not wait for the complete picture. Measured on two cores with a
+    /// host and a client: see `docs/adr/0003-encoder-defaults.md`.
     first_part: u32,
     pool: Pool,
     /// Memory of the composed picture, for a frame in which only a part of the picture is encoded.

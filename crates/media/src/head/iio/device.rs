@@ -60,7 +60,8 @@ pub(super) struct Sensor {
 /// Finds both sensors: in `folder` if it is a device, otherwise in the devices that it contains. If `folder` is a
 /// device without an accelerometer, the accelerometer of a neighbouring device is used.
 ///
-/// # Errors Returns an error if one of the two sensors is missing or has attributes that can't be used.
+/// # Errors
+/// Returns an error if one of the two sensors is missing or has attributes that can't be used.
 pub(super) fn find(folder: &Path) -> Result<[Sensor; 2], HeadPoseError> {
     let (gyroscope, accelerometer) = match Kind::Gyroscope.is_in(folder) {
         true => {

@@ -39,7 +39,7 @@ const ADMIT_RETRY: Duration = Duration::from_millis(100);
 const DROPPED: (u16, u16, i32) = (EV_SYN, 3, 0);
 const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
 
-/// Maximum number of processes that have the same device open; others are refused.
+/// Maximum number of readers of a device, counting each open by a process; further opens are refused.
 const MAX_READERS: usize = 32;
 
 /// Backlog of processes that open a device before it is served, counting each open. SDL opens a
@@ -217,8 +217,9 @@ impl PadServer {
         Ok(())
     }
 
-    /// The next event of a process, with the device and a number that identifies the process. Waits
-    /// at most `timeout` (`None`: no limit). Returns `None` on timeout and when woken.
+    /// The next event of a reader, with the number of the device, and a number that identifies the reader. A process
+    /// that opens the device several times counts as several readers. Waits at most `timeout` (`None`: no limit).
+    /// Returns `None` if there is no event, for example on timeout or when woken.
     pub fn next_event(&self, timeout: Option<Duration>) -> Option<(u32, u64, ReaderEvent)> {
         if let Some(event) = self.receive() {
             return Some(event);
@@ -259,7 +260,7 @@ impl PadServer {
         self.waker.clone()
     }
 
-    /// The number of processes that have this device open.
+    /// The number of readers of this device, counting each open by a process.
     #[must_use]
     pub fn readers(&self, number: u32) -> usize {
         let mut state = self.lock();

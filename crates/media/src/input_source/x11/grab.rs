@@ -1,5 +1,5 @@
-//! The grab. While it is active, the pointer is confined and hidden, the mouse reports raw motion,
-//! and all keys go to the window, including a window manager's shortcuts.
+//! The grab. While it is active, the pointer is confined and hidden, the mouse reports raw motion, and all keys go to
+//! the window, including a window manager's shortcuts, unless another client has grabbed the keyboard.
 //!
 //! Spec: The X Input Extension 2.2, `RawMotion`; X protocol, `GrabKeyboard`.
 
@@ -178,7 +178,7 @@ impl Grab {
     }
 
     /// The number of whole pixels to which raw events add up, without the server's acceleration. `None` if the sum is
-    /// less than one pixel.
+    /// less than one pixel on each axis.
     pub(super) fn motion(
         &mut self,
         conn: &RustConnection,

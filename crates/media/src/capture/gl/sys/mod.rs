@@ -179,7 +179,8 @@ impl ReadBack {
     }
 
     /// Waits, at most `timeout`, until all pending pictures have been submitted. This serves applications that continue
-    /// only after their picture has been sent. Returns the newest ticket; `None` on timeout or if the host is gone.
+    /// only after their picture has been sent. Returns the ticket of the newest of these pictures; `None` on timeout,
+    /// if the host is gone, or if no picture was pending.
     pub fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let until = Clock::now().checked_add(timeout);
         let mut ticket = self.waiter.finish(timeout);
@@ -200,7 +201,7 @@ impl ReadBack {
         ticket
     }
 
-    /// Number of pictures skipped so far because no buffer was free or there was nothing to read.
+    /// Number of pictures skipped so far, for any [`SkipReason`].
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped

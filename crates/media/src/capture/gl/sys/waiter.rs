@@ -109,7 +109,8 @@ impl Waiter {
         }
     }
 
-    /// Waits, at most `timeout`, until all pictures are submitted. Returns the last ticket.
+    /// Waits, at most `timeout`, until all pictures are submitted. Returns the ticket of the last picture that the
+    /// thread has submitted since the previous call.
     pub(super) fn finish(&mut self, timeout: Duration) -> Option<Ticket> {
         let worker = self.worker.as_ref()?;
         let under_way =
