@@ -9,10 +9,10 @@ use openuvr_proto::time::Instant;
 
 use super::requests::{Effect, Request};
 
-/// Maximum number of effects of one program: the capacity of a pad.
+/// Maximum number of effects of one reader of the pad: the capacity of a pad.
 const MAX_EFFECTS: u16 = 16;
 
-/// The program that uploaded an effect, and the program's number for the effect.
+/// The number of the reader that uploaded an effect, and that reader's number for the effect.
 type Key = (u64, u16);
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,8 @@ impl Default for ForceFeedback {
 }
 
 impl ForceFeedback {
-    /// Handles a request of a program, identified by a number.
+    /// Handles a request of the reader with the number `from`. A program that opens a pad several times counts as
+    /// several readers.
     pub fn take(&mut self, now: Instant, from: u64, request: Request) {
         match request {
             Request::Upload(id, effect) if id < MAX_EFFECTS => {
@@ -95,7 +96,7 @@ impl ForceFeedback {
         }
     }
 
-    /// Removes the effects of a program that has closed the pad.
+    /// Removes the effects of the reader with the number `by`, which has closed the pad.
     pub fn left(&mut self, by: u64) {
         self.effects.retain(|(from, _), _| *from != by);
     }

@@ -19,8 +19,8 @@ const STEP: usize = 16;
 /// A source pixel in fixed point: 16 fractional bits, the upper 8 of which weight neighbours.
 const ONE: f64 = 65_536.0;
 
-/// Above this number of pixels, two cores draw. Starting a thread takes about 40 µs, the time of 10
-/// 000 pixels.
+/// Above this number of pixels, two cores draw. Starting a thread takes about 40 µs, in which a core draws 10 000
+/// pixels.
 const ONE_CORE: usize = 100_000;
 
 /// Colour outside of the picture.

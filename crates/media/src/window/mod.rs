@@ -30,8 +30,8 @@ pub struct WindowConfig {
     pub title: String,
     /// The initial inner size in pixels, preferably the picture's size, which avoids scaling.
     pub size: Size,
-    /// Whether the window is resized with the picture, within the screen, until another program or the user resizes it. If
-    /// so, `size` is also limited to the screen.
+    /// Whether the window is resized with the picture, within the screen, until another program or the user resizes it.
+    /// If `true`, `size` is also limited to the screen.
     pub follow: bool,
     /// Whether the window starts in full screen.
     pub full_screen: bool,

@@ -127,8 +127,8 @@ impl Painter {
         })
     }
 
-    /// Redraws the complete scene. Returns the number of requests that read the shared buffers. If `announce` is set,
-    /// these requests report their completion.
+    /// Redraws the complete picture, with the text and the pointer over it, but not the black bars. Returns the number
+    /// of requests that read the shared buffers. If `announce` is set, these requests report their completion.
     pub(crate) fn everything(
         &mut self,
         conn: &RustConnection,

@@ -73,7 +73,7 @@ pub(crate) struct Window {
     pub(crate) id: xproto::Window,
     pub(crate) root: xproto::Window,
     pub(crate) atoms: Atoms,
-    /// Position and size before full screen; `None` outside of full screen.
+    /// Position and size before full screen, if no window manager restores them; otherwise `None`.
     before: Option<(i32, i32, Size)>,
     pub(crate) full_screen: bool,
 }

@@ -34,8 +34,8 @@ pub trait PadSink: Send {
 
 /// The source of the pads' rumble. A separate thread owns it.
 pub trait RumbleSource: Send {
-    /// Waits for the next change of a pad's rumble, at most `timeout` (`None`: no limit). Returns
-    /// `None` on timeout and when woken.
+    /// Waits for the next change of a pad's rumble, at most `timeout` (`None`: no limit). Returns `None` if there is no
+    /// change, for example on timeout or when woken.
     fn next(&mut self, timeout: Option<Duration>) -> Option<(PadId, Rumble)>;
 
     /// The waker that makes a waiting [`RumbleSource::next`] return.

@@ -53,7 +53,7 @@ const MAX_PENDING: usize = 256;
 /// number that the kernel keeps for a pad.
 const WAITING: usize = 32 << 10;
 
-/// An event from a process that has a device open.
+/// An event of a reader: a process that has opened a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReaderEvent {
     /// The process has made a request.
