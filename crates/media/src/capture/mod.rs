@@ -108,7 +108,7 @@ pub enum CaptureEvent {
     TimedOut,
     /// A [`Waker`] was raised.
     Woken,
-    /// The source ended without an error, for example because its window was destroyed; with a short reason.
+    /// The source ended without an error, for example because its window was destroyed. The value is a short reason.
     Ended(&'static str),
 }
 

@@ -183,7 +183,7 @@ pub struct Devices {
 
 impl Devices {
     /// Maps the device to a descriptor. With `None`, the device acts as keyboard and mouse. If the device was mapped
-    /// before, its held keys are released at the previous descriptor.
+    /// before, releases of its held keys are written to the previous descriptor.
     ///
     /// # Errors
     /// [`InputError`] if the previous descriptor failed; the new one is installed nevertheless.

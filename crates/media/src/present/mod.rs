@@ -57,9 +57,8 @@ pub trait Presenter: Send {
         None
     }
 
-    /// The window, for drawing with OpenGL; `None` for other surfaces. After the first OpenGL
-    /// picture, nothing else is drawn on the window, because the pointer and text are drawn with
-    /// the pictures.
+    /// The window, for drawing with OpenGL; `None` for other surfaces. After the first OpenGL picture, the surface
+    /// itself draws nothing on the window; the caller draws the pointer and the text with each picture.
     fn window(&self) -> Option<DrawnWindow> {
         None
     }

@@ -7,8 +7,7 @@ use openuvr_proto::time::Instant;
 
 use crate::audio::duration_of;
 
-/// A device's clock may be faster than ours by 1 / `TOLERANCE` (0.1 %). The frequency error of a crystal is up to 0.01
-/// %.
+/// A device's clock may be faster than ours by 1 / `TOLERANCE` (0.1 %). A crystal's frequency error is up to 0.01 %.
 const TOLERANCE: u32 = 1000;
 
 /// Maximum time by which reads may be ahead of real time. It is less than the limit of `Timeline` (60 ms).

@@ -53,7 +53,7 @@ const MAX_PENDING: usize = 256;
 /// number that the kernel keeps for a pad.
 const WAITING: usize = 32 << 10;
 
-/// An event of a reader: a process that has opened a device.
+/// An event of a reader: a process that has opened a device. Each open counts as a separate reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReaderEvent {
     /// The process has made a request.

@@ -36,8 +36,8 @@ pub struct PrivateContext {
 // application's context is only queried on the thread where it is current.
 unsafe impl Send for PrivateContext {}
 
-/// Keeps the private context current. When dropped, makes the previous context current again. On a GPU, later drawing of
-/// the application follows the drawing in the private context.
+/// Keeps the private context current. When dropped, makes the previous context current again. On a GPU, the
+/// application's later drawing is executed after the drawing in the private context.
 pub struct ContextGuard<'a> {
     of: &'a mut PrivateContext,
     before: Current,

@@ -29,8 +29,7 @@ unsafe impl Send for Slot {}
 // SAFETY: the slot is only read through a shared reference.
 unsafe impl Sync for Slot {}
 
-/// Memory types for CPU reads, best first. Cached memory is read ten times as fast as uncached
-/// memory.
+/// Memory types for CPU reads, best first. Cached memory is read about ten times as fast as uncached memory.
 const KINDS: [vk::MemoryPropertyFlags; 3] = {
     type Flags = vk::MemoryPropertyFlags;
     let visible = Flags::HOST_VISIBLE.as_raw();
