@@ -1,5 +1,5 @@
-//! The settings of a gateway as types, parsed once. Because they have their own crate, a program without a gateway can
-//! use a gateway's options without the gateway's libraries.
+//! The types of a gateway's settings, and their parsers. These types have their own crate, so that a program can parse
+//! a gateway's options without depending on the gateway's libraries.
 #![forbid(unsafe_code)]
 
 mod ice;

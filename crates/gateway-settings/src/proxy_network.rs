@@ -50,7 +50,7 @@ impl fmt::Display for ProxyNetwork {
 }
 
 impl ProxyNetwork {
-    /// Whether the canonical address `other` belongs to these addresses.
+    /// Whether `other` is one of these addresses. An IPv4 address must not be IPv4-mapped.
     #[must_use]
     pub fn contains(self, other: IpAddr) -> bool {
         let width = width(self.address);

@@ -1,7 +1,7 @@
 //! Addresses at which browsers reach the media socket through an address translator (NAT): those that the user configures,
 //! and those that STUN servers report. Each becomes a candidate (RFC 8445) in addition to the socket's own address.
 //!
-//! If neither addresses nor STUN servers are configured, the module sends nothing and stores nothing.
+//! If neither addresses nor STUN servers are configured, the module sends no requests and stores no addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};

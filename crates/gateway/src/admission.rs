@@ -29,7 +29,7 @@ const PROXIES: usize = 512;
 /// Lifetime of an unauthenticated connection (guess: enough to load the page and log in over a slow link).
 const LOG_IN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Lifetime of the other connections.
+/// Lifetime of the connections of logged-in devices and reverse proxies.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The limits of all classes. Clones share them.
@@ -130,7 +130,8 @@ impl Admission {
     pub(crate) async fn lasting<T>(&self, serving: impl Future<Output = T>) -> Option<T> {
         let ended = async {
             let displaced = self.displaced.notified();
-            // The connection is evicted or has expired, unless it has logged in since.
+            // When this wait ends, an unauthenticated connection has been evicted or has expired. A proxy, or a device
+            // that has logged in in the meantime, keeps its connection.
             let _ = timeout(LOG_IN_TIMEOUT, displaced).await;
             if !self.is_unauthenticated() {
                 tokio::time::sleep(SERVED_TIMEOUT - LOG_IN_TIMEOUT).await;

@@ -1,5 +1,5 @@
-//! Stateless challenges for log-ins (as in RFC 9147 section 5.1). A client that requests many of them uses no memory and
-//! displaces no other browser's challenge.
+//! Stateless challenges for log-ins (as in RFC 9147 section 5.1). A client that requests many challenges occupies no
+//! memory of the gateway and does not invalidate another browser's challenge.
 //!
 //! ```text
 //!  0         8          24                  56

@@ -212,7 +212,7 @@ impl Connection {
                         Err(refused) => why = Some(refused),
                     }
                 }
-                // Data-channel messages need the session.
+                // Without a session, messages of the data channels are ignored.
                 None => {}
             }
         }

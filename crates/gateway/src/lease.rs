@@ -76,8 +76,8 @@ impl Lease {
         }
     }
 
-    /// Whether the text is a ticket that names this session. The signature is not checked here, because that costs
-    /// more; the host verifies it. Few clients know the session's name.
+    /// Whether the text is a ticket that names this session. This check is cheap, and fails for the many clients that
+    /// do not know the session's name. The host verifies the signature later.
     #[must_use]
     pub(crate) fn is_for(&self, ticket: &str) -> bool {
         (ticket.parse::<SignedTicket>()).is_ok_and(|ticket| ticket.names(self.session))

@@ -69,8 +69,9 @@ impl MediaSockets {
         &self.main
     }
 
-    /// The additional sockets, each with the only address from which the gateway accepts datagrams. Browsers on this
-    /// machine send from this address, and the kernel drops packets from a network that have a local source address.
+    /// The additional sockets, each with the only source address from which the gateway accepts datagrams at this
+    /// socket. Browsers on this machine send from this address, and the kernel drops packets from a network that have a
+    /// local source address.
     pub(crate) fn beside(&self) -> io::Result<Vec<(IpAddr, UdpSocket)>> {
         let pairs = self.beside.iter();
         let copies = pairs.map(|(ip, socket)| Ok((*ip, socket.try_clone()?)));
@@ -82,7 +83,7 @@ impl MediaSockets {
         &self.on_this_machine
     }
 
-    /// Sends from the socket to which the receiver sends its own datagrams.
+    /// Sends a datagram from the socket at which the gateway receives the datagrams of the address `to`.
     pub(crate) fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<usize> {
         let own = self.beside.iter().find(|(ip, _)| *ip == to.ip());
         match own {

@@ -50,8 +50,8 @@ const READ: usize = 16 << 10;
 /// them repeatedly.
 const MAX_ADDRESSES: usize = 16;
 
-/// Number of the header extension for the playout delay, for offers of the gateway. Here, only browsers make offers,
-/// which contain their own numbers.
+/// Number of the header extension for the playout delay in offers of the gateway. `str0m` requires a number, although
+/// the gateway makes no offers: browsers make them, and choose the number.
 const PLAYOUT_DELAY_ID: u8 = 9;
 
 /// The unordered, unreliable data channel, with messages of `proto::wire::control`. The page opens both channels.

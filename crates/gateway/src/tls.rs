@@ -2,7 +2,7 @@
 //! ([`certificate`](crate::certificate)).
 //!
 //! A browser warns about a certificate that the host created, unless the user has installed the host's authority in the
-//! browser. The user then compares the fingerprint that the host shows.
+//! browser. When the browser warns, the user compares the certificate's fingerprint with the one that the host shows.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// `bytes` as upper-case digits, as existing hosts send them.
+/// `bytes` as upper-case digits, as other hosts of this protocol send them.
 #[must_use]
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());

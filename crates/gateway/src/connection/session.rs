@@ -40,7 +40,7 @@ const CLOCK_WHILE_HOLDING: Duration = Duration::from_millis(25);
 /// Time after which a page that sends no messages is disconnected.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// If a turn is late by this much, the machine slept or the process was stopped.
+/// If a call of `Session::turn` is late by this much, the machine slept or the process was stopped.
 const STALL_THRESHOLD: Duration = Duration::from_millis(500);
 
 /// Maximum number of input events that the host has not accepted. If there are more, they are replaced by a release of
@@ -56,7 +56,7 @@ const CLIPBOARD_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum requests of a page per second, for roles and pairings.
 const REQUESTS_PER_SECOND: u32 = 10;
 
-/// Why a page whose messages pile up is disconnected.
+/// The reason that is reported when a page is disconnected because it does not read its messages.
 const UNREAD: &str = "this page does not read the host's messages";
 
 /// First byte of a message that maps the page's event numbers to the host's.

@@ -214,8 +214,8 @@ impl Fragments {
         if now.0.saturating_sub(newest.captured.0) < MAX_PENDING {
             return;
         }
-        // This duration is shorter than the time for which the frame has been shown, so no later frame can be earlier
-        // than its end.
+        // The frame gets half a second here, but has been shown for at least `MAX_PENDING`, so no later frame begins
+        // before the end of this one.
         let shown = u64::from(VIDEO_RATE) / 2;
         let until = newest.at + shown;
         self.settle(until);

@@ -54,7 +54,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct RecordSetup {
     /// The file.
     pub file: PathBuf,
-    /// Overwrite an existing file.
+    /// Whether an existing file is overwritten.
     pub overwrite: bool,
     /// The codec of the sound; `None` if the host has no sound.
     pub sound: Option<SoundCodec>,

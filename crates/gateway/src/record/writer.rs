@@ -80,7 +80,7 @@ impl Writer {
         self.write();
         let is_file = self.file.metadata().is_ok_and(|meta| meta.is_file());
         if self.whole == 0 && self.made && is_file {
-            // An empty file would block the next start.
+            // By default, the next recording would refuse to overwrite the empty file.
             let _ = std::fs::remove_file(&self.shared.file);
         }
         Summary {

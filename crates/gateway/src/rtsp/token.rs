@@ -73,7 +73,7 @@ impl Token {
         ))
     }
 
-    /// Whether the text is the token. The comparison takes constant time for its length.
+    /// Whether the text is the token. The comparison takes the same time for all texts of the token's length.
     #[must_use]
     pub fn is(&self, given: &str) -> bool {
         constant_time::verify_slices_are_equal(self.0.as_bytes(), given.as_bytes()).is_ok()

@@ -41,17 +41,17 @@ impl Players {
         Players::showing(name, Box::new(Pattern::open(SIZE, 60.0).unwrap()))
     }
 
-    /// The same host with other pictures.
+    /// Like `Players::new`, with other pictures.
     fn showing(name: &str, capture: Box<dyn Capture>) -> Players {
         Players::sounding(name, capture, "tone:440")
     }
 
-    /// The same host with other sound.
+    /// Like `Players::showing`, with other sound.
     fn sounding(name: &str, capture: Box<dyn Capture>, sound: &str) -> Players {
         Players::hearing(name, capture, sound, SoundCodec::Opus)
     }
 
-    /// The same host with other sound in this codec.
+    /// Like `Players::sounding`, with the sound in this codec.
     fn hearing(name: &str, capture: Box<dyn Capture>, sound: &str, codec: SoundCodec) -> Players {
         let sound = |config: &mut Config| {
             config.sound = openuvr_runtime::sound_choice::SoundChoice::parse(sound)

@@ -83,7 +83,8 @@ type Access = (
     RateControl,
 );
 
-/// A host that streams the test pattern and admits browsers.
+/// A host that streams the test pattern and admits browsers. Each constructor starts another host; `Rig::new` starts
+/// one with the default settings of these tests.
 pub(crate) struct Rig {
     // Declared before the host, to be dropped first: the gateway holds the host.
     pub(crate) gateway: Gateway,
@@ -112,7 +113,7 @@ impl Rig {
         Rig::reached_by(name, size, Vec::new(), change)
     }
 
-    /// The same host with these ICE servers for browsers.
+    /// Like `Rig::with`, with these ICE servers for browsers.
     pub(crate) fn reached_by(
         name: &str,
         size: Size,
@@ -129,7 +130,7 @@ impl Rig {
         )
     }
 
-    /// The same host with this congestion control for browsers.
+    /// Like `Rig::with`, with this congestion control for browsers.
     pub(crate) fn controlled(
         name: &str,
         size: Size,
@@ -141,7 +142,7 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, access, change)
     }
 
-    /// The same host with other pictures.
+    /// Like `Rig::reached_by`, with other pictures.
     pub(crate) fn showing(
         name: &str,
         capture: Box<dyn Capture>,
@@ -158,7 +159,7 @@ impl Rig {
         )
     }
 
-    /// The same host with page and media at another address of this machine.
+    /// Like `Rig::reached_by`, with page and media at another address of this machine.
     pub(crate) fn at(
         web: IpAddr,
         name: &str,
@@ -176,7 +177,7 @@ impl Rig {
         )
     }
 
-    /// The same host with a service whose clients wait for a PIN.
+    /// Like `Rig::new`, with a service whose clients wait for a PIN.
     pub(crate) fn with_pin_entry(name: &str, size: Size, entry: Arc<dyn PinEntry>) -> Rig {
         let access = (None, None, Some(entry), RateControl::Reports);
         Rig::made(
@@ -189,13 +190,13 @@ impl Rig {
         )
     }
 
-    /// The same host, controlled by a portal.
+    /// Like `Rig::new`, but controlled by a portal.
     pub(crate) fn leased(name: &str, size: Size, lease: Lease) -> Rig {
         let lease = (Some(Arc::new(lease)), None, None, RateControl::Reports);
         Rig::made(name, pattern(size), (Vec::new(), &[]), LOCAL, lease, |_| ())
     }
 
-    /// The same host, which accepts tickets.
+    /// Like `Rig::leased`, but `change` can make the host accept tickets.
     pub(crate) fn with_tickets(
         name: &str,
         size: Size,
@@ -207,7 +208,7 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
-    /// The same host, which answers only the portal.
+    /// Like `Rig::with_tickets`, but the gateway answers only the portal.
     pub(crate) fn for_portal(
         name: &str,
         size: Size,
@@ -224,7 +225,7 @@ impl Rig {
         Rig::made(name, pattern(size), nothing, LOCAL, lease, change)
     }
 
-    /// The same host with these public addresses.
+    /// Like `Rig::at`, with these public addresses of the host.
     pub(crate) fn known_at(
         web: IpAddr,
         name: &str,

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use openuvr_runtime::lock::lock;
 
 /// Parity in percent of data when there is no loss. At 10 Mb/s, a frame usually has twenty packets and gets two parity
-/// packets, which repair the single losses of a good network. Existing hosts always send twenty percent.
+/// packets, which repair the single losses of a good network. Other hosts of this protocol send twenty percent by
+/// default, whatever the loss.
 const BASE: f64 = 10.0;
 
 /// Percent of parity for each percent of loss. At 5 % loss and 30 % parity, fewer than one in a thousand frames of

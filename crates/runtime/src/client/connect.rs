@@ -148,14 +148,15 @@ impl ConnectError {
     }
 }
 
-/// If an address does not answer within this time, the host's next address is tried (RFC 8305, section 5, recommends
-/// 250 ms).
+/// If the host has several addresses and one does not answer within this time, the next address is tried (RFC 8305,
+/// section 5, recommends 250 ms). When all of them have been tried, each is tried again, for a longer time.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long a lost host's old addresses are tried before its name is resolved again.
 const RECONNECT_ROUND: Duration = Duration::from_secs(2);
 
-/// If there is no answer over IP within this time, raw Ethernet is also tried.
+/// If the only address of a host does not answer within this time, raw Ethernet is also tried. With several addresses,
+/// raw Ethernet is tried after each of them has been tried once.
 const IP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Performs the handshake at the first address that answers. Returns `None` if the client stops.

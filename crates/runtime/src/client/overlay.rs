@@ -31,7 +31,7 @@ pub(super) struct Overlay {
     shown: bool,
     due: Option<Instant>,
     frames: VecDeque<Frame>,
-    /// Bytes of all media datagrams since the overlay was last made visible.
+    /// Bytes of all media datagrams since the overlay was last shown or hidden.
     bytes: u64,
     control_event: Option<String>,
 }
@@ -225,7 +225,7 @@ impl Overlay {
         )
     }
 
-    /// The rate per second of `count` events since the first frame.
+    /// The rate per second of `count` events that occurred since the oldest kept frame.
     #[allow(clippy::cast_precision_loss, reason = "a displayed figure is rounded")]
     fn per_second(&self, now: Instant, count: usize) -> f64 {
         let span = self.frames.front().map(|first| now.since(first.at));

@@ -47,7 +47,7 @@ impl PadState {
         PadState(Mutex::new(table))
     }
 
-    /// Whether input that does not come from the window is sent to the host.
+    /// Whether the window has not lost the focus, so that input of pads and motion sensors is sent to the host.
     pub(super) fn is_focused(&self) -> bool {
         !lock(&self.0).unfocused
     }

@@ -211,7 +211,7 @@ impl Socket {
             let Ok(peer) = peer_credentials(&socket) else {
                 continue;
             };
-            // A process in another PID namespace is refused, too, because it cannot be watched.
+            // A process without a PID in this process's namespace is refused, too, because it cannot be watched.
             if let Some(pid) = peer.pid.filter(|_| peer.uid == getuid()) {
                 // A process that has ended is removed in the next call.
                 let _ = send(&socket, &hello::hello(), SendFlags::NOSIGNAL);
