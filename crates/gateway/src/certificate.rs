@@ -1,5 +1,6 @@
-//! Certificates that a host creates for its page: its own authority, whose certificate the user can install in browsers, and
-//! the page certificate. The authority reissues the page certificate before it expires and when it lacks a name.
+//! Certificates that a host creates for its page: its own authority, whose certificate the user can install in
+//! browsers, and the page certificate. A new page certificate replaces the present one before that expires, and when
+//! one of the page's names is missing in it.
 //!
 //! The authority can sign only for this host's names and addresses and for private addresses (RFC 5280 section
 //! 4.2.1.10), so its key is of little use to a thief without access to the host.

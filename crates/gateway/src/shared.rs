@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) pin_entry: Option<Arc<dyn PinEntry>>,
     /// Codecs and congestion control of all connections.
     pub(crate) media_options: MediaOptions,
-    /// Media of all connections, on one port.
+    /// The sockets for the media of all connections.
     pub(crate) media: Arc<MediaSockets>,
     pub(crate) media_port: u16,
     /// Addresses at which the host is reachable through an address translator.

@@ -38,11 +38,11 @@ const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// second.
 const PAIRING: Duration = Duration::from_secs(30);
 
-/// Maximum known addresses of one device: phones change their address between networks. The oldest address is
-/// forgotten.
+/// Maximum known addresses of one device: phones change their address between networks. If there would be more, the
+/// oldest address is forgotten.
 const ADDRESSES_PER_DEVICE: usize = 4;
 
-/// Maximum known addresses of all devices. The oldest address is forgotten.
+/// Maximum known addresses of all devices. If there would be more, the oldest address is forgotten.
 const MAX_ADDRESSES: usize = 64;
 
 /// The limits. Clones share them.

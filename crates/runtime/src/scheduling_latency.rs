@@ -4,8 +4,8 @@
 //!
 //! Each place where a thread is woken is a [`WakeupSite`]. The woken thread writes a sample into the site's ring
 //! (single producer), and a background thread drains the rings into files. Neither waits for the other: a sample that
-//! finds its ring full is lost and counted. While recording is off, a site costs a comparison. While it is on, a site
-//! costs two clock reads, before the wake-up and after it, and three stores.
+//! finds its ring full is lost and counted. While recording is off, a site costs a comparison. While it is on, a
+//! wake-up by another thread costs two clock reads, one before and one after it, and a few atomic operations.
 //!
 //! Waits that end with an external event (a datagram, a picture, a sound device's request) are not covered, because the time
 //! of the event is unknown.

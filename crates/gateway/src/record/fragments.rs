@@ -62,7 +62,7 @@ const SLOTS: u32 = 50;
 /// (EBU R37 allows sound 40 ms).
 const MAX_OFFSET: u64 = VIDEO_RATE as u64 * 12 / 1000;
 
-/// Divisor of a frame's influence on the phase estimate (guess).
+/// Each frame changes the phase estimate by this fraction of its deviation: 1 / `PHASE_SHARE` (guess).
 const PHASE_SHARE: i64 = 8;
 
 /// The grid for frames.

@@ -50,7 +50,7 @@ def loudest(chunks):
 
 
 def send_input(library):
-    """Every kind of input, in an order that the test knows."""
+    """Sends input of each kind, in the order that the test expects."""
     for key in (0x41, 0x0D, 0xA0, 0x70):
         for action in (3, 4):
             library.LiSendKeyboardEvent(ctypes.c_short(0x8000 - 0x10000 | key), ctypes.c_char(action), ctypes.c_char(0))

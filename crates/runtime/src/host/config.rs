@@ -75,8 +75,8 @@ pub struct Config {
     pub config_dir: Option<PathBuf>,
     /// Allows a new device to pair with this PIN.
     pub pin: Option<Pin>,
-    /// Allows a new device to pair with a random PIN. This is also the default if neither `pin` nor `pair` is set, no
-    /// device is known, and tickets are not accepted.
+    /// Allows a new device to pair with a random PIN. Without `pin` and `pair`, a random PIN is allowed only if no
+    /// device is known and tickets are not accepted.
     pub pair: bool,
     /// Duration of the pairing window, in seconds.
     pub pairing_timeout: u32,

@@ -129,7 +129,8 @@ impl Media {
             Ok(CaptureEvent::TimedOut | CaptureEvent::Woken) => {
                 self.take_commands();
                 if self.frame_deadline().is_some_and(|at| at <= clock::now()) {
-                    // The picture is unchanged, but a subscriber needs it, or static refinement is due.
+                    // The picture is unchanged, but a subscriber needs it, static refinement is due, or the frame rate
+                    // must be constant.
                     self.frame(false);
                 }
             }

@@ -43,7 +43,7 @@ const BACKLOG: i32 = 64;
 /// Timeout for the first message of a connection.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pause after accept fails for lack of file descriptors.
+/// Pause after accept has failed, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Retry interval for input that the host could not take.
@@ -152,7 +152,8 @@ impl Shared {
             let socket = match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
-                // File descriptors are exhausted. The socket stays readable, because the connection is still waiting.
+                // For example, file descriptors are exhausted. The socket then stays readable, because the connection
+                // is still waiting.
                 Err(_) => {
                     let mut stop = [PollFd::new(&self.waker.0, PollFlags::IN)];
                     let _ = poll(&mut stop, Timespec::try_from(ACCEPT_PAUSE).ok().as_ref());

@@ -20,7 +20,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Ten stalls of 40 ms per second, which leave 60 % of a core.
+    /// Ten stalls of 40 ms per second, which leave 60 % of each core to other threads.
     pub(crate) const OFTEN: Pattern = Pattern {
         spin: Duration::from_millis(40),
         period: Duration::from_millis(100),

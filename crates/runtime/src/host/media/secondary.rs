@@ -333,7 +333,8 @@ impl Thread {
         self.slot.takes_nv12.store(takes, Ordering::Relaxed);
     }
 
-    /// Encodes the current picture again, because a subscriber needs it or static refinement is due.
+    /// Encodes the current picture again, because a subscriber needs it, static refinement is due, or the frame rate
+    /// must be constant.
     fn repeat(&mut self) {
         if let Some((_, info)) = &self.picture {
             let info = PictureInfo {
