@@ -247,7 +247,8 @@ impl Scheduler {
         self.latencies.site(name)
     }
 
-    /// Records, for the warning, that a request of the program itself was refused.
+    /// Records that the system refused a request that the program made without this scheduler. The report's warning
+    /// then names it.
     pub fn refused(&self, what: Refused, why: &dyn fmt::Display) {
         self.lock().record_refusal(what, why);
     }

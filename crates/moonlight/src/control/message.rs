@@ -35,7 +35,8 @@ pub enum Message {
     Input(InputPacket),
     /// A report on a block from which packets were lost.
     Fec(FecStatus),
-    /// A known message that this host does not use.
+    /// A message that this host ignores: its type is unknown or not used here, or its input packet is invalid or of an
+    /// unknown kind.
     Ignored,
 }
 
@@ -76,7 +77,8 @@ impl Message {
                     lost: missing.min(data.saturating_add(parity)),
                 })
             }
-            // For example 0x0307 (the start of the stream), and messages of newer clients.
+            // For example 0x0307, which clients send after 0x0305 at the start of the stream, and messages of newer
+            // clients.
             _ => Message::Ignored,
         })
     }

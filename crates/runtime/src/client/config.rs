@@ -158,8 +158,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Whether pairing requires a PIN and none was given. Pairing is required if the host is unknown or `pair_again` is
-    /// set.
+    /// Whether pairing requires a PIN and none was given. Without credentials from a portal, pairing is required if the
+    /// host is unknown or `pair_again` is set.
     #[must_use]
     pub fn needs_pin(&self) -> bool {
         self.pin.is_none()

@@ -258,7 +258,7 @@ impl Control {
                 });
                 self.trust.paired(established.peer, name);
             }
-            // A ticket holder is not in the device list, so nothing is stored.
+            // A ticket does not add its holder to the device list, so nothing is stored.
             Paired::Ticket { .. } => {}
             Paired::Known => {
                 if self.handshake.admitted(&established.peer).is_none() {

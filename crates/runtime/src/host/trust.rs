@@ -88,8 +88,8 @@ impl Trust {
         Ok((trust, thread))
     }
 
-    /// Reads the device list and returns the status of each client. A paired device that could not be stored is allowed
-    /// while the host runs, unless it is forbidden.
+    /// Reads the device list if it has changed, and returns a function that returns the status of a client. A paired
+    /// device that could not be stored is allowed while the host runs, unless it is forbidden.
     pub(super) fn statuses(&mut self) -> impl Fn(&ClientId) -> DeviceStatus + '_ {
         // Read this list before the file, because a device is removed from the list only after it has been added to the
         // file.

@@ -29,7 +29,8 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Retry interval for a message while the send buffer is full.
 const SEND_RETRY: Duration = Duration::from_millis(5);
 
-/// Retry interval for a key-frame request. The host keeps a request for this time (`proto::send::key_frame`).
+/// Retry interval for a key-frame request: the minimum interval between two key frames for observers
+/// (`proto::send::key_frame`).
 const KEY_FRAME_RETRY: Duration = OBSERVER_BUDGET;
 
 /// State shared by the caller and the subscription's thread.
