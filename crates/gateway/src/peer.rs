@@ -269,7 +269,7 @@ impl Peer {
         true
     }
 
-    /// Sends a video packet.
+    /// Sends video packets. Returns the traffic of the connection so far.
     pub(crate) fn video(&self, packets: &[Packet]) -> Traffic {
         self.with(|state| {
             for packet in packets {

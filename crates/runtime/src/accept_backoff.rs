@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// Pause after a failure (a guess: users do not notice it, and retries at this interval cost almost nothing).
 pub const PAUSE: Duration = Duration::from_millis(100);
 
-/// If there has been no failure for this long, the next failure is logged again (a guess).
+/// When a connection is accepted and there has been no failure for this long, the next failure is logged again (a
+/// guess).
 const QUIET_AFTER: Duration = Duration::from_secs(60);
 
 /// Determines the pauses, and logs once that no connection can be accepted.

@@ -289,7 +289,7 @@ impl HostStore {
     }
 
     /// The address under which a host with the same host name as `address` and another port is stored. `None` if there
-    /// is none, or if several hosts fit.
+    /// is none, or if the fitting hosts have different keys.
     #[must_use]
     pub fn on_other_port(&self, address: &str) -> Option<&str> {
         let (name, _) = address.rsplit_once(':')?;
