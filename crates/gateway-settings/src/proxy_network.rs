@@ -50,7 +50,8 @@ impl fmt::Display for ProxyNetwork {
 }
 
 impl ProxyNetwork {
-    /// Whether `other` is one of these addresses. An IPv4 address must not be IPv4-mapped.
+    /// Whether `other` is one of these addresses. `other` must be canonical: an IPv4 address, not an IPv4-mapped IPv6
+    /// address.
     #[must_use]
     pub fn contains(self, other: IpAddr) -> bool {
         let width = width(self.address);

@@ -58,7 +58,8 @@ impl LaunchSettings {
 
     /// Parses [`XR_SETTINGS`].
     ///
-    /// # Errors Returns a one-line error if the text is not UTF-8, or if it has an invalid or unknown key.
+    /// # Errors
+    /// Returns a one-line error if the text is not UTF-8, or if it has an invalid or unknown key.
     pub fn from_toml(text: &[u8]) -> Result<LaunchSettings, String> {
         let text = std::str::from_utf8(text).map_err(|e| e.to_string())?;
         toml::from_str(text).map_err(|e| {

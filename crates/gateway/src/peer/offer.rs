@@ -18,8 +18,8 @@ pub(crate) enum OfferRefused {
     /// The offer cannot be parsed, or contradicts an earlier one.
     #[error("invalid session description: {0}")]
     Sdp(String),
-    /// The offer has no video in a codec of the host. The first field names these codecs, and the second one contains a
-    /// further remedy or is empty.
+    /// The offer has no video in a codec of the host. The first field names the host's codecs, and the second one
+    /// contains a further remedy or is empty.
     #[error("the browser does not offer to receive {0}: use a browser that supports it{1}")]
     NoVideo(String, &'static str),
 }

@@ -155,8 +155,8 @@ const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long a lost host's old addresses are tried before its name is resolved again.
 const RECONNECT_ROUND: Duration = Duration::from_secs(2);
 
-/// If the only address of a host does not answer within this time, raw Ethernet is also tried. With several addresses,
-/// raw Ethernet is tried after each of them has been tried once.
+/// If there is no answer over IP within this time, `Opened::host_responds` also tries raw Ethernet. `connect` does so
+/// for a host with one address; with several addresses, it tries raw Ethernet after it has tried each of them once.
 const IP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Performs the handshake at the first address that answers. Returns `None` if the client stops.
