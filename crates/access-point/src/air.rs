@@ -1,4 +1,4 @@
-//! The networks around a card, and the rules that apply to it, as `iw` reports them.
+//! The networks around a wireless card, and the radio rules that apply to the card, as `iw` reports them.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -29,7 +29,7 @@ const TRIES: u32 = 10;
 /// of all countries.
 const COUNTRY_CHANGE: Duration = Duration::from_secs(5);
 
-/// The rules, and the networks around the card.
+/// The radio rules, and the networks around the card.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
     pub(crate) phy: Phy,
@@ -123,13 +123,13 @@ fn scan_with(iw: &Program, interface: &str) -> Result<String> {
     }
 }
 
-/// The rules that apply to a card.
+/// The radio rules that apply to a card.
 fn domain(iw: &Program, card: &Card) -> Result<Option<Domain>> {
     let domains = regulatory::parse(&iw.run(&["reg", "get"], ANSWER)?);
     Ok(regulatory::of_card(&domains, card.index).cloned())
 }
 
-/// Makes the rules of this country apply.
+/// Makes the radio rules of this country apply.
 ///
 /// # Errors
 /// Returns an error if the card or the kernel applies other rules.

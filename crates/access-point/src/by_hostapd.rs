@@ -13,13 +13,14 @@ use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 use crate::subnet::Subnet;
 
-/// The maximum duration of a start, without a check for radar (guess: on a busy machine).
+/// How long hostapd may take to start, in addition to a check for radar, and how long dnsmasq may take (guess: on a
+/// busy machine).
 const START: Duration = Duration::from_secs(60);
 
 /// The maximum duration of a change of an interface.
 const STEP: Duration = Duration::from_secs(10);
 
-/// The interval of checks whether `stop` is set.
+/// The interval at which `stop` is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The programs.
@@ -161,7 +162,7 @@ fn serve_addresses(
 }
 
 impl Running {
-    /// Prints clients that join and leave, until `stop` is set.
+    /// Prints the clients that join and leave, until `stop` is set.
     ///
     /// # Errors
     /// Returns an error if hostapd or dnsmasq ends.

@@ -10,20 +10,20 @@ use crate::journal::Journal;
 use crate::nmcli::{self, Profile};
 use crate::programs::Program;
 
-/// The maximum duration of a query.
+/// The maximum duration of a query through `nmcli`.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The maximum duration of connecting; `nmcli` itself waits for a minute.
+/// The maximum duration of a start of a connection; `nmcli` itself waits for a minute.
 const CONNECTION: Duration = Duration::from_secs(70);
 
-/// The interval of checks whether the connection still exists.
+/// The interval at which the existence of the connection is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The number of successive checks that may fail: on a busy machine, `nmcli` can miss its time limit while the
-/// connection works.
+/// The number of successive checks that may fail before the access point counts as ended: on a busy machine, `nmcli`
+/// can miss its time limit while the connection works.
 const FAILED_CHECKS: u32 = 4;
 
-/// The interval of checks whether `stop` is set.
+/// The interval at which `stop` is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// `nmcli` if NetworkManager owns the interface, otherwise `None`. NetworkManager owns no interface if it is not

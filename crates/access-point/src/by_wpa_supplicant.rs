@@ -19,7 +19,7 @@ const JOINING: Duration = Duration::from_secs(60);
 /// The maximum duration of a change of the interface.
 const STEP: Duration = Duration::from_secs(10);
 
-/// The interval of checks whether `stop` is set.
+/// The interval at which `stop` is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A connection. Its programs end when this value is dropped.

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::iw::interfaces::{self, Interface, is_name};
 
-/// The files of network interfaces.
+/// The folder in which the kernel lists the network interfaces.
 const INTERFACES: &str = "/sys/class/net";
 
 /// A wireless interface and its card.
@@ -32,7 +32,7 @@ pub(crate) enum Blocked {
 }
 
 impl Card {
-    /// The card of an interface; `None` if it has none.
+    /// The card of an interface; `None` if the interface is not wireless.
     pub(crate) fn of(interface: &str) -> Option<Card> {
         Card::in_folder(Path::new(INTERFACES), interface)
     }
@@ -51,7 +51,7 @@ impl Card {
         })
     }
 
-    /// How its transmitter is blocked; `None` if it is not.
+    /// How the card's transmitter is blocked; `None` if it is not blocked.
     pub(crate) fn blocked(&self) -> Option<Blocked> {
         let entries = fs::read_dir(self.folder.join("phy80211")).ok()?;
         let mut blocked = None;
@@ -73,7 +73,7 @@ impl Card {
         blocked
     }
 
-    /// Fails if its transmitter is blocked.
+    /// Fails if the card's transmitter is blocked.
     ///
     /// # Errors
     /// Returns a one-line error if it is blocked.

@@ -8,9 +8,9 @@
 //! free = (1 − measured) · Π (1 − share(network))        over the networks that overlap the block
 //! ```
 //! - *measured*: the use of the block's busiest channel, according to the card's survey or to an access point's report.
-//! - *share*: the share of the time that a network may use in the future, which a measurement of some 100 ms does not
-//!   show. If the signal of a network is so strong that stations here must wait for it, its share counts fully. A
-//!   weaker network counts less, in proportion to its signal in dB above the noise.
+//! - *share*: the share of the time that a network may use in the future, which a measurement of about 100 ms does not
+//! show. If the signal of a network is so strong that stations here must wait for it, its share counts fully. A weaker
+//! network counts less, in proportion to its signal in dB above the noise.
 //!
 //! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A block is used
 //! only as a whole: one busy channel makes all 80 MHz wait, or narrows the block.
@@ -247,7 +247,8 @@ fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
     if !there.any(|channel| channel.permits_access_points) {
         return NoChannel::Forbidden(names);
     }
-    // The cause is the first obstacle without which there are blocks.
+    // Obstacles are removed one after the other until there are blocks. The obstacle that was removed last is the
+    // reason.
     let with_radar = Selection {
         radar: true,
         ..selection.clone()

@@ -139,7 +139,7 @@ impl Args {
         }
     }
 
-    /// The first used option that is not available with NetworkManager's access points.
+    /// An option of this command line that NetworkManager's access points do not support; `None` if there is none.
     fn option_of_hostapd(&self) -> Option<&'static str> {
         let options = [
             (self.channel == ChannelChoice::Survey, "--channel survey"),
@@ -172,7 +172,7 @@ impl Args {
     }
 }
 
-/// Runs an access point until a signal.
+/// Runs an access point until a signal arrives.
 ///
 /// # Errors
 /// Returns a one-line error if this machine cannot be an access point. In this case, card and configuration are as before.
@@ -299,7 +299,7 @@ fn follow(
     running.follow(stop)
 }
 
-/// Fails unless the card is free and this process may change it without NetworkManager.
+/// Fails unless this process runs as root, and the card has no network.
 fn check_permission(card: &Card, found: &Interface) -> Result<()> {
     let interface = &card.interface;
     if !geteuid().is_root() {
@@ -357,7 +357,7 @@ fn report_choice(
     }
 }
 
-/// Shows name and key.
+/// Shows the network's name and key.
 fn show(credentials: &Credentials, card: &Card, iw: &Program) {
     let listed = iw.run(&["dev"], ANSWER).unwrap_or_default();
     let now = interfaces::parse(&listed)

@@ -113,7 +113,7 @@ impl AccessPoint<'_> {
         let code = u32::from(block.width() == Width::Mhz80);
         let centre = match self.tuning {
             Tuning::Block(_) if code == 1 => Some(block.centre_number()),
-            // hostapd computes the value for the channel that it finds.
+            // hostapd computes the value for the channel that it chooses.
             _ => None,
         };
         let width = |kind: &str| {
@@ -228,7 +228,8 @@ pub fn event(interface: &str, line: &str) -> Option<Event> {
     })
 }
 
-/// Whether a line of the log may be the cause of a failure. Later lines report consequences.
+/// Whether a line of the log may state the cause of a failure. The first such line is used, because later ones report
+/// consequences.
 #[must_use]
 pub fn is_cause(line: &str) -> bool {
     let causes = [

@@ -5,16 +5,16 @@
 //! client:  QR text ─► wpa_supplicant + a DHCP client, or NetworkManager ─► discovery of the host
 //! ```
 //! This is the peer-to-peer mode of the OpenUVR paper (section IV-B1): one hop instead of two, on the channel with the
-//! least interference. Parsers, selection and configurations do no I/O. Programs of the distribution are run, and not
-//! linked. Each change of the machine's network is recorded before it is made (`journal`), so that the next start can
-//! reverse the changes of an interrupted program.
+//! least interference. Parsers, selection and configurations do no I/O. The distribution's programs are run as
+//! processes; none of their libraries is linked. Each change of the machine's network is recorded before it is made
+//! (`journal`), so that the next start can reverse the changes of an interrupted program.
 //!
 //! Limits: channels are at most 80 MHz wide. NetworkManager selects the width of its access points itself. It supports
 //! no access points at 6 GHz. Decisions: `docs/adr/0028-access-point.md`.
 
 #![deny(unsafe_code)]
 
-// Its `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

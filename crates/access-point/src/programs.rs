@@ -33,10 +33,10 @@ const LONGEST_LINE: u64 = 4096;
 /// Maximum number of lines that wait for the reader of a log. Additional ones are lost.
 const WAITING_LINES: usize = 256;
 
-/// The number of last log lines that are searched for the reason why a program ended.
+/// When a program ends, the reason is searched in this number of its newest log lines.
 const RECENT_LINES: usize = 40;
 
-/// The interval of checks whether a program has ended.
+/// The interval at which this process checks whether a program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The time for a graceful end, before a program is killed (guess: hostapd notifies its clients first).

@@ -265,7 +265,7 @@ fn wait_for(result: &Receiver<Result<(), DisplayError>>) -> Result<(), DisplayEr
     result.recv().unwrap_or_else(|_| Err(panicked()))
 }
 
-/// Ends the pictures when the compositor's thread ends, however it ends.
+/// Reports the display's end to the other threads when the compositor's thread ends, even if it panics.
 struct EndReporter(Endpoints);
 
 impl Drop for EndReporter {

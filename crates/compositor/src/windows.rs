@@ -309,7 +309,7 @@ impl Windows {
     }
 
     /// The window that should have the keyboard focus: the chosen window if it is visible, otherwise the topmost window
-    /// that accepts the focus.
+    /// that accepts the focus, otherwise the newest window that positions itself.
     pub(crate) fn active(&self) -> Option<&WlSurface> {
         let order = self.order();
         let chosen = order.iter().find(|index| {

@@ -373,8 +373,7 @@ impl Verdict {
         self.source.as_ref().map(|source| source.likeness)
     }
 
-    /// Writes the client's picture, if there is one. The most similar picture of the host is to the left of it, if
-    /// there is one.
+    /// Writes the client's picture and, to its left, the most similar picture of the host, as far as they exist.
     fn write_png(&self, path: &Path) -> Result<()> {
         let Some(shown) = &self.shown else {
             return Ok(());

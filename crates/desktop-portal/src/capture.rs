@@ -25,7 +25,7 @@ pub struct PortalCapture {
     waker: Waker,
     /// The size of the newest picture, or of the next picture once its size has been announced.
     size: Size,
-    /// The number of received frames that the rate limit has already counted.
+    /// The number of received frames of which the frame rate limit has been informed.
     counted: u64,
     shown: Option<Frame>,
     changed: Option<Block>,
@@ -48,7 +48,7 @@ impl PortalCapture {
         })
     }
 
-    /// The event since the last call, if there is one.
+    /// The next event, if there is one.
     fn advance(&mut self, now: Instant) -> Result<Option<CaptureEvent>, CaptureError> {
         let arrived = &self.stream.arrived;
         match arrived.ended() {

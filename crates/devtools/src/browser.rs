@@ -71,12 +71,12 @@ impl Browser {
         Browser { child, tools }
     }
 
-    /// A new tab at this address.
+    /// Opens a new tab at this address.
     pub fn open(&mut self, url: &str) -> Tab {
         self.tools.open(url).unwrap()
     }
 
-    /// A new window, so that the other tabs stay visible.
+    /// Opens a new window with a tab at this address, so that the other tabs stay visible.
     pub fn open_window(&mut self, url: &str) -> Tab {
         self.tools.open_window(url).unwrap()
     }

@@ -141,7 +141,7 @@ impl Report {
         }
     }
 
-    /// The report with one finding for all absent devices of an area.
+    /// Replaces the findings about absent devices by a single finding in each area.
     pub(super) fn summarised(mut self) -> Report {
         let is_absent = |finding: &Finding| finding.level == Level::Absent;
         for (_, findings) in &mut self.areas {

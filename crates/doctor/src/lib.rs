@@ -11,7 +11,7 @@
     reason = "figures for display"
 )]
 
-// The macros `print!`, `println!` and `eprintln!` of this crate replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

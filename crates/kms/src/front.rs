@@ -16,7 +16,8 @@ use openuvr_proto::units::Size;
 use crate::buffers::around;
 use crate::card::Card;
 
-/// The rows that were written into the displayed buffer since the last request to the driver to display rows.
+/// The rows that were written into the displayed buffer after the last request in which the driver was told to display
+/// rows.
 #[derive(Debug, Default)]
 pub(crate) struct UnflushedRows {
     rows: Range<u32>,

@@ -9,7 +9,7 @@
 //! session or prints a final message. Nothing here is in the media path.
 #![forbid(unsafe_code)]
 
-// The crate's `print!`, `println!` and `eprintln!` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 
@@ -37,10 +37,11 @@ use login::LogIn;
 pub use address::PortalAddress;
 pub use login::Account;
 
-/// The interval of queries of the session's state.
+/// The interval at which the session's state is queried.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The maximum delay until Ctrl-C takes effect between two queries.
+/// The pause between checks of time and `stop` while the client waits for the next query: the maximum delay until
+/// Ctrl-C takes effect.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// How long a portal may be unreachable while the client waits for the session (guess). Sessions survive the portal's

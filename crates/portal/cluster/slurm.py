@@ -13,7 +13,7 @@ from daemons import end_all, fail, kill, restart, say, start, succeeds, until
 
 NODES = 4
 NEEDED = ["munged", "slurmctld", "slurmd", "sbatch"]
-# The controller's port. Each node has one of the next ports.
+# The controller's port. The nodes listen at the ports after it.
 CONTROLLER_PORT = 17000
 # File with the name of the nodes' network namespace, if any.
 NAMESPACE = "namespace"

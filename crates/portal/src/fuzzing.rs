@@ -38,7 +38,8 @@ pub fn endpoint(said: &[u8]) {
     }
 }
 
-/// The applications file. Valid names can be part of URLs and labels, and every problem is one line.
+/// The applications file. The name of each accepted application can be used in URLs and labels, and the text of each
+/// problem is one line.
 pub fn applications(text: &str) {
     let read = match catalogue::read(text, Path::new("/pictures")) {
         Ok(read) => read,

@@ -1,5 +1,5 @@
 //! The program `openuvr-portal`, except for its `main`. Users log in, select an application and get a session of it, on
-//! this machine or on an engine's servers.
+//! this machine or on a cluster's servers.
 //!
 //! `openuvr portal` executes this program with the same arguments (`docs/adr/0016-portal.md`). The crate is also a
 //! library, which the test suite of the launchers and the fuzz targets use.

@@ -23,11 +23,11 @@ const MAX_SPAN: Duration = Duration::from_secs(3600);
 pub(super) struct Percentiles {
     /// Half of the values are at most this.
     pub(super) p50: Duration,
-    /// 95 % are at most this.
+    /// 95 % of the values are at most this.
     pub(super) p95: Duration,
-    /// 99 % are at most this.
+    /// 99 % of the values are at most this.
     pub(super) p99: Duration,
-    /// All are at most this.
+    /// The largest value.
     pub(super) max: Duration,
 }
 

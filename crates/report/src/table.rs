@@ -24,13 +24,13 @@ use super::totals::{MAX_SUBSCRIBERS, Subscriber, Totals};
 use openuvr_terminal::out::TerminalSize;
 use openuvr_terminal::wrap::wrapped;
 
-/// The interval of redraws on a terminal.
+/// The interval at which the table is redrawn on a terminal.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// The interval of lines in other outputs.
+/// The interval at which lines are appended in other outputs.
 const LINES_EVERY: Duration = Duration::from_secs(5);
 
-/// If no frame arrives for this long, the table shows no rates.
+/// If no frame of a subscriber arrives for this long, the table shows no rates for this subscriber.
 const STILL: Duration = Duration::from_secs(10);
 
 /// The spans of a frame's journey. The span of the link is the time that the first datagram takes. Slices are sent
@@ -86,7 +86,7 @@ pub(super) struct Table {
     journeys: HashMap<SubscriberId, Journey>,
     /// The transport of each client's video, even before its first frame.
     links: HashMap<SubscriberId, TransportKind>,
-    /// The last control event.
+    /// The last control event, with its rendition if there are several renditions.
     decision: Option<(Option<RenditionId>, ControlEvent)>,
 }
 

@@ -1,8 +1,8 @@
 //! `openuvr scene`: a room to walk in, which is the application for all measurements.
 //!
-//! By default, the scene is an ordinary OpenGL program, which is independent of streaming. Its window is captured like
-//! any other. The bar code in the corner is its only special feature. With `--api`, the scene streams itself through
-//! the C API (module `api`).
+//! By default, the scene is an ordinary OpenGL program, which is independent of streaming. A host captures its window
+//! like any other window. Only the bar code in the corner distinguishes the scene from other programs. With `--api`,
+//! the scene streams itself through the C API (module `api`).
 //!
 //! At 1280x720 and 60 frames/s, a codec (x264 164, ultrafast, zerolatency, constant quantiser, CAVLC) needs 20.5 kB per
 //! frame of the scene for a luma PSNR of 39.2 dB (QP 26), and 16.4 kB for 37.9 dB (QP 28). These are means of 40 frames

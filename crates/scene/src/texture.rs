@@ -1,4 +1,5 @@
-//! The scene's textures. They are computed at start, so that no files must be distributed and no licences apply.
+//! The scene's textures. The program computes them when it starts, so no files with their own licences need to be
+//! distributed.
 //!
 //! Each texture has detail at all scales, because moving detail dominates the cost of a codec. The textures are
 //! rendered at a higher resolution and smoothed, so that they can be drawn without mipmaps. Mipmaps cost a software

@@ -21,7 +21,7 @@ const SIZE: Size = Size::new(1280, 1024);
 /// A display under test.
 struct Server {
     display: WaylandDisplay,
-    /// Kept, because a display without a viewer draws less often.
+    /// Exists as long as the display, because a display without a capture draws less often.
     _capture: DisplayCapture,
     /// Removed after the display has ended.
     _folder: tempfile::TempDir,

@@ -20,7 +20,7 @@ pub(crate) struct Integration {
     destroy: unsafe extern "C" fn(*mut Display),
 }
 
-/// `struct WlcsDisplayServer`, version 3, and the display after it.
+/// `struct WlcsDisplayServer`, version 3, followed by the display.
 #[repr(C)]
 pub(crate) struct Display {
     version: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Display {
     server: Option<Server>,
 }
 
-/// `struct WlcsPointer`, version 1, and the pointer after it.
+/// `struct WlcsPointer`, version 1, followed by the pointer.
 #[repr(C)]
 struct PointerDevice {
     version: u32,

@@ -76,7 +76,7 @@ impl State {
     }
 
     /// Gives the pointer's focus to the surface under it after the scene has changed. During a drag, the focus stays.
-    /// Before its first motion, the pointer is nowhere.
+    /// Before its first motion, the pointer is over no surface.
     pub(crate) fn follow_scene(&mut self) {
         if !self.has_moved || self.pointer.is_grabbed() || !std::mem::take(&mut self.retarget) {
             return;

@@ -48,8 +48,8 @@ impl State {
             Err(why) => return tracing::warn!("no X11 applications: {why}"),
         };
         for socket in sockets {
-            // Edge-triggered, because a connection that can't be accepted, as no descriptor is left, would wake the
-            // loop forever.
+            // Edge-triggered: if no descriptor is left, a connection can't be accepted, and a level-triggered source
+            // would wake the loop again and again.
             let source = Generic::new(socket, Interest::READ, Mode::Edge);
             let inserted = self
                 .events
@@ -61,8 +61,8 @@ impl State {
         }
     }
 
-    /// Starts the server for an application that has connected. If the start fails, the connections are closed, because
-    /// the applications would hang otherwise, and the next application is awaited.
+    /// Starts the server for an application that has connected. If the start fails, this closes the connections,
+    /// because the applications would hang otherwise, and waits for the next application.
     fn serve_x11(&mut self) -> PostAction {
         if self.x11.is_some() {
             return PostAction::Remove;

@@ -38,7 +38,7 @@ impl Drop for Running {
     }
 }
 
-/// The file of a program. Games are in a separate folder.
+/// The path of an installed program. Debian installs games in a separate folder.
 fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/games".into()]);

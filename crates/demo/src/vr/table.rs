@@ -38,8 +38,8 @@ impl Handed {
     }
 }
 
-/// The client's thread records that it has handed a picture to the display, but a reader of the display may see the
-/// picture earlier than this record: by at most this time.
+/// The client records the time at which it has handed a picture to the display. A reader of the display may see the
+/// picture before the recorded time, but at most this many nanoseconds before.
 const NOTED_LATE_NS: i64 = 1_000_000;
 
 /// The maximum angle, in degrees, between a picture's direction and the head's true direction at the predicted display

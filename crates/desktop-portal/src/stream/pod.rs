@@ -73,8 +73,8 @@ const DAMAGE_REGIONS: i32 = 16;
 /// 384.
 const CURSOR_SIDES: (i32, i32) = (64, 1024);
 
-/// Number of buffers: one is being encoded, one waits for the frame rate limit, one is in transit, and one is being written.
-/// A compositor may allocate up to 16 (KWin and Mutter do).
+/// Number of buffers: one is being encoded, one waits for the frame rate limit, one is in transit, and one is being
+/// written. A compositor may allocate 3 to 16 (KWin and Mutter allow 16).
 const BUFFERS: (i32, i32, i32) = (4, 3, 16);
 
 /// The accepted pixel formats: SPA's number, and this project's format. The first one is preferred. Alpha is ignored,

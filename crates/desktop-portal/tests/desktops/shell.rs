@@ -21,7 +21,7 @@ pub(crate) async fn evaluate(bus: &Connection, script: &str) -> Option<String> {
     answer.ok().filter(|(done, _)| *done).map(|(_, json)| json)
 }
 
-/// Waits until the shell has started, and shows its desktop.
+/// Waits until the shell has started, and leaves its overview, so that it shows the desktop.
 pub(crate) fn wait_for_desktop(bus: &str, limit: Duration) {
     on_bus(bus, async |bus| {
         let until = Instant::now() + limit;

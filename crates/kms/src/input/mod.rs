@@ -37,7 +37,7 @@ use devices::{Device, Devices, FOLDER};
 use keyboard::{EVDEV_OFFSET, KeyboardState, console_of};
 use pointer::Report;
 
-/// Keys of the machine, not of the session: `KEY_POWER`, `KEY_SLEEP`, `KEY_WAKEUP`, `KEY_SUSPEND`.
+/// Keys that act on this machine and are not sent to the host: `KEY_POWER`, `KEY_SLEEP`, `KEY_WAKEUP`, `KEY_SUSPEND`.
 const OF_MACHINE: [u16; 4] = [116, 142, 143, 205];
 
 /// Reads the input devices.

@@ -41,7 +41,7 @@ const MAX_PENDING: u32 = 8;
 /// docs/deploy.md.
 const UNKNOWN_CLIENTS: u32 = 64;
 
-/// Maximum number of counters, and of known networks (a guess). Each takes some 100 bytes.
+/// Maximum number of counters, and of known networks (a guess). Each takes about 100 bytes.
 const MAX_KNOWN: usize = 20_000;
 
 /// The client that attempts to log in.

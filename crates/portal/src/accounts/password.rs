@@ -21,7 +21,7 @@ const CONCURRENCY: usize = 2;
 /// Length of a salt in bytes (RFC 9106, section 3.1).
 const SALT: usize = 16;
 
-/// Why a password is not hashed.
+/// Why a password cannot be hashed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PasswordError {
     /// The password is too short or too long.

@@ -12,11 +12,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a desktop entry in bytes, and maximum number of entries. Both are guesses: an entry with all
-/// languages has 60 kB, and a desktop has some hundreds of entries.
+/// languages has 60 kB, and a desktop has a few hundred entries.
 const MAX_ENTRY: u64 = 256 * 1024;
 const MAX_ENTRIES: usize = 4096;
 
-/// Icon sizes in pixels, best first. A tile of the page is some 240 pixels wide.
+/// Icon sizes in pixels, best first. A tile of the page is about 240 pixels wide.
 const SIZES: [u32; 8] = [256, 512, 192, 128, 96, 72, 64, 48];
 
 /// The programs of this machine that have icons.

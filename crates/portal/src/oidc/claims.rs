@@ -11,7 +11,7 @@ use super::OidcSection;
 /// Maximum number of groups that are read; a guess.
 const MAX_GROUPS: usize = 1000;
 
-/// Claims beyond the standard ones.
+/// All claims of a token except the standard ones.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Extra {
     #[serde(flatten)]

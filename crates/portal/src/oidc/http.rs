@@ -26,7 +26,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 /// Timeout for a response; a guess. A user waits for the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum length of a response in bytes; a guess. Metadata and keys of large providers have some 20 kB.
+/// Maximum length of a response in bytes; a guess. Metadata and keys of large providers have about 20 kB.
 const MAX_RESPONSE: usize = 512 * 1024;
 
 /// Why a request failed.

@@ -28,7 +28,8 @@ const TOKEN_LIFE: Duration = Duration::from_secs(60);
 /// Timeout for the body of a response; a guess.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum length of a response in bytes. It is enough for some hundred subscribers; a host has at most 64 observers.
+/// Maximum length of a response in bytes. It is enough for about a hundred subscribers; a host has at most 64
+/// observers.
 const MAX_RESPONSE: usize = 32 * 1024;
 
 /// Why signing or a request failed.

@@ -106,7 +106,8 @@ async fn connect(session: SessionId, at: &Endpoint) -> Result<Box<dyn Stream>, U
     }
 }
 
-/// Checks that the socket belongs to the session, so that a session cannot make the portal connect to another program.
+/// Checks that the socket is in the session's folder, so that a session cannot make the portal connect to another
+/// program.
 fn is_of(socket: &Path, session: SessionId) -> Result<(), Unreachable> {
     let of_another =
         || Unreachable::because(format!("{} is not the session's socket", socket.display()));

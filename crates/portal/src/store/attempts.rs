@@ -8,7 +8,7 @@ use crate::oidc::Secrets;
 /// How long a user may take to log in at the provider, in seconds; a guess.
 const LIFETIME: i64 = 600;
 
-/// Maximum number of pending log-ins. Each takes some 300 bytes, and any client can start one. At the limit, new
+/// Maximum number of pending log-ins. Each takes about 300 bytes, and any client can start one. At the limit, new
 /// log-ins fail until the oldest ones expire.
 const MAX_PENDING: i64 = 10_000;
 

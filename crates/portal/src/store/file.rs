@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use super::StoreError;
 
-/// The permissions that other users must not have for the file: all.
+/// The permissions that other users must not have for the file: reading, writing and execution.
 const OTHERS_MODE: u32 = 0o077;
 
 /// The permissions that other users must not have for the file's folder: reading and writing. Search is allowed,

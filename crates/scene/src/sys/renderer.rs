@@ -94,7 +94,7 @@ impl Renderer {
         }
     }
 
-    /// Draws the room and waits for completion.
+    /// Draws the room, and waits until OpenGL has drawn it.
     pub(crate) fn draw(&self, size: Size, frame: &Frame) {
         let gl = &self.gl;
         // SAFETY: see `new`; all names were made by this context.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::descendants;
 
-/// The interval of memory checks.
+/// The interval at which the use of memory is checked.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The interval of disk checks.
+/// The interval at which the use of disk space is checked.
 const DISK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The maximum number of files of a session, which also bounds the time of a check.

@@ -1,5 +1,5 @@
-//! The volumes of a session's Pod. The session can write only to them, because the root of its container is read-only.
-//! The root is writable only if the application's entry in the catalogue requests this.
+//! The volumes of a session's Pod. The session can write only to them, because the root of its container is read-only,
+//! unless the application's entry in the catalogue requests a writable root.
 //!
 //! - `/tmp` has the session's own folder with the application's home and temporary files, the sockets of display and sound
 //!   server, and the runtime folder (`XDG_RUNTIME_DIR`). A runtime folder must belong to the user, but volumes belong to
@@ -21,7 +21,7 @@ use crate::launch::LaunchSpec;
 /// The home folder of the session program, as in the images of `./dev image`.
 pub(super) const HOME: &str = "/home/openuvr";
 
-/// The volumes, and where the container finds them.
+/// The volumes, and the paths at which the container mounts them.
 pub(super) fn of(config: &KubernetesConfig, spec: &LaunchSpec) -> (Vec<Volume>, Vec<VolumeMount>) {
     let mut all = vec![
         empty("tmp", "/tmp", None, config.scratch),

@@ -109,7 +109,7 @@ pub(super) fn in_words(reason: &str) -> String {
     }
 }
 
-/// Handles `AssocGrpCpuLimit`, `QOSMaxJobsPerUserLimit`, `PartitionMaxMemPerNode` and some sixty similar codes.
+/// Handles `AssocGrpCpuLimit`, `QOSMaxJobsPerUserLimit`, `PartitionMaxMemPerNode` and about sixty similar codes.
 fn of_limit(code: &str) -> Option<String> {
     let (prefix, owner) = OWNERS.iter().find(|(prefix, _)| code.starts_with(prefix))?;
     let rest = &code[prefix.len()..];
