@@ -58,7 +58,7 @@ impl Frequency {
         Some(Frequency(mhz))
     }
 
-    /// Its band; `None` if it is outside the three bands.
+    /// The band of the channel; `None` if the frequency is outside the three bands.
     #[must_use]
     pub fn band(self) -> Option<Band> {
         match self.0 {
@@ -69,7 +69,7 @@ impl Frequency {
         }
     }
 
-    /// Its channel number; `None` if it is outside the bands.
+    /// The number of the channel; `None` if the frequency is outside the three bands.
     #[must_use]
     pub fn channel(self) -> Option<u32> {
         Some(match self.band()? {
@@ -157,13 +157,13 @@ impl Block {
         })
     }
 
-    /// Its band.
+    /// The band of the block.
     #[must_use]
     pub fn band(&self) -> Band {
         self.band
     }
 
-    /// Its primary channel, which beacons use.
+    /// The primary channel, which beacons use.
     #[must_use]
     pub fn primary(&self) -> Frequency {
         self.primary
@@ -175,13 +175,13 @@ impl Block {
         self.primary.channel().unwrap_or_default()
     }
 
-    /// Its width.
+    /// The width of the block.
     #[must_use]
     pub fn width(&self) -> Width {
         self.width
     }
 
-    /// Its channels of 20 MHz, from low to high.
+    /// The channels of 20 MHz in the block, from low to high.
     pub fn channels(&self) -> impl Iterator<Item = Frequency> + use<> {
         let lowest = self.lowest.0;
         (0..self.width.mhz() / 20).map(move |n| Frequency(lowest + 20 * n))
@@ -202,7 +202,7 @@ impl Block {
             .any(|lower| lower == self.primary)
     }
 
-    /// Its lower and upper edges in MHz.
+    /// The lower and upper edges of the block in MHz.
     #[must_use]
     pub fn edges(&self) -> (u32, u32) {
         let low = self.lowest.0 - 10;

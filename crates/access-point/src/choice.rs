@@ -63,7 +63,7 @@ pub struct Candidate {
     pub block: Block,
     /// The duration of the check for radar before the block is used; `None` if it needs no check.
     pub radar_check: Option<Duration>,
-    /// Its interference.
+    /// The block's interference.
     pub interference: Interference,
 }
 

@@ -28,9 +28,9 @@ pub enum Security {
 pub struct Credentials {
     /// The network's name.
     pub ssid: Ssid,
-    /// Its key.
+    /// The network's key.
     pub key: Passphrase,
-    /// Its protection.
+    /// The network's protection.
     pub security: Security,
 }
 

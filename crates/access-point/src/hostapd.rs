@@ -38,13 +38,13 @@ impl Tuning {
 /// An access point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessPoint<'a> {
-    /// Its interface.
+    /// The access point's interface.
     pub interface: &'a str,
-    /// Its name, key and security. In 6 GHz, only WPA3 applies.
+    /// The network's name, key and security. In 6 GHz, only WPA3 applies.
     pub credentials: &'a Credentials,
-    /// Its country, which beacons state; `None` if it is unknown.
+    /// The country, which beacons state; `None` if it is unknown.
     pub country: Option<Country>,
-    /// Its channel.
+    /// The access point's channel.
     pub tuning: Tuning,
     /// The abilities of the card in this band.
     pub abilities: Abilities,

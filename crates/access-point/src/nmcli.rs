@@ -67,7 +67,7 @@ fn fields(line: &str) -> Vec<String> {
 /// A profile of a connection: a name, and settings as arguments of `nmcli`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// Its name.
+    /// The profile's name.
     pub name: String,
     settings: Vec<String>,
     key: String,

@@ -65,7 +65,7 @@ impl Passphrase {
         Passphrase(groups.join("-"))
     }
 
-    /// Its text.
+    /// The passphrase as text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0

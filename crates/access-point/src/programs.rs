@@ -75,7 +75,7 @@ impl Program {
         found.ok_or_else(|| anyhow!("the program {name} is missing: run apt install {package}"))
     }
 
-    /// Its name.
+    /// The program's name.
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
@@ -227,7 +227,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Its identity.
+    /// The identity of the program's process.
     pub(crate) fn id(&self) -> ProcessId {
         ProcessId::of(self.process.id())
     }

@@ -21,20 +21,20 @@ impl Ssid {
         (1..=LONGEST).contains(&bytes.len()).then_some(Ssid(bytes))
     }
 
-    /// Its bytes.
+    /// The bytes of the name.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Its text, if it is printable text without line breaks.
+    /// The name as text, if it is printable text without line breaks.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         let text = std::str::from_utf8(&self.0).ok()?;
         text.chars().all(is_printable).then_some(text)
     }
 
-    /// Its bytes in hexadecimal digits, a form that needs no escaping in configuration files.
+    /// The bytes of the name in hexadecimal digits, a form that needs no escaping in configuration files.
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()

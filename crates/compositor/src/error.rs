@@ -6,7 +6,7 @@ pub enum DisplayError {
     /// The socket for applications can't be created.
     #[error("can't create the Wayland socket {path}: {why}")]
     Socket {
-        /// Its path.
+        /// The socket's path.
         path: String,
         /// The cause.
         why: String,

@@ -24,10 +24,10 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct X11Window {
     pub(crate) id: WindowId,
-    /// Its pixels, after it has been mapped.
+    /// The surface with the window's pixels, after the window has been mapped.
     pub(crate) surface: Option<WlSurface>,
     pub(crate) about: About,
-    /// Its position.
+    /// The window's position.
     pub(crate) place: Rectangle<i32, Logical>,
 }
 
@@ -43,14 +43,14 @@ pub(crate) struct OverrideWindow {
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) role: Role,
-    /// Whether it has a picture.
+    /// Whether the window has a picture.
     pub(crate) mapped: bool,
     /// Whether its application requested the whole display.
     pub(crate) wants_all: bool,
     pub(crate) full_screen: bool,
     /// The position to which the user has moved it.
     pub(crate) moved: Option<Point<i32, Logical>>,
-    /// Whether it has its own position although it fills the display, for a conformance suite.
+    /// Whether the window has its own position although it fills the display, for a conformance suite.
     #[cfg(feature = "conformance")]
     pub(crate) floats: bool,
     /// The window's serial number. A newer window has a higher number.
@@ -58,7 +58,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Its root surface. An X11 window has none before it is mapped.
+    /// The window's root surface. An X11 window has none before it is mapped.
     pub(crate) fn surface(&self) -> Option<&WlSurface> {
         match &self.role {
             Role::Xdg(toplevel) => Some(toplevel.wl_surface()),
@@ -82,7 +82,7 @@ impl Window {
         }
     }
 
-    /// Its rectangle without shadows, relative to the root surface.
+    /// The window's rectangle without shadows, relative to the root surface.
     pub(crate) fn geometry(&self) -> Rectangle<i32, Logical> {
         match &self.role {
             Role::Xdg(toplevel) => geometry(toplevel.wl_surface()),
@@ -90,7 +90,7 @@ impl Window {
         }
     }
 
-    /// Whether it belongs to no other window.
+    /// Whether the window belongs to no other window.
     fn is_alone(&self) -> bool {
         match &self.role {
             Role::Xdg(toplevel) => toplevel.parent().is_none(),

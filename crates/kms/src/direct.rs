@@ -31,7 +31,7 @@ pub(crate) struct DirectPictures {
 pub(crate) struct DirectPicture {
     pub(crate) picture: DmaBufPicture,
     import: Arc<Import>,
-    /// Its plane's number in the output.
+    /// The number in the output of the plane that displays the picture.
     plane: usize,
     area: Rect,
 }

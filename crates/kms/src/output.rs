@@ -72,7 +72,7 @@ pub(crate) struct Placed {
     pub(crate) framebuffer: framebuffer::Handle,
     /// The size of the visible part of the picture, which begins at the upper left corner.
     pub(crate) size: Size,
-    /// Its area on the display.
+    /// The picture's area on the display.
     pub(crate) area: Rect,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct LastRejection(Arc<Mutex<Option<RejectedCertificate>>>);
 /// A rejected certificate.
 #[derive(Clone, Debug)]
 pub(super) struct RejectedCertificate {
-    /// Its hash.
+    /// The certificate's hash.
     pub(super) hash: CertificateHash,
     /// The reason, in the words of the verifying library.
     pub(super) why: String,

@@ -5,7 +5,7 @@
 //! library, which the test suite of the launchers and the fuzz targets use.
 #![forbid(unsafe_code)]
 
-// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

@@ -16,7 +16,7 @@
     reason = "drawing works in floating point"
 )]
 
-// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

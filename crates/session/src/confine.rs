@@ -35,7 +35,7 @@ pub const NAME: &str = "confine";
 /// The sandbox program.
 const BWRAP: &str = "bwrap";
 
-/// The interval of checks for signals and for the application's end.
+/// The interval at which this process checks for signals and for the application's end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The readable system files: programs, libraries, data, settings, and files for drivers. Missing files are skipped.

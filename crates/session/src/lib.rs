@@ -7,7 +7,7 @@
 //! an application that they start, and report to the agent ([`report`]) if there is one.
 #![deny(unsafe_code)]
 
-// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

@@ -37,9 +37,9 @@ use x11rb::rust_connection::RustConnection;
 use crate::descendants;
 use crate::sys::die_with_parent;
 
-/// The maximum number of reports queued for `openuvr run`. Additional reports are dropped. A stream has some hundred
-/// frames per second, and `openuvr run` reads their reports in each iteration (guess: room for the reports of a few
-/// seconds).
+/// The maximum number of reports queued for `openuvr run`. Additional reports are dropped. A stream has at most a few
+/// hundred frames per second, and `openuvr run` reads their reports in each iteration (guess: room for the reports of a
+/// few seconds).
 const MAX_QUEUED_REPORTS: usize = 1024;
 
 /// The subcommand.

@@ -4,7 +4,7 @@
 //! one file per kind of change, with its reversal. A change is written to the record (`record`) before it is made.
 #![forbid(unsafe_code)]
 
-// The `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
+// The macros `print!`, `println!` and `eprintln!` of `openuvr_terminal` replace those of the standard library.
 #[macro_use]
 extern crate openuvr_terminal;
 

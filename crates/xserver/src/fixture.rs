@@ -164,7 +164,7 @@ pub fn pixels(
 /// A client that creates windows and draws.
 #[derive(Debug)]
 pub struct Painter {
-    /// Its connection.
+    /// The client's connection.
     pub conn: RustConnection,
     /// The root window of its screen.
     pub root: Window,

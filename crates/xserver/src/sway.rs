@@ -188,7 +188,7 @@ impl Sway {
         self.x_display.as_deref()
     }
 
-    /// Its process id.
+    /// Sway's process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.server.id()

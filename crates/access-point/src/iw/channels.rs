@@ -29,7 +29,7 @@ const LONGEST_CHECK: Duration = Duration::from_secs(1200);
 /// A channel of 20 MHz.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Channel {
-    /// Its frequency.
+    /// The channel's frequency.
     pub frequency: Frequency,
     /// Whether an access point may transmit there at all.
     pub permits_access_points: bool,

@@ -23,13 +23,13 @@ const LONGEST_NAME: usize = 15;
 /// A wireless interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
-    /// Its mode: `managed`, `AP`, `monitor` and others.
+    /// The interface's mode: `managed`, `AP`, `monitor` and others.
     pub mode: String,
-    /// Whether it has a network, as a connected client or as an access point.
+    /// Whether the interface has a network, as a connected client or as an access point.
     pub in_use: bool,
-    /// Its primary channel.
+    /// The primary channel of the interface's network.
     pub frequency: Option<Frequency>,
     /// The width of its block in MHz.
     pub width: Option<u32>,

@@ -28,9 +28,9 @@ use crate::channel::{Band, Width};
 /// The abilities of a card.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Phy {
-    /// Whether it can be an access point.
+    /// Whether the card can be an access point.
     pub access_point: bool,
-    /// Whether it protects management frames, as WPA3 requires (IEEE 802.11w).
+    /// Whether the card protects management frames, as WPA3 requires (IEEE 802.11w).
     pub protects_management: bool,
     /// The widths in which it detects radar.
     pub radar_widths: Vec<Width>,

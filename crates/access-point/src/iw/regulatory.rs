@@ -26,7 +26,7 @@ impl Country {
     /// No country: the rules that apply everywhere.
     pub const WORLD: Country = Country(*b"00");
 
-    /// Whether it is a single country.
+    /// Whether the value names a single country.
     #[must_use]
     pub fn is_one(self) -> bool {
         self.0.iter().all(u8::is_ascii_uppercase)

@@ -30,13 +30,13 @@ const SIGNALS: (i32, i32) = (-110, 30);
 /// A network, that is, the access point that sends its beacons.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// Its name, unless it is hidden.
+    /// The network's name, unless it is hidden.
     pub ssid: Option<Ssid>,
-    /// Its primary channel.
+    /// The network's primary channel.
     pub frequency: Frequency,
-    /// Its signal here, in dBm.
+    /// The signal with which this machine receives the network, in dBm.
     pub signal: i32,
-    /// Its lower and upper edges in MHz.
+    /// The lower and upper edges of the network's block of channels, in MHz.
     pub edges: (u32, u32),
     /// The use of its primary channel, as the network reports it, in 1/255 of the time (IEEE 802.11-2020, 9.4.2.27).
     pub utilisation: Option<u8>,

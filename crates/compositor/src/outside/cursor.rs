@@ -20,7 +20,7 @@ pub(crate) struct CursorBoard {
 /// The pointer's state.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct CursorNow {
-    /// Its position in the picture; `None` while it is hidden or locked.
+    /// The pointer's position in the picture; `None` while the pointer is hidden or locked.
     pub(crate) at: Option<(u16, u16)>,
     pub(crate) shape: Arc<CursorShape>,
     /// Whether an application has locked the pointer in place.

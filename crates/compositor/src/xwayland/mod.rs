@@ -43,7 +43,7 @@ pub(crate) struct X11Display {
 
 /// A server that has just been started.
 pub(crate) struct StartedServer {
-    /// Its connection as a client of the Wayland display.
+    /// The server's connection as a client of the Wayland display.
     pub(crate) wayland: UnixStream,
     /// Readable when the server is ready or has ended.
     pub(crate) ready: OwnedFd,

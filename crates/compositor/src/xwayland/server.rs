@@ -87,12 +87,12 @@ impl Xwayland {
         Ok((Xwayland { child }, connections))
     }
 
-    /// Its process id.
+    /// The server's process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its exit status, after it has ended.
+    /// The server's exit status, after the server has ended.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

@@ -42,7 +42,7 @@ impl Limits {
 /// The properties of a managed window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct About {
-    /// Whether it accompanies another window, as a dialog or a palette does.
+    /// Whether the window accompanies another window, as a dialog or a palette does.
     pub(crate) accompanies: bool,
     /// The window to which it belongs.
     pub(crate) parent: Option<WindowId>,
@@ -50,7 +50,7 @@ pub(crate) struct About {
     pub(crate) size: Size<i32, Logical>,
     pub(crate) full_screen: bool,
     pub(crate) maximized: bool,
-    /// Whether it takes the keyboard focus.
+    /// Whether the window takes the keyboard focus.
     pub(crate) takes_focus: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct About {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Placement {
     pub(crate) at: Rectangle<i32, Logical>,
-    /// Whether it fills the display. Toolkits then draw no frame.
+    /// Whether the window fills the display. Toolkits then draw no frame.
     pub(crate) fills: bool,
     pub(crate) full_screen: bool,
 }

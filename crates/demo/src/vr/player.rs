@@ -21,9 +21,9 @@ use openuvr_testbed::pair::Host;
 /// The client's report of a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct DisplayedFrame {
-    /// Whether it was displayed completely.
+    /// Whether the frame was displayed completely.
     pub(super) whole: bool,
-    /// When it was submitted to the display.
+    /// When the frame was submitted to the display.
     pub(super) submitted: Option<Instant>,
     /// The pose with which it was drawn.
     pub(super) pose: Option<PoseId>,

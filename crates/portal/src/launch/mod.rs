@@ -86,13 +86,13 @@ pub trait Launcher: Send + Sync {
 /// A session as its engine reports it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Observed {
-    /// Its identifier.
+    /// The session's identifier.
     pub session: SessionId,
-    /// Its owner: [`LaunchSpec::user`].
+    /// The session's owner: [`LaunchSpec::user`].
     pub user: String,
     /// [`LaunchSpec::application`].
     pub application: String,
-    /// Its state.
+    /// The session's state.
     pub phase: Phase,
     /// The server that runs the session; `None` until the engine has chosen one.
     pub server: Option<String>,
@@ -114,7 +114,7 @@ pub enum Phase {
     Starting,
     /// The session can be played.
     Running {
-        /// Its endpoint.
+        /// The session's endpoint.
         endpoint: Endpoint,
     },
     /// The session has ended.
@@ -144,7 +144,7 @@ impl Phase {
 /// A server that runs sessions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Server {
-    /// Its name.
+    /// The server's name.
     pub name: String,
     /// `Ok` if the server accepts sessions; otherwise the reason.
     pub ready: Result<(), String>,

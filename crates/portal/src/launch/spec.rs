@@ -36,7 +36,7 @@ impl SessionId {
         SessionId(bytes)
     }
 
-    /// Its 16 bytes.
+    /// The 16 bytes of the identifier.
     #[must_use]
     pub fn bytes(self) -> [u8; 16] {
         self.0

@@ -42,9 +42,9 @@ pub(crate) struct Visitor<'a> {
     pub(crate) login: &'a str,
     /// The user's name.
     pub(crate) name: &'a str,
-    /// Its address.
+    /// The browser's address.
     pub(crate) from: IpAddr,
-    /// Its highest role.
+    /// The highest role that the browser may have.
     pub(crate) role: Role,
     /// The page's options, filtered by [`page_options`].
     pub(crate) options: String,

@@ -9,17 +9,17 @@ use crate::launch::SessionId;
 /// A session in the history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PastSession {
-    /// Its identifier.
+    /// The session's identifier.
     pub(crate) session: String,
-    /// Its owner.
+    /// The session's owner.
     pub(crate) user: String,
-    /// Its application.
+    /// The session's application.
     pub(crate) application: String,
     /// Time of the request in seconds since 1970.
     pub(crate) launched: i64,
     /// When the portal observed the session's end, in seconds since 1970; `None` if it has not ended.
     pub(crate) ended: Option<i64>,
-    /// Its server.
+    /// The server that ran the session.
     pub(crate) server: Option<String>,
     /// Exit code of the session's program, if known.
     pub(crate) code: Option<i64>,

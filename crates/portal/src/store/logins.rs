@@ -20,7 +20,7 @@ const PER_ACCOUNT: i64 = 32;
 /// A browser's log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Login {
-    /// Its user.
+    /// The user who logged in.
     pub(crate) user: User,
     /// The CSRF token that the browser's requests must contain.
     pub(crate) csrf: String,

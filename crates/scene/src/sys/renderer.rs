@@ -16,7 +16,7 @@ pub(crate) struct PixelBuffer {
 }
 
 impl PixelBuffer {
-    /// Its OpenGL name.
+    /// The buffer's OpenGL name.
     pub(crate) fn name(&self) -> u32 {
         self.buffer.0.get()
     }

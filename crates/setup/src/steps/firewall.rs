@@ -17,7 +17,7 @@ const UFW_SETTINGS: &str = "/etc/ufw/ufw.conf";
 /// The service in `packaging/firewall/openuvr.xml`. The package installs it.
 const FIREWALLD_SERVICE: &str = "openuvr";
 
-/// Exit statuses of `firewall-cmd --state`. Without root, the query may not be authorised.
+/// Exit statuses of `firewall-cmd --state`. Without root, polkit can refuse the query.
 const RUNNING: i32 = 0;
 const NOT_AUTHORISED: i32 = 253;
 

@@ -43,11 +43,11 @@ const NAME: &[u8] = b"OpenUVR";
 #[derive(Default)]
 struct KnownWindow {
     overrides: bool,
-    /// Whether it has been mapped, or should be.
+    /// Whether the window has been mapped, or should be.
     shown: bool,
     about: Option<About>,
     place: Option<Placement>,
-    /// Whether it has been mapped.
+    /// Whether the window has been mapped.
     mapped: bool,
 }
 

@@ -42,11 +42,11 @@ pub(in crate::stream) struct Chunk {
 
 /// A buffer that the compositor has filled.
 pub(in crate::stream) struct Arrival<'a> {
-    /// Its number.
+    /// The buffer's number.
     pub(in crate::stream) number: u64,
     /// The position of its picture; `None` if the buffer has no memory.
     pub(in crate::stream) chunk: Option<Chunk>,
-    /// Its metadata: kind and bytes.
+    /// The buffer's metadata: kind and bytes.
     pub(in crate::stream) metas: Vec<(u32, &'a [u8])>,
 }
 

@@ -87,7 +87,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Whether it is an event of this object.
+    /// Whether the message is an event of this object.
     pub(super) fn is_of(&self, object: Option<Object>) -> bool {
         object.is_some_and(|object| object.proxy == self.proxy)
     }

@@ -37,7 +37,7 @@ const WITHDRAWN: u32 = 0;
 const REMOVE: u32 = 0;
 const ADD: u32 = 1;
 
-/// A mapped window that is placed here.
+/// A mapped window that the placement positions.
 struct PlacedWindow {
     window: Window,
     hints: WindowHints,
@@ -63,7 +63,7 @@ pub(super) struct WindowPlacer {
     /// The main window that fills the display, below the others: the main window that was mapped first.
     filler: Option<Window>,
     activations: u64,
-    /// The window to which the keyboard focus was last assigned here.
+    /// The window to which the placement last assigned the keyboard focus.
     active: Option<Window>,
     /// The window that receives the focus as soon as the server's time is known.
     focus_pending: Option<Window>,
@@ -246,7 +246,7 @@ impl WindowPlacer {
     /// Handles an application's request for another position or size.
     fn on_configure_request(&mut self, e: &ConfigureRequestEvent) -> Result<(), ReplyError> {
         let Some(at) = self.find(e.window) else {
-            // The window is not mapped yet, or not placed here, so it gets what it requests.
+            // The window is not mapped yet, or is not one of the placed windows, so its request is granted.
             let granted = ConfigureWindowAux::from_configure_request(e);
             self.conn.configure_window(e.window, &granted)?;
             return Ok(());
@@ -327,7 +327,7 @@ impl WindowPlacer {
                 Kind::Unmanaged => placed.hints.kind,
                 kind => kind,
             },
-            // The requested size is kept, because the current size was assigned here.
+            // The requested size is kept, because the placement assigned the current size.
             size: placed.hints.size,
             full_screen: placed.hints.full_screen,
             ..hints
