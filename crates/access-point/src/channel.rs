@@ -116,7 +116,7 @@ impl FromStr for Width {
     }
 }
 
-/// A primary channel, and the block of channels in which it lies.
+/// A block of adjacent channels, with its primary channel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Block {
     band: Band,
@@ -169,7 +169,7 @@ impl Block {
         self.primary
     }
 
-    /// The number of its primary channel.
+    /// The number of the primary channel.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.primary.channel().unwrap_or_default()
@@ -187,14 +187,14 @@ impl Block {
         (0..self.width.mhz() / 20).map(move |n| Frequency(lowest + 20 * n))
     }
 
-    /// The channel number of its centre.
+    /// The channel number of the centre of the block.
     #[must_use]
     pub fn centre_number(&self) -> u32 {
         let lowest = self.lowest.channel().unwrap_or_default();
         lowest + 2 * (self.width.mhz() / 20 - 1)
     }
 
-    /// Whether the primary channel is the lower one of its pair.
+    /// Whether the primary channel is the lower channel of its pair of 20 MHz channels.
     #[must_use]
     pub fn extends_upwards(&self) -> bool {
         self.channels()

@@ -72,13 +72,13 @@ pub struct Candidate {
 pub struct Interference {
     /// The share of the time in which the block is expected to be busy, 0 to 1.
     pub busy: f64,
-    /// The measured use of its busiest channel, 0 to 1; `None` if there is no measurement.
+    /// The measured use of the block's busiest channel, 0 to 1; `None` if there is no measurement.
     pub measured: Option<f64>,
-    /// The number of networks that overlap it.
+    /// The number of networks that overlap the block.
     pub networks: usize,
-    /// The signal of the strongest of them, in dBm.
+    /// The signal of the strongest of these networks, in dBm.
     pub strongest: Option<i32>,
-    /// The sum of their signals in mW, for the choice between equally busy blocks.
+    /// The sum of the signals of these networks in mW, for the choice between equally busy blocks.
     power: f64,
     /// The share of the time in which the primary channel by itself is expected to be busy.
     primary: f64,
@@ -185,7 +185,7 @@ fn widths(selection: &Selection) -> impl Iterator<Item = Width> + use<> {
     (Width::ALL.into_iter()).filter(move |width| *width <= widest)
 }
 
-/// What the card can do in this band; `None` if it cannot be an access point there.
+/// The card's abilities in this band; `None` if the card cannot be an access point in this band.
 fn abilities(phy: &Phy, band: Band) -> Option<&Abilities> {
     // The 6 GHz band requires 802.11ax.
     (phy.bands.get(&band)).filter(|abilities| band != Band::Ghz6 || abilities.he)

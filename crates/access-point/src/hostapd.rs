@@ -26,7 +26,7 @@ impl Tuning {
         Tuning::Survey(ranked.iter().map(|one| one.block).collect())
     }
 
-    /// One block of the possible ones, which all have the same band and width.
+    /// Any of the possible blocks, which all have the same band and width.
     fn any(&self) -> Option<&Block> {
         match self {
             Tuning::Block(block) => Some(block),

@@ -136,7 +136,8 @@ impl Journal {
         write_file(&self.folder, &name, &text).map(drop)
     }
 
-    /// Writes a file for this interface that only this user can read. It is removed when the changes are reversed.
+    /// Writes a file for this interface that only this user can read. The reversal of the changes also removes the
+    /// file.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.

@@ -272,7 +272,7 @@ impl Drop for Daemon {
         else {
             return;
         };
-        // Until `wait`, the number belongs to this child.
+        // The process number belongs to this child until the child has been reaped.
         if let Ok(None) = self.process.try_wait() {
             let _ = kill_process(pid, Signal::TERM);
             wait_within(&mut self.process, GRACE_PERIOD);
@@ -307,7 +307,7 @@ impl ProcessId {
         self.start != 0 && start_of(self.number) == Some(self.start)
     }
 
-    /// Ends the process, if the number still refers to it.
+    /// Ends the process, if its number still refers to the same process.
     pub(crate) fn end(self) {
         let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
         let Some(pid) = pid.filter(|_| self.runs()) else {

@@ -14,7 +14,7 @@ pub(crate) const LONGEST: usize = 32;
 pub struct Ssid(Vec<u8>);
 
 impl Ssid {
-    /// `None` if it has no bytes or too many.
+    /// Returns `None` if there are no bytes, or more than 32.
     #[must_use]
     pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Ssid> {
         let bytes = bytes.into();

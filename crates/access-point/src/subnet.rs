@@ -1,4 +1,4 @@
-//! The IPv4 network between host and clients, which this machine does not use otherwise.
+//! The IPv4 network between host and clients. It overlaps no other network to which this machine has a route.
 //!
 //! Spec: RFC 1918 (private networks), proc_net_route (Linux, `net/ipv4/fib_trie.c`).
 

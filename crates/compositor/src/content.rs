@@ -25,7 +25,7 @@ const MAX_RECTANGLES: usize = 16;
 /// The location of the pixels.
 #[derive(Debug, Default)]
 pub(crate) enum Source {
-    /// Nowhere, because the surface is not shown.
+    /// There are no pixels, because the surface is not shown.
     #[default]
     Empty,
     /// In a buffer of the client. The buffer is released when the next one replaces it.
@@ -34,7 +34,7 @@ pub(crate) enum Source {
     Picture,
     /// In memory of this process: BGRX rows without padding.
     Kept(Vec<u8>),
-    /// Nowhere, because each pixel has this value.
+    /// There are no stored pixels, because each pixel has this value.
     Uniform(u32),
 }
 

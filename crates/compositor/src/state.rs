@@ -129,12 +129,12 @@ impl ClientState {
         }
     }
 
-    /// Counts a new surface. Returns the client's number of surfaces.
+    /// Counts a new surface of the client. Returns the number of the client's surfaces.
     pub(crate) fn add_surface(&self) -> usize {
         self.surfaces.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Counts a destroyed surface.
+    /// Subtracts a destroyed surface from the client's number of surfaces.
     pub(crate) fn remove_surface(&self) {
         self.surfaces.fetch_sub(1, Ordering::Relaxed);
     }
@@ -254,7 +254,7 @@ impl State {
         self.dirty = true;
     }
 
-    /// Announces size, refresh rate and scale.
+    /// Announces the display's size, refresh rate and scale to applications.
     pub(crate) fn set_mode(&mut self) {
         let size = self.pictures.size();
         let side = |pixels: u32| i32::try_from(pixels).unwrap_or(i32::MAX);
@@ -375,7 +375,7 @@ impl State {
         }
     }
 
-    /// Draws the next picture. Returns whether it was handed over.
+    /// Draws the next picture. Returns `false` if no picture buffer was free.
     pub(crate) fn draw(&mut self) -> bool {
         let scene = &self.scene;
         let drawn = self.pictures.draw(&self.damage, |picture, block| {

@@ -45,10 +45,10 @@ pub(crate) struct Window {
     pub(crate) role: Role,
     /// Whether the window has a picture.
     pub(crate) mapped: bool,
-    /// Whether its application requested the whole display.
+    /// Whether the application requested the whole display for the window.
     pub(crate) wants_all: bool,
     pub(crate) full_screen: bool,
-    /// The position to which the user has moved it.
+    /// The position to which the user has moved the window.
     pub(crate) moved: Option<Point<i32, Logical>>,
     /// Whether the window has its own position although it fills the display, for a conformance suite.
     #[cfg(feature = "conformance")]

@@ -1,8 +1,8 @@
 //! `openuvr demo`: an application, a host and a client on this machine, and a verdict at the end.
 //!
-//! It compares the client's window with the host's display from outside: its results about the picture do not rely on
-//! the parts under test. With `--web`, a browser replaces the client. `--vr` tests an OpenXR application with a turning
-//! head.
+//! The demo reads the pixels of the client's window and of the host's display itself, and compares them. Its results
+//! about the picture therefore do not rely on the code under test. With `--web`, a browser replaces the client. `--vr`
+//! tests an OpenXR application with a turning head.
 
 #![deny(unsafe_code)]
 #![allow(

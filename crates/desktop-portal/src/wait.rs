@@ -5,7 +5,7 @@ use openuvr_media::capture::CaptureError;
 use openuvr_proto::time::Instant;
 use rustix::event::{PollFd, Timespec, poll};
 
-/// Waits for one of these descriptors, or until `next`. An interruption ends the wait early.
+/// Waits for one of these descriptors, or until `next`. A signal ends the wait early.
 pub(crate) fn wait_until(
     fds: &mut [PollFd<'_>],
     next: Option<Instant>,

@@ -15,14 +15,15 @@ const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Shows no window.
 const HIDDEN: &str = "--headless=new";
 
-/// No GPU, nothing in the background, and WebGL in software (SwiftShader). The sandbox is off, because Chromium with a
-/// sandbox does not start as root. Therefore, open only pages of your own host.
+/// With these arguments, Chromium uses no GPU, does nothing in the background, and computes WebGL in software
+/// (SwiftShader). The sandbox is off, because Chromium with a sandbox does not start as root. Therefore, open only
+/// pages of your own host.
 const ARGUMENTS: &str = "--no-sandbox --disable-gpu --disable-quic --no-first-run \
     --disable-background-networking --disable-component-update --disable-sync --disable-extensions \
     --autoplay-policy=no-user-gesture-required --ignore-certificate-errors --window-size=1280,900 \
     --use-angle=swiftshader --remote-debugging-pipe";
 
-/// Capacity of the message queue. Beyond it, the browser blocks.
+/// Capacity of the message queue. While the queue is full, the browser's messages are not read, and the browser blocks.
 const WAITING: usize = 4096;
 
 /// The installed program, if any.

@@ -114,7 +114,8 @@ fn needs(conn: &RustConnection, name: &str, needs: &[(&'static str, &str)]) -> F
     }
 }
 
-/// Opens a capture of the display as a host does. This fails with unsupported pixel formats, or if the server is not local.
+/// Opens a capture of the display as a host does. This fails if the pixel format of the screen is not supported, or if
+/// the server is not on this machine.
 fn captures(display: &str) -> Finding {
     let target = Target {
         display: Some(display.to_owned()),

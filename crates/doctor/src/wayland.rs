@@ -32,7 +32,7 @@ impl Interfaces {
     }
 }
 
-/// The findings for the display `name`. `required` states that there is no other display.
+/// The findings for the display `name`. `required` states whether this is the machine's only display.
 pub(super) fn findings(role: Role, name: &str, required: bool) -> Vec<Finding> {
     let title = "Wayland display";
     let listed =
@@ -127,8 +127,8 @@ fn pointer(interfaces: &Interfaces, portal: Option<&Offer>) -> Finding {
     }
 }
 
-/// The finding for input. `needed` states that a host of this session does not start without input, unless it has the
-/// option `--input none`.
+/// The finding for input. `needed` states whether a host of this session fails to start without input, unless it has
+/// the option `--input none`.
 fn input(interfaces: &Interfaces, portal: Option<&Offer>, needed: bool) -> Finding {
     let needs = [
         ("virtual-keyboard", "zwp_virtual_keyboard_manager_v1", 1),

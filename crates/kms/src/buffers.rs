@@ -135,7 +135,7 @@ impl Buffer {
     }
 }
 
-/// For each buffer, the rows that are older than the newest picture.
+/// For each buffer, the rows whose pixels are older than those of the newest picture.
 #[derive(Debug, Default)]
 struct Outdated([Range<u32>; BUFFERS]);
 

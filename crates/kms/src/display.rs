@@ -89,9 +89,9 @@ pub(crate) struct Display {
     foreground: bool,
     /// Whether this client may set modes on the card (DRM master).
     pub(crate) active: bool,
-    /// When the connectors are checked next.
+    /// The time of the next check of the connectors.
     look_at: Instant,
-    /// When a refused flip is tried again.
+    /// The time at which a refused flip is tried again.
     retry_at: Option<Instant>,
     /// Whether the threads should end.
     pub(crate) stopped: bool,

@@ -95,7 +95,7 @@ impl Flips {
         self.waiting.map(|waiting| waiting.buffer)
     }
 
-    /// The buffer to commit now.
+    /// The waiting buffer, if no flip is pending: it can be committed now.
     pub(crate) fn due(&self) -> Option<usize> {
         let waiting = self.waiting.filter(|_| self.pending.is_none());
         waiting.map(|waiting| waiting.buffer)

@@ -56,7 +56,7 @@ impl Scene {
         self.everything();
     }
 
-    /// Marks everything to be composed again.
+    /// Marks all rows of the display as changed, so that they are composed again.
     pub(crate) fn everything(&mut self) {
         self.dirty = 0..self.display.height;
     }

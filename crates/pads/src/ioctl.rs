@@ -83,8 +83,8 @@ unsafe fn answer(fd: c_int, device: u32, request: c_ulong, argument: *mut c_void
             0x80 => upload(fd, device, argument.cast(), room),
             0x81 => erase(fd, device, argument as usize),
             0x84 => to.field(EFFECTS, 0),
-            // There is no exclusive access, because all processes that see the device belong to one
-            // game.
+            // EVIOCGRAB succeeds without an effect: all processes that see the device belong to one game, so none needs
+            // exclusive access.
             0x90 => 0,
             0x91 => libc::shutdown(fd, libc::SHUT_RDWR),
             0xa0 => clock(fd, argument.cast()),

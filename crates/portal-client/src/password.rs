@@ -13,7 +13,7 @@ use crate::address::PortalAddress;
 /// The environment variable with the file's path. It is used if no option gives the path.
 pub(super) const FILE: &str = "OPENUVR_PORTAL_PASSWORD_FILE";
 
-/// The maximum length of a password in bytes. It is the same as a portal's limit.
+/// The maximum length of a password in bytes. Portals have the same limit.
 const LONGEST: usize = 1024;
 
 /// Prompts for the account's name.

@@ -1,8 +1,8 @@
 //! Records of frame journeys, for files and for display.
 //!
-//! The recorder passes the finished [`FrameRecord`]s of all subscribers to the CSV, the trace and the live table. It
-//! measures nothing itself, and leaves missing measurements empty. Writing to files may block, so the recorder runs in
-//! a thread for which no frame waits.
+//! The recorder passes the finished [`FrameRecord`]s of all subscribers to the CSV, the trace and the live table. The
+//! recorder measures nothing itself; where a record lacks a measurement, the files have an empty value. Writing to
+//! files may block, so the recorder runs in a thread for which no frame waits.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,5 +1,5 @@
-//! Virtual audio devices for the applications that a host starts: a sink whose sound is played only by clients, and a
-//! microphone that only these applications record.
+//! Virtual audio devices for the applications that a host starts: a sink whose sound only clients play, and a
+//! microphone from which only these applications record.
 
 use std::process::Command;
 

@@ -13,7 +13,8 @@
 //!           DFS CAC time: 60000 ms
 //!         * 5905 MHz [181] (disabled)
 //! ```
-//! "No IR" means that no radiation may be initiated there, so that only clients transmit.
+//! "No IR" means that an access point must not use the channel: only clients of another access point may transmit on
+//! it.
 
 use std::time::Duration;
 
@@ -31,13 +32,13 @@ const LONGEST_CHECK: Duration = Duration::from_secs(1200);
 pub struct Channel {
     /// The channel's frequency.
     pub frequency: Frequency,
-    /// Whether an access point may transmit there at all.
+    /// Whether an access point may transmit on the channel at all.
     pub permits_access_points: bool,
     /// How long the access point must listen for radar before it transmits; `None` if no check is required.
     pub radar_check: Option<Duration>,
     /// Whether a block of 40 MHz may extend downwards (first value) and upwards (second value).
     pub pairs: [bool; 2],
-    /// Whether a block of 80 MHz may contain it.
+    /// Whether a block of 80 MHz may contain the channel.
     pub in_80_mhz: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Interface {
     pub in_use: bool,
     /// The primary channel of the interface's network.
     pub frequency: Option<Frequency>,
-    /// The width of its block in MHz.
+    /// The width of the network's block of channels in MHz.
     pub width: Option<u32>,
 }
 

@@ -23,7 +23,7 @@ fn frequency(text: &str) -> Option<Frequency> {
     whole.parse().ok().map(Frequency)
 }
 
-/// The first word after `key`, if the line begins with it.
+/// The first word after `key`, if the line begins with `key`.
 fn word_behind<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.strip_prefix(key)?.split_whitespace().next()
 }

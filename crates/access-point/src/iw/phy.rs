@@ -32,7 +32,7 @@ pub struct Phy {
     pub access_point: bool,
     /// Whether the card protects management frames, as WPA3 requires (IEEE 802.11w).
     pub protects_management: bool,
-    /// The widths in which it detects radar.
+    /// The widths at which the card detects radar.
     pub radar_widths: Vec<Width>,
     /// The abilities of the card in each band that it supports.
     pub bands: BTreeMap<Band, Abilities>,

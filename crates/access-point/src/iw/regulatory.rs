@@ -61,7 +61,7 @@ impl fmt::Debug for Country {
 /// The rules of a country.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domain {
-    /// The index of the card that has these rules; `None`: all other cards.
+    /// The index of the card to which these rules apply; `None` for the global rules, which apply to all other cards.
     pub phy: Option<u32>,
     /// Whether the card selects the country itself.
     pub self_managed: bool,

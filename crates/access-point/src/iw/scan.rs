@@ -38,7 +38,8 @@ pub struct Network {
     pub signal: i32,
     /// The lower and upper edges of the network's block of channels, in MHz.
     pub edges: (u32, u32),
-    /// The use of its primary channel, as the network reports it, in 1/255 of the time (IEEE 802.11-2020, 9.4.2.27).
+    /// The use of the network's primary channel, as the access point reports it, in 1/255 of the time (IEEE
+    /// 802.11-2020, 9.4.2.27).
     pub utilisation: Option<u8>,
 }
 

@@ -35,9 +35,9 @@ const MAX_PASTES: usize = 16;
 /// Descriptors that are passed between compositor and clipboard thread.
 pub(crate) struct ClipboardBoard {
     state: Mutex<Exchanges>,
-    /// Whether copied text is read.
+    /// Whether the host reads the text that applications copy.
     reads: AtomicBool,
-    /// Woken at each change.
+    /// Woken when an application has copied or pastes.
     changed: Waker,
 }
 
@@ -62,7 +62,7 @@ impl ClipboardBoard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether copied text is wanted.
+    /// Whether the host reads the text that applications copy.
     pub(crate) fn reads(&self) -> bool {
         self.reads.load(Ordering::Relaxed)
     }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// The pointer's state in the compositor.
 pub(crate) struct CursorBoard {
     state: Mutex<CursorNow>,
-    /// Woken at each change.
+    /// Woken at each change of the pointer's state.
     changed: Waker,
 }
 

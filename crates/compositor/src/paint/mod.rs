@@ -10,7 +10,7 @@ use openuvr_media::damage::Block;
 
 pub(crate) use element::{Element, Mapping, Orientation, Rectangle};
 
-/// Pixels of an element: premultiplied ARGB in native byte order, as in `wl_shm`'s `argb8888`.
+/// The source of an element's pixels, which are premultiplied ARGB in native byte order, as in `wl_shm`'s `argb8888`.
 pub(crate) trait Pixels {
     /// Width and height in pixels.
     fn size(&self) -> (u32, u32);

@@ -19,7 +19,8 @@ use smithay::wayland::presentation::{PresentationFeedbackCachedState, Refresh};
 
 use crate::state::{ClientState, State};
 
-/// The frame rate while there are no viewers. It lets the first viewer see a recent picture at once.
+/// The frame rate while there are no viewers. At this rate, pictures are still drawn, so that the first viewer sees a
+/// recent picture at once.
 const UNWATCHED: f64 = 1.0;
 
 /// The delay before the next attempt to draw if no picture buffer was free. The media thread exchanges its buffer

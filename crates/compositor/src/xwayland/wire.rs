@@ -54,7 +54,7 @@ pub(crate) struct About {
     pub(crate) takes_focus: bool,
 }
 
-/// The position that a window should have.
+/// The position and size that a window should have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Placement {
     pub(crate) at: Rectangle<i32, Logical>,
@@ -118,7 +118,7 @@ pub(crate) struct Requests {
 /// The storage of the requests.
 pub(crate) struct Board {
     requests: Mutex<Requests>,
-    /// Woken at each request.
+    /// Woken when a request is stored.
     pub(crate) changed: Waker,
 }
 

@@ -36,9 +36,9 @@ pub(crate) struct Grant {
     pub(crate) hint: Size,
     /// Whether the pointer is sent separately from the picture.
     pub(crate) cursor: bool,
-    /// Whether keys are accepted.
+    /// Whether the session accepts keys.
     pub(crate) keyboard: bool,
-    /// Whether pointer motion is accepted.
+    /// Whether the session accepts pointer motion.
     pub(crate) pointer: bool,
 }
 

@@ -24,7 +24,7 @@ use self::grant::Granted;
 pub use self::probe::Portals;
 use crate::stream::{Arrived, End};
 
-/// The maximum wait for the user's answer. It allows time to walk to the machine (guess).
+/// The maximum wait for the user's answer to the permission dialog (guess: the user may have to walk to the machine).
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(120);
 
 /// Interval of the calls to `keep_waiting` during the wait.
@@ -191,8 +191,8 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
         let command = tokio::select! {
             command = queued.recv() => command,
             signal = closed.next() => {
-                // A desktop also ends the session when PipeWire has stopped. PipeWire's own report then states the
-                // better reason, so it gets the time to arrive first.
+                // A desktop also ends the session when PipeWire has stopped. PipeWire's own report states the actual
+                // reason, so this task waits until it may have arrived.
                 tokio::time::sleep(SETTLE).await;
                 arrived.end(match signal {
                     Some(()) => End::Regular(

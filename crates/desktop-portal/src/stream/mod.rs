@@ -35,16 +35,16 @@ const VERDICT: Duration = Duration::from_secs(1);
 pub(crate) enum End {
     /// The user or the desktop has ended it.
     Regular(&'static str),
-    /// Something has failed, in one line.
+    /// A failure, described in one line.
     Failed(String),
 }
 
 /// Frames, pointer and end of a stream. libpipewire's thread shares them with the capture and pointer threads.
 pub(crate) struct Arrived {
     state: Mutex<State>,
-    /// Notified at each change of the format, and at the end.
+    /// Notified at each change of the format, and at the end of the stream.
     changed: Condvar,
-    /// Woken with each frame, and at the end.
+    /// Woken with each frame, and at the end of the stream.
     pub(crate) frames: Waker,
     /// Woken when the pointer has changed.
     pub(crate) pointers: Waker,

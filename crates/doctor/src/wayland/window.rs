@@ -22,7 +22,7 @@ const GRAB: &[(&str, &str)] = &[
     ),
 ];
 
-/// The findings for a client's window. `required` states that the client has no other display.
+/// The findings for a client's window. `required` states whether the client has no other display.
 pub(super) fn findings(interfaces: &Interfaces, required: bool) -> Vec<Finding> {
     let opened = window(interfaces, required);
     let opens = opened.level == Level::Ok;

@@ -40,7 +40,8 @@ pub(crate) struct Console {
     number: u32,
     found: State,
     guard: Option<Guard>,
-    /// Readable when the kernel requests the release. `acquire` is readable when the terminal is ours again.
+    /// Readable when the kernel requests that this process release the terminal. `acquire` is readable when the
+    /// terminal belongs to this process again.
     pub(crate) release: UnixStream,
     pub(crate) acquire: UnixStream,
     handlers: [SigId; 2],

@@ -54,7 +54,7 @@ pub(super) struct Devices {
     /// Reports changes of the folder.
     pub(super) watch: Option<OwnedFd>,
     pub(super) open: BTreeMap<PathBuf, Device>,
-    /// Devices that are not used here.
+    /// Devices that are neither keyboards nor pointing devices.
     passed: Vec<PathBuf>,
 }
 

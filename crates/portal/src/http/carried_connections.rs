@@ -12,8 +12,8 @@ const PER_LOGIN: usize = 8;
 pub(crate) struct CarriedConnections(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl CarriedConnections {
-    /// Takes a slot for one more connection of this log-in. Dropping the slot releases it. `None` if the limit is
-    /// reached.
+    /// Takes a slot for one more connection of this log-in; `None` if the log-in has the maximum number of connections.
+    /// Dropping the slot releases it.
     pub(super) fn take(&self, login: &str) -> Option<CarriedSlot> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(login.to_owned()).or_default();

@@ -20,8 +20,8 @@ const MOST_FRAMES: f64 = 1000.0;
 /// Maximum plausible latency; a guess: nothing is playable with such a latency.
 const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// Statistics of a session. There are at most ten groups: five kinds of subscribers with two roles. Clones share the
-/// data.
+/// Statistics of a session. There are at most ten groups: five kinds of subscribers with two roles. Clones of this
+/// value share the data.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Figures {
     groups: Arc<[GroupFigures]>,

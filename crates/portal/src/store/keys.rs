@@ -1,4 +1,4 @@
-//! Secrets and settings that all portals of one database share.
+//! Secrets and settings that all portals with the same database share.
 
 use super::{Store, StoreError};
 

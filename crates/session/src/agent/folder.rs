@@ -1,5 +1,5 @@
-//! The two folders of a session. One contains the session's own files, and is removed with the session. The other is
-//! the home directory of the session's application, and may be persistent.
+//! The two folders of a session. The first one contains the session's own files, and is removed when the session ends.
+//! The second one is the home directory of the session's application, and may be persistent.
 //!
 //! This program holds a lock on the session's folder, and another on a persistent home directory. The host inherits the
 //! locks (flock(2): a lock belongs to the open file, not to the process), so the folders stay locked until this program

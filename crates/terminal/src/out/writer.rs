@@ -219,7 +219,8 @@ struct Terminal {
     screen: Screen,
     /// Whether messages go to the terminal on which the table is drawn.
     shared: bool,
-    /// Whether writing the screen or optional lines has failed. Then no more tables and optional lines are written.
+    /// Whether writing the table or optional lines has failed. If so, neither tables nor optional lines are written any
+    /// more.
     over: bool,
 }
 

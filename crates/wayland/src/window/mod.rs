@@ -125,7 +125,7 @@ pub(crate) struct LocalPointer {
     pub(crate) serial: u32,
 }
 
-/// Images that the compositor shows.
+/// The images that the window shows over the picture, and the cursor.
 #[derive(Default)]
 struct Images {
     panel: Option<Image>,

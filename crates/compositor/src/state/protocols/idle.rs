@@ -1,4 +1,4 @@
-//! zwp_idle_inhibit. It is accepted and has no effect, because a display without a screen never becomes idle.
+//! zwp_idle_inhibit. Requests are accepted and have no effect, because a display without a screen never becomes idle.
 
 use smithay::reexports::wayland_server::protocol::wl_surface::WlSurface;
 use smithay::wayland::idle_inhibit::IdleInhibitHandler;

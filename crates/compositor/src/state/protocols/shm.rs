@@ -29,7 +29,8 @@ pub(crate) fn descriptor_limit() -> RawFd {
     RawFd::try_from(limit).unwrap_or(RawFd::MAX)
 }
 
-/// Counts a new object. Returns whether the client may have the object. If not, the client is disconnected.
+/// Counts a new pool or buffer of a client. Returns `false` and disconnects the client if the client has too many of
+/// them.
 fn count(client: &Client, handle: &DisplayHandle) -> bool {
     let data = client.get_data::<ClientState>();
     let before = data.map_or(0, |data| data.shm_objects.fetch_add(1, Ordering::Relaxed));

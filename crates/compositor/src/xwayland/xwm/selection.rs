@@ -64,7 +64,7 @@ struct Paste {
     data: Vec<u8>,
     ended: bool,
     in_parts: bool,
-    /// Whether the application has taken the previous part.
+    /// Whether the application has read the previous part.
     taken: bool,
     over: bool,
     until: Instant,

@@ -82,7 +82,7 @@ struct Entry {
     launched: Option<SystemTime>,
     process: Option<Process>,
     stop: Option<Stop>,
-    /// Wakes the session's follower after `stop` has been set.
+    /// Wakes the task that follows the session after `stop` has been set.
     ordered: Arc<Notify>,
 }
 
