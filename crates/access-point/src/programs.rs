@@ -33,7 +33,7 @@ const LONGEST_LINE: u64 = 4096;
 /// Maximum number of lines that wait for the reader of a log. Additional ones are lost.
 const WAITING_LINES: usize = 256;
 
-/// When a program ends, the reason is searched in this number of its newest log lines.
+/// The number of a program's newest log lines in which the reason for the program's end is searched.
 const RECENT_LINES: usize = 40;
 
 /// The interval at which this process checks whether a program has ended.

@@ -125,8 +125,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The process group includes the renderers. They would otherwise still write into the folder while it is
-        // removed.
+        // The whole process group is killed, because the browser's renderers would otherwise still write into the
+        // folder while it is removed.
         let group = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();

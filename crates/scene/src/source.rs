@@ -31,7 +31,7 @@ pub enum Submit {
 /// The application ends if no picture is completed for this long.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Submits a picture, and then shows it on the window.
+/// Submits a picture, and then shows it in the window.
 struct SubmitOutput {
     size: Size,
     submit: Submit,

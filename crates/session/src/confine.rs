@@ -464,7 +464,7 @@ impl Account {
         set_thread_res_uid(self.uid, self.uid, self.uid).with_context(failed)?;
         // The kernel clears this setting when the account changes (prctl(2), PR_SET_PDEATHSIG), so it is set again.
         set_parent_process_death_signal(Some(Signal::TERM)).with_context(failed)?;
-        // Programs that this thread starts gain no privileges, not even with set-user-ID.
+        // Programs that this thread starts gain no privileges, not even set-user-ID programs.
         set_no_new_privs(true).with_context(failed)?;
         let home = std::env::var_os("HOME").unwrap_or_default();
         let home = Path::new(&home);

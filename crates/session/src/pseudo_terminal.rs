@@ -92,7 +92,7 @@ fn open() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     unlockpt(&master)?;
     let game = ioctl_tiocgptpeer(&master, flags)?;
     let mut modes = tcgetattr(&game)?;
-    // Output is not processed, because our terminal inserts the carriage returns.
+    // The pseudo-terminal passes output on unchanged, because our terminal inserts the carriage returns.
     modes.output_modes.remove(OutputModes::OPOST);
     tcsetattr(&game, OptionalActions::Now, &modes)?;
     Ok((master, game))

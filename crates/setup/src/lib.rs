@@ -85,7 +85,8 @@ enum Role {
     Both,
 }
 
-/// Runs `openuvr setup`. The exit status is 1 if a step is missing that the command should have made.
+/// Runs `openuvr setup`. The exit status is 1 if a step that `--only` names cannot be made on this machine, or if a
+/// step has no effect after it was made.
 ///
 /// # Errors
 /// Returns an error if a step fails. The changes of the failed step are then reversed as far as possible. The changes

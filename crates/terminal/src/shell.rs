@@ -11,7 +11,8 @@ pub fn command(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
     words.join(" ")
 }
 
-/// This program as a word after `sudo`: its name in a folder in which sudo searches for programs, otherwise its path.
+/// This program as a word after `sudo`: its name, if it is in a folder in which sudo searches for programs, otherwise
+/// its path.
 #[must_use]
 pub fn for_sudo() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "openuvr".into());

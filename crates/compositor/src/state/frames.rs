@@ -27,7 +27,7 @@ const UNWATCHED: f64 = 1.0;
 /// within microseconds.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The frame rate if none is set. Most displays have this rate.
+/// The frame rate if none is set. It is the refresh rate of most displays.
 const USUAL: f64 = 60.0;
 
 /// The timing of pictures and frame callbacks.
@@ -103,7 +103,8 @@ impl State {
         }
     }
 
-    /// Sets whether there are viewers. The first one gets a picture at once.
+    /// Sets whether there are viewers. If a changed picture is waiting when the first viewer joins, it is drawn at
+    /// once.
     pub(crate) fn set_watched(&mut self, watched: bool) {
         let comes = watched && !self.frames.watched;
         self.frames.watched = watched;

@@ -261,7 +261,7 @@ fn a_grab_of_the_server_does_not_stop_the_display() {
     wayland.show(&window.surface, &picture);
     rig.until(3, 3, 0x5a_5a5a);
     let _ = rig.capture.size();
-    // Dropping the display does not wait for the grabbed server, either.
+    // Dropping the display must not wait for the grabbed server.
 }
 
 #[test]

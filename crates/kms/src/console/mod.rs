@@ -147,7 +147,8 @@ impl Drop for Console {
 pub(crate) struct Switcher(File);
 
 impl Switcher {
-    /// Requests a switch from the kernel, which first requests the release from the console's owner.
+    /// Asks the kernel to switch to another terminal. The kernel first asks the process that has taken the console to
+    /// release it.
     pub(crate) fn switch_to(&self, number: u32) {
         if let Err(cause) = sys::activate(&self.0, number) {
             tracing::warn!("can't switch to console {number}: {cause}");

@@ -59,7 +59,8 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Opens the devices of a folder. The second value is the error of the first device that can't be read.
+    /// Opens the devices of a folder. The second value is the error of the first device that can't be read; `None` if
+    /// all can be read.
     pub(super) fn open(folder: &Path) -> (Devices, Option<io::Error>) {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK);
         let watch = watch.ok().filter(|watch| {

@@ -93,8 +93,8 @@ impl ConnectionPool {
         })
     }
 
-    /// Takes a slot for a connection from this network. `None` if no connection can be evicted for it, or if the
-    /// eviction rate is exceeded.
+    /// Takes a slot for a connection from this network. Returns `None` if a limit is reached and no connection can be
+    /// evicted, or if the limit of evictions is reached.
     pub(super) fn enter(
         self: &Arc<ConnectionPool>,
         network: Network,

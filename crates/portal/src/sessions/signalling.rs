@@ -126,8 +126,8 @@ impl Tickets {
         }
     }
 
-    /// Ends all connections of a log-in to the session. This is necessary, because the media connections do not pass
-    /// through the portal.
+    /// Ends all connections from browsers with this log-in to the session. This is necessary, because the media
+    /// connections do not pass through the portal.
     ///
     /// # Errors
     /// Returns an error if the session is unreachable or refuses the request.

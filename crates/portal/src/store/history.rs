@@ -1,4 +1,4 @@
-//! The history of sessions, and which sessions are shared.
+//! The history of sessions. It also states which sessions are shared.
 
 use sqlx::Row as _;
 use sqlx::any::AnyRow;

@@ -66,8 +66,9 @@ impl Engine for Slurm {
         true
     }
 
-    /// A lost session has no application here. Without control groups, Slurm tracks processes by their parents. When a
-    /// node returns, Slurm first ends the session program, which orphans an application.
+    /// The lost session starts no application, because this cluster could not end the application. Without control
+    /// groups, Slurm tracks processes by their parents. When a node returns, Slurm first ends the session program, and
+    /// an application would become an orphan.
     fn lost_words(&self) -> &'static [&'static str] {
         &[]
     }

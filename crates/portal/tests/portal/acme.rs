@@ -111,7 +111,7 @@ fn a_certificate_is_ordered_kept_and_renewed() {
         authority.port
     );
     place.write("portal.toml", &config);
-    // `localhost` may resolve to an address of either family.
+    // `localhost` may resolve to an IPv4 or to an IPv6 address.
     let at = format!("[::]:{port}");
     let portal = place.start_at(&at);
     assert_eq!(portal.scheme, "https");

@@ -420,7 +420,7 @@ impl HostProcess {
             .stdin(Stdio::null())
             .stdout(Stdio::from(log))
             // A signal to this program's process group must not reach the host. This program handles the signal, and
-            // ends the rest in order.
+            // ends the session's processes in order.
             .process_group(0);
         // The host ends gracefully when this program has ended, for whatever reason.
         die_with_parent(&mut command);

@@ -65,7 +65,8 @@ impl VirtualDisplay {
         let file = authority.file().to_owned();
         let server = Xvfb::start(size, Some(authority), &[], |command| {
             sys::die_with_parent(command);
-            // Ctrl-C is meant for the host, which ends the server last.
+            // In its own process group, the server does not receive the signal of Ctrl-C, which is meant for the host.
+            // The host ends the server last.
             command.process_group(0);
         })?;
         let mut display = VirtualDisplay {

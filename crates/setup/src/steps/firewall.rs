@@ -9,7 +9,7 @@ use crate::Role;
 use crate::changes::Change;
 use crate::changes::firewalls::{Firewalld, Ufw};
 
-/// The profile in `packaging/firewall/ufw`, and the file as which the package installs it.
+/// The name of the profile in `packaging/firewall/ufw`, and the path at which the package installs the file.
 const UFW_PROFILE: &str = "OpenUVR";
 const UFW_FILE: &str = "/etc/ufw/applications.d/openuvr";
 const UFW_SETTINGS: &str = "/etc/ufw/ufw.conf";

@@ -11,7 +11,7 @@ use super::{Context, Plan, State, Step};
 
 const FILE: &str = "/etc/security/limits.d/60-openuvr.conf";
 
-/// The highest priority below threaded interrupts (50), which must precede all programs.
+/// The highest real-time priority below that of interrupt threads (50), which must run before all programs.
 const PRIORITY: u64 = 49;
 
 pub(super) struct Scheduling;

@@ -21,8 +21,8 @@ const IDENTICAL: Rate = Rate {
     each: Duration::from_secs(10),
 };
 
-/// The limit for texts that differ only in numbers. At the maximum number of clients, each client may cause one such
-/// text at the same time.
+/// The limit for texts that differ only in numbers. The burst is large enough for one such text from each client, even
+/// at the maximum number of clients.
 const SIMILAR: Rate = Rate {
     burst: 66,
     each: Duration::from_secs(1),

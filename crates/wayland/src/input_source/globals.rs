@@ -52,7 +52,7 @@ pub(super) struct Globals {
 }
 
 impl Globals {
-    /// Binds the objects.
+    /// Binds the global objects that the window uses.
     ///
     /// # Errors
     /// [`WindowError`] if the compositor is gone or lacks a required object.

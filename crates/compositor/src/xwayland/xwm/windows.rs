@@ -1,4 +1,4 @@
-//! The windows: converts their requests to reports, and the compositor's requests to X11 requests.
+//! Converts the requests of windows to reports for the compositor, and the compositor's requests to X11 requests.
 
 use std::collections::BTreeMap;
 use std::io;

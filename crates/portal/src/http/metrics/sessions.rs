@@ -1,5 +1,5 @@
-//! Statistics of the subscribers of running sessions, for Prometheus. There is one sample for each session, kind of
-//! subscriber and role.
+//! Statistics of the subscribers of running sessions, for Prometheus. Each sample belongs to a group: the subscribers
+//! of one session with the same kind and role.
 
 use std::time::{Duration, Instant};
 

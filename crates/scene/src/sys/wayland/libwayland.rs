@@ -387,7 +387,8 @@ unsafe extern "C" fn collect(
                     }
                 }
                 b's' if !argument.s.is_null() => text = Some(CStr::from_ptr(argument.s).to_owned()),
-                // The receiver owns the descriptor. Only keyboards send one, for their layout.
+                // The receiver of an event owns the descriptor in it. Only keyboards send a descriptor, for their
+                // layout.
                 b'h' => _ = libc::close(argument.h),
                 _ => {}
             }
