@@ -435,7 +435,7 @@ mod tests {
                         simulation.visible
                     );
                 }
-                // A frame is never displayed only if the next one is complete within a refresh.
+                // A frame can remain undisplayed only if the next frame is complete within a refresh.
                 if simulation.period * 3 / 4 > simulation.refresh {
                     assert_eq!(
                         simulation.never_visible, 0,

@@ -40,7 +40,7 @@ use crate::virtual_display::{ApplicationDisplay as _, VirtualDisplay, shows_a_wi
 use folder::{SaveFolder, SessionFolder};
 use limits::Limits;
 
-/// The interval at which children and limits are checked.
+/// The interval at which this program checks its child processes and the limits.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long the host may take to disconnect its clients and to end the application. After that, host and application

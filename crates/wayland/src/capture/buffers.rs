@@ -114,8 +114,8 @@ impl Buffers {
         (&buffer.proxy, buffer.stale.clone().unwrap_or(all))
     }
 
-    /// Makes the lent buffer the waiting one after the copy into it has finished. It replaces an older waiting buffer.
-    /// `turned` is the rotation that the compositor has applied to the picture.
+    /// Makes the lent buffer the waiting buffer after the copy into it has finished. An older waiting buffer is free
+    /// again. `turned` is the rotation that the compositor has applied to the picture.
     pub(super) fn completed(&mut self, copied: &Copied, turned: Transform) {
         let Some(at) = self.lent.take() else {
             return;
