@@ -9,8 +9,8 @@
 //! ```
 //! - *measured*: the use of the block's busiest channel, according to the card's survey or to an access point's report.
 //! - *share*: the share of the time that a network may use in the future, which a measurement of about 100 ms does not
-//! show. If the signal of a network is so strong that stations here must wait for it, its share counts fully. A weaker
-//! network counts less, in proportion to its signal in dB above the noise.
+//!   show. If the signal of a network is so strong that stations here must wait for it, its share counts fully. A
+//!   weaker network counts less, in proportion to its signal in dB above the noise.
 //!
 //! A network counts once, however wide it is, because its transmissions occupy all of its channels at once. A block is used
 //! only as a whole: one busy channel makes all 80 MHz wait, or narrows the block.
