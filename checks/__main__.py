@@ -1,6 +1,6 @@
-"""Consistency checks: `./dev check` runs every check here, `./dev check NAME...` some.
+"""Consistency checks. `./dev check` runs all of them, and `./dev check NAME...` the named ones.
 
-A check is a file with a function `check()` that yields one line per violation; its first documentation line states
+A check is a file with a function `check()` that yields one line per violation; the first line of its docstring states
 the checked property. Checks use only the standard library of Python 3.10.
 """
 
@@ -9,7 +9,7 @@ import pathlib
 import sys
 import time
 
-# From fast to slow.
+# All checks, from fast to slow.
 CHECKS = [
     "workplace",
     "rust_version",

@@ -1,4 +1,4 @@
-"""The manifests of Kubernetes in packaging/manifests are those that the Helm chart in packaging/chart renders.
+"""The Kubernetes manifests in packaging/manifests are what the Helm chart in packaging/chart renders.
 
 Each manifest states the hash of the chart. If helm is installed, the chart is also rendered and compared.
 """
@@ -11,7 +11,7 @@ import repository
 
 CHART = repository.ROOT / "packaging/chart"
 MANIFESTS = repository.ROOT / "packaging/manifests"
-# Objects of each manifest, in the order in which they are created.
+# The kinds of the objects in each manifest, in the order in which the objects are created.
 FILES = {
     "access.yaml": ["Namespace", "ServiceAccount", "Role", "RoleBinding"],
     "portal.yaml": [
@@ -52,7 +52,7 @@ def template(helm):
 
 
 def rendered(output):
-    """The manifests, from the output of `helm template`."""
+    """Divides the output of `helm template` into the manifests."""
     objects = {}
     for text in re.split(r"^---\n", output, flags=re.M):
         text = re.sub(r"^# Source: .*\n", "", text).strip()

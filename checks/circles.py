@@ -72,7 +72,7 @@ def paths_in(text: str) -> Iterator[str]:
 
 
 def expand(use: str) -> list[str]:
-    """`a::{b, c::{d as e}}` as `a::b`, `a::c::d as e`."""
+    """Expands `a::{b, c::{d as e}}` to `a::b` and `a::c::d as e`."""
     use = re.sub(r"\s+", " ", use).strip()
     brace = use.find("{")
     if brace < 0:

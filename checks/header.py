@@ -1,4 +1,4 @@
-"""openuvr.h matches crate capi, compiles alone as C99 and C++, and each function catches panics."""
+"""openuvr.h matches crate capi and compiles alone as C99 and as C++, and each function of capi catches panics."""
 
 import repository
 

@@ -1,4 +1,4 @@
-"""Programs and loaded libraries link only the C library and libgcc_s; programs with a host also link libxkbcommon.
+"""Our programs and libraries link only the C library and libgcc_s; programs with a host also link libxkbcommon.
 
 The Wayland display of a host uses libxkbcommon. x264, libavcodec and GL are opened at run time. The hook and the game
 pad library export only the functions that they interpose, and libopenuvr only those of its header.

@@ -1,4 +1,4 @@
-"""clippy reports nothing in the programs, in the tests, and with each feature alone."""
+"""clippy reports nothing in programs and tests, and nothing in a package with any one of its features alone."""
 
 import repository
 

@@ -1,4 +1,4 @@
-"""The messages that docs/guides/problems.md quotes occur in the programs."""
+"""The messages that docs/guides/problems.md quotes occur in the programs' source code."""
 
 import pathlib
 import re

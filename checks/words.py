@@ -35,8 +35,8 @@ NAMES = {
 # Most lines contain no banned phrase, so one search with all patterns comes first.
 ANY = re.compile("|".join([*PHRASES.values(), *NAMES.values()]), re.I)
 TEXT = (".rs", ".md", ".ts", ".py", ".html", ".css", ".toml", ".txt", ".sh", ".c", ".h", ".json", ".yaml")
-# Files that are generated or quoted from others, and this list itself. `usage.rs` contains old names, which the program
-# refuses with a hint.
+# Files that are generated, files that quote other projects, and this list itself. `usage.rs` contains old names, which
+# the program refuses with a hint.
 EXEMPT = ("checks/words.py", "crates/terminal/src/usage.rs", "CHANGELOG.md", "package-lock.json", "/dist/", "vectors/")
 
 

@@ -35,8 +35,8 @@ pub fn log_in(bytes: &[u8]) {
     let _ = login::read(bytes, "https://host:4711");
 }
 
-/// A browser's address from the headers of a reverse proxy, and the configuration of proxies and origins. Any headers
-/// result in an address. The text of a parsed proxy or origin parses to the same value.
+/// A browser's address from the headers of a reverse proxy, and the configuration of proxies and origins. An address
+/// results from any headers, valid or not. The text of a parsed proxy or origin parses to the same value.
 pub fn forwarded(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let proxies = ["127.0.0.1".parse(), "10.0.0.0/8".parse()].map(|one| one.expect("a network"));
@@ -76,8 +76,8 @@ pub fn packetise(bytes: &[u8]) {
     assert!((bytes.len() + 5 * count..=bytes.len() + 6 * count).contains(&sum));
 }
 
-/// Datagrams from the address of a STUN server, with the transaction id of the pending request. A response results in
-/// one address, any other datagram in none.
+/// Datagrams from the address of a STUN server, with the transaction id of the pending request. A STUN response results
+/// in one address, and any other datagram in none.
 pub fn stun_answers(bytes: &[u8]) {
     let now = Instant::now();
     let server = ([198, 51, 100, 1], 3478).into();

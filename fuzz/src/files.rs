@@ -91,7 +91,8 @@ fn hosts(folder: &Path, bytes: &[u8]) {
     assert_eq!(again.key("fuzz:4710"), Some(key));
 }
 
-/// A file with a request for a pairing window. At most one request is reported, and it has a PIN.
+/// A file with a request for a pairing window. If a request is reported, its PIN and its duration are within their
+/// limits.
 fn pairing(folder: &Path, bytes: &[u8]) {
     let mut requests = {
         let _ = fs::remove_file(folder.join("pairing.toml"));

@@ -27,7 +27,7 @@ pub fn device_cookie(bytes: &[u8]) {
     }
 }
 
-/// The output of Slurm's commands. Any output is accepted.
+/// The output of Slurm's commands. No output may cause a panic.
 pub fn slurm_output(bytes: &[u8]) {
     fuzzing::slurm(&String::from_utf8_lossy(bytes));
 }

@@ -1,6 +1,6 @@
 //! Calls of the C API of `libopenuvr`, as from a careless C program. Configurations and structures consist of arbitrary
-//! bytes, except that their pointers are valid or NULL. Features and numbers are arbitrary, and functions are called in
-//! any order. Each call must return without a caught panic.
+//! bytes, except that their pointers are valid or NULL. Features (except that of the encoder) and numbers are
+//! arbitrary, and functions are called in any order. Each call must return, and must not report that it caught a panic.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};

@@ -15,7 +15,7 @@ pub struct Bottleneck<T> {
     queue: Box<dyn Aqm<T>>,
     /// The packet on the transmitter, and the time at which its last bit leaves.
     sending: Option<(Instant, Packet<T>)>,
-    /// Packets that have left and that were not polled yet.
+    /// Packets that have left and have not been polled yet, each with the time at which its last bit left.
     left: VecDeque<(Instant, Packet<T>)>,
 }
 

@@ -67,7 +67,7 @@ pub struct Loss {
 
 /// A congestion control.
 pub trait Control: fmt::Debug + Send {
-    /// The ECN field of the flow's packets.
+    /// The ECN field with which the flow's packets are sent.
     fn ecn(&self) -> Ecn;
 
     /// The congestion window in bytes.

@@ -1,6 +1,6 @@
 //! Lateness: a histogram of bounded size.
 //!
-//! Individual events are not stored. Quantiles have a relative error of 1/16.
+//! Individual events are not stored. A quantile is at most 1/16 too large.
 
 use std::fmt;
 use std::time::Duration;

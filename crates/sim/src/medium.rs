@@ -48,9 +48,10 @@ pub trait Medium: fmt::Debug + Send {
     /// When to call [`Medium::poll`] next; `None` without traffic.
     fn next_timeout(&mut self) -> Option<Instant>;
 
-    /// The counters of the datagrams from all stations, and those of the datagrams to all stations.
+    /// The counters of the datagrams from the stations, and those of the datagrams to the stations, each over all
+    /// stations.
     fn counters(&self) -> (Counters, Counters);
 
-    /// Delays of datagrams to the stations.
+    /// The times that datagrams to the stations took to cross the medium.
     fn crossing(&self) -> &Lateness;
 }

@@ -80,11 +80,11 @@ pub struct World {
     pub key_frames_sent: Vec<(FrameId, Instant)>,
     /// Intra refreshes: the first frame of each, and its length in frames.
     pub refreshes_sent: Vec<(FrameId, u16)>,
-    /// The host's records of the outcome of each frame, by session.
+    /// For each session, the host's records of its frames, with the outcome of each frame.
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// For each session and view, the frames captured while the session was subscribed.
     captured: BTreeMap<(u32, ViewId), Vec<FrameId>>,
-    /// Frames that were requested while nothing moved, and that repeat an earlier picture.
+    /// Frames that were sent on request while nothing moved, and so repeat an earlier picture.
     pub repeated: BTreeSet<FrameId>,
     /// Input injected by the host, in order.
     pub injected: Vec<(InputSeq, InputEvent)>,

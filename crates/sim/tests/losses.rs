@@ -1,5 +1,5 @@
 //! FEC and retransmission on lossy links: twenty seconds of 10 Mb/s at 60 frames per second over each link, with and
-//! without these repairs. The counts are those of one seed, and are the same on every machine.
+//! without these repairs. The expected counts hold for one seed, and are the same on every machine.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -180,8 +180,8 @@ fn two_percent_in_bursts() {
     assert!(run.p99 <= ms(8 + 20), "{run:?}");
 }
 
-/// Ten percent loss in both directions, for a stream with an adaptive bitrate, while keys are pressed. The losses are
-/// repaired, and are not mistaken for congestion.
+/// Ten percent of the datagrams are lost in both directions. The stream has an adaptive bitrate, and keys are pressed
+/// meanwhile. The losses are repaired, and are not mistaken for congestion.
 #[test]
 fn ten_percent_both_ways_cost_no_rate_and_no_frame() {
     for seed in 1..=6 {

@@ -8,7 +8,7 @@ globalThis.watched = { pictures: [], keys: [], unreadable: 0, elsewhere: 0, peer
 const stampOf = async (video, mediaTime) => {
   const picture = new VideoFrame(video);
   try {
-    // If the times differ, a newer picture has already replaced the picture of this callback.
+    // If the two times differ, a newer picture has already replaced the picture for which this callback was called.
     if (Math.abs(picture.timestamp / 1e6 - mediaTime) > 1e-4) return undefined;
     const width = picture.visibleRect.width;
     const height = 2 * Math.ceil(width / 80);

@@ -16,7 +16,8 @@ pub struct SoundFigures {
     pub delay: f64,
     /// Number of concealed sample frames since the start.
     pub concealed: u64,
-    /// The longest gap between payloads, in sample frames: the concealment, and any silence that followed it.
+    /// The longest gap between payloads, in sample frames. It consists of the concealment and of any silence that
+    /// followed it.
     pub longest: u64,
     /// Number of payloads that arrived too late.
     pub discarded: u64,

@@ -90,7 +90,7 @@ struct Port {
     joined: bool,
 }
 
-/// Number of frames read from one side before the other is served.
+/// Maximum number of frames that are read from one side before the other side is served.
 const READS_PER_TURN: usize = 64;
 
 /// Requested receive buffer in bytes, enough for bursts of several key frames.

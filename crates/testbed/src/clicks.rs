@@ -26,7 +26,8 @@ const LOUD: f32 = 0.1;
 /// Minimum silence before an onset, in sample frames: just under half of the interval between two clicks.
 const QUIET: usize = RATE as usize / 7;
 
-/// Maximum delay of a click. A later click belongs to another flash.
+/// Maximum time from a click at the host's sink to the same click at the client's sink. A later click at the client's
+/// sink is another one.
 const LATEST: Duration = Duration::from_millis(200);
 
 /// Maximum time between a flash and its click: a frame interval plus the sound server's buffer.
@@ -61,7 +62,7 @@ pub fn count(samples: &[f32]) -> usize {
     Onsets::default().look(samples).len()
 }
 
-/// Records click times of a sink until dropped.
+/// Records the times of the clicks in a sink, until it is dropped.
 #[derive(Debug)]
 pub struct ClickRecorder {
     times: Arc<Mutex<Vec<Instant>>>,
@@ -124,7 +125,7 @@ pub struct Lateness {
 
 impl Lateness {
     /// Computes the delays from the clicks at both sinks and the sightings. Of the clicks at the host's sink, only
-    /// those within `window` count, except for its last 200 ms.
+    /// those within `window` count, and not those in its last 200 ms.
     pub fn of(
         host: &[Instant],
         client: &[Instant],

@@ -11,7 +11,7 @@ use openuvr_xserver::{Authority, Xvfb};
 use crate::child::own_child;
 use skip::skip;
 
-/// A running virtual display.
+/// A running virtual display. Its server ends when this value is dropped.
 #[derive(Debug)]
 pub struct VirtualDisplay {
     server: Xvfb,

@@ -71,7 +71,7 @@ pub struct Meter(Arc<[Tally; 2]>);
 struct Tally(AtomicU64, AtomicU64);
 
 impl Meter {
-    /// Number of datagrams and bytes until now: from clients, and to clients.
+    /// Numbers of datagrams and bytes until now: first those from clients, then those to clients.
     #[must_use]
     pub fn read(&self) -> [(u64, u64); 2] {
         let read = |Tally(datagrams, bytes): &Tally| {
@@ -210,7 +210,7 @@ enum Carrier {
     Station(usize),
 }
 
-/// Number of datagrams read from one socket before the others are served.
+/// Maximum number of datagrams that are read from one socket before the others are served.
 const READS_PER_TURN: usize = 64;
 
 /// Requested receive buffer in bytes, enough for bursts of several key frames.
@@ -266,7 +266,7 @@ impl Hop {
         self.gate.clone()
     }
 
-    /// Traffic counters, readable while it runs.
+    /// Traffic counters, which can be read while the relay runs.
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.meter.clone()

@@ -62,7 +62,8 @@ impl Row {
         }
     }
 
-    /// Whether the row belongs to an OpenUVR client, not to a browser or a video player.
+    /// Whether the subscriber is an OpenUVR client, not a browser, a video player or a Moonlight client. A row without
+    /// a subscriber counts as that of an OpenUVR client.
     pub fn belongs_to_session(&self) -> bool {
         self.subscriber.is_none_or(|id| id.session().is_some())
     }

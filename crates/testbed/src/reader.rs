@@ -1,8 +1,8 @@
 //! Reads the bar codes that appear on a display: the instrument of most measurements from pixels.
 //!
 //! It waits for the display's damage events, reads only the rows of the code, and records the time after reading. The
-//! recorded time is never too early. It is too late by the duration of the reading, which is a fraction of a
-//! millisecond, both in a measurement of the stream and in one of the floor.
+//! recorded time is never too early. It is too late by the duration of the reading, a fraction of a millisecond. This
+//! error is the same in a measurement of a stream and in one of the floor (the latency without a stream).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -108,8 +108,8 @@ impl Reader {
         })
     }
 
-    /// Waits for a sighting that satisfies `wanted`. The first `skip` sightings are ignored. Returns `None` after the
-    /// timeout.
+    /// Waits for a sighting that satisfies `wanted`. The first `skip` sightings of this reader are ignored. Returns
+    /// `None` after the timeout.
     pub fn wait(
         &self,
         skip: usize,

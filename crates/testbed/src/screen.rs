@@ -128,7 +128,7 @@ impl Screen {
         if let Some(damage) = self.watching {
             self.conn
                 .damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
-            // Acknowledge before the read, so that the next change is reported in any case.
+            // Acknowledge the changes before the pixels are read, so that a change during the read is reported, too.
             self.conn.flush()?;
         }
         Ok(true)

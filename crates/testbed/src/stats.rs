@@ -94,7 +94,7 @@ pub fn share(part: usize, of: usize) -> Option<f64> {
 /// Counts of the frames of a run, which are identified by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Frames {
-    /// Frames that were drawn, and so should become visible.
+    /// Frames that were drawn, all of which should become visible.
     pub drawn: usize,
     /// Distinct frames seen.
     pub visible: usize,

@@ -1,7 +1,7 @@
 //! `openuvr lab attack`: attacks one's own host while an honest client streams, and one's own portal and sessions.
 //!
-//! Crate `lab` implements the attacks over the network. This module contains the attacks by local programs, the
-//! attacked programs, the measurements and the verdicts.
+//! Crate `lab` implements the attacks over the network. This module implements the attacks by local programs, starts
+//! and measures the attacked programs, and judges the results.
 
 mod browsers;
 mod core_use;
@@ -166,7 +166,7 @@ impl OwnTarget {
     }
 }
 
-/// Handshakes per second of [`Kind::Begins`], for all claimed keys together.
+/// Handshakes per second of [`Kind::Begins`], over all kinds of claims together.
 const BEGINS: u32 = 3000;
 
 /// Probes per second of [`Kind::Probes`].
@@ -176,7 +176,7 @@ const PROBES: u32 = 1000;
 /// after 2 s.
 const CUT: Duration = Duration::from_millis(2500);
 
-/// Time within which the client must reconnect.
+/// Time within which the client must reconnect after its link has returned.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the attacks and prints the verdicts.
@@ -342,8 +342,8 @@ impl Target<'_> {
         Ok(row)
     }
 
-    /// Makes an attack. Returns the number of strikes (datagrams, log-ins or connections, depending on the attack), and
-    /// the attack's own criterion; `None` if only the frames are judged.
+    /// Performs an attack. Returns the number of strikes (datagrams, log-ins or connections, depending on the attack),
+    /// and the result of the attack's own criterion; `None` if the attack has none.
     fn strike(&self, kind: Kind, honest: Option<&mut Honest>) -> Result<(u64, Option<Judged>)> {
         match kind {
             Kind::Garbage => {
@@ -381,7 +381,7 @@ impl Target<'_> {
         Ok((struck, None))
     }
 
-    /// Gives datagrams of the client a source address that never answers.
+    /// Gives every second datagram of the client a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (sends, receives) = silent_sockets(self.strangers()[0])?;
         honest.tap.divert(Some(sends));
@@ -400,7 +400,7 @@ impl Target<'_> {
         Ok((0, Some(judged)))
     }
 
-    /// An observer requests bursts.
+    /// An observer requests bursts of datagrams.
     fn probes(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (identity, trust) = honest.observer();
         let probing = Probing::join(self.host, identity, trust)

@@ -1,8 +1,8 @@
-//! `openuvr-bench host`: the host of `openuvr host`, with some parts replaced by the techniques of most streaming
-//! programs. They are the baseline for measuring OpenUVR's own parts.
+//! `openuvr-bench host`: the host of `openuvr host`, in which some parts can be replaced by the usual techniques of
+//! streaming programs. The replacements are the baseline with which OpenUVR's own parts are compared.
 //!
 //! This program runs the same host code, with the same options and the same record. `bench ablation` uses it for all
-//! configurations, so that the program is the same for all of them.
+//! configurations, so that they differ only in the replaced parts and in the options.
 
 mod links;
 mod polled;

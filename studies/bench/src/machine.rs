@@ -55,7 +55,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// CPU use of the machine and of our processes since boot.
+/// The counters of the machine and of our processes at one time: CPU time, traffic of the loopback device, and energy.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     at: Instant,

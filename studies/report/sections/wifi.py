@@ -115,7 +115,7 @@ def _topology(made, result):
 
 
 def _number(text):
-    """4, 5.56ms, 10% or 50M as a number; times in ms, rates in M; None for anything else."""
+    """The number in a text such as 4, 5.56ms, 10% or 50M: times in ms, rates in Mb/s. None for any other text."""
     found = re.fullmatch(r"([0-9.]+)(%|ms|M|s|G|us|k|ns|)", text)
     if not found:
         return None

@@ -23,7 +23,8 @@ const RESUMED: Duration = Duration::from_millis(1600);
 #[derive(Debug)]
 pub(super) struct CoDel<T> {
     queue: TailDrop<T>,
-    /// The time at which the sojourn time will have been above the target for an interval.
+    /// The time at which the sojourn time will have been above the target for an interval, if it stays above it. `None`
+    /// while it is below the target.
     first_above: Option<Instant>,
     drops_at: Instant,
     count: u32,

@@ -1,10 +1,10 @@
 //! DualPI2: one queue for L4S traffic and one for classic traffic, with coupled signals (RFC 9332, appendix A).
 //!
 //! A proportional-integral controller computes a base probability p' from the delay of the classic queue. Classic
-//! packets are dropped or marked with p'², L4S packets are marked with k·p', so that both kinds of flows get equal
-//! rates. L4S packets are also marked with a probability that rises with the delay of their own queue; the higher of
-//! the two probabilities applies. A weighted round robin gives the L4S queue priority, but leaves the classic queue a
-//! share.
+//! packets are dropped or marked with the probability p'², and L4S packets are marked with the probability k·p', so
+//! that both kinds of flows get about equal rates. L4S packets are also marked with a probability that rises with the
+//! delay of their own queue; the higher of the two probabilities applies. A weighted round robin gives the L4S queue
+//! priority, but leaves the classic queue a share.
 //!
 //! The scheduler is the weighted variant of section 4.1.1. A counter instead of random numbers spaces the marks evenly
 //! (`recur` in appendix A.1), so that the discipline needs no seed.

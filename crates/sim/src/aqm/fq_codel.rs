@@ -20,8 +20,8 @@ const QUANTUM: i64 = 1514;
 pub struct FqCodel<T> {
     limit: usize,
     salt: u64,
-    /// The queues that have had packets, by their hash: those in the lists `new` and `old`, and unlisted empty queues.
-    /// At most [`QUEUES`].
+    /// The queues that have had packets, by the hash of their flows: those in the lists `new` and `old`, and empty
+    /// queues in neither list. At most [`QUEUES`].
     queues: BTreeMap<u64, FlowQueue<T>>,
     new: VecDeque<u64>,
     old: VecDeque<u64>,
@@ -32,8 +32,8 @@ pub struct FqCodel<T> {
 #[derive(Debug)]
 struct FlowQueue<T> {
     codel: CoDel<T>,
-    /// Bytes that the queue may still send before another queue is served; negative if the last packet was longer than
-    /// that.
+    /// Bytes that the queue may still send before another queue is served. Negative if the last packet was longer than
+    /// the bytes that were left.
     deficit: i64,
     listed: bool,
 }

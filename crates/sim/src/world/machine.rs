@@ -49,7 +49,7 @@ pub struct DisplayedFrame {
     pub pose: Option<PoseEcho>,
     /// The views of the frame's picture.
     pub views: Option<Views>,
-    /// Motion-to-photon latency: the value computed by the client, and the true value.
+    /// Motion-to-photon latency: first the value computed by the client, then the true value.
     pub motion: Option<(Duration, Duration)>,
 }
 

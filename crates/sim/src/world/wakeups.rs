@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use openuvr_proto::time::Instant;
 
-/// Periodic occupation of all cores of a machine: a build, or a real-time loop.
+/// Periodic occupation of all cores of a machine by other programs, such as a build or a real-time loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// Period. The phase within it varies.
+    /// The period. There is one stall in each period, and its start within the period varies.
     pub every: Duration,
     /// Duration.
     pub lasts: Duration,
@@ -17,7 +17,7 @@ pub struct Stall {
 #[derive(Clone, Debug, Default)]
 pub struct Wakeups {
     stalls: Vec<Stall>,
-    /// Start and end of the interval in which stalls occur. `None`: no limit.
+    /// Start and end of the interval in which stalls occur; `None` if they occur at all times.
     within: Option<(Instant, Instant)>,
 }
 

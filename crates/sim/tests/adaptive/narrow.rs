@@ -1,4 +1,5 @@
-//! Narrow links: twenty seconds of a game that would take 3 Mb/s at 60 frames/s. Only the last fifteen seconds count.
+//! Narrow links: twenty seconds of a game that would take 3 Mb/s at 60 frames/s. Only the last fifteen seconds are
+//! evaluated.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ pub struct Child {
 }
 
 /// Configures a command so that its child runs in its own process group, and gets SIGTERM when the thread that started
-/// it ends.
+/// the child ends.
 pub(crate) fn own_child(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);

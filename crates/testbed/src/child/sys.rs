@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Makes the kernel send SIGTERM to the child when the thread that starts it ends, for any reason. Start children on the
-/// main thread.
+/// Makes the kernel send SIGTERM to the child when the thread that starts the child ends, for any reason. Therefore,
+/// start children on the main thread.
 pub(super) fn die_with_parent(command: &mut Command) {
     // SAFETY: the closure only makes one system call (prctl), which is async-signal-safe; it
     // allocates nothing and takes no lock.

@@ -28,10 +28,10 @@ pub struct ComposedPicture {
     pub drawn_us: u64,
     /// Number of key presses that the application had received.
     pub inputs: u16,
-    /// When it was handed to the compositor (`presentationTime`).
+    /// When the picture was handed to the compositor (`presentationTime`).
     pub at: Instant,
-    /// Number of pictures that the browser had passed to its compositor by then (`presentedFrames`), including those that
-    /// were replaced before they were reported to the page.
+    /// Number of pictures that the browser had passed to its compositor by this time (`presentedFrames`), including
+    /// pictures that were replaced before they were reported to the page.
     pub presented: u64,
 }
 

@@ -264,7 +264,7 @@ impl Machine {
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// Reads lines from the agent until one contains `start`, and returns the rest of this line.
+    /// Reads lines from the agent until one contains `start`, and returns the text after `start` in this line.
     fn answer(&mut self, start: &str) -> Result<String> {
         loop {
             let mut line = String::new();

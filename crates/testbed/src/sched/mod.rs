@@ -24,7 +24,7 @@ pub enum Participant {
     Reader,
     /// Presses keys.
     Injector,
-    /// The program that measures the floor: it only copies pixels between the displays.
+    /// The program that measures the floor: it copies pixels from one display to the other, without a stream.
     Copier,
 }
 

@@ -28,7 +28,7 @@ const HELD: usize = 600;
 /// Number of attempts that the honest browser and the honest player make during one attack.
 const TRIES: u32 = 10;
 
-/// Number of file descriptors that are left to the host. The attack uses them up within a second.
+/// Number of further file descriptors that the host may open. The attack uses them up within a second.
 const LEFT: u64 = 16;
 
 /// Maximum CPU share of the accept threads while they wait for descriptors. A thread in a busy loop takes a whole core.

@@ -190,7 +190,8 @@ struct Observations {
     of_session: BTreeSet<u32>,
     program: bool,
     application: bool,
-    /// Whether the portal's own environment contains a secret.
+    /// Whether a secret was found in the environment of the portal itself, which has one. If not, the search is
+    /// inconclusive.
     portal: bool,
     /// Other locations in which a secret was found.
     given_away: BTreeSet<String>,

@@ -20,8 +20,8 @@ use super::victim::{NAME, PASSWORD, Victim};
 const CONNECTIONS: usize = 10_000;
 const OPENED: u32 = 20_000;
 
-/// Password guesses per second. The first half comes from one network, the second half from `NETWORKS` networks, enough
-/// to exhaust an account's quota for unknown browsers.
+/// Password guesses per second. The first half of the guesses comes from one network, the second half from `NETWORKS`
+/// networks. These are enough networks to exhaust an account's quota for unknown browsers.
 const GUESSES: u32 = 100;
 const NETWORKS: u16 = 20;
 
@@ -102,7 +102,7 @@ fn connections() -> usize {
         current: maximum,
         maximum,
     };
-    // Keep the limit if it can't be raised.
+    // If the limit can't be raised, it stays as it is.
     let _ = setrlimit(Resource::Nofile, raised);
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     CONNECTIONS.min(

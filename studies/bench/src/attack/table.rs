@@ -13,7 +13,7 @@ const LEFT: f64 = 0.95;
 /// Tolerated growth of the host's memory in bytes, because buffers may be filled for the first time.
 const GROWTH: f64 = 20e6;
 
-/// The effects of an attack.
+/// The measured effects of an attack, and the result of its own criterion.
 pub(super) struct Row {
     name: String,
     begun: Instant,
@@ -21,14 +21,16 @@ pub(super) struct Row {
     struck: u64,
     /// Complete frames per second; `None` if there was no client.
     whole: Option<f64>,
-    /// The host's CPU use as a share of one core, and the growth of its memory in bytes.
+    /// The target's CPU use as a share of one core, and the growth of its memory in bytes; `None` if they were not
+    /// measured.
     host: Option<(f64, f64)>,
-    /// The permitted growth of the host's memory, in bytes.
+    /// The permitted growth of the target's memory, in bytes.
     growth: f64,
     judged: Judged,
 }
 
-/// A criterion of an attack's verdict, in addition to the frames.
+/// The result of an attack's own criterion: the text for the table, and whether the criterion is met. Frames and memory
+/// are judged in addition.
 pub(super) struct Judged {
     pub(super) words: String,
     pub(super) held: bool,
@@ -54,14 +56,14 @@ pub(super) fn use_of(id: u32) -> Result<HostUse> {
     Ok((hundredths(&stat) / 100.0, kilobytes * 1024.0))
 }
 
-/// Figures before an attack.
+/// The time and the target's resource use at the beginning of an attack.
 pub(super) struct Figures {
     begun: Instant,
     host: Option<HostUse>,
 }
 
 impl Figures {
-    /// Call this at the beginning of an attack. `host` is the host's resource use up to this call, if it is measured.
+    /// Call this at the beginning of an attack. `host` is the target's resource use up to this call, if it is measured.
     pub(super) fn start(host: Option<HostUse>) -> Figures {
         Figures {
             begun: clock::now(),
@@ -69,7 +71,7 @@ impl Figures {
         }
     }
 
-    /// Call this at the end of the attack. `now` is the host's resource use up to this call.
+    /// Call this at the end of the attack. `now` is the target's resource use up to this call, if it is measured.
     pub(super) fn end(
         self,
         name: String,

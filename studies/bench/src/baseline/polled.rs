@@ -27,8 +27,8 @@ pub(super) struct Polled {
 }
 
 impl Polled {
-    /// Captures from `inner`, which captures a display, `fps` times a second from now on. The rate is limited to 0.1 to
-    /// 1000.
+    /// Captures from `inner`, which captures a display, `fps` times a second from now on. `fps` is clamped to the range
+    /// from 0.1 to 1000.
     pub(super) fn new(mut inner: Box<dyn Capture>, fps: f64) -> Polled {
         // The inner capture must deliver each requested picture, even soon after the previous picture.
         inner.limit_fps(0.0);

@@ -76,7 +76,7 @@ struct Runs {
     frame_ms: Vec<Vec<f64>>,
     /// The application's own frames per second.
     fps: Vec<f64>,
-    /// Maximum number of cores used by other processes while nothing was streamed.
+    /// Number of cores that other processes used in a run without a stream: the maximum over these runs.
     other_cores: f64,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Heading {
     scene_fps: f64,
     #[serde(flatten)]
     turns: Turns,
-    /// Maximum number of cores used by other processes during a measurement.
+    /// Number of cores that other processes used during a measurement: the maximum over all measurements.
     pub(super) other_cores: f64,
     /// Names of the links that carried the videos, such as `udp-gso`.
     links: BTreeSet<String>,

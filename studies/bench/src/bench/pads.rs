@@ -57,7 +57,7 @@ struct Report {
     late_ms: Option<Summary>,
     /// The medians of the repetitions.
     p50_ms: Option<Range>,
-    /// Number of reports that the game did not read because a later report replaced them in transit.
+    /// Number of reports that the game did not read, usually because a later report replaced them in transit.
     overtaken: usize,
     /// Latency of the video, from drawn to visible.
     picture_p50_ms: Option<Range>,

@@ -92,11 +92,12 @@ struct Step {
     sessions: usize,
     /// The frames of each session, in starting order.
     played: Vec<SessionFrames>,
-    /// Processor cores of one session: display, application, host.
+    /// Number of cores that a session used for its display, its application and its host together. The range is over
+    /// the sessions.
     cores: Option<Range>,
-    /// Processor cores of one client.
+    /// Number of cores that a client used. The range is over the clients.
     client_cores: Option<Range>,
-    /// Resident memory of one session in MiB. Shared pages count in proportion (PSS).
+    /// Resident memory of a session in MiB. Shared pages count in proportion (PSS). The range is over the sessions.
     memory_mib: Option<Range>,
     /// Cores used by other processes.
     other_cores: f64,

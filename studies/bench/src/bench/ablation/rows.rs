@@ -51,7 +51,8 @@ pub(super) struct Row {
     /// optimisation; of an alternative over OpenUVR; of a link over the first link; with every core busy, of real-time
     /// scheduling over ordinary scheduling.
     pub(super) worth_ms: Option<f64>,
-    /// Whether the ranges of the two compared rows are disjoint; `None` if one of them has a single run.
+    /// Whether the ranges of the two compared rows are disjoint. `None` if the row is compared with no other, or if one
+    /// of the two has fewer than two runs.
     pub(super) clear: Option<bool>,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct Ablation {
     #[serde(flatten)]
     pub(super) turns: Turns,
     pub(super) floor_ms: Option<Summary>,
-    /// Maximum number of cores used by other processes during a run.
+    /// Number of cores that other processes used during a run: the maximum over all runs.
     pub(super) other_cores: f64,
     pub(super) cumulative: Vec<Row>,
     pub(super) leave_one_out: Vec<Row>,
@@ -89,7 +90,7 @@ impl Measured {
             .filter(move |run| run.configuration == name)
     }
 
-    /// The reason why a configuration has no run.
+    /// The reason why a configuration has no successful run; `None` if it has one.
     fn why_not(&self, name: &str) -> Option<&String> {
         let none = self.of(name).next().is_none();
         self.failed.get(name).filter(|_| none)
@@ -153,7 +154,7 @@ impl Measured {
         let rows = FACTORS.iter().enumerate().map(|(factor, what)| {
             let mut row = self.row(&without_factor(factor), what.instead, Some(&ours));
             row.name = format!("without {}", what.name);
-            // The worth of an optimisation is the loss without it.
+            // The worth of an optimisation is the latency that is added without it.
             row.worth_ms = row.worth_ms.map(|worth| -worth);
             row
         });

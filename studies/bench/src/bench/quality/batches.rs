@@ -65,7 +65,7 @@ struct Batches {
     unseen: u32,
     /// The batches that were not measured, each with the reason.
     missing: Vec<String>,
-    /// Number of cores used by other processes than host, client and bench.
+    /// Number of cores used by processes other than the bench and the processes that it started.
     other_cores: f64,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct File<'a> {
     target_mbps: Option<f64>,
     height_pixels: u32,
     quick: bool,
-    /// Maximum number of cores used by other processes at a point.
+    /// Number of cores that other processes used during a measurement: the maximum over all points.
     other_cores: f64,
     figures: Vec<Figure>,
 }
@@ -398,8 +398,8 @@ impl Spread {
     }
 }
 
-/// The mean of each batch of values in frame order. If the last batch has less than half the size, it is merged into
-/// the batch before.
+/// The mean of each batch of values in frame order. If fewer values than half a batch remain at the end, they belong to
+/// the last whole batch.
 fn batch_means(values: &[f64]) -> Vec<f64> {
     let batches = ((values.len() + BATCH / 2) / BATCH).max(1);
     let batch = |index: usize| {

@@ -162,8 +162,8 @@ impl<'a> ClipStream<'a> {
         pass(until, self.stop, &mut || pair.check())
     }
 
-    /// Records the display for [`Setup::seconds`]. Returns readings of the link's meter, from the beginning and from
-    /// the end of each second. The last second may be shorter.
+    /// Records the display for [`Setup::seconds`]. Returns one reading of the link's meter from the beginning, and one
+    /// from the end of each second. The last second may be shorter.
     pub(super) fn record(&mut self) -> Result<Vec<Reading>> {
         self.eye.watched().keeping = true;
         let mut readings = vec![self.reading()];

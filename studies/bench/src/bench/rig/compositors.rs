@@ -61,9 +61,9 @@ impl Rig<'_> {
         (display.to_owned(), vec!["--present".to_owned(), present])
     }
 
-    /// Corrections of the numbers of cores that the families of processes used. The cores of the rig's compositors are
-    /// added to those of the displays. If the host has started the application and an X server, their cores are
-    /// subtracted from those of the host, and counted as `scene` and `display A`.
+    /// Corrections, to be added to the numbers of cores of processes and their descendants, by name. The cores of the
+    /// rig's compositors are added to those of the displays. If the host has started the application and an X server,
+    /// their cores are subtracted from those of the host, and counted as `scene` and `display A`.
     pub(super) fn further_cores(&self, host: Option<u32>, used: &Used) -> Vec<(&'static str, f64)> {
         let mut further = Vec::new();
         for (name, sway) in [

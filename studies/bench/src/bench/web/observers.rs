@@ -10,7 +10,7 @@ use crate::bench::case::Stream;
 use crate::bench::peers::moonlight;
 use crate::bench::rig::{ObserverResults, Observers, Rig, Source, StreamSetup};
 
-/// Number of video players in the largest case. A host serves at most this many video players at one address.
+/// Number of video players in the largest case. A host serves at most this many video players from one network.
 pub(super) const MANY: usize = 4;
 
 /// The case with one observer of each kind.
