@@ -53,7 +53,7 @@ class Claim:
     # The claim's statement, with the paper's figures.
     text: str
     tolerance: Tolerance
-    # The names of the result files that are judged.
+    # The names of the benches and studies whose results are judged, such as `bench latency`.
     sources: tuple[str, ...]
     # Returns the verdict on the results with the tolerance's bound, or None if there is no data.
     judge: Callable

@@ -85,7 +85,7 @@ class Result:
 
 @dataclass
 class Results:
-    """All result files of a report, by name: `bench latency`, `lab wifi`."""
+    """All results of a report. Each has the name of its bench or study, such as `bench latency` or `lab wifi`."""
 
     all: list[Result] = field(default_factory=list)
     # Files that are not result files, each with the reason.

@@ -302,7 +302,7 @@ impl LinkModel {
         Some(self.busy_until)
     }
 
-    /// Bits in the bottleneck's queue at `now`.
+    /// Bits that the bottleneck has still to send at `now`.
     fn bits_until_idle(&self, now: Instant) -> u128 {
         let (mut at, mut bits) = (now, 0);
         while at < self.busy_until {

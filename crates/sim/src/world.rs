@@ -84,7 +84,7 @@ pub struct World {
     pub records: BTreeMap<u32, Vec<FrameRecord>>,
     /// For each session and view, the frames captured while the session was subscribed.
     captured: BTreeMap<(u32, ViewId), Vec<FrameId>>,
-    /// Frames that were sent on request while nothing moved, and so repeat an earlier picture.
+    /// Frames that were sent while nothing moved, and so repeat an earlier picture.
     pub repeated: BTreeSet<FrameId>,
     /// Input injected by the host, in order.
     pub injected: Vec<(InputSeq, InputEvent)>,

@@ -66,7 +66,7 @@ pub struct Report {
     pub down: Counters,
     /// Frames that were lost because their offload header was invalid or not supported.
     pub unreadable: u64,
-    /// Frames that have left a link model but could not be sent.
+    /// Frames that have left the link model or the medium, but could not be sent.
     pub unsent: u64,
     /// Lateness of the frames' release.
     pub lateness: Lateness,

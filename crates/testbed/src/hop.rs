@@ -129,7 +129,8 @@ pub struct Report {
     pub flows: u64,
     /// Number of datagrams that were refused because they came from clients beyond the limit.
     pub refused: u64,
-    /// Number of datagrams that have left a link model but could not be sent.
+    /// Number of datagrams that have left a link model or the medium, but could not be sent or belong to a replaced
+    /// client.
     pub unsent: u64,
     /// Lateness of the datagrams' release.
     pub lateness: Lateness,

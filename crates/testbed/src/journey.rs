@@ -149,7 +149,7 @@ pub struct Step {
     /// The duration; 0 if the second stage came first. This can happen because stages overlap, and because two clocks
     /// agree only within the bound.
     pub ms: Summary,
-    /// For a step between two machines: the mean error bound of the clocks.
+    /// For a step from one side (host or client) to the other: the mean error bound of the clocks.
     pub bound_ms: Option<f64>,
 }
 

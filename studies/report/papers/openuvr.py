@@ -89,7 +89,7 @@ RGB = "RGB, not converted"
 
 
 def ablation_of(results):
-    """The result of `bench ablation` whose conventional stream has no pacer, or None."""
+    """The first result of `bench ablation` whose conventional stream has no pacer, or None."""
     for result in results.of("bench ablation"):
         if named(result.get("cumulative", []), PACED) is None:
             return result
@@ -104,7 +104,7 @@ def runs(ablation, configuration):
 
 
 def step(run, *pairs):
-    """The mean duration of adjacent steps of a run, ms; None if one was not measured."""
+    """The mean duration of adjacent steps together in a run, ms; None if one of them was not measured."""
     total = 0.0
     for pair in pairs:
         found = next((s for s in run.get("steps", []) if (s.get("from"), s.get("to")) == pair), None)
@@ -116,7 +116,7 @@ def step(run, *pairs):
 
 
 def steps(ablation, configuration, *pairs):
-    """The mean duration of adjacent steps in each run of a configuration, ms."""
+    """The mean duration of adjacent steps together, in each run of a configuration, ms."""
     of = [step(run, *pairs) for run in ablation.get("runs", []) if run.get("configuration") == configuration]
     return [ms for ms in of if ms is not None]
 
@@ -295,7 +295,7 @@ def synchronous(results, bound):
 
 
 def similarity(results, bound):
-    """Judges all batches on a perfect link; only those under the paper's conditions, if there are any."""
+    """Judges the batches on a perfect link: those under the paper's conditions or, if there are none, those of one result."""
     measured = [(result, quality.best_batches(result)) for result in results.of("bench quality")]
     measured = [(result, contents) for result, contents in measured if contents]
     if not measured:

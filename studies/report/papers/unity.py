@@ -335,7 +335,7 @@ def airtime(results, bound):
 
 
 def interval_airtime(results, bound):
-    """The trend over all five intervals."""
+    """Judges the trend over all five intervals, from each interval to the next longer one."""
     result = _simulated(results)
     if result is None:
         return None

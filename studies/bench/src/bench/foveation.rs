@@ -69,7 +69,8 @@ impl Method {
     }
 }
 
-/// Means per frame, of one method at one quantiser.
+/// The figures of one method at one quantiser: the mean size of a frame, the median times per frame, and the PSNR over
+/// all frames.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Figures {
     qp: f64,
@@ -121,8 +122,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     let mut wanted = None;
     for way in METHODS {
-        // Measure at three quantisers: the requested quantiser, one below and one above. The middle of a foveated
-        // picture reaches the reference quality at about the requested quantiser, which `at` interpolates.
+        // Measure at three quantisers: the requested quantiser, and those that are 3 lower and 3 higher. The middle of
+        // a foveated picture reaches the reference quality at about the requested quantiser, which `at` interpolates.
         let mut points = Vec::new();
         for qp in [args.qp - 3, args.qp, args.qp + 3] {
             points.push(measure(args, way, qp, eye, &tables)?);

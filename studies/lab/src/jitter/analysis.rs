@@ -65,7 +65,7 @@ pub struct PauseSpan {
 pub struct Analysis {
     /// The probe that wrote the file.
     pub name: String,
-    /// Number of samples that are missing in the file.
+    /// Number of samples that the file lacks, because they were not measured or because the file is truncated.
     pub missing: u64,
     /// Number of samples whose times decrease. All other figures exclude them.
     pub backwards: u64,
@@ -200,7 +200,8 @@ impl Test {
     }
 }
 
-/// Converts pauses to shares of the test, and merges those in the same column of the plot.
+/// Converts pauses to shares of the test. Merges consecutive pauses of the same colour if they are less than half a
+/// column of the plot apart.
 fn shades(pauses: &[Pause], test: &Test) -> Vec<PauseSpan> {
     let mut shades: Vec<PauseSpan> = Vec::new();
     for pause in pauses.iter().filter(|pause| test.has(pause)) {

@@ -31,7 +31,7 @@ pub struct Summary {
     pub sd: f64,
     /// Median.
     pub median: f64,
-    /// p99. As with the other quantiles, `None` if fewer than ten samples are beyond it.
+    /// p99. `None` if fewer than ten samples are beyond it, as for p99.9 and p99.99.
     pub p99: Option<f64>,
     /// p99.9.
     pub p999: Option<f64>,

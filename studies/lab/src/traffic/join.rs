@@ -78,7 +78,7 @@ const MOST: usize = 1 << 19;
 /// most 200 ppm. Virtual machines drift slightly more.
 const LARGEST_DRIFT: f64 = 500e-6;
 
-/// A table that keeps only every 2ⁿth key. When it is full, n grows.
+/// A table that keeps only the keys that are multiples of 2ⁿ. When it is full, n grows.
 #[derive(Debug)]
 struct SampledMap<V> {
     values: HashMap<u64, V>,

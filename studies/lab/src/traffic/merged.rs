@@ -73,7 +73,7 @@ fn is_next(first: &Content, second: &Content) -> bool {
     }
 }
 
-/// The content of the segment that follows `first` after `index` segments, if its own header was not captured.
+/// The content of the segment that is `index` places after the segment `first`, if its own header was not captured.
 #[must_use]
 pub fn content_behind(first: &Content, index: usize) -> Content {
     let mut content = *first;

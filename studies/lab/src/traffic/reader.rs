@@ -41,7 +41,8 @@ pub struct StreamKey {
     pub relayed: bool,
 }
 
-/// Sender and receiver. They are machines, with port 0, or endpoints if both are on one machine.
+/// Sender and receiver. Each is a machine (an endpoint with port 0) or, if both are on one machine, an endpoint with
+/// its port.
 pub type EndpointPair = (Endpoint, Endpoint);
 
 impl StreamKey {

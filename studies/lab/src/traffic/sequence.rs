@@ -26,7 +26,7 @@ pub struct SequenceAccount {
     pub reordered_by: u64,
     /// Packets with a repeated number: duplicates or retransmissions.
     pub repeated: u64,
-    /// Number of restarts of the sequence. Gaps too large to be losses count as restarts.
+    /// Number of restarts of the sequence. A step that is too large for a loss or for reordering counts as a restart.
     pub restarts: u64,
     /// Expected numbers.
     pub due: u64,

@@ -50,7 +50,7 @@ pub struct Video {
 pub struct Frames {
     /// Complete frames.
     pub complete: u64,
-    /// Frames with missing packets.
+    /// Frames with missing packets, and frames that do not directly follow the frame before in the sequence numbers.
     pub broken: u64,
     /// Bytes on Ethernet.
     pub bytes: Distribution,
@@ -162,7 +162,8 @@ impl Video {
         self.batch_interval_ns.mode(self.pause_ns)
     }
 
-    /// The number of slots with the length of the usual interval, and the share of slots without a batch.
+    /// Divides the time into slots of the usual interval. Returns the number of slots, and the share of slots without a
+    /// batch.
     #[must_use]
     pub fn idle(&self) -> Option<(u64, f64)> {
         let usual = self.usual_interval()?;
@@ -266,7 +267,8 @@ impl Video {
             return;
         };
         let (first, last) = frame.numbers;
-        // A frame must follow the previous one in the order of sequence numbers. Frames may be reordered.
+        // If the numbers do not directly follow those of the frame before, the first packets of this frame may be
+        // missing, or the frames were reordered. This frame then does not count as complete.
         let follows = before.numbers.1 + 1 == first;
         let is_whole = frame.has_end && last - first + 1 == frame.packets && follows;
         match is_whole {

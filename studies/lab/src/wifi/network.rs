@@ -35,7 +35,8 @@ pub struct Network {
     wire_free: Nanos,
     /// Packets on the wired link, with their arrival times at the access point.
     on_wire: VecDeque<(Nanos, Offer)>,
-    /// Packets dropped at a full queue: the time, and the packet's identifier.
+    /// Packets that a queue did not accept, because it was full or because of its queue management: the time, and the
+    /// packet's identifier.
     refused: VecDeque<(Nanos, u64)>,
     account: Account,
 }
@@ -60,7 +61,7 @@ pub struct Offer {
 pub enum Outcome {
     /// An event on the channel.
     Air(Event),
-    /// A packet was dropped at a full queue.
+    /// A queue did not accept a packet, because the queue was full or because of its queue management.
     Refused {
         /// Time.
         at: Nanos,
@@ -74,17 +75,18 @@ pub enum Outcome {
 pub struct Account {
     /// Packets offered to the network.
     pub offered: u64,
-    /// Packets dropped at a full queue.
+    /// Packets that a queue did not accept, because it was full or because of its queue management.
     pub refused: u64,
     /// Packets whose delivery has been polled.
     pub delivered: u64,
     /// Packets dropped at the retry limit.
     pub given_up: u64,
-    /// Packets that arrived at the access point's queues. `found` is the sum of the queue lengths at these arrivals.
+    /// Packets that arrived at the access point's queues. `found` is the number of packets that were queued at the
+    /// access point at such an arrival, summed over these arrivals.
     pub came: u64,
     /// See `came`.
     pub found: u64,
-    /// Packets that found a non-empty queue.
+    /// Those of these packets that found at least one packet queued at the access point.
     pub found_some: u64,
 }
 

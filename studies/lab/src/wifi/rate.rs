@@ -1,4 +1,4 @@
-//! Rate control of a station.
+//! Rate control: selects the MCS of each PPDU to or from a station.
 
 use openuvr_sim::random::Random;
 
@@ -14,7 +14,7 @@ pub enum RateRule {
     /// radio's MCS. If the SNR is not modelled, it is the radio's MCS.
     Ideal,
     /// As in Minstrel, the MCS follows from acknowledgements only: it is the one with the highest mean throughput, at
-    /// most the radio's MCS. A tenth of all PPDUs probe another MCS.
+    /// most the radio's MCS. A tenth of all PPDUs have a random MCS, as a probe.
     Learned,
 }
 
@@ -24,13 +24,13 @@ const WINDOW: Nanos = 50 * MILLISECOND;
 /// Weight of the past in the mean (EWMA).
 const KEPT: f64 = 0.75;
 
-/// Share of PPDUs that probe another MCS.
+/// Share of PPDUs with a random MCS, as a probe.
 const TRIED: f64 = 0.1;
 
 /// Minimum success ratio of a usable MCS, because losses delay delivery.
 const HOPELESS: f64 = 0.1;
 
-/// Rate control for one station.
+/// Rate control for the packets to or from one station.
 #[derive(Debug, Clone)]
 pub(super) struct RateControl {
     rule: RateRule,

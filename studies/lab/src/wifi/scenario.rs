@@ -123,7 +123,7 @@ impl Scenario {
 pub struct Run {
     /// Duration.
     pub lasted: Nanos,
-    /// Numbers of the delivered packets, in the order of delivery.
+    /// Numbers of the packets delivered to viewers, in the order of delivery.
     pub packets: Vec<u64>,
     /// Delay of each of these packets from the server.
     pub delays: Vec<Nanos>,
@@ -145,7 +145,7 @@ pub struct Run {
     pub delivered: Vec<u32>,
     /// Airtime of the access point, from AIFS on.
     pub down: Nanos,
-    /// Airtime of the stations.
+    /// Airtime of the stations, from AIFS on.
     pub up: Nanos,
     /// Airtime of collisions, without AIFS.
     pub collided: Nanos,
@@ -159,7 +159,7 @@ pub struct Run {
     pub account: Account,
 }
 
-/// A frame in transit.
+/// The progress of a frame's delivery.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     missing: u32,
@@ -207,7 +207,7 @@ pub fn carry(
     run
 }
 
-/// State of the packets in transit.
+/// All packets sent so far, and the progress of their frames.
 #[derive(Debug)]
 struct Record {
     viewers: usize,

@@ -54,7 +54,7 @@ pub struct Summary {
     pub collided: Option<Estimate>,
     /// Mean number of packets queued at the access point when a packet arrives.
     pub found: Option<Estimate>,
-    /// Share of packets that found a non-empty queue, in percent.
+    /// Share of packets that found at least one packet queued at the access point, in percent.
     pub found_some: Option<Estimate>,
     /// Transmissions of the access point per second.
     pub transmissions: Option<Estimate>,

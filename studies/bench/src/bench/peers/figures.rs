@@ -36,8 +36,8 @@ pub(super) struct Figures {
     pub(super) receiver_cores: Option<Range>,
     /// Time from a key press to its effect. Presses without effect are excluded.
     pub(super) reaction_ms: Option<Summary>,
-    /// The duration of each step of the complete frames, if there is a record. For a browser, also the steps in its own
-    /// trace.
+    /// The duration of each step of a frame, if there is a record. Only complete frames count, except with a client
+    /// that does not acknowledge frames. For a browser, also the steps in its own trace.
     pub(super) steps: Vec<Step>,
     /// The p99 of the emulated link's own lateness, in the worst run.
     pub(super) link_late_ms: Option<f64>,

@@ -42,7 +42,7 @@ pub(super) struct RecordedShots {
 }
 
 impl DisplayRecorder {
-    /// Starts to watch a display. Pictures are stored after [`RecordedShots::keeping`] is set.
+    /// Starts to watch a display. Pictures are stored while [`RecordedShots::keeping`] is set.
     pub(super) fn open(display: &str, setup: &Setup<'_>) -> Result<DisplayRecorder> {
         let mut screen = Screen::open(display)?;
         screen.watch()?;
