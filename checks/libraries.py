@@ -1,7 +1,8 @@
 """Our programs and libraries link only the C library and libgcc_s; programs with a host also link libxkbcommon.
 
-The Wayland display of a host uses libxkbcommon. x264, libavcodec and GL are opened at run time. The hook and the game
-pad library export only the functions that they interpose, and libopenuvr only those of its header.
+The Wayland display of a host uses libxkbcommon. x264, libavcodec and GL are opened at run time. The hook exports only
+the functions that it interposes and the entry point of its Vulkan layer; the game pad library, only the functions that
+it interposes; the OpenXR runtime, only its entry point; and libopenuvr, only the functions of its header.
 """
 
 import re

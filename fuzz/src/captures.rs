@@ -8,8 +8,8 @@ use openuvr_lab::traffic::{analyse, join};
 
 use crate::Draw;
 
-/// The input is a capture file, or it describes datagrams with their times and lengths, some of them coalesced. The
-/// analysis accounts for every datagram that it reports.
+/// The input is a capture file, or it describes datagrams with their times and lengths, some of them coalesced. Each
+/// datagram that the analysis counts belongs to a stream that it reports, or is counted as beyond the limit of streams.
 pub fn captures(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;

@@ -168,7 +168,8 @@ fn set(link: &mut Impairment, word: &str) -> Result<(), String> {
 }
 
 impl fmt::Display for ImpairmentSchedule {
-    /// An equivalent script of minimal length. It omits the values of a perfect link, and unchanged values.
+    /// An equivalent script. The first step omits the values of a perfect link, and further steps omit unchanged
+    /// values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = &Impairment::default();
         for (index, (at, link)) in self.steps().iter().enumerate() {

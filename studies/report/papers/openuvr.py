@@ -295,7 +295,7 @@ def synchronous(results, bound):
 
 
 def similarity(results, bound):
-    """Judges the batches on a perfect link: those under the paper's conditions or, if there are none, those of one result."""
+    """Judges batches on a perfect link: those under the paper's conditions; if there are none, those of one result."""
     measured = [(result, quality.best_batches(result)) for result in results.of("bench quality")]
     measured = [(result, contents) for result, contents in measured if contents]
     if not measured:

@@ -108,7 +108,7 @@ impl Machine {
         }
     }
 
-    /// Whether its picture is broken.
+    /// Whether the picture of one of its views is broken.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.playout.media.views().any(|view| view.picture().broken)

@@ -218,7 +218,7 @@ impl Browser {
         trace::start(&mut self.tools).map_err(|e| anyhow!(e))
     }
 
-    /// Stops the trace and returns it.
+    /// Stops the trace. Returns the durations of its events.
     pub fn stop_trace(&mut self) -> Result<Slices> {
         trace::stop(&mut self.tools).map_err(|e| anyhow!(e))
     }

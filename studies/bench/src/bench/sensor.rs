@@ -52,8 +52,8 @@ const SPEED: i16 = 1966;
 /// Samples until the sensor turns back: a second.
 const SWING: i16 = 200;
 
-/// Number of successive angular velocities, one digit apart. The client would treat a sensor that repeats one value as
-/// stuck.
+/// Number of different angular velocities, one digit apart, that the sensor reports in turn. If the sensor repeated one
+/// value, the client would treat it as stuck.
 const NOISE: i16 = 7;
 
 /// The JSON output.

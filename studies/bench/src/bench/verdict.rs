@@ -25,8 +25,8 @@ pub(super) const LEAST_COMPLETE: f64 = 0.99;
 /// Minimum number of presses (a guess). With fewer presses, their median is random.
 const FEWEST_PRESSES: usize = 10;
 
-/// The scene must reach this share of its frame rate (a guess) before CPU use and bitrate are judged, because fewer
-/// frames cost less of everything.
+/// The scene must reach this share of its target frame rate, or of the host's if that is lower (a guess). Otherwise,
+/// CPU use and bitrate are not judged, because fewer frames cost less of everything.
 const LEAST_DRAWN: f64 = 0.9;
 
 /// Minimum number of compared pictures. With fewer pictures, their median is random. The targets require this number.

@@ -41,8 +41,8 @@ pub(super) struct Narrow {
     pub(super) settled_p99_ms: Option<f64>,
     /// The mean rate before, during and after the narrow part.
     pub(super) mbps: [f64; 3],
-    /// Time from the end of the narrow part until the rate over one second had recovered to 90 %. `None` if it did not
-    /// recover.
+    /// Time from the end of the narrow part until the rate over one second had recovered to 90 % of the rate before the
+    /// narrow part. `None` if it did not recover.
     pub(super) back_after_s: Option<f64>,
 }
 

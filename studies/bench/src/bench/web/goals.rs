@@ -10,7 +10,7 @@ use crate::bench::verdict::Verdict;
 /// Targets at 1280x720, 60 frames per second and 10 Mb/s, on a quiet machine with two cores shared by all processes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Goals {
-    /// Maximum time from drawing to the hand-over to the compositor.
+    /// Maximum p50 of the time from drawing to the hand-over to the compositor. `p99_ms` is the maximum p99.
     p50_ms: f64,
     p99_ms: f64,
     /// Maximum median time of a press from the page to the application.
@@ -21,10 +21,10 @@ pub(super) struct Goals {
     freeze_ms: f64,
     /// Maximum median A/V offset, in either direction.
     offset_ms: f64,
-    /// Maximum latency that observers add for OpenUVR's own client, which plays.
+    /// Maximum growth, because of observers, of the p50 and of the p99 latency of OpenUVR's own client, which plays.
     player_p50_ms: f64,
     player_p99_ms: f64,
-    /// Maximum cost of each additional observer, in percent of a core.
+    /// Maximum CPU use of the host for each additional video player, in percent of a core.
     further_percent: f64,
 }
 
