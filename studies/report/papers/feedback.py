@@ -49,7 +49,7 @@ def savings(results):
 
 
 def superior(results, bound):
-    """The picture is far better with feedback, and the latency does not grow by an amount that matters."""
+    """Judges whether the picture is far better with feedback, without a growth of the latency that matters."""
     found = list(savings(results))
     checks = [Check(gained, bound["SSIM"]) for _, _, gained in found]
     checks += [Check(saved, -bound["ms"]) for _, saved, _ in found]

@@ -63,7 +63,7 @@ def _slides(results):
 
 
 def _tails(made, result):
-    """One plot per pattern and policy, and one of the collectors."""
+    """One plot per pattern, policy and reference time, and further plots that compare the collectors."""
     table = result.table("tails.csv")
     if table.empty:
         return

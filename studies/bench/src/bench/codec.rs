@@ -226,8 +226,8 @@ fn encode_all(
     Ok(mbps(bytes, how))
 }
 
-/// Decodes each slice on arrival. Returns, for each picture, the time from the start of encoding until its decoded copy
-/// is in BGRX.
+/// Decodes each slice on arrival. Returns, for each picture after the warm-up, the time from the start of its
+/// conversion until its decoded copy is in BGRX.
 fn decode_all(pieces: &Receiver<Piece>) -> Result<Vec<f64>> {
     let mut decoder: Box<dyn Decoder> = decode::open(Codec::H264)?;
     let (mut bgrx, mut samples) = (Vec::new(), Vec::new());

@@ -30,7 +30,8 @@ pub struct Video {
 /// Number of batches per frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batches {
-    /// Uniformly distributed from 1 to this number. 0 stands for the number of batches that fit between two frames.
+    /// Uniformly distributed from 1 to this number. 0 stands for the frame period divided by the interval of batches,
+    /// rounded up.
     UpTo(u32),
     /// Constant.
     Exactly(u32),

@@ -29,7 +29,7 @@ const POST_CONGESTION_ROUNDS: f64 = 100.0;
 const MULTIPLICATIVE: f64 = 0.02;
 const VIRTUAL_ROUND_TRIP: Duration = Duration::from_millis(25);
 /// Gains of the average share of marks, for a rising and for a falling share (section on L4S marks), and the interval
-/// of its updates if a round trip is not shorter.
+/// of its updates. A round trip replaces this interval if it is shorter.
 const ALPHA_UP: f64 = 1.0 / 8.0;
 const ALPHA_DOWN: f64 = 1.0 / 128.0;
 const ALPHA_EVERY: Duration = Duration::from_millis(10);
@@ -114,8 +114,8 @@ impl Scream {
         self.rate().clamp(least, most)
     }
 
-    /// Square of the window's distance from its last maximum, limited to 0.1 to 1. Near the maximum, the small value
-    /// slows growth.
+    /// Square of eight times the window's relative distance from its last maximum, limited to 0.1 to 1. Near the
+    /// maximum, the small value slows growth.
     fn distance(&self) -> f64 {
         let (inflection, _) = self.inflection;
         let distance = 8.0 * (self.window - inflection) / inflection;
