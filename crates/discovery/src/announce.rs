@@ -19,7 +19,8 @@ use super::{SERVICE, txt};
 /// 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum wait for goodbyes at the end (guess). If a goodbye is lost, the records expire.
+/// The maximum time that the end of a host waits until the goodbye messages have been sent (guess). If a goodbye is
+/// lost, the records expire.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The description of a host.
@@ -223,8 +224,8 @@ fn service(
     Ok(on_interfaces_of(service, ip))
 }
 
-/// Announces a service on the interfaces through which the bound address `ip` is reached. If `ip` is unspecified, the
-/// interfaces' addresses are announced.
+/// Restricts `service` to the interfaces through which the bound address `ip` is reached. If `ip` is unspecified, the
+/// service gets the addresses of the interfaces on which it is announced.
 pub(crate) fn on_interfaces_of(mut service: ServiceInfo, ip: IpAddr) -> ServiceInfo {
     if !ip.is_unspecified() {
         service.set_interfaces(vec![IfKind::Addr(ip)]);

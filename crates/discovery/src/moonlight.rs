@@ -1,8 +1,8 @@
 //! The announcement of a host for Moonlight clients: `_nvstream._tcp`, the service type that they search for
 //! (`computermanager.cpp` of moonlight-qt).
 //!
-//! The records have no properties, because clients query the host itself. No failure ends a host, because its address can be
-//! entered in clients.
+//! The records have no properties, because clients query the host itself. A failed announcement does not end the host,
+//! because users can enter its address in their clients.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -19,7 +19,8 @@ const SERVICE: &str = "_nvstream._tcp.local.";
 /// 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum wait for goodbyes at the end (guess). If a goodbye is lost, the records expire.
+/// The maximum time that the end of a host waits until the goodbye messages have been sent (guess). If a goodbye is
+/// lost, the records expire.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Announces the host until it is dropped.

@@ -1,5 +1,5 @@
-//! Admission of devices that connect through a gateway, such as browsers. It uses the device list and the pairing window of
-//! clients.
+//! Admission of devices that connect through a gateway, such as browsers. Such devices share the device list and the
+//! pairing window with native clients.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// A device that requests admission. Its gateway has authenticated it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Admission {
-    /// The key under which it is stored: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
+    /// The key under which the host stores the device: [`foreign_key`](openuvr_proto::control::handshake::foreign_key).
     pub key: PublicKey,
     /// The name that it announces.
     pub name: DeviceName,

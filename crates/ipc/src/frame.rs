@@ -43,11 +43,11 @@ pub enum FrameError {
     Invalid,
 }
 
-/// Clears `buffer` and writes prefix and message. The payload follows them on the socket.
+/// Replaces `buffer` by the prefix and the message. The caller sends the payload, of `payload` bytes, after them.
 ///
 /// # Errors
 /// [`FrameError::TooLong`] if the message or payload is too long, or [`FrameError::Invalid`] if the message cannot be
-/// encoded. The buffer's content is then arbitrary.
+/// encoded. After an error, the buffer's content is arbitrary.
 pub fn encode<M: Message>(
     buffer: &mut Vec<u8>,
     message: &M,

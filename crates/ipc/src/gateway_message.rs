@@ -52,7 +52,7 @@ pub enum GatewayMessage {
     Display(u32, Display),
     /// A fragment of a copied text.
     ClipboardPiece(ClipboardPiece),
-    /// The subscriber's client was active.
+    /// The subscriber's client is not silent: see `Host::on_activity` in crate `proto`.
     Activity,
     /// Feedback on received frames.
     Feedback(Feedback),

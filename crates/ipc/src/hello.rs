@@ -4,8 +4,8 @@ use crate::frame::{PREFIX, prefix};
 
 const NAME: &str = "openuvr ";
 
-/// The version of this build: that of its package, because packages of different commits may have the same program
-/// version. Builds without packages have only the program version.
+/// The version of this build. For a packaged build, it is the package's version, because packages of different commits
+/// may have the same program version. For any other build, it is the program version.
 pub const VERSION: &str = match option_env!("PACKAGE_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),

@@ -36,7 +36,7 @@ pub enum Notice {
         name: String,
         /// Its software and version.
         software: String,
-        /// Its limits for the video, used while it is the player.
+        /// Its limits on the video: see `ClientConstraints`.
         constraints: ClientConstraints,
         /// Its rendition, constant while it is subscribed.
         rendition: RenditionId,

@@ -66,8 +66,8 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The path to a socket address. The system chooses the source address. Flow labels and interface indices above 65535 are
-/// not kept.
+/// The path to a socket address. The system chooses the source address. Flow labels are not kept, and neither are
+/// interface indices above 65535.
 #[must_use]
 pub fn path_of(address: SocketAddr) -> PathId {
     let mut path = PathId::default();

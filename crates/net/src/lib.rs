@@ -31,7 +31,7 @@ pub use sys::fork::CloseOnFork;
 /// IPv6 and UDP headers (40 + 8) and a reserve for a tunnel.
 pub const MAX_DATAGRAM: usize = 1400;
 
-/// Sends and receives datagrams. All methods take `&self`: one thread receives while others send.
+/// Sends and receives datagrams. All methods take `&self`, so that one thread can receive while others send.
 pub trait Link: Send + Sync {
     /// The transport of datagrams to `path`.
     fn transport(&self, path: PathId) -> TransportKind;

@@ -1,7 +1,8 @@
-//! Whether a peer is on the local Ethernet segment, and its Ethernet address: two queries of the
-//! kernel's routing and neighbour tables (rtnetlink(7)), without packets.
+//! Whether a peer is on the local Ethernet segment, and its Ethernet address: two queries of the kernel's routing and
+//! neighbour tables (rtnetlink(7)). The queries send no packets.
 //!
-//! The kernel resolves neighbours (ARP, NDP) when a packet is sent to them. [`resolve`] sends one.
+//! The kernel resolves neighbours (ARP, NDP) when a packet is sent to them. Therefore, [`resolve`] sends a packet to an
+//! unknown neighbour.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

@@ -7,11 +7,11 @@
 //! owns its bytes, because all transports share it and decoding outlives the call. A slot must also be returned at
 //! once: the kernel fills slots in order and reports the socket readable until the last slot is returned.
 //!
-//! Measured on a veth pair, a 140 kB frame took 0.22 ms with rings and reading in place, and 0.18 ms without rings: the
-//! saved copies are cheap, and a ring wakes its reader once per frame. At 10 Mb/s, the latency of a stream from
-//! rendering to display is 5.81 ms with rings and 5.82 ms without (`openuvr bench ablation`, five runs each). Rings are
-//! therefore never chosen automatically. They use version 2 of the kernel's format, because version 3 delivers frames
-//! up to a millisecond late.
+//! Measured on a veth pair, the transfer of a 140 kB video frame took 0.22 ms with rings and reading in place, and 0.18
+//! ms without rings: the saved copies are cheap, and a ring wakes its reader once per Ethernet frame. At 10 Mb/s, the
+//! latency of a stream from rendering to display is 5.81 ms with rings and 5.82 ms without (`openuvr bench ablation`,
+//! five runs each). Rings are therefore never chosen automatically. They use version 2 of the kernel's format, because
+//! version 3 delivers frames up to a millisecond late.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -58,7 +58,7 @@ const DISPLAY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of sent poses whose sampling time is kept: half a second at the maximum rate.
 const MAX_KEPT_POSES: usize = 1024;
 
-/// Maximum number of pending path challenges. A host validates two paths at a time.
+/// Maximum number of pending path challenges. A host validates at most two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
 /// Minimum timeout after a reply that the host does not know this session. Above the minimum, the timeout is four round
@@ -539,7 +539,7 @@ impl ClientSession {
         }
     }
 
-    /// Adds the views that the host granted.
+    /// Adds the feedback state of the views that the host granted.
     fn add_views(&mut self, grants: &[Grant]) {
         let video = grants.iter().filter(|g| g.stream.kind == StreamKind::Video);
         for grant in video {

@@ -150,7 +150,8 @@ impl Host {
         self.members().find(|member| member.id == id)
     }
 
-    /// Sets the number of pads that are accepted from a player, for later sessions and role changes; initially none.
+    /// Sets how many pads the host accepts from a player; initially none. The number applies to sessions that start
+    /// after this call, and to role changes after it.
     pub fn pads_taken(&mut self, most: u8) {
         self.pads_taken = most;
     }
@@ -249,7 +250,7 @@ impl Host {
     }
 
     /// Records the outcome of a captured frame at the host, and announces the frame to the client. The client must know
-    /// of the frame because a later frame may refer to it, or because no other frame may follow for long.
+    /// of the frame because a later frame may refer to it, and because it may be the last frame for a long time.
     pub fn record(&mut self, now: Instant, end: &FrameOutcome) {
         let id = end.subscriber;
         if let Some(session) = self.sessions.iter_mut().find(|s| s.member.id == id) {

@@ -82,7 +82,7 @@ pub fn of_report(
 enum FrameUpdate {
     /// The client reported on it.
     Report(Report),
-    /// The component that took the frame has passed it on.
+    /// The component to which the frame was handed has sent it.
     Departed(FrameId, Departure),
     /// The component did not accept the frame.
     Missed(FrameId, Stage, DropCause),
@@ -107,7 +107,7 @@ struct PendingFrame {
     /// The send time; for a frame in hand, the time at which it was handed over.
     since: Instant,
     sent: SentFrame,
-    /// It was handed to a component that has not passed it on yet: updates on it are deferred.
+    /// The frame was handed to a component that has not sent it yet. The client's report on the frame is deferred.
     in_hand: bool,
 }
 
@@ -140,8 +140,8 @@ impl Ledger {
         }
     }
 
-    /// Adds a frame that was sent, or that was handed to a component that calls [`Ledger::departed`] later. More updates
-    /// follow.
+    /// Adds a frame that was sent, or that was handed to a component. That component later causes a call of
+    /// [`Ledger::departed`] or [`Ledger::missed`].
     pub(crate) fn sent(
         &mut self,
         now: Instant,
@@ -204,7 +204,7 @@ impl Ledger {
         self.apply(now, FrameUpdate::Report(*report), clock, loss);
     }
 
-    /// Records that the component that took the frame has passed it on, with exact times.
+    /// Records that the component to which the frame was handed has sent it, with the exact times.
     pub(crate) fn departed(
         &mut self,
         now: Instant,
@@ -253,8 +253,8 @@ impl Ledger {
         }
     }
 
-    /// Closes older frames that are still in hand. Frames are passed on in order, so the updates on the older frames
-    /// were lost.
+    /// Closes older frames that are still in hand. A component sends its frames in order, so the updates on the older
+    /// frames were lost.
     fn close_older(&mut self, frame: FrameId) {
         let in_hand = |pending: &PendingFrame| pending.in_hand;
         while let Some(place) = self.pending.iter().position(in_hand)

@@ -1,5 +1,5 @@
-//! Gamepads between clients and a host. Tests which clients are notified and when, that states are merged in transit,
-//! and rumble.
+//! Gamepads between clients and a host. Tests which clients are notified and when, that queued states are merged, and
+//! rumble.
 #![allow(
     clippy::unwrap_used,
     reason = "test values are known to fit, and a test may panic"

@@ -41,7 +41,7 @@ struct World {
     at: PathId,
     seems: Box<dyn FnMut(u32) -> Option<PathId>>,
     sent: u32,
-    /// The host's received bytes from each path, and its sent bytes to each path.
+    /// The number of bytes that the host received from each path, and sent to each path.
     received_bytes: BTreeMap<[u8; PathId::LEN], usize>,
     sent_bytes: BTreeMap<[u8; PathId::LEN], usize>,
     /// The path on which the host sends video.
@@ -128,8 +128,8 @@ impl World {
 fn an_unresponsive_address_receives_few_datagrams() {
     let mut world = World::new();
     world.run(100);
-    // An attacker on the path replaces the source address of five datagrams with the victim's, then that of every other
-    // datagram.
+    // An attacker on the path replaces the source address of five datagrams with the victim's, then that of every
+    // second datagram.
     let first = world.sent;
     world.seems = Box::new(move |n| (n < first + 5 || n % 2 == 0).then_some(VICTIM));
     world.run(20_000);

@@ -20,7 +20,7 @@ pub(crate) const MAX_BATCH: usize = 64;
 /// own accounting), 48 of 59 key frames of 140 kB were lost on a loss-free link; with 4 MiB, none.
 pub(crate) const RECEIVE_BUFFER: u32 = 4 << 20;
 
-/// Send buffer in bytes: several key frames, because a batch that does not fit is lost.
+/// Send buffer in bytes: enough for several key frames, because the datagrams that do not fit are lost.
 pub(crate) const SEND_BUFFER: u32 = 2 << 20;
 
 /// One received message.

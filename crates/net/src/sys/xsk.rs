@@ -15,7 +15,7 @@ use xdp::{RingConfigBuilder, Rings, Umem};
 
 use crate::ether::{ETHER_TYPE, MAGIC};
 
-/// Entries of each ring, a power of two: ten key frames of 140 kB.
+/// Entries of each ring, a power of two. A ring holds the datagrams of ten key frames of 140 kB.
 const RING_ENTRIES: u32 = 1024;
 
 /// Maximum frames sent or received in one call.
@@ -167,7 +167,8 @@ impl Xsk {
     }
 }
 
-/// Makes the kernel send the frames in the ring. A call sends 32 frames, and fails with EAGAIN if more are left.
+/// Makes the kernel send the frames in the ring. Each system call sends up to 32 frames, and fails with EAGAIN if more
+/// are left.
 fn kick(socket: &XdpSocket, queued: usize) -> io::Result<()> {
     for _ in 0..=queued.div_ceil(32) {
         // SAFETY: no buffer and no address; the descriptor is open.

@@ -1,4 +1,4 @@
-//! Reports to the host what happened to each received frame.
+//! Determines what happened to each video frame that the receiver finished, and reports it to the host.
 //!
 //! The module is sans-I/O: the caller provides a decoder, a display and a clock. The callers are the client's media
 //! thread and the tests' deterministic simulation.

@@ -57,7 +57,8 @@ impl View {
         self.send_reports(now, plane);
     }
 
-    /// Sends all reports from the oldest new or timed-out one on, and a few before it.
+    /// Finds the oldest report that is new or has timed out. Sends this report, all later ones and up to
+    /// [`REPORTS_REPEATED`] earlier ones.
     fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
         let wait = report_wait(plane);
         let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);

@@ -1,8 +1,8 @@
 //! Clipboard text on the reliable stream: fragmentation and reassembly.
 //!
 //! A text has up to [`MAX_TEXT`] bytes, a message up to [`MAX_MESSAGE`]. Long texts are fragmented because the stream
-//! is ordered: otherwise, a role or a cursor shape would wait behind the whole text. A fragment is queued only when all
-//! earlier fragments are acknowledged, so other messages wait behind one fragment at most.
+//! is ordered: otherwise, a role change or a cursor shape would wait behind the whole text. A fragment is queued only
+//! when all earlier fragments are acknowledged, so other messages wait behind one fragment at most.
 //!
 //! [`MAX_MESSAGE`]: super::stream::MAX_MESSAGE
 

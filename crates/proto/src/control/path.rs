@@ -24,8 +24,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// See [`RETRY_AFTER`].
 const MAX_TRIES: u8 = 3;
 
-/// Number of validated paths that are kept: enough for all transports, and for a machine that alternates between two
-/// networks.
+/// Maximum number of validated paths that are kept: enough for all transports, and for a machine that alternates
+/// between two networks.
 const MAX_VALIDATED: usize = 4;
 
 /// Maximum number of concurrent challenges. A further challenge replaces the challenge of the path that has been silent

@@ -141,7 +141,7 @@ impl ControlPlane {
         }
     }
 
-    /// Opens a datagram and handles the plane's own messages.
+    /// Decrypts a datagram and handles the plane's own messages.
     pub(crate) fn handle(
         &mut self,
         now: Instant,

@@ -7,7 +7,8 @@ use crate::control::negotiate::{Negotiation, Role};
 use crate::id::SubscriberId;
 
 impl Host {
-    /// Sets the clipboard directions for new sessions and subscribers, and for role changes; initially none.
+    /// Sets the allowed clipboard directions; initially none. They apply to sessions and subscribers that join after
+    /// this call, and to role changes after it.
     pub fn clipboard_directions(&mut self, directions: ClipboardDirections) {
         self.clipboard_directions = directions;
     }

@@ -72,7 +72,8 @@ pub enum HostEvent {
     },
     /// The player is gone, is silent, or has lost its role: release its pressed keys.
     ReleaseInput,
-    /// Whether pressed keys may repeat. They may not while the player is silent, because a key release may be in transit.
+    /// Whether pressed keys may repeat. They may not while the player is silent, because the datagram with a key's
+    /// release may be lost or late.
     KeyRepeat(bool),
     /// A client's picture is broken.
     KeyFrameRequested {

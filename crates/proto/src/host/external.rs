@@ -233,8 +233,8 @@ impl Host {
         self.others.iter_mut().find(here)
     }
 
-    /// Takes an input event of an external subscriber; events are applied in order. Returns the event's number. Frames
-    /// that may show the event contain this number in their headers.
+    /// Takes an input event of an external subscriber; events are applied in order. Returns the event's number. A frame
+    /// that may show the event echoes this number, or a later one, in its header.
     ///
     /// # Errors
     /// [`InputRefused`] if the event is not accepted.

@@ -73,7 +73,7 @@ pub struct SubscribeRequest {
     pub software: String,
     /// How it takes frames, and the limits of its queue.
     pub intake: Intake,
-    /// Its limits on the video while it plays.
+    /// Its limits on the video: see `ClientConstraints`.
     pub constraints: ClientConstraints,
     /// The size of the display that it wants while it plays, in pixels; `None` if any size is acceptable.
     pub display: Option<Size>,

@@ -203,7 +203,7 @@ impl Session {
         changed | self.paths.on_datagram(now, from, bytes, moves)
     }
 
-    /// The pending probe, if its path has been validated.
+    /// Takes the unanswered probe, if its path has been validated.
     pub(super) fn poll_probe_request(&mut self) -> Option<ProbeRequest> {
         let paths = &self.paths;
         self.probe_request

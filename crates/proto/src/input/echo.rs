@@ -14,7 +14,7 @@ pub enum EchoKind {
     /// The input was injected into the window system before the frame was captured, so motion-to-photon values from it are
     /// lower bounds.
     Injected = 1,
-    /// The application took the input before it drew the frame, so values are exact.
+    /// The application took the input before it drew the frame, so motion-to-photon values from it are exact.
     Consumed = 2,
 }
 

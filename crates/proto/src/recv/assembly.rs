@@ -15,11 +15,12 @@ pub const MAX_FRAME_BYTES: usize = 48 << 20;
 /// Frame storage larger than this is freed after its frame.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Delay of a request after later data has overtaken a gap. Most links have finished reordering by then, and a needless
-/// request costs a datagram (guess).
+/// Delay from the time at which later data overtakes a gap to the retransmission request for the gap. Most links have
+/// finished reordering by then, and a needless request costs a datagram (guess).
 const REQUEST_AFTER: Duration = Duration::from_millis(1);
 
-/// Maximum requests for the same data, because the first answer may be lost too.
+/// Maximum number of requests for the same data. A second request is allowed because the answer to the first may be
+/// lost too.
 const MAX_REQUESTS: u8 = 2;
 
 /// How a fragment arrived.
@@ -233,8 +234,8 @@ impl Assembly {
     /// Adds a fragment. `room` is the number of bytes by which the frame may grow.
     ///
     /// # Errors
-    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds [`MAX_FRAME_BYTES`] or `room`.
-    /// Nothing changes then.
+    /// [`Reject::Range`] if it contradicts the frame's other fragments, or the frame exceeds [`MAX_FRAME_BYTES`] or
+    /// `room`. In that case, nothing changes.
     pub(super) fn insert(
         &mut self,
         times: ArrivalTimes,

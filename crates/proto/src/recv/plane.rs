@@ -1,5 +1,5 @@
-//! The receiving side of a session's media plane. It opens each datagram once, and passes its body to the receiver of its
-//! stream.
+//! The receiving side of a session's media plane. It decrypts each datagram once, and passes the body to the receiver
+//! of the datagram's stream.
 //!
 //! It is independent of the kind of media. Datagrams of unknown or ungranted streams are counted and skipped. The body stays
 //! in one buffer until the receiver has processed it.
@@ -98,7 +98,7 @@ impl MediaReceiver {
     ///
     /// # Errors
     /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. An authentic datagram with an invalid body is
-    /// counted as received; otherwise, nothing changes then.
+    /// counted as received. After any other error, nothing has changed.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.handle_arrival(ArrivalTimes { now, arrived: now }, None, datagram)
     }

@@ -59,7 +59,7 @@ pub struct VideoReceiver {
     history: History,
     announced: Option<(FrameId, Instant)>,
     repair: Repair,
-    /// Whether the host retransmits, and its round trip.
+    /// Whether the host retransmits, and the round trip to the host.
     resends: bool,
     round_trip: Option<Duration>,
     /// A completely missing frame, with the time and number of requests.

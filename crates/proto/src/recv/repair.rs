@@ -12,10 +12,11 @@ use crate::id::FrameId;
 use crate::wire::fec::{BLOCK, FecRepair, MAX_PARITY, MAX_SHARD, MAX_SHARD_BODY, SHARD_LENGTH};
 use crate::wire::video::FecPlace;
 
-/// Maximum bytes of all shards: two key frames of 3 MB with parity. Additional frames are unprotected.
+/// Maximum bytes of all stored shards: enough for two key frames of 3 MB with parity. Shards beyond it are not stored,
+/// so FEC cannot repair their blocks.
 pub(super) const MAX_SHARD_BYTES: usize = 16 << 20;
 
-/// Maximum frames with shards.
+/// Maximum number of frames whose shards are stored.
 const MAX_FRAMES: usize = 16;
 
 /// Number and maximum size of frame storages kept for reuse.

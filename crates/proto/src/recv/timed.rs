@@ -1,8 +1,8 @@
 //! The receiver of a timed stream: ordered payloads, each once, and gaps.
 //!
-//! A payload is delivered after all earlier ones. The receiver waits at a gap, because the payload may be late or repeated,
-//! but no longer than the consumer allows ([`TimedReceiver::set_wait`]). Then [`TimedOutput::Missing`] reports the number of
-//! lost payloads for concealment. Memory is bounded by 64 payloads for any input.
+//! A payload is delivered after all earlier ones. The receiver waits at a gap, because the payload may be late or
+//! repeated, but no longer than the consumer allows ([`TimedReceiver::set_wait`]). Then [`TimedOutput::Missing`]
+//! reports the number of lost payloads for concealment. For any input, at most 64 payloads are stored.
 
 use std::time::Duration;
 
@@ -104,10 +104,10 @@ impl TimedReceiver {
         usize::try_from(number % MAX_WAITING).unwrap_or(0)
     }
 
-    /// Handles an opened body. Call [`TimedReceiver::poll`] afterwards.
+    /// Handles a decrypted body. Call [`TimedReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is invalid. Nothing changes then.
+    /// [`Reject`] if it is invalid. In that case, nothing changes.
     pub fn handle_body(&mut self, now: Instant, body: &[u8]) -> Result<(), Reject> {
         let timed = Timed::parse(body)?;
         if timed.stream != self.stream {

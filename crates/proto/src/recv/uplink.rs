@@ -13,7 +13,8 @@ use crate::wire::header::Plane;
 use crate::wire::media::{Owner, StreamId, StreamKind};
 use crate::wire::seal::{Direction, Opener};
 
-/// Opens a client's streams; owned by the receiving thread.
+/// Decrypts the datagrams of a client's streams, and passes them to the receivers of these streams. Owned by the
+/// receiving thread.
 pub struct UplinkReceiver {
     opener: Opener,
     body: Vec<u8>,
@@ -50,7 +51,7 @@ impl UplinkReceiver {
         }
     }
 
-    /// Whether any stream was granted. If none was, datagrams need not be opened.
+    /// Whether any stream was granted. If none was, datagrams need not be decrypted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.timed.is_empty()
@@ -60,7 +61,7 @@ impl UplinkReceiver {
     ///
     /// # Errors
     /// [`Reject`] if it is not authentic, is a duplicate, or is invalid. An authentic datagram with an invalid body is
-    /// counted as received; otherwise, nothing changes then.
+    /// counted as received. After any other error, nothing has changed.
     pub fn handle_datagram(&mut self, now: Instant, datagram: &[u8]) -> Result<(), Reject> {
         self.opener.open(datagram, &mut self.body)?;
         self.received += 1;

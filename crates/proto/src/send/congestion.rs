@@ -59,8 +59,8 @@ pub struct FrameTransit {
     pub ecn: Option<EcnCounts>,
 }
 
-/// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A narrow
-/// link takes a frame interval for one frame, and is idle again for the next.
+/// A frame is late if its delay exceeds that of the empty link by more than this and by more than a frame interval. A
+/// narrow link may need almost a frame interval for one frame, and still be idle again when the next frame is sent.
 const LATE: Duration = Duration::from_millis(10);
 /// Number of consecutive late frames with a spread that prove congestion. A single late frame may only have met a pause
 /// between two datagrams.
@@ -70,8 +70,8 @@ const SPREAD_FRAMES: u32 = 2;
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
 /// Queueing delay of a frame above which a drain starts, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// Number of consecutive late but fast frames that are more than a brief stall. If all are late by the same amount,
-/// although the link has spare capacity or less was sent, the path has become longer.
+/// A brief stall does not explain this many consecutive frames that are late although they crossed the link fast. If
+/// all are late by the same amount, although the link has spare capacity or less was sent, the path has become longer.
 const PLATEAU_FRAMES: usize = 8;
 /// Minimum time over which these frames must arrive. After a stall of a machine or link, all of them arrive at once.
 const MIN_PLATEAU: Duration = Duration::from_millis(60);

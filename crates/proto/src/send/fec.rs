@@ -30,11 +30,11 @@ impl FecLevel {
     }
 }
 
-/// Loss rate below which FEC is off. At this rate, one in a thousand frames of 16 datagrams is lost.
+/// Loss rate below which FEC is off. At this rate, about one in a thousand frames of 16 datagrams loses a datagram.
 const NEGLIGIBLE: f64 = 5e-5;
 
-/// Parity shards allowed for small blocks even beyond half of their data, because they cost little and a burst hits small
-/// blocks completely.
+/// A small block may get this many parity shards, even if they are more than half as many as its data shards, because
+/// they cost little and a burst may hit a small block completely.
 const SMALL: usize = 4;
 
 /// Number of data shards of the block that decides whether FEC helps at all: a frame of 10 Mb/s at 60 frames/s.

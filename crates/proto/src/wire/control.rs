@@ -114,7 +114,7 @@ pub enum Message<'a> {
     },
     /// The last rate-control event of the host and its cause, for display by the client.
     ControlEvent(ControlEvent),
-    /// The peer leaves the session and sends nothing afterwards.
+    /// The sender leaves the session. It sends no other message afterwards.
     Goodbye {
         /// The reason.
         reason: GoodbyeReason,

@@ -11,7 +11,7 @@
 //! └───────────────────────────────────────────────────────────────┘ 24   sealed body, 16-byte tag
 //! ```
 //! The low two bits of `plane` identify the plane; bit 7 is the key phase. The seal authenticates the whole header as
-//! additional data. The send time serves link measurements, at one peer or between both peers. A no-session reply
+//! additional data. The send time serves link measurements from captures at one or both peers. A no-session reply
 //! repeats the send time of the datagram that it answers. Rate control uses the reports on frames instead of the send
 //! time. The reserved field is zero and ignored on receipt.
 

@@ -30,8 +30,8 @@ const SLOWEST_RESEND: Duration = Duration::from_millis(500);
 /// cookie may be damaged or expired, or the host may have evicted the handshake.
 const SENDS_BEFORE_RESTART: u32 = 4;
 
-/// Delay before the client accepts an untagged Refused, because an on-path attacker can forge one. If the Refused was
-/// forged, the genuine host's Answer arrives before the delay ends.
+/// The client waits for this time before it accepts an untagged Refused, because an attacker on the path can forge one.
+/// If the Refused was forged, the genuine host's Answer normally arrives during the wait.
 const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
 /// How a client authenticates the host.

@@ -1,7 +1,7 @@
 //! The three Noise patterns and the keys that they yield, implemented with crate `snow`.
 //!
-//! After a message that fails, snow restores its hash state but not its cipher state. Therefore, the third message of a
-//! pairing can be read only once, and its outer tag is checked first.
+//! If a message cannot be decrypted, snow restores its hash state but not its cipher state. Therefore, the third
+//! message of a pairing can be read only once, and its outer tag is checked first.
 
 use aws_lc_rs::{hkdf, hmac};
 use snow::params::NoiseParams;

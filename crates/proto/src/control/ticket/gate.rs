@@ -64,7 +64,7 @@ impl TicketGate {
     /// because the reply may be lost; no other device may.
     ///
     /// # Errors
-    /// [`TicketRefused`] if the ticket is rejected. Nothing has changed then.
+    /// [`TicketRefused`] if the ticket is rejected. In that case, nothing changes.
     pub fn redeem(
         &mut self,
         now: UnixTime,

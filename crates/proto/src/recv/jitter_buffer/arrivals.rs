@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// counts as jitter.
 const REMEMBERED: usize = 2048;
 
-/// Number of worst events in the window that the jitter excludes, because one late event every 5 s can be concealed
+/// The jitter excludes this number of the worst events in the window, because one late event every 5 s can be concealed
 /// (guess). An event is a late payload with its neighbours, which the same stall delayed.
 const TOLERATED: usize = 2;
 const NEAR: usize = 32;

@@ -31,8 +31,8 @@ pub(super) const CLASSIC: f64 = 0.7;
 const CLASSIC_QUEUE: Duration = Duration::from_millis(5);
 /// The time over which the shortest delay counts as standing: CoDel's interval (RFC 8289, section 4.3).
 const STANDING: Duration = Duration::from_millis(100);
-/// Time after the last mark for which the path counts as one with a marking queue (guess). Until then, the pacing rate
-/// has risen so far that the end of the pacing hardly changes the bursts.
+/// Time after the last mark for which the path counts as one with a marking queue (guess). By the end of this time, the
+/// pacing rate has risen so far that the end of the pacing hardly changes the bursts.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Minimum interval between events of one kind (guess), because marks may arrive in each round trip.
 const EVENT_INTERVAL: Duration = Duration::from_secs(30);

@@ -32,8 +32,8 @@ pub struct AudioReport {
     pub played: u64,
     /// Sample frames that were concealed because their payload was lost or late.
     pub concealed: u64,
-    /// Length of the longest concealment, in sample frames. If the gap was longer than the concealment, this includes
-    /// the silence that followed.
+    /// Length of the longest gap without a payload, in sample frames: the concealment and, in a longer gap, the silence
+    /// after it.
     pub longest_concealment: u32,
     /// Number of underruns of the device that occurred or were avoided by concealment.
     pub underruns: u64,
