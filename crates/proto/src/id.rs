@@ -44,8 +44,8 @@ impl ViewId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PayloadSeq(pub u64);
 
-/// A configuration of a rendition (size, codec, colour). A resize is a new epoch, and each epoch
-/// starts with a key frame.
+/// The number of a configuration of a rendition (size, codec, colour). A resize starts a new epoch, and the first frame
+/// of each epoch is a key frame.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]

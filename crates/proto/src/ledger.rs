@@ -47,8 +47,8 @@ impl SentFrame {
     }
 }
 
-/// The record of a frame as its client reports it. `here` maps the client's clock to the host's. The record does not contain
-/// the host's data of the frame.
+/// The record of a frame as its client reports it. `here` maps the client's clock to the host's. The record contains
+/// neither the host's timestamps of the frame nor its cost.
 pub fn of_report(
     subscriber: SubscriberId,
     report: &Report,

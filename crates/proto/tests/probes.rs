@@ -202,7 +202,8 @@ fn a_dead_path_is_detected_by_unanswered_pings() {
     assert_eq!(pair.client.unanswered(pair.now).as_millis(), 0);
 }
 
-/// A client that probes without limit receives only a few responses, because each response is as long as a frame.
+/// A client that probes without limit receives only a few responses, because each response is a burst of full
+/// datagrams.
 #[test]
 fn unlimited_probes_are_answered_a_few_times_a_second() {
     let mut pair = Pair::new();

@@ -23,9 +23,9 @@ pub enum AudioFormat {
 pub struct StreamOffer {
     /// Its kind and number.
     pub stream: StreamId,
-    /// It can go from the host to the client.
+    /// Whether it can carry data from the host to the client.
     pub to_client: bool,
-    /// It can go from the client to the host.
+    /// Whether it can carry data from the client to the host.
     pub to_host: bool,
     /// The supported formats: bit n for format n of the stream's kind. Unused for video, whose codec is negotiated for
     /// all views.
@@ -59,9 +59,9 @@ pub const MICROPHONE: StreamOffer = StreamOffer {
 pub struct Grant {
     /// Its kind and number.
     pub stream: StreamId,
-    /// From the host to the client.
+    /// Whether it carries data from the host to the client.
     pub to_client: bool,
-    /// From the client to the host.
+    /// Whether it carries data from the client to the host.
     pub to_host: bool,
     /// Number of its format.
     pub format: u8,

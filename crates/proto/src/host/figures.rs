@@ -19,7 +19,7 @@ use crate::validated::{Invalid, nanos};
 /// The sliding window. At 60 frames/s, p99 is then the fourth worst of 300 frames.
 pub const WINDOW: Duration = Duration::from_secs(5);
 
-/// Minimum span for a frame rate (guess).
+/// Minimum time over which a frame rate is calculated (guess).
 const LEAST: Duration = Duration::from_secs(1);
 
 /// Maximum frames kept per subscriber: the frames within [`WINDOW`] at 240 frames a second. At higher rates, the window

@@ -15,7 +15,7 @@ const REPEAT_EVERY: Duration = Duration::from_millis(100);
 /// Duration of the rumble that one message starts, in milliseconds. Two consecutive messages may be lost (guess).
 const HOLD_MS: u16 = 350;
 
-/// Minimum interval between two messages of a pad (guess: a motor takes about ten times as long to start).
+/// Minimum interval between two messages for one pad (guess: a motor takes about ten times as long to start).
 const SPACING: Duration = Duration::from_millis(5);
 
 /// Number of transmissions of a stop, each four times [`SPACING`] after the previous one.

@@ -434,7 +434,8 @@ impl Host {
             for view in s.member.views.iter_mut() {
                 if let Some(beacon) = view.poll_beacon(now) {
                     s.plane.queue(&beacon);
-                    // Like the last frame, the last cursor position may have been lost.
+                    // The datagram with the last cursor position may have been lost, so the position is repeated with
+                    // each beacon.
                     s.plane.queue(&self.cursor.moved());
                 }
             }

@@ -12,8 +12,8 @@ pub struct InputBatch {
     pub epoch: ConfigEpoch,
     /// Number of the first event; the others follow without a gap.
     pub first: InputSeq,
-    /// The events with their sampling times (client clock). They are encoded as the time of the newest event and differences
-    /// from it.
+    /// The events with their sampling times (client clock). The times are encoded as the time of the newest event and
+    /// differences from it.
     pub events: Vec<(InputEvent, PeerInstant)>,
     /// The keys and buttons that are pressed after all these events. `None` if more events are queued than fit, because
     /// the client only knows the state after the last queued event.

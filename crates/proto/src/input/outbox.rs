@@ -52,8 +52,9 @@ impl Outbox {
         InputSeq(self.newest)
     }
 
-    /// Merges the event into a queued one if possible, and returns whether it was merged. Only motion that does not fit
-    /// in the next datagram is merged, because it was never sent. The time of the first event is kept.
+    /// Merges the event into the newest queued one if possible, and returns whether it was merged. Only motion and
+    /// gamepad states are merged, and only into an event that does not fit into the next datagram, because such an
+    /// event was never sent. The merged event keeps the time of the earlier event.
     fn merged(&mut self, event: &InputEvent) -> bool {
         use InputEvent::{Device, Pad, PointerAbsolute, PointerRelative};
         if let Device { .. } = event {

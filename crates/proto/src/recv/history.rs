@@ -1,4 +1,5 @@
-//! The health of recent frames. A picture is intact if its reference was, or after a complete intra refresh.
+//! The health of recent frames. A complete frame gives an intact picture if it has no reference or an intact one, or if
+//! it completes an undamaged intra refresh.
 
 use crate::id::FrameId;
 

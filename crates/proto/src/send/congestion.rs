@@ -264,8 +264,8 @@ impl Congestion {
         self.last_report.get_or_insert(now);
     }
 
-    /// The time until which new frames are skipped, because earlier ones still wait in the link's queue or exceeded the
-    /// capacity of a full link.
+    /// The time until which new frames are skipped, because earlier frames still wait in the link's queue, or exceeded
+    /// the target rate on a link that was recently full.
     #[must_use]
     pub fn held_until(&self, now: Instant) -> Option<Instant> {
         let (capacity, full_at) = self.capacity?;

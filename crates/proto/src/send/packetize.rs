@@ -152,7 +152,7 @@ pub struct VideoSender {
     protection: Protection,
     /// The current frame.
     header: Option<FrameHeader>,
-    /// The current block; `None` beyond the blocks that can be protected.
+    /// The number of the current FEC block; `None` after block 255, because the rest of the frame is not protected.
     block: Option<u8>,
     coder: BlockCoder,
     bodies: SentBodies,

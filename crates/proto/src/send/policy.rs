@@ -122,7 +122,7 @@ pub enum NextFrame {
 pub struct Policy {
     settings: Settings,
     round_trip: Duration,
-    /// Number of recent frames that the encoder keeps as references.
+    /// Number of recent frames to which the next frame may refer.
     depth: u8,
     references: References,
     intra_refresh: IntraRefresh,
