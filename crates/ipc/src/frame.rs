@@ -112,7 +112,8 @@ fn lengths<M: Message>(datagram: &[u8]) -> Result<((usize, usize), &[u8]), Frame
     }
 }
 
-/// Assembles frames from datagrams. After an error, it expects the start of a frame, but the connection should end.
+/// Assembles frames from datagrams. After an error, it expects the start of a frame, but the caller should close the
+/// connection.
 #[derive(Debug, Default)]
 pub struct Assembler {
     /// Missing bytes of the message and of the payload; `None` between frames.

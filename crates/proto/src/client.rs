@@ -399,8 +399,8 @@ impl ClientSession {
     }
 
     /// Queues an input event for the next datagram, and returns its number. Frames that show the event's effect echo
-    /// this number. An event of a pad that the host does not accept is dropped; the result is then the number of the
-    /// previous event.
+    /// this number or a later one. An event of a pad that the host does not accept is dropped; the result is then the
+    /// number of the previous event.
     pub fn input(&mut self, now: Instant, event: InputEvent, sampled: Instant) -> InputSeq {
         if event
             .pad()

@@ -137,7 +137,7 @@ pub enum DropCause {
     AwaitingKeyFrame,
     /// The session ended before the client could report on the frame.
     SessionEnded,
-    /// The client never reported on the frame although the session continued.
+    /// No report on the frame arrived in time, although the session continued.
     Unreported,
 }
 

@@ -101,7 +101,7 @@ pub const RECONNECTIONS_PER_DEVICE: usize = 4;
 /// The result of a handshake.
 #[derive(Clone, Debug)]
 pub struct Established {
-    /// The session id, which every datagram header contains.
+    /// The session id, which the header of every later datagram of this session contains.
     pub session: SessionId,
     /// The fresh session secret.
     pub secret: SessionSecret,

@@ -103,7 +103,7 @@ impl Host {
     /// [`Host::poll_update`].
     ///
     /// # Errors
-    /// The reason for a refusal. Nothing has changed then.
+    /// The reason for a refusal. In that case, nothing changes.
     pub fn subscribe(
         &mut self,
         now: Instant,

@@ -36,7 +36,7 @@ pub const MAX_SAMPLES: u16 = 960;
 /// Maximum concealment: 20 ms. Longer concealment sounds worse than silence (guess).
 const MAX_CONCEALED: u32 = 960;
 
-/// Maximum queue in samples: half a second. Beyond it, the oldest is dropped.
+/// Maximum queue in samples: half a second. Beyond it, the oldest entries are dropped.
 const MAX_QUEUED: u32 = RATE / 2;
 /// Maximum queue in entries: half a second of the shortest Opus payloads.
 const MAX_ENTRIES: usize = 200;

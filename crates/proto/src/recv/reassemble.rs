@@ -97,7 +97,7 @@ impl VideoReceiver {
     /// Handles the body of a fragment. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is invalid. Nothing changes then.
+    /// [`Reject`] if it is invalid. In that case, nothing changes.
     pub(super) fn handle_fragment(
         &mut self,
         times: ArrivalTimes,
@@ -111,7 +111,7 @@ impl VideoReceiver {
     /// Handles the body of an FEC repair datagram. Call [`VideoReceiver::poll`] afterwards.
     ///
     /// # Errors
-    /// [`Reject`] if it is invalid. Nothing changes then.
+    /// [`Reject`] if it is invalid. In that case, nothing changes.
     pub(super) fn handle_parity(&mut self, times: ArrivalTimes, body: &[u8]) -> Result<(), Reject> {
         let outcome = FecRepair::parse(body).map(|parity| self.parity(times.now, &parity));
         self.take_restored(times);

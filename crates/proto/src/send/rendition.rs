@@ -610,7 +610,8 @@ impl<S: Subscriber> Rendition<S> {
             // A repetition does not postpone the next refinement, because repetitions may follow each other more
             // closely than refinements.
             (None, Marked::Nothing) if self.current.still && intra => {}
-            // Only an intra refresh can make macroblocks worse, because it codes them without reference.
+            // If the frame keeps the quality, only an intra refresh could make its macroblocks worse, because a refresh
+            // codes them without reference.
             (None, Marked::Nothing)
                 if self.current.keeps_quality && !self.policy.is_refreshing() =>
             {

@@ -1,7 +1,8 @@
 //! The bytes of the six handshake messages and of Refused.
 //!
-//! Every message is a fixed-length structure of bytes. Therefore, parsing only checks that the length is right and that
-//! reserved bytes are zero. Numbers are little-endian. A host's reply is never longer than the message that it answers.
+//! Every message is a fixed-length structure of bytes. Therefore, parsing only checks that the length is right, that
+//! reserved bytes are zero, and that fields with few valid values have one of them. Numbers are little-endian. A host's
+//! reply is never longer than the message that it answers.
 
 use zerocopy::byteorder::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
