@@ -63,10 +63,12 @@ pub struct SelectedHost {
 }
 
 /// Discovers hosts at the access point that the interface `joined` has just joined, or on all interfaces if `joined` is
-/// `None`. Selects the only host at an access point, or the only paired host. Otherwise, prompts for a number.
+/// `None`. Selects the only host found at an access point, or the only paired host among those found. Otherwise,
+/// prompts for the number of a host.
 ///
 /// # Errors
-/// Returns one line if there is no network, no host or no terminal, or the number is invalid.
+/// Returns one line if there is no network or no host, or if a number is required and there is no terminal or the
+/// number is invalid.
 pub fn select(config_dir: &Path, joined: Option<&str>) -> Result<SelectedHost> {
     let known = HostStore::open(config_dir)?;
     let (tries, no_host) = match joined {

@@ -279,15 +279,15 @@ pub struct FrameRecord {
     pub motion_to_photon: Option<Duration>,
     /// Whether the motion-to-photon latency is exact or a lower bound.
     pub echo: EchoKind,
-    /// Media datagrams that the client received since its previous report.
+    /// Media datagrams of all streams that the client received since its previous report on any view.
     pub received: u16,
-    /// Media datagrams that the client found missing since its previous report.
+    /// Media datagrams of all streams that the client found missing since its previous report on any view.
     pub missing: u16,
     /// Number of runs of missing datagrams, from which the mean run length follows.
     pub runs: u16,
     /// Fragments of this frame that were recovered by FEC.
     pub repaired: u16,
-    /// Fragments of this frame that were retransmitted.
+    /// Fragments of this frame that the client received from retransmissions.
     pub resent: u16,
     /// The pose with which the application drew the frame, as the client read it from the frame's data.
     pub pose: Option<PoseId>,

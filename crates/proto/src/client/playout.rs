@@ -232,7 +232,7 @@ fn age(
     }
 }
 
-/// The frame's outcome. A frame that waits for a key frame has arrived but cannot be decoded.
+/// The frame's outcome. If a frame arrived but the decoder waits for a key frame, the frame counts as not decoded.
 fn outcome(result: &FrameResult, presentation: &Presentation) -> Outcome {
     let (stage, why) = match result {
         FrameResult::Completed(end) => match presentation.failure {

@@ -59,8 +59,9 @@ enum Standing {
     Observer(Claim),
 }
 
-/// All members with a role or a reservation, in the order of joining. Requests are answered at once, and changes of
-/// other members are polled. After simultaneous departures, [`Roles::promote`] selects the player.
+/// All members with a role or a reservation, in the order of joining. Requests are answered at once. Role changes that
+/// a member did not request are polled with [`Roles::poll_change`]. After simultaneous departures, [`Roles::promote`]
+/// selects the player.
 #[derive(Debug)]
 pub(crate) struct Roles {
     second_player: SecondPlayer,

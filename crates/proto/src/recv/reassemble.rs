@@ -47,7 +47,7 @@ const MACROBLOCK: u32 = 16;
 /// Reassembles one view's video. [`MediaReceiver`](super::plane::MediaReceiver) passes it the bodies.
 pub struct VideoReceiver {
     view: ViewId,
-    /// Bodies from FEC repair.
+    /// A buffer for a body that FEC repair has restored.
     restored: Vec<u8>,
     frames: VecDeque<Assembly>,
     storage: Vec<Vec<SliceAssembly>>,

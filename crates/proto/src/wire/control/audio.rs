@@ -13,8 +13,8 @@ pub struct AudioReport {
     /// The number of the audio stream.
     pub stream: u8,
     /// Median time from the capture of a payload's first sample to its playback, over the payloads played since the
-    /// previous report. The delay of the client's device is included if the device reports it. `None` if nothing was
-    /// played or the clocks are not synchronised.
+    /// previous report. It includes the delay of the client's device. `None` if nothing was played, the device does not
+    /// report its delay, or the clocks are not synchronised.
     #[serde(with = "crate::validated::optional_span")]
     pub latency: Option<Duration>,
     /// The 99th percentile of the same time, by nearest rank.

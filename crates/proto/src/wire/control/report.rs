@@ -41,16 +41,17 @@ pub struct Report {
     pub motion_to_photon: Option<Duration>,
     /// Whether the motion-to-photon latency is exact or a lower bound.
     pub echo: EchoKind,
-    /// Media datagrams received since the previous report.
+    /// Media datagrams of all streams that the client received since its previous report on any view.
     pub datagrams: u16,
-    /// Media datagrams found missing since the previous report. Datagrams that may still arrive are counted in a later
-    /// report.
+    /// Media datagrams of all streams that the client found missing since its previous report on any view. Datagrams
+    /// that may still arrive are counted in a later report.
     pub missing: u16,
-    /// Runs of missing datagrams that started since the previous report. The mean run length follows from them.
+    /// Runs of missing datagrams that started since the previous report on any view. The mean run length follows from
+    /// them.
     pub runs: u16,
     /// Fragments of this frame that were recovered by FEC.
     pub repaired: u16,
-    /// Fragments of this frame that were retransmitted.
+    /// Fragments of this frame that the client received from retransmissions.
     pub resent: u16,
     /// The pose with which the application drew the frame, if it is known.
     pub pose: Option<PoseId>,
