@@ -19,8 +19,8 @@ use super::{SERVICE, txt};
 /// 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum time that the end of a host waits until the goodbye messages have been sent (guess). If a goodbye is
-/// lost, the records expire.
+/// When a host ends, it waits at most this long for its goodbye messages to be sent (guess). If a goodbye is lost, the
+/// records expire.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The description of a host.

@@ -19,8 +19,8 @@ const SERVICE: &str = "_nvstream._tcp.local.";
 /// 4.1.1).
 const LONGEST: usize = 63;
 
-/// The maximum time that the end of a host waits until the goodbye messages have been sent (guess). If a goodbye is
-/// lost, the records expire.
+/// When a host ends, it waits at most this long for its goodbye messages to be sent (guess). If a goodbye is lost, the
+/// records expire.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Announces the host until it is dropped.

@@ -3,8 +3,8 @@
 //! A batch goes to the kernel in one call. Either it is one large datagram that is segmented late (generic segmentation
 //! offload, `UDP_SEGMENT` of udp(7), Linux 4.18), or, if GSO is refused, it is sent with sendmmsg(2). On receipt, the
 //! kernel coalesces datagrams (`UDP_GRO`, Linux 5.0), and this module splits them. Without segmentation offload, the
-//! transfer of a video frame takes about twice as long (measured, see module `raw`), because it consists mostly of work
-//! and wake-ups per packet, rather than of system calls or copies.
+//! transfer of a video frame takes about twice as long (measured, see module `raw`), because most of the time is spent
+//! on per-packet work and wake-ups, not on system calls or copies.
 //!
 //! A socket that is bound to all addresses replies from the destination address of the received datagram (`IP_PKTINFO`,
 //! `IPV6_PKTINFO`). This address is part of the path.

@@ -61,8 +61,8 @@ const MAX_KEPT_POSES: usize = 1024;
 /// Maximum number of pending path challenges. A host validates at most two paths at a time.
 const MAX_CHALLENGES: usize = 4;
 
-/// Minimum timeout after a reply that the host does not know this session. Above the minimum, the timeout is four round
-/// trips. A host that knows the session answers a ping within this time (guess: far more than a busy machine takes).
+/// Minimum time from the first no-session reply to the end of the session. If four round trips are longer, they are the
+/// time. A host that knows the session answers a ping earlier (guess: far more than a busy machine takes).
 const NO_SESSION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Maximum age of the datagram to which a no-session reply refers.

@@ -70,8 +70,9 @@ const SPREAD_FRAMES: u32 = 2;
 const LEAST_SPREAD: Duration = Duration::from_millis(1);
 /// Queueing delay of a frame above which a drain starts, even if the target stays.
 const VERY_LATE: Duration = Duration::from_millis(60);
-/// A brief stall does not explain this many consecutive frames that are late although they crossed the link fast. If
-/// all are late by the same amount, although the link has spare capacity or less was sent, the path has become longer.
+/// Number of consecutive frames, all late although they crossed the link fast, that a brief stall does not explain. If
+/// all of them are late by the same amount, although the link has spare capacity or the target was lowered, the path
+/// has become longer.
 const PLATEAU_FRAMES: usize = 8;
 /// Minimum time over which these frames must arrive. After a stall of a machine or link, all of them arrive at once.
 const MIN_PLATEAU: Duration = Duration::from_millis(60);

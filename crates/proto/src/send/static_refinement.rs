@@ -61,7 +61,7 @@ pub struct StaticRefinement {
     parts: bool,
     /// Start of the next part: all macroblocks before it have reached the target.
     from: usize,
-    /// Size of the next part in macroblocks, and the target for which it was measured.
+    /// Size of the next part in macroblocks, and the target quantiser for which it was measured.
     many: f64,
     goal: u8,
     /// Bits of the newest frame, if complete pictures are refined.

@@ -90,7 +90,8 @@ impl Arrivals {
         self.jitter = latest.saturating_sub(self.fastest);
     }
 
-    /// The index and transit time of the latest payload that is not a neighbour of the worst payloads.
+    /// The index and transit time of the most delayed payload, except for the worst payloads so far and their
+    /// neighbours.
     fn latest(&self) -> Option<(usize, i64)> {
         let far = |place: usize| self.worst.iter().all(|worst| place.abs_diff(*worst) > NEAR);
         let others = self.transits.iter().copied().enumerate();
