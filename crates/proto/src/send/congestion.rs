@@ -610,8 +610,9 @@ impl Congestion {
         if lost <= limit + confidence / f64::from(all).sqrt() {
             return None;
         }
-        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02. On a marking path, it decreases at
-        // least as much as that of a classic sender. If the loss persists, the target decreases again.
+        // The target decreases by half of the loss, as in draft-ietf-rmcat-gcc-02. On a path with a marking queue, it
+        // decreases at least as much as the rate of a classic sender would. If the loss persists, the target decreases
+        // again.
         let most = if marks { CLASSIC } else { 1.0 };
         let to = self.target * (1.0 - lost / 2.0).min(most);
         let lower = self.cut(now, to, to);
