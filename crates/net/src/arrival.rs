@@ -60,7 +60,7 @@ impl Clocks {
         clocks
     }
 
-    /// The timestamp on the monotonic clock; `None` if it is in the future or older than [`OLDEST`], because the wall
+    /// The timestamp on the monotonic clock; `None` if it is in the future or older than `OLDEST`, because the wall
     /// clock has been set since.
     pub(crate) fn arrived(self, stamp: WallTime) -> Option<Instant> {
         let age = self.wall.checked_sub(stamp.0)?;

@@ -141,7 +141,7 @@ impl Ledger {
     }
 
     /// Adds a frame that was sent, or that was handed to a component. That component later causes a call of
-    /// [`Ledger::departed`] or [`Ledger::missed`].
+    /// [`Ledger::departed`] or `Ledger::missed`.
     pub(crate) fn sent(
         &mut self,
         now: Instant,

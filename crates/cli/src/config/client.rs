@@ -440,7 +440,8 @@ impl ClientConfig {
 
     /// The picture output.
     ///
-    /// # Errors Returns an error if a required setting is missing. A configuration that [`Settings::from_matches`]
+    /// # Errors
+    /// Returns an error if a required setting is missing. A configuration that [`Settings::from_matches`]
     /// returns has all required settings.
     pub(crate) fn surface(&self) -> Result<Surface, ConfigError> {
         let missing = |words: &str| ConfigError(words.to_owned());

@@ -58,7 +58,7 @@ impl View {
     }
 
     /// Finds the oldest report that is new or has timed out. Sends this report, all later ones and up to
-    /// [`REPORTS_REPEATED`] earlier ones.
+    /// `REPORTS_REPEATED` earlier ones.
     fn send_reports(&mut self, now: Instant, plane: &mut ControlPlane) {
         let wait = report_wait(plane);
         let due = |at: Option<Instant>| at.is_none_or(|at| at + wait <= now);

@@ -60,7 +60,7 @@ enum Standing {
 }
 
 /// All members with a role or a reservation, in the order of joining. Requests are answered at once. Role changes that
-/// a member did not request are polled with [`Roles::poll_change`]. After simultaneous departures, [`Roles::promote`]
+/// a member did not request are polled with `Roles::poll_change`. After simultaneous departures, [`Roles::promote`]
 /// selects the player.
 #[derive(Debug)]
 pub(crate) struct Roles {

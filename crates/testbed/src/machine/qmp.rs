@@ -61,7 +61,8 @@ impl Qmp {
 
     /// Repeats a query until its result has this status.
     ///
-    /// # Errors As for [`execute`](Self::execute). Also returns an error if the status is `failed`, or if the result
+    /// # Errors
+    /// As for [`execute`](Self::execute). Also returns an error if the status is `failed`, or if the result
     /// does not get the status within `limit`.
     pub fn wait_for_status(&mut self, query: &str, status: &str, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;

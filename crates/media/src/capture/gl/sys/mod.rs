@@ -201,7 +201,7 @@ impl ReadBack {
         ticket
     }
 
-    /// Number of pictures skipped so far, for any [`SkipReason`].
+    /// Number of pictures skipped so far, for any `SkipReason`.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
