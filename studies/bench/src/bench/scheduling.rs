@@ -252,8 +252,8 @@ fn print(report: &Report) {
     }
     let Cost { off, sent, woke } = report.recording_ns;
     println!(
-        "recording a wake-up costs {sent:.0} ns in the waker and {woke:.0} ns in the woken thread; if recording \
-         is off, {off:.1} ns"
+        "recording of a wake-up: {sent:.0} ns in the waker, {woke:.0} ns in the woken thread; switched off: \
+         {off:.1} ns"
     );
     println!(
         "targets in µs: p99 <= {TARGET_P99}, p99.9 <= {TARGET_P999} under SCHED_FIFO; sealing p50 <= {TARGET_SEAL}"

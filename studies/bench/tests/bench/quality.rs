@@ -169,7 +169,7 @@ fn a_stream_without_feedback_is_measured_beside_others() {
         .iter()
         .map(|way| way["options"].as_str().unwrap())
         .collect();
-    assert_eq!(options[0], "--recovery none --key-frame-interval 60");
+    assert_eq!(options[0], "--recovery none --key-frame-interval 30");
     assert_eq!(ways.len(), 3);
     for way in ways {
         assert_eq!(way["runs"], 1, "{way}");

@@ -91,7 +91,7 @@ fn line(row: &Row) -> String {
     let number = |range: &Option<Range>| range.as_ref().map_or(f64::NAN, |range| range.median);
     let worth = match (row.worth_ms, row.clear) {
         (Some(worth), Some(true)) => format!("{worth:+.2}"),
-        (Some(worth), Some(false)) => format!("{worth:+.2} (within the runs' range)"),
+        (Some(worth), Some(false)) => format!("{worth:+.2} (within the range)"),
         (Some(worth), None) => format!("{worth:+.2} (one run)"),
         _ => String::new(),
     };
@@ -199,6 +199,6 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("- needs CAP_NET_RAW"), "{text}");
-        assert!(text.contains("+3.00 (within the runs' range)"), "{text}");
+        assert!(text.contains("+3.00 (within the range)"), "{text}");
     }
 }
