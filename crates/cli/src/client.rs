@@ -55,10 +55,10 @@ use openuvr_terminal::signals::stop_on_signals;
 /// The time without an answer after which a hint is printed. It is far longer than a round trip.
 const HINT_DELAY: Duration = Duration::from_secs(1);
 
-/// The text of the hint. The message of [`HandshakeError::TimedOut`] asks the same when the client gives up.
+/// The text of the hint. The message of [`HandshakeError::TimedOut`] asks the same questions when the client gives up.
 const SILENT_HINT: &str = "is the host running, is the address right, does a firewall drop UDP?";
 
-/// The interval at which the main thread checks for signals and the time limit.
+/// The interval at which the main thread checks whether a signal has arrived or the time limit has been reached.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl From<&ClientConfig> for Options {
@@ -224,7 +224,7 @@ fn open(
             opened.host
         );
     }
-    // The key authenticates the host, so it is valid on each port.
+    // A host is authenticated by its key, so a key that is stored for the same address with another port can be used.
     if opened.needs_pin()
         && !opened.pair_again
         && let Some(known_as) = opened.hosts.on_other_port(&opened.host).map(str::to_owned)
@@ -271,7 +271,7 @@ struct ClientIo {
     surface: OpenSurface,
     head: Option<HeadPose>,
     eyes: StereoSettings,
-    /// The headset, if it is the output.
+    /// The headset, if pictures are shown on one.
     hmd: Option<Hmd>,
     /// The X display whose refresh times are sent to the host.
     refreshes: Option<String>,
@@ -411,7 +411,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
-            // The folder is created now, so that an error is reported now. It is opened again after a reconnect.
+            // The folder is created now, so that an error is reported now. Each reconnect opens it again.
             let mut made = Some(open()?);
             Box::new(move |_, _, _| {
                 let headless = made.take().map_or_else(&open, Ok)?;

@@ -51,7 +51,7 @@ use endpoints::DisplayEndpoints;
 pub use parts::{DefaultParts, HostParts, SourceKind};
 use service::ServiceManager;
 
-/// The interval at which the main thread checks for signals and the time limit.
+/// The interval at which the main thread checks whether a signal has arrived or the time limit has been reached.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The subcommands of a program that contains a host: `host`, and a hidden subcommand for the second process of the
@@ -515,7 +515,8 @@ fn read_commands(scheduler: &Scheduler, folder: &Path) -> Receiver<HostCommand> 
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 out::line_typed();
                 match parse_command(&line) {
-                    // The main thread takes one command per turn. A failed send means that the program is ending.
+                    // The main thread executes one command in each iteration of its loop. If sending fails, the program
+                    // is ending.
                     Ok(Some(command)) => drop(sender.send(command)),
                     Ok(None) => {}
                     Err(why) => out::unlimited_message(format_args!("openuvr host: {why}")),

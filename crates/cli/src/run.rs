@@ -89,7 +89,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) command: &'a dyn Fn(&Socket) -> Result<Command, LaunchError>,
 }
 
-/// The processes of this program besides the game.
+/// The process of the stand-in host, if it runs. It is a child of this program that does not belong to the game.
 fn helpers(stand_in: Option<&StandIn>) -> Vec<u32> {
     stand_in.map(StandIn::processes).unwrap_or_default()
 }
@@ -436,7 +436,8 @@ fn announce(
     }
 }
 
-/// Ends the started processes at the end of a portal's session.
+/// At the end of a portal's session, prints and reports the reason `over`, and ends the processes that this program has
+/// started.
 fn end_session(subcommand: &str, over: &dyn Display) {
     eprintln!("openuvr {subcommand}: {over}");
     if let Some(reporter) = reporter() {

@@ -42,7 +42,7 @@ pub(crate) struct ReadRequest {
 
 /// The state shared by the swaps of this process.
 pub(crate) struct Stream {
-    /// If both locks are needed, this one is taken before that of `session`.
+    /// A thread that needs this lock and the lock of `session` takes this one first.
     windows: SharedWindows,
     session: Mutex<Option<Session>>,
 }

@@ -152,7 +152,7 @@ pub(crate) unsafe extern "system" fn get_instance_proc_addr(
         if name.is_null() || function.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        // SAFETY: neither pointer is null; both are the application's.
+        // SAFETY: neither pointer is null, and the application passes valid ones.
         let name = unsafe {
             function.write(None);
             CStr::from_ptr(name)

@@ -2,7 +2,8 @@
 //! structures that the application passes.
 //!
 //! The runtime cannot check that a non-null pointer points to memory of the declared type. The OpenXR specification
-//! makes this the application's responsibility. The comments `SAFETY: the application's` refer to this rule.
+//! makes this the application's responsibility. The comments `SAFETY: the application passes valid pointers` refer to
+//! this rule.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -133,9 +134,9 @@ structures!(
 /// Reads a structure that the application passes.
 ///
 /// # Safety
-/// `pointer` is null or the application's.
+/// `pointer` must be null or come from the application.
 pub(crate) unsafe fn input<'a, T: Structure>(pointer: *const T) -> Outcome<&'a T> {
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     unsafe { optional(pointer)?.ok_or(xr::Result::ERROR_VALIDATION_FAILURE) }
 }
 
@@ -147,12 +148,12 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's duty; the structure starts with its type.
+    // SAFETY: guaranteed by the caller; the structure starts with its type.
     let kind = unsafe { pointer.cast::<xr::StructureType>().read() };
     if !pointer.is_aligned() || kind != T::TYPE {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: the caller's duty; the type was checked.
+    // SAFETY: guaranteed by the caller; the type was checked.
     Ok(Some(unsafe { &*pointer }))
 }
 
@@ -161,7 +162,7 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
 /// # Safety
 /// As for [`input`]. In addition, there must be no other reference to the structure.
 pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         input(pointer.cast_const())?;
         Ok(&mut *pointer)
@@ -171,12 +172,12 @@ pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mu
 /// Writes one value to an output pointer.
 ///
 /// # Safety
-/// `pointer` is null or the application's.
+/// `pointer` must be null or come from the application.
 pub(crate) unsafe fn write_output<T>(pointer: *mut T, value: T) -> Outcome<()> {
     if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: not null, and the application's.
+    // SAFETY: not null, and passed by the application.
     unsafe { pointer.write(value) };
     Ok(())
 }
@@ -211,7 +212,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Out
         _ if first.is_null() || !first.is_aligned() || count > most => {
             Err(xr::Result::ERROR_VALIDATION_FAILURE)
         }
-        // SAFETY: `first` is not null (checked above), so by the caller's duty it points to `count` elements.
+        // SAFETY: `first` is not null (checked above), so by the caller's contract it points to `count` elements.
         _ => Ok(unsafe { std::slice::from_raw_parts(first, count as usize) }),
     }
 }
@@ -220,7 +221,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: u32, most: u32) -> Out
 /// application's array. `put` writes one element.
 ///
 /// # Safety
-/// `count` and `out` must each be null or the application's, and `out` must have room for `capacity` elements.
+/// `count` and `out` must each be null or come from the application, and `out` must have room for `capacity` elements.
 pub(crate) unsafe fn list<I, T>(
     items: &[I],
     capacity: u32,
@@ -229,7 +230,7 @@ pub(crate) unsafe fn list<I, T>(
     put: impl Fn(&I, *mut T) -> Outcome<()>,
 ) -> Outcome {
     let length = u32::try_from(items.len()).map_err(|_| xr::Result::ERROR_RUNTIME_FAILURE)?;
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     unsafe { write_output(count, length)? };
     if capacity == 0 {
         return DONE;
@@ -257,7 +258,7 @@ pub(crate) unsafe fn values<T: Copy>(
     count: *mut u32,
     out: *mut T,
 ) -> Outcome {
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         list(items, capacity, count, out, |item, pointer| {
             pointer.write(*item);
@@ -272,7 +273,7 @@ pub(crate) unsafe fn values<T: Copy>(
 /// As for [`list`].
 pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut c_char) -> Outcome {
     let bytes: Vec<u8> = text.bytes().chain([0]).collect();
-    // SAFETY: the caller's duty. Both element types are bytes.
+    // SAFETY: guaranteed by the caller. Both element types are bytes.
     unsafe { values(&bytes, capacity, count, out.cast()) }
 }
 
@@ -308,7 +309,7 @@ pub(crate) unsafe fn string<'a>(pointer: *const c_char) -> Outcome<&'a str> {
     if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str()
         .map_err(|_| xr::Result::ERROR_VALIDATION_FAILURE)

@@ -200,7 +200,7 @@ impl SwapchainImages {
         index: usize,
         out: *mut xr::SwapchainImageBaseHeader,
     ) -> Outcome<()> {
-        // SAFETY: the caller's duty. The type of the structure is checked.
+        // SAFETY: guaranteed by the caller. The type of the structure is checked.
         unsafe {
             match self {
                 SwapchainImages::Vulkan(swapchain_images) => {

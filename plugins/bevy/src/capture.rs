@@ -1,4 +1,5 @@
-//! The render world's part: reads the finished picture back, and submits it with the input that it shows.
+//! The systems of the render world. They read the finished picture back, and submit it with the number of the newest
+//! input that it shows.
 
 use std::sync::mpsc::sync_channel;
 
@@ -16,7 +17,7 @@ use openuvr_proto::units::Size;
 
 use crate::{CurrentFrame, Stream};
 
-/// Bytes of a pixel.
+/// Bytes per pixel.
 const PIXEL: usize = 4;
 
 /// Whether the application has a render world.
@@ -29,18 +30,18 @@ pub(crate) fn build(app: &mut App, stream: &Stream) {
     app.sub_app_mut(RenderApp)
         .insert_resource(stream.clone())
         .init_resource::<CurrentFrame>()
-        // A lost GPU takes its buffers with it.
+        // If the GPU is lost, its buffers are lost, too. Bevy then initialises this resource again.
         .init_gpu_resource::<ReadBack>()
         .add_systems(ExtractSchedule, extract)
         .add_systems(Render, capture.in_set(RenderSystems::Cleanup));
 }
 
-/// Takes the frame over from the main world, together with the scene.
+/// Copies the description of the current frame from the main world. Bevy copies the scene in the same schedule.
 fn extract(main: Extract<Res<CurrentFrame>>, mut frame: ResMut<CurrentFrame>) {
     *frame = **main;
 }
 
-/// Submits the frame, if it is needed.
+/// Reads the picture back and submits it, if the host needs a frame.
 fn capture(
     stream: Res<Stream>,
     frame: Res<CurrentFrame>,
@@ -49,21 +50,21 @@ fn capture(
     queue: Res<RenderQueue>,
     mut read_back: ResMut<ReadBack>,
 ) {
-    // The picture is uploaded in the first frame.
+    // Until Bevy has created the image on the GPU, there is nothing to read.
     let Some(image) = images.get(&stream.image) else {
         return;
     };
-    // The demand is that of now: with pipelined rendering, the main world is a frame ahead.
+    // The host is asked here and not in the main world, which is a frame ahead with pipelined rendering.
     if !stream.guest.wants() {
         return;
     }
     if let Some(picture) = read_back.read(image, &device, &queue) {
-        // `None`: the host has ended, which its last notice reports.
+        // If the result is `None`, the host has ended. Its last notice reports this.
         let _ = stream.guest.frames().submit(Box::new(picture), frame.0);
     }
 }
 
-/// Memory for pictures: on the GPU, where the processor can map it, and for the host.
+/// The memory for a picture: a GPU buffer that the processor can map, and the copies that the host gets.
 #[derive(Resource, Default)]
 struct ReadBack {
     buffer: Option<Buffer>,
@@ -71,7 +72,7 @@ struct ReadBack {
 }
 
 impl ReadBack {
-    /// Copies the picture after the commands that draw it; `None` if the GPU was lost.
+    /// Copies the picture when the GPU has drawn it, and waits for the copy. `None` if the GPU was lost.
     fn read(
         &mut self,
         image: &GpuImage,
@@ -80,7 +81,7 @@ impl ReadBack {
     ) -> Option<PooledPicture> {
         let extent = image.texture_descriptor.size;
         let (width, height) = (extent.width as usize, extent.height as usize);
-        // The GPU aligns the rows.
+        // Copies to a buffer require aligned rows.
         let row = RenderDevice::align_copy_bytes_per_row(width * PIXEL);
         let bytes = (row * height) as u64;
         let kept = self.buffer.take().filter(|buffer| buffer.size() == bytes);
@@ -109,7 +110,7 @@ impl ReadBack {
         let slice = buffer.slice(..);
         let (sender, mapped) = sync_channel(1);
         slice.map_async(MapMode::Read, move |result| {
-            // If the wait below has failed, there is no receiver.
+            // The receiver no longer exists if the wait below has failed.
             let _ = sender.try_send(result.is_ok());
         });
         device.poll(PollType::wait_indefinitely()).ok()?;

@@ -1,4 +1,4 @@
-//! The player's input as Bevy's messages.
+//! Converts the player's input to Bevy's messages.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use openuvr_proto::units::Size;
 
 use crate::keys;
 
-/// Units of the wheel in a notch.
+/// Wheel units per notch.
 const NOTCH: f32 = 120.0;
 
 /// A message of Bevy.
@@ -62,7 +62,7 @@ impl Writers<'_> {
 /// The state of the player's keyboard and mouse.
 #[derive(Default)]
 pub(crate) struct Player {
-    /// The pressed keys by their Linux codes, each with its meaning at the press.
+    /// The pressed keys by their Linux codes. Each has the values that its press was reported with.
     keys: HashMap<u16, (KeyCode, Key)>,
     buttons: Vec<MouseButton>,
     /// The pointer's position in the picture.
@@ -70,7 +70,7 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// Passes the messages of an input event to `write`. `size` is the size of the picture in pixels.
+    /// Converts an input event to messages, and passes them to `write`. `size` is the size of the picture in pixels.
     pub(crate) fn take(
         &mut self,
         event: InputEvent,
@@ -122,7 +122,8 @@ impl Player {
                 let delta = Vec2::new(dx.into(), dy.into());
                 write(Event::Motion(MouseMotion { delta }));
             }
-            // Bevy has the signs of winit: where the content moves, so a turn to the right is negative.
+            // Like winit, Bevy reports the direction in which the content moves, so a turn of the wheel to the right is
+            // negative.
             InputEvent::Wheel { dx, dy } => write(Event::Wheel(MouseWheel {
                 unit: MouseScrollUnit::Line,
                 x: -f32::from(dx) / NOTCH,
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_release_has_the_meaning_of_its_press() {
-        // A German keyboard: the key in the place of the American Y types a z.
+        // On a German keyboard, the key at the position of the American Y types a z.
         let z = || Key::Character("z".into());
         let input = [
             key(21, Some('z'), true),

@@ -1,11 +1,11 @@
-//! Keys of `linux/input-event-codes.h` as Bevy's keys, which have the names of the W3C's UI Events (`KeyboardEvent` `code`
-//! and `key` values).
+//! Converts the key codes of `linux/input-event-codes.h` to Bevy's keys. Bevy names its keys after the `code` and `key`
+//! values of the W3C's `KeyboardEvent`.
 
 use bevy::input::keyboard::{Key, KeyCode, NativeKey, NativeKeyCode};
 use openuvr_media::keyboard::codes;
 use openuvr_proto::input::event::KeyCode as LinuxKey;
 
-/// Runs of physical keys with consecutive Linux codes, each with the code of its first key.
+/// Runs of physical keys with consecutive Linux codes. Each run starts with the code of its first key.
 const PHYSICAL: &[(u16, &[KeyCode])] = {
     use KeyCode::*;
     &[
@@ -221,7 +221,7 @@ fn named(physical: KeyCode) -> Option<Key> {
 mod tests {
     use super::*;
 
-    /// Compares the table with the names of the product's own table.
+    /// Compares this table with the key names of `openuvr-media`.
     #[test]
     fn the_codes_are_those_of_the_kernel() {
         for (name, key) in [

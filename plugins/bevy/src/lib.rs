@@ -16,12 +16,13 @@
 //! mouse arrive as Bevy's own messages (`KeyboardInput`, `MouseButtonInput`, `CursorMoved`, `MouseMotion`,
 //! `MouseWheel`), so `ButtonInput` works. A camera with the component [`Head`] follows the player's head.
 //!
-//! Each frame states which input it shows: the input that the messages of this frame contain. It travels with the frame
-//! into the render world, so it is exact with pipelined rendering, too.
+//! Each submitted frame states the newest input that it shows, that is, the newest input in the messages of this frame.
+//! This is also exact with pipelined rendering, because the statement is passed to the render world together with the
+//! frame.
 //!
-//! Limits: the pointer has no window, so read `CursorMoved` and not `Window::cursor_position`; Bevy's widgets and picking,
-//! which look for a pointer in a window, do not react to it. The render world waits until the GPU has finished a frame that
-//! is read back.
+//! Limits: the player's pointer is in no window. Read its position from `CursorMoved`, not from
+//! `Window::cursor_position`. Bevy's widgets and picking do not react to this pointer, because they use pointers in
+//! windows only. When a frame is read back, the render world waits until the GPU has finished it.
 
 mod capture;
 mod input;
@@ -53,18 +54,19 @@ use input::{Player, Writers};
 pub struct StreamPlugin {
     /// The size of the picture in pixels, 1 to 16384 on each side.
     pub size: UVec2,
-    /// The host's settings: address, PIN, bitrate, frame rate, and the file for a row of each frame.
+    /// The host's settings, such as the address, the PIN, the bitrate, the frame rate, and a CSV file with a row for
+    /// each frame.
     pub config: Config,
 }
 
 impl StreamPlugin {
-    /// Pictures of this size, with the default settings and without sound.
+    /// Streams pictures of this size, with the default settings and without sound.
     #[must_use]
     pub fn new(width: u32, height: u32) -> StreamPlugin {
         StreamPlugin {
             size: UVec2::new(width, height),
             config: Config {
-                // The application sets the frame rate.
+                // The application chooses the frame rate. The player's display does not change it.
                 follows_display: false,
                 sound: SoundChoice::Off,
                 ..Config::default()
@@ -82,19 +84,21 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The picture, for cameras without the component [`Streamed`] and for the application's own windows.
+    /// The image that is streamed. Use it as the target of cameras without the component [`Streamed`], or to show the
+    /// picture in a window of the application.
     #[must_use]
     pub fn image(&self) -> &Handle<Image> {
         &self.image
     }
 
-    /// The address for clients, as text.
+    /// The address that clients connect to, as text.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         self.guest.endpoint()
     }
 
-    /// Selects relative mouse motion: the client hides its pointer, and only `MouseMotion` is sent.
+    /// Selects relative mouse motion (`true`) or absolute positions (`false`). With relative motion, the client hides
+    /// its pointer, and its motion arrives as `MouseMotion` without `CursorMoved`.
     pub fn set_relative_mouse(&self, relative: bool) {
         self.guest.set_relative_mouse(relative);
     }
@@ -104,12 +108,12 @@ impl Stream {
 #[derive(Component, Clone, Copy, Debug, Default)]
 pub struct Streamed;
 
-/// A camera, or another entity, that follows the head of a player with a headset: 1 unit is 1 m, and the parent entity is
-/// the room.
+/// A camera or another entity that follows the head of a player with a headset. Its transform, relative to its parent
+/// entity, is the pose of the head in the player's room, with one unit per metre.
 #[derive(Component, Clone, Copy, Debug, Default)]
 pub struct Head;
 
-/// The frame that is drawn: the input and the pose that it shows.
+/// The description of the frame that is drawn: the newest input and the head pose that it shows.
 #[derive(Resource, Clone, Copy, Default)]
 struct CurrentFrame(RenderInfo);
 
@@ -130,7 +134,8 @@ impl Plugin for StreamPlugin {
     }
 }
 
-/// Starts the host, if the application has what it needs.
+/// Starts the host, and creates the image that is streamed. Returns an error if the application has no images or no
+/// renderer, or if the host cannot be started.
 fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
     if !app.world().contains_resource::<Assets<Image>>() || !capture::is_possible(app) {
         let parts = "this application has no images or no renderer";
@@ -144,7 +149,7 @@ fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
     if let Some(pin) = guest.pin() {
         info!("a new client can pair with this host by the PIN {pin}");
     }
-    // The stream's fastest format.
+    // The host encodes this format fastest.
     let format = TextureFormat::Bgra8UnormSrgb;
     let mut image = Image::new_target_texture(size.width, size.height, format, None);
     image.texture_descriptor.usage |= TextureUsages::COPY_SRC;
@@ -165,13 +170,14 @@ fn aim(
     for (mut target, mut projection) in &mut cameras {
         if target.as_image() != Some(&stream.image) {
             *target = RenderTarget::from(stream.image.clone());
-            // Bevy does not notice that an existing camera has another target: this makes it compute the projection.
+            // Bevy does not detect that the target of an existing camera has changed. This call makes Bevy compute the
+            // projection for the new target.
             projection.set_changed();
         }
     }
 }
 
-/// Passes the player's input on, and begins a frame.
+/// Writes the player's input as messages, moves the entities with the component [`Head`], and begins a frame.
 fn take_input(
     stream: Res<Stream>,
     mut player: Local<Player>,
@@ -181,7 +187,7 @@ fn take_input(
     mut frame: ResMut<CurrentFrame>,
 ) {
     let guest = &stream.guest;
-    // Without a window, the messages name none.
+    // Without a window, the messages contain a placeholder.
     let window = windows.iter().next().unwrap_or(Entity::PLACEHOLDER);
     while let Some(input) = guest.next_input() {
         player.take(input.event, window, stream.size, &mut |event| {
@@ -191,7 +197,7 @@ fn take_input(
     if !heads.is_empty()
         && let Some(received) = guest.pose()
     {
-        // Bevy has the axes of the pose: y up, -z forward.
+        // Bevy and the pose use the same axes: y up, -z forward.
         for mut transform in &mut heads {
             transform.translation = Vec3::from_array(received.pose.position());
             transform.rotation = Quat::from_array(received.pose.orientation());
@@ -206,7 +212,7 @@ fn log(notice: &Notice) {
     match notice {
         Notice::Failed(why) => error!("the stream has ended: {why}"),
         Notice::SourceEnded(why) => error!("the stream has ended: {why}"),
-        // Wrong PINs, for example.
+        // These include wrong PINs, for example.
         Notice::Warning(why) | Notice::Pairing(why) => warn!("{why}"),
         Notice::NoPicture => warn!("a client is waiting, but no picture has been drawn yet"),
         Notice::Lost(notices) => {
@@ -229,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder for keys, removed at the end.
+    /// A folder for keys, removed when dropped.
     struct Keys(PathBuf);
 
     impl Drop for Keys {

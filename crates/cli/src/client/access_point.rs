@@ -18,7 +18,7 @@ use crate::config::{ClientConfig, ViaAp};
 /// The interval at which the watching thread checks whether `stop` is set.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The use of an access point by this client.
+/// Whether this client uses an access point.
 pub(super) enum Use {
     /// No access point is configured.
     None,

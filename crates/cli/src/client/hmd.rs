@@ -36,12 +36,12 @@ impl Hmd {
         })
     }
 
-    /// The refresh rate of its display, if the runtime reports one.
+    /// The refresh rate of the headset's display, if the runtime reports one.
     pub(super) fn refresh(&self) -> Option<f64> {
         self.headset.about().refresh.map(f64::from)
     }
 
-    /// The surface for its pictures.
+    /// The surface that shows the host's pictures on the headset.
     pub(super) fn surface(&self) -> OpenSurface {
         let headset = Arc::clone(&self.headset);
         Box::new(move |_, _, _| Ok((headset.presenter(), None)))

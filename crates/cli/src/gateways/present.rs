@@ -31,7 +31,7 @@ use super::are_configured;
 use crate::config::HostConfig;
 use crate::launches::LaunchDesk;
 
-/// The configured gateways. They keep the host alive.
+/// The configured gateways. They hold a reference to the host.
 pub(crate) struct Gateways {
     /// The name of the subcommand, printed before each message.
     subcommand: &'static str,

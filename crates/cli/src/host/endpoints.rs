@@ -174,7 +174,7 @@ pub(super) struct Source {
     pub(super) capture: Box<dyn Capture>,
     pub(super) viewport: Option<x11::Viewport>,
     pub(super) cursor: Option<Box<dyn CursorWatch>>,
-    /// Its description for the user.
+    /// The description of the source for the user.
     pub(super) words: String,
 }
 

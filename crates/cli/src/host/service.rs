@@ -11,13 +11,15 @@ use std::time::Duration;
 use openuvr_proto::time::Instant;
 use sd_notify::NotifyState;
 
-/// How many messages the watchdog gets per time limit. With four, one late answer of a thread does not end the host.
+/// How many messages the service manager gets within the watchdog's time limit. With four, the manager does not end the
+/// host if a thread is late once.
 const MESSAGES_PER_LIMIT: u32 = 4;
 
-/// Maximum number of messages that wait for the thread. Others are dropped.
+/// Maximum number of messages that wait until the thread sends them. Further messages are dropped.
 const QUEUE: usize = 2;
 
-/// Maximum time for the last message. The manager also notices the end of the process.
+/// How long the ending host waits until the last message is sent. Without this message, the manager still notices the
+/// end of the process.
 const LAST_MESSAGE: Duration = Duration::from_millis(200);
 
 /// The service manager of this process, if there is one.
@@ -90,7 +92,7 @@ impl ServiceManager {
             messages, thread, ..
         } = self;
         drop(messages);
-        // Either the thread has ended, or the time is over.
+        // Returns when the thread has ended, or after [`LAST_MESSAGE`].
         let _ = thread.recv_timeout(LAST_MESSAGE);
     }
 

@@ -35,7 +35,7 @@ hooks! { HOOKED [14]:
     /// Presents a frame.
     SWAP_BUFFERS eglSwapBuffers(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| swap(&SwapTarget { display, surface }, || {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, surface) }
         });
     /// Presents a frame with damage (`EGL_KHR_swap_buffers_with_damage`).
@@ -43,7 +43,7 @@ hooks! { HOOKED [14]:
         display: Display, surface: Surface, parts: *const c_int, count: c_int
     ) -> Boolean,
         otherwise FALSE, |real| swap(&SwapTarget { display, surface }, || {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, surface, parts, count) }
         });
     /// Presents a frame with damage (`EGL_EXT_swap_buffers_with_damage`).
@@ -51,19 +51,19 @@ hooks! { HOOKED [14]:
         display: Display, surface: Surface, parts: *const c_int, count: c_int
     ) -> Boolean,
         otherwise FALSE, |real| swap(&SwapTarget { display, surface }, || {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, surface, parts, count) }
         });
     /// Finds a function.
     GET_PROC_ADDRESS eglGetProcAddress(name: *const c_char) -> *mut c_void,
         otherwise null_mut(), |real| {
-            // SAFETY: the name is the caller's.
+            // SAFETY: the caller's name is forwarded unchanged.
             unsafe { replace_address(real(name), name) }
         };
     /// Finds a display.
     GET_DISPLAY eglGetDisplay(native: *mut c_void) -> Display,
         otherwise null_mut(), |real| {
-            // SAFETY: the argument is the caller's.
+            // SAFETY: the caller's argument is forwarded unchanged.
             let display = unsafe { real(native) };
             // `eglGetDisplay` does not specify the platform of `native`. If it is a known Xlib display, its name is
             // recorded.
@@ -75,7 +75,7 @@ hooks! { HOOKED [14]:
         platform: c_uint, native: *mut c_void, attributes: *const isize
     ) -> Display,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let display = unsafe { real(platform, native, attributes) };
             guarded(|| register_platform_display(display, platform, native));
             display
@@ -85,7 +85,7 @@ hooks! { HOOKED [14]:
         platform: c_uint, native: *mut c_void, attributes: *const c_int
     ) -> Display,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let display = unsafe { real(platform, native, attributes) };
             guarded(|| register_platform_display(display, platform, native));
             display
@@ -95,7 +95,7 @@ hooks! { HOOKED [14]:
         display: Display, config: Config, window: *mut c_void, attributes: *const c_int
     ) -> Surface,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let surface = unsafe { real(display, config, window, attributes) };
             guarded(|| register_surface(display, surface, window.addr()));
             surface
@@ -105,7 +105,7 @@ hooks! { HOOKED [14]:
         display: Display, config: Config, window: *mut c_void, attributes: *const isize
     ) -> Surface,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let surface = unsafe { real(display, config, window, attributes) };
             guarded(|| register_platform_surface(display, surface, window));
             surface
@@ -115,7 +115,7 @@ hooks! { HOOKED [14]:
         display: Display, config: Config, window: *mut c_void, attributes: *const c_int
     ) -> Surface,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let surface = unsafe { real(display, config, window, attributes) };
             guarded(|| register_platform_surface(display, surface, window));
             surface
@@ -124,7 +124,7 @@ hooks! { HOOKED [14]:
     DESTROY_SURFACE eglDestroySurface(display: Display, surface: Surface) -> Boolean,
         otherwise FALSE, |real| {
             guarded(|| SURFACES.remove(&surface.addr()));
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, surface) }
         };
     /// Creates a context.
@@ -132,7 +132,7 @@ hooks! { HOOKED [14]:
         display: Display, config: Config, shared: Context, attributes: *const c_int
     ) -> Context,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let context = unsafe { real(display, config, shared, attributes) };
             guarded(|| context_created(display, context));
             context
@@ -141,14 +141,14 @@ hooks! { HOOKED [14]:
     DESTROY_CONTEXT eglDestroyContext(display: Display, context: Context) -> Boolean,
         otherwise FALSE, |real| {
             guarded(|| context_destroyed(|of| of.address == context.addr()));
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, context) }
         };
     /// Terminates a display, and all its contexts.
     TERMINATE eglTerminate(display: Display) -> Boolean,
         otherwise FALSE, |real| {
             guarded(|| context_destroyed(|of| of.display == display.addr()));
-            // SAFETY: the argument is the caller's.
+            // SAFETY: the caller's argument is forwarded unchanged.
             unsafe { real(display) }
         };
 }

@@ -28,7 +28,7 @@ hooks! { HOOKED [13]:
     /// Presents a frame.
     SWAP_BUFFERS glXSwapBuffers(display: Display, drawable: Drawable) -> (),
         otherwise (), |real| swap(&SwapTarget { display, drawable }, || {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, drawable) }
         });
     /// Presents a frame at a given time (`GLX_OML_sync_control`).
@@ -36,19 +36,19 @@ hooks! { HOOKED [13]:
         display: Display, drawable: Drawable, at: i64, divisor: i64, remainder: i64
     ) -> i64,
         otherwise -1, |real| swap(&SwapTarget { display, drawable }, || {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, drawable, at, divisor, remainder) }
         });
     /// Finds a function.
     GET_PROC_ADDRESS glXGetProcAddress(name: *const c_char) -> *mut c_void,
         otherwise null_mut(), |real| {
-            // SAFETY: the name is the caller's.
+            // SAFETY: the caller's name is forwarded unchanged.
             unsafe { replace_address(real(name), name) }
         };
     /// Finds a function.
     GET_PROC_ADDRESS_ARB glXGetProcAddressARB(name: *const c_char) -> *mut c_void,
         otherwise null_mut(), |real| {
-            // SAFETY: the name is the caller's.
+            // SAFETY: the caller's name is forwarded unchanged.
             unsafe { replace_address(real(name), name) }
         };
     /// Creates a context.
@@ -56,7 +56,7 @@ hooks! { HOOKED [13]:
         display: Display, visual: *mut c_void, shared: Context, direct: c_int
     ) -> Context,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let context = unsafe { real(display, visual, shared, direct) };
             guarded(|| context_created(display, context));
             context
@@ -66,7 +66,7 @@ hooks! { HOOKED [13]:
         display: Display, config: Config, kind: c_int, shared: Context, direct: c_int
     ) -> Context,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let context = unsafe { real(display, config, kind, shared, direct) };
             guarded(|| context_created(display, context));
             context
@@ -76,7 +76,7 @@ hooks! { HOOKED [13]:
         display: Display, config: Config, shared: Context, direct: c_int, attributes: *const c_int
     ) -> Context,
         otherwise null_mut(), |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let context = unsafe { real(display, config, shared, direct, attributes) };
             guarded(|| context_created(display, context));
             context
@@ -85,14 +85,14 @@ hooks! { HOOKED [13]:
     DESTROY_CONTEXT glXDestroyContext(display: Display, context: Context) -> (),
         otherwise (), |real| {
             guarded(|| context_destroyed(context));
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, context) }
         };
     /// Frees this process's part of a context (`GLX_EXT_import_context`).
     FREE_CONTEXT glXFreeContextEXT(display: Display, context: Context) -> (),
         otherwise (), |real| {
             guarded(|| context_destroyed(context));
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, context) }
         };
     /// Creates a surface of a window.
@@ -100,7 +100,7 @@ hooks! { HOOKED [13]:
         display: Display, config: Config, window: c_ulong, attributes: *const c_int
     ) -> Drawable,
         otherwise 0, |real| {
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             let surface = unsafe { real(display, config, window, attributes) };
             guarded(|| {
                 if let Ok(window) = u32::try_from(window) {
@@ -113,13 +113,13 @@ hooks! { HOOKED [13]:
     DESTROY_WINDOW glXDestroyWindow(display: Display, surface: Drawable) -> (),
         otherwise (), |real| {
             guarded(|| SURFACES.remove(&(display.addr(), surface)));
-            // SAFETY: the arguments are the caller's.
+            // SAFETY: the caller's arguments are forwarded unchanged.
             unsafe { real(display, surface) }
         };
     /// Opens a connection.
     OPEN_DISPLAY XOpenDisplay(name: *const c_char) -> Display,
         otherwise null_mut(), |real| {
-            // SAFETY: the argument is the caller's.
+            // SAFETY: the caller's argument is forwarded unchanged.
             let display = unsafe { real(name) };
             guarded(|| display_opened(display));
             display
@@ -128,7 +128,7 @@ hooks! { HOOKED [13]:
     CLOSE_DISPLAY XCloseDisplay(display: Display) -> c_int,
         otherwise 0, |real| {
             guarded(|| display_closing(display));
-            // SAFETY: the argument is the caller's.
+            // SAFETY: the caller's argument is forwarded unchanged.
             unsafe { real(display) }
         };
 }

@@ -58,7 +58,7 @@ pub(crate) trait Window {
     fn x_window(&self) -> Option<XWindow>;
     /// How to share the objects of the window's context.
     fn sharing(&self) -> Sharing;
-    /// A function of OpenGL, or null.
+    /// The address of an OpenGL function, or null if the driver has none with this name.
     fn function(&self, name: &CStr) -> *const c_void;
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Swapchain {
 }
 
 impl Device {
-    /// `handle` was created on `physical` by the next layer.
+    /// The state of the device `handle`, which the next layer has created on `physical` with `info`.
     ///
     /// # Safety
     /// All handles must be valid, and `next` must come from the creation of `handle` with `info`.
@@ -259,7 +259,7 @@ impl Device {
     /// The application must be about to destroy the device, which must be idle and no longer used.
     pub(super) unsafe fn close(&self) {
         if let Some(Some(ring)) = self.ring.get() {
-            // SAFETY: the caller's duty.
+            // SAFETY: guaranteed by the caller.
             unsafe { ring.close() };
         }
         let swapchains = std::mem::take(&mut *lock(&self.swapchains));

@@ -50,7 +50,7 @@ impl Instance {
         handle: vk::Instance,
         next: vk::PFN_vkGetInstanceProcAddr,
     ) -> Instance {
-        // SAFETY: the caller's duty.
+        // SAFETY: guaranteed by the caller.
         let raw = |name: &CStr| unsafe { next(handle, name.as_ptr()) };
         let load = |name: &CStr| raw(name).map_or(std::ptr::null(), |f| f as *const c_void);
         // SAFETY: each name is loaded with its own type.

@@ -12,7 +12,7 @@ use crate::error::VrError;
 /// The Vulkan loader's soname on Linux.
 const VULKAN: &str = "libvulkan.so.1";
 
-/// The minimum Vulkan version; lavapipe and every headset's runtime have it.
+/// The minimum Vulkan version. lavapipe and the drivers of VR systems support it.
 const VERSION: (u16, u16) = (1, 1);
 
 /// Opens the OpenXR loader.

@@ -11,8 +11,8 @@ use crate::error::VrError;
 /// Both shader stages, from `room.wgsl`.
 const SHADERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/room.spv"));
 
-/// The depth format. Vulkan requires each device to support this format or `X8_D24_UNORM_PACK32`, and every VR device
-/// supports this one.
+/// The depth format. Vulkan requires each device to support this format or `X8_D24_UNORM_PACK32`. Desktop GPUs and
+/// lavapipe support this one.
 pub(super) const DEPTH: vk::Format = vk::Format::D32_SFLOAT;
 
 /// The shader stages that receive the push constants.

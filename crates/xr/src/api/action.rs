@@ -27,7 +27,7 @@ pub(crate) unsafe extern "system" fn create_set(
 ) -> xr::Result {
     call(c"xrCreateActionSet", || {
         let instance = handles::get::<Instance>(handle)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         if out.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "system" fn create_set(
             id,
         };
         let made = handles::add(handle.into_raw(), Arc::new(set))?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(out, made)? };
         DONE
     })
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "system" fn create(
     call(c"xrCreateAction", || {
         let set = handles::get::<ActionSet>(handle)?;
         let instance = of(&set)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (info, subaction_paths) = unsafe {
             let info = input(info)?;
             let subaction_paths = ffi::array(
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "system" fn create(
             id,
         };
         let made = handles::add(handle.into_raw(), Arc::new(action))?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(out, made)? };
         DONE
     })
@@ -113,7 +113,7 @@ pub(crate) unsafe extern "system" fn suggest(
 ) -> xr::Result {
     call(c"xrSuggestInteractionProfileBindings", || {
         let instance = handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (info, given) = unsafe {
             let info = input(info)?;
             let count = info.count_suggested_bindings;
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "system" fn attach(
 ) -> xr::Result {
     call(c"xrAttachSessionActionSets", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let given = unsafe {
             let info = input(info)?;
             ffi::array(info.action_sets, info.count_action_sets, MAX_ELEMENTS)?
@@ -167,7 +167,7 @@ pub(crate) unsafe extern "system" fn current_profile(
 ) -> xr::Result {
     call(c"xrGetCurrentInteractionProfile", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let state = unsafe { output(state)? };
         let mut paths = lock(&session.instance.paths);
         let user = paths.text(user)?.to_owned();
@@ -190,7 +190,7 @@ pub(crate) unsafe extern "system" fn sync(
 ) -> xr::Result {
     call(c"xrSyncActions", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let given = unsafe {
             let info = input(info)?;
             ffi::array(
@@ -243,7 +243,7 @@ fn check(
 /// Reads the state of an action of this type. Returns the output structure and the state; `None` if the action is inactive.
 ///
 /// # Safety
-/// All pointers are the application's.
+/// All pointers must come from the application.
 unsafe fn state<'a, T: Structure>(
     session: xr::Session,
     info: *const xr::ActionStateGetInfo,
@@ -251,7 +251,7 @@ unsafe fn state<'a, T: Structure>(
     kind: xr::ActionType,
 ) -> Outcome<(&'a mut T, Option<State>)> {
     let session = handles::get::<Session>(session)?;
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     let (info, state) = unsafe { (input(info)?, output(state)?) };
     let action = check(&session, info.action, info.subaction_path, kind)?;
     let found = lock(&session.input).state(action, info.subaction_path);
@@ -276,7 +276,7 @@ pub(crate) unsafe extern "system" fn boolean(
     out: *mut xr::ActionStateBoolean,
 ) -> xr::Result {
     call(c"xrGetActionStateBoolean", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::BOOLEAN_INPUT)? };
         let value = state.map(|state| state.value);
         to.current_state = (value == Some(Value::Bool(true))).into();
@@ -295,7 +295,7 @@ pub(crate) unsafe extern "system" fn float(
     out: *mut xr::ActionStateFloat,
 ) -> xr::Result {
     call(c"xrGetActionStateFloat", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::FLOAT_INPUT)? };
         to.current_state = match state.map(|state| state.value) {
             Some(Value::Float(number)) => number,
@@ -316,7 +316,7 @@ pub(crate) unsafe extern "system" fn vector(
     out: *mut xr::ActionStateVector2f,
 ) -> xr::Result {
     call(c"xrGetActionStateVector2f", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (to, state) = unsafe { state(session, info, out, xr::ActionType::VECTOR2F_INPUT)? };
         to.current_state = match state.map(|state| state.value) {
             Some(Value::Vector2f([x, y])) => xr::Vector2f { x, y },
@@ -338,7 +338,7 @@ pub(crate) unsafe extern "system" fn pose(
 ) -> xr::Result {
     call(c"xrGetActionStatePose", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (info, to) = unsafe { (input(info)?, output(to)?) };
         let user = info.subaction_path;
         let action = check(&session, info.action, user, xr::ActionType::POSE_INPUT)?;
@@ -351,14 +351,14 @@ pub(crate) unsafe extern "system" fn pose(
 /// Sends haptic feedback to each hand whose haptics are bound to the action.
 ///
 /// # Safety
-/// All pointers are the application's.
+/// All pointers must come from the application.
 unsafe fn send_haptic(
     session: xr::Session,
     info: *const xr::HapticActionInfo,
     feedback: impl Fn(Hand) -> Haptic,
 ) -> Outcome {
     let session = handles::get::<Session>(session)?;
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     let info = unsafe { input(info)? };
     let kind = xr::ActionType::VIBRATION_OUTPUT;
     let action = check(&session, info.action, info.subaction_path, kind)?;
@@ -397,7 +397,7 @@ pub(crate) unsafe extern "system" fn apply_haptic(
     feedback: *const xr::HapticBaseHeader,
 ) -> xr::Result {
     call(c"xrApplyHapticFeedback", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe {
             let vibration = input::<xr::HapticVibration>(feedback.cast())?;
             send_haptic(session, info, |hand| haptic(vibration, hand))
@@ -409,7 +409,7 @@ pub(crate) unsafe extern "system" fn stop_haptic(
     session: xr::Session,
     info: *const xr::HapticActionInfo,
 ) -> xr::Result {
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     call(c"xrStopHapticFeedback", || unsafe {
         send_haptic(session, info, Haptic::stop)
     })

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "system" fn create_messenger(
 ) -> xr::Result {
     call(c"xrCreateDebugUtilsMessengerEXT", || {
         handles::get::<Instance>(handle)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         if out.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "system" fn create_messenger(
         let number = debug::add(messenger);
         let made = handles::add(handle.into_raw(), Arc::new(Messenger { number }));
         let made = made.inspect_err(|_| debug::remove(number))?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(out, made)? };
         DONE
     })
@@ -51,7 +51,7 @@ pub(crate) unsafe extern "system" fn set_name(
 ) -> xr::Result {
     call(c"xrSetDebugUtilsObjectNameEXT", || {
         handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (info, name) = unsafe {
             let info = input(info)?;
             (info, text(info.object_name)?)
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "system" fn submit(
 ) -> xr::Result {
     call(c"xrSubmitDebugUtilsMessageEXT", || {
         handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (data, objects) = unsafe {
             let data = input(data)?;
             let first = data.objects.cast_const();
@@ -106,10 +106,10 @@ pub(crate) unsafe extern "system" fn submit(
         let object = |info: &xr::DebugUtilsObjectNameInfoEXT| Object {
             kind: info.object_type,
             handle: info.object_handle,
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             name: unsafe { text(info.object_name) }.ok(),
         };
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let message = unsafe {
             Message {
                 severity,
@@ -128,7 +128,7 @@ pub(crate) unsafe extern "system" fn submit(
 /// The session's handle as a number, and its label.
 ///
 /// # Safety
-/// `info` is null or the application's.
+/// `info` must be null or come from the application.
 unsafe fn label(
     session: xr::Session,
     info: *const xr::DebugUtilsLabelEXT,
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "system" fn begin_region(
     info: *const xr::DebugUtilsLabelEXT,
 ) -> xr::Result {
     call(c"xrSessionBeginDebugUtilsLabelRegionEXT", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (session, label) = unsafe { label(session, info)? };
         debug::annotate(|annotations| annotations.begin_region(session, label))?;
         DONE
@@ -164,7 +164,7 @@ pub(crate) unsafe extern "system" fn insert_label(
     info: *const xr::DebugUtilsLabelEXT,
 ) -> xr::Result {
     call(c"xrSessionInsertDebugUtilsLabelEXT", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (session, label) = unsafe { label(session, info)? };
         debug::annotate(|annotations| annotations.insert_label(session, label));
         DONE

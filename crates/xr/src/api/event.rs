@@ -25,7 +25,7 @@ pub(crate) unsafe extern "system" fn poll(
 ) -> xr::Result {
     call(c"xrPollEvent", || {
         let instance = handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let buffer = &raw mut *unsafe { output(buffer)? };
         let session = lock(&instance.session).upgrade();
         if let Some(session) = session {

@@ -21,7 +21,7 @@ pub(crate) unsafe extern "system" fn wait(
 ) -> xr::Result {
     call(c"xrWaitFrame", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let state = unsafe {
             optional(info)?;
             output(state)?
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "system" fn begin(
 ) -> xr::Result {
     call(c"xrBeginFrame", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { optional(info)? };
         session.begin_frame()
     })
@@ -53,7 +53,7 @@ pub(crate) unsafe extern "system" fn end(
 ) -> xr::Result {
     call(c"xrEndFrame", || {
         let session = handles::get::<Session>(handle)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         session.may_end_frame()?;
         let display = time(info.display_time)?;
@@ -64,7 +64,7 @@ pub(crate) unsafe extern "system" fn end(
             return Err(xr::Result::ERROR_LAYER_LIMIT_EXCEEDED);
         }
         let given = unsafe {
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             ffi::array(info.layers, info.layer_count, MAX_LAYERS)
         };
         let given = match session.is_headless() {
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "system" fn end(
         let head = session.rendered_head(display);
         let mut layers = Layers::new(&session, views, (head, display));
         for layer in given {
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             unsafe { layers.read(*layer)? };
         }
         session.end_frame();
@@ -139,7 +139,7 @@ pub(crate) unsafe extern "system" fn locate_views(
 ) -> xr::Result {
     call(c"xrLocateViews", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (info, state) = unsafe { (input(info)?, output(state)?) };
         let space = handles::get::<Space>(info.space)?;
         let configuration = info.view_configuration_type;
@@ -159,7 +159,7 @@ pub(crate) unsafe extern "system" fn locate_views(
         let base = space.space.in_local(&player);
         let back = base.map(|base| base.pose.inverse());
         let put = |eye: &Eye, pointer| {
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             let to = unsafe { output::<xr::View>(pointer)? };
             to.pose = back.map_or(eye.pose, |back| back.of(eye.pose)).raw();
             to.fov = eye.fov;
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "system" fn locate_views(
             Some(_) => known,
         };
         let eyes = session.headset().eyes(head.pose, number);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::list(&eyes, capacity, count, views, put) }
     })
 }

@@ -17,7 +17,7 @@ pub(crate) unsafe extern "system" fn requirements(
 ) -> xr::Result {
     call(c"xrGetOpenGLGraphicsRequirementsKHR", || {
         let instance = system::of(instance, system)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let to = unsafe { output(requirements)? };
         [to.min_api_version_supported, to.max_api_version_supported] = VERSIONS;
         instance

@@ -29,13 +29,13 @@ pub(crate) unsafe extern "system" fn enumerate_extensions(
             return Err(xr::Result::ERROR_API_LAYER_NOT_PRESENT);
         }
         let put = |(_, its, version): &(_, &[u8], u32), pointer| {
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             let to = unsafe { output::<xr::ExtensionProperties>(pointer)? };
             field(&mut to.extension_name, name(its));
             to.extension_version = *version;
             Ok(())
         };
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::list(&all(), capacity, count, properties, put) }
     })
 }
@@ -46,11 +46,11 @@ pub(crate) unsafe extern "system" fn create(
 ) -> xr::Result {
     const NAME: &CStr = c"xrCreateInstance";
     call(NAME, || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let made = unsafe { make(info) };
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let debugger = unsafe { debugger(info) };
         if let (Err(code), Some(debugger)) = (&made, debugger) {
             debug::report_to(&debugger, NAME, *code);
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "system" fn create(
         }
         let handle = handles::add(0, Arc::new(made))?;
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let written = unsafe { write_output(instance, handle) };
         if written.is_err() {
             end(handle)?;
@@ -74,7 +74,7 @@ pub(crate) unsafe extern "system" fn create(
 /// Creates an instance.
 ///
 /// # Safety
-/// `info` is the application's.
+/// `info` must come from the application.
 unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
     if info.create_flags != xr::InstanceCreateFlags::EMPTY {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
@@ -87,7 +87,7 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
         return Err(name_invalid);
     }
     let mut extensions = Enabled::of(application.api_version)?;
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     let names = unsafe {
         ffi::array(
             info.enabled_extension_names,
@@ -96,7 +96,7 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
         )?
     };
     for name in names {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         extensions = extensions.with(unsafe { ffi::string(*name)? })?;
     }
     Ok(Instance::new(extensions))
@@ -105,7 +105,7 @@ unsafe fn make(info: &xr::InstanceCreateInfo) -> Outcome<Instance> {
 /// The messenger in the `next` chain of the create info. It receives the messages of this call.
 ///
 /// # Safety
-/// `info` is the application's.
+/// `info` must come from the application.
 unsafe fn debugger(info: &xr::InstanceCreateInfo) -> Option<debug::Messenger> {
     // SAFETY: the caller upholds the requirements.
     let given = unsafe {
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "system" fn properties(
 ) -> xr::Result {
     call(c"xrGetInstanceProperties", || {
         handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let to = unsafe { output(properties)? };
         to.runtime_version = version();
         field(&mut to.runtime_name, "OpenUVR");
@@ -164,7 +164,7 @@ pub(crate) unsafe extern "system" fn result_to_string(
         };
         let mut string = [0; xr::MAX_RESULT_STRING_SIZE];
         field(&mut string, &text);
-        // SAFETY: the application's, and of this size.
+        // SAFETY: the application passes a valid buffer of this size.
         unsafe { write_output(buffer.cast(), string)? };
         DONE
     })
@@ -184,7 +184,7 @@ pub(crate) unsafe extern "system" fn structure_type_to_string(
         };
         let mut string = [0; xr::MAX_STRUCTURE_NAME_SIZE];
         field(&mut string, &text);
-        // SAFETY: the application's, and of this size.
+        // SAFETY: the application passes a valid buffer of this size.
         unsafe { write_output(buffer.cast(), string)? };
         DONE
     })

@@ -49,7 +49,7 @@ impl Layers<'_> {
     /// Returns the error code that the specification defines for the invalid parameter.
     ///
     /// # Safety
-    /// `layer` is null or the application's.
+    /// `layer` must be null or come from the application.
     pub(super) unsafe fn read(
         &mut self,
         layer: *const xr::CompositionLayerBaseHeader,
@@ -57,7 +57,7 @@ impl Layers<'_> {
         if layer.is_null() {
             return Err(xr::Result::ERROR_LAYER_INVALID);
         }
-        // SAFETY: the application's; every layer starts with its structure type.
+        // SAFETY: the application passes valid pointers; every layer starts with its structure type.
         unsafe {
             match layer.cast::<xr::StructureType>().read() {
                 xr::CompositionLayerProjection::TYPE => self.projection(input(layer.cast())?),
@@ -68,9 +68,9 @@ impl Layers<'_> {
     }
 
     /// # Safety
-    /// The layer's views are the application's.
+    /// The layer's views must come from the application.
     unsafe fn projection(&mut self, layer: &xr::CompositionLayerProjection) -> Outcome<()> {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let views = unsafe { array(layer.views, layer.view_count, 2)? };
         if views.len() != self.eyes.len() {
             return Err(with_message(
@@ -80,7 +80,7 @@ impl Layers<'_> {
         }
         let (base, blend) = (self.base(layer.space)?, blend(layer.layer_flags));
         for (index, view) in views.iter().enumerate() {
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             let view = unsafe { input::<xr::CompositionLayerProjectionView>(view)? };
             if !is_valid_fov(view.fov) {
                 return Err(with_message(
@@ -94,7 +94,7 @@ impl Layers<'_> {
             };
             let (image, rect) = self.image(&view.sub_image, Aspect::Colour)?;
             if self.has_depth() {
-                // SAFETY: the application's.
+                // SAFETY: the application passes valid pointers.
                 unsafe { self.depth(view)? };
             }
             self.eyes[index].push(Surface {
@@ -115,9 +115,9 @@ impl Layers<'_> {
     /// Validates the depth information of a view, if there is any. The composition does not use it yet.
     ///
     /// # Safety
-    /// The view's `next` chain is the application's.
+    /// The view's `next` chain must come from the application.
     unsafe fn depth(&self, view: &xr::CompositionLayerProjectionView) -> Outcome<()> {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe {
             match chained::<xr::CompositionLayerDepthInfoKHR>(view.next) {
                 None => return Ok(()),

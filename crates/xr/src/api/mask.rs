@@ -25,7 +25,7 @@ pub(crate) unsafe extern "system" fn get(
         if view as usize >= views || !kinds.contains(&kind) {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let to = unsafe { output(mask)? };
         (to.vertex_count_output, to.index_count_output) = (0, 0);
         DONE

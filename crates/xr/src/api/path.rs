@@ -16,7 +16,7 @@ pub(crate) unsafe extern "system" fn from_string(
 ) -> xr::Result {
     call(c"xrStringToPath", || {
         let instance = handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe {
             let number = lock(&instance.paths).number(ffi::string(text)?)?;
             write_output(path, number)?;
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "system" fn to_string(
     call(c"xrPathToString", || {
         let instance = handles::get::<Instance>(instance)?;
         let paths = lock(&instance.paths);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::text(paths.text(path)?, capacity, count, buffer) }
     })
 }

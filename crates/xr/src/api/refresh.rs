@@ -22,7 +22,7 @@ pub(crate) unsafe extern "system" fn enumerate(
 ) -> xr::Result {
     call(c"xrEnumerateDisplayRefreshRatesFB", || {
         let rate = rate(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::values(&[rate], capacity, count, rates) }
     })
 }
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "system" fn enumerate(
 pub(crate) unsafe extern "system" fn get(session: xr::Session, to: *mut f32) -> xr::Result {
     call(c"xrGetDisplayRefreshRateFB", || {
         let rate = rate(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(to, rate)? };
         DONE
     })

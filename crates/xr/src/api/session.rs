@@ -25,7 +25,7 @@ pub(crate) unsafe extern "system" fn create(
     session: *mut xr::Session,
 ) -> xr::Result {
     call(c"xrCreateSession", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let parent = instance.into_raw();
         let instance = system::of(instance, info.system_id)?;
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "system" fn create(
             let message = c"the instance already has a session: destroy that session first";
             return Err(with_message(xr::Result::ERROR_LIMIT_REACHED, message));
         }
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let graphics = unsafe { graphics(&instance, info)? };
         let both = settings::eye_size();
         let both = openuvr_proto::units::Size::new(both.width * 2, both.height);
@@ -51,7 +51,7 @@ pub(crate) unsafe extern "system" fn create(
         *newest = weak;
         drop(newest);
         made.set_handle(handle);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(session, handle)? };
         DONE
     })
@@ -60,10 +60,10 @@ pub(crate) unsafe extern "system" fn create(
 /// Creates the graphics; `None` for a headless session.
 ///
 /// # Safety
-/// `info` is the application's.
+/// `info` must come from the application.
 unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome<Option<Graphics>> {
     let has = |extensions: &[Extension]| extensions.iter().any(|e| instance.extensions.has(*e));
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     let (vulkan, glx, egl) = unsafe {
         (
             chained::<xr::GraphicsBindingVulkanKHR>(info.next),
@@ -76,7 +76,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
         && has(&[Extension::VulkanEnable, Extension::VulkanEnable2])
     {
         let selection = lock(&instance.vulkan);
-        // SAFETY: the application's. The application's device outlives the session.
+        // SAFETY: the application passes valid pointers. The application's device outlives the session.
         unsafe {
             let binding = input(binding)?;
             if !selection.requirements_queried {
@@ -86,7 +86,7 @@ unsafe fn graphics(instance: &Instance, info: &xr::SessionCreateInfo) -> Outcome
             return Ok(Some(Graphics::Vulkan(Box::new(graphics))));
         }
     }
-    // SAFETY: the application's. The application's context outlives the session.
+    // SAFETY: the application passes valid pointers. The application's context outlives the session.
     let context = unsafe {
         match (glx, egl) {
             (Some(binding), _) if has(&[Extension::OpenGlEnable]) => {
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "system" fn begin(
 ) -> xr::Result {
     call(c"xrBeginSession", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let views = info.primary_view_configuration_type;
         // A headless session may omit the view configuration.

@@ -19,12 +19,12 @@ pub(crate) unsafe extern "system" fn bound(
 ) -> xr::Result {
     call(c"xrEnumerateBoundSourcesForAction", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let action = handles::get::<Action>(info.action)?;
         session.check_attached(action.id.0)?;
         let all = lock(&session.input).sources(action.id);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::values(&all, capacity, count, sources) }
     })
 }
@@ -38,7 +38,7 @@ pub(crate) unsafe extern "system" fn name(
 ) -> xr::Result {
     call(c"xrGetInputSourceLocalizedName", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let wanted = info.which_components;
         let known = xr::InputSourceLocalizedNameFlags::USER_PATH
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "system" fn name(
             words.push(display_name(name.unwrap_or(component)));
         }
         words.retain(|word| !word.is_empty());
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::text(&words.join(" "), capacity, count, buffer) }
     })
 }

@@ -39,7 +39,7 @@ pub(crate) unsafe extern "system" fn enumerate(
         if has_floor(&session) {
             all.push(xr::ReferenceSpaceType::LOCAL_FLOOR);
         }
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::values(&all, capacity, count, out) }
     })
 }
@@ -60,7 +60,7 @@ fn make(
         space: spaces::Space { origin, offset },
     };
     let made = handles::add(handle.into_raw(), Arc::new(space))?;
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     unsafe { write_output(out, made)? };
     DONE
 }
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "system" fn create(
 ) -> xr::Result {
     call(c"xrCreateReferenceSpace", || {
         let session = handles::get::<Session>(handle)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let origin = Origin::of(info.reference_space_type, has_floor(&session))?;
         make(handle, session, origin, &info.pose_in_reference_space, out)
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "system" fn create_of_action(
 ) -> xr::Result {
     call(c"xrCreateActionSpace", || {
         let session = handles::get::<Session>(handle)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let action = handles::get::<Action>(info.action)?;
         let instance = &session.instance;
@@ -115,7 +115,7 @@ pub(crate) unsafe extern "system" fn bounds(
             width: 0.0,
             height: 0.0,
         };
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(bounds, none)? };
         // Clients do not report their play area.
         Ok(xr::Result::SPACE_BOUNDS_UNAVAILABLE)
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "system" fn locate(
     call(c"xrLocateSpace", || {
         let space = handles::get::<Space>(space)?;
         let base = handles::get::<Space>(base)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let location = unsafe { output(location)? };
         let at = time(at)?;
         let session = &space.session;
@@ -141,10 +141,10 @@ pub(crate) unsafe extern "system" fn locate(
             .locate_in(&base.space, &Player { session, head, at });
         location.location_flags = flags(found.as_ref());
         location.pose = found.map_or(Pose::IDENTITY, |found| found.pose).raw();
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let velocity = unsafe { chained::<xr::SpaceVelocity>(location.next) };
         if let Some(velocity) = velocity {
-            // SAFETY: the application's, in the chain of an output structure.
+            // SAFETY: the application passes a valid chain of an output structure.
             let to = unsafe { &mut *velocity.cast_mut() };
             (to.velocity_flags, to.linear_velocity, to.angular_velocity) =
                 self::velocity(found.as_ref());
@@ -160,11 +160,11 @@ pub(crate) unsafe extern "system" fn locate_all(
 ) -> xr::Result {
     call(c"xrLocateSpaces", || {
         let session = handles::get::<Session>(session)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (info, to) = unsafe { (input(info)?, output(locations)?) };
         let base = handles::get::<Space>(info.base_space)?;
         let at = time(info.time)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let (spaces, velocities) = unsafe {
             let spaces = ffi::array(info.spaces, info.space_count, MAX_LOCATED)?;
             let velocities = chained::<xr::SpaceVelocities>(to.next);
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "system" fn locate_all(
                 pose: found.map_or(Pose::IDENTITY, |found| found.pose).raw(),
             };
             let (velocity_flags, linear_velocity, angular_velocity) = velocity(found.as_ref());
-            // SAFETY: the application's; the counts were checked.
+            // SAFETY: the application passes valid pointers; the counts were checked.
             unsafe {
                 to.locations.add(index).write(location);
                 if let Some(velocities) = &velocities {

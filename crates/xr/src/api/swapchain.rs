@@ -23,7 +23,7 @@ pub(crate) unsafe extern "system" fn formats(
         let session = handles::get::<Session>(session)?;
         let graphics = session.graphics.as_ref();
         let all = graphics.map_or(Vec::new(), Graphics::formats);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::values(&all, capacity, count, out) }
     })
 }
@@ -35,7 +35,7 @@ pub(crate) unsafe extern "system" fn create(
 ) -> xr::Result {
     call(c"xrCreateSwapchain", || {
         let session = handles::get::<Session>(handle)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let graphics = session.graphics.as_ref();
         // A headless session supports no format.
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "system" fn create(
         });
         let made = handles::add(handle.into_raw(), swapchain.clone());
         let made = made.inspect_err(|_| graphics.destroy_images(&swapchain.images))?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(out, made)? };
         DONE
     })
@@ -97,14 +97,14 @@ pub(crate) unsafe extern "system" fn acquire(
 ) -> xr::Result {
     call(c"xrAcquireSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { optional(info)? };
         if index.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         swapchain.acquired()?;
         let acquired = lock(&swapchain.queue).acquire()?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(index, acquired)? };
         DONE
     })
@@ -116,7 +116,7 @@ pub(crate) unsafe extern "system" fn wait(
 ) -> xr::Result {
     call(c"xrWaitSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { input(info)? };
         // The runtime's reads of the image were submitted earlier: with Vulkan, to the same queue as the application's
         // rendering; with OpenGL, in the private context, for which the application's context then waits on the device.
@@ -134,7 +134,7 @@ pub(crate) unsafe extern "system" fn release(
 ) -> xr::Result {
     call(c"xrReleaseSwapchainImage", || {
         let swapchain = handles::get::<Swapchain>(swapchain)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { optional(info)? };
         lock(&swapchain.queue).release()?;
         DONE

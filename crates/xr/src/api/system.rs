@@ -50,14 +50,14 @@ pub(crate) unsafe extern "system" fn get(
 ) -> xr::Result {
     call(c"xrGetSystem", || {
         handles::get::<Instance>(instance)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         match info.form_factor {
             xr::FormFactor::HEAD_MOUNTED_DISPLAY => {}
             // Other values include those that the specification does not define yet.
             _ => return Err(xr::Result::ERROR_FORM_FACTOR_UNSUPPORTED),
         }
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(system, xr::SystemId::from_raw(SYSTEM))? };
         DONE
     })
@@ -70,7 +70,7 @@ pub(crate) unsafe extern "system" fn properties(
 ) -> xr::Result {
     call(c"xrGetSystemProperties", || {
         of(instance, system)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let to = unsafe { output(properties)? };
         to.system_id = system;
         to.vendor_id = 0;
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "system" fn view_configurations(
 ) -> xr::Result {
     call(c"xrEnumerateViewConfigurations", || {
         of(instance, system)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::values(&VIEW_CONFIGURATIONS, capacity, count, configurations) }
     })
 }
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "system" fn view_configuration(
     call(c"xrGetViewConfigurationProperties", || {
         of(instance, system)?;
         count_views(configuration)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let to = unsafe { output(properties)? };
         to.view_configuration_type = configuration;
         // Layers are shown with the field of view that the application declares for them.
@@ -132,7 +132,7 @@ pub(crate) unsafe extern "system" fn views(
         of(instance, system)?;
         let eye = settings::eye_size();
         let put = |_: &(), pointer| {
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             let to = unsafe { output::<xr::ViewConfigurationView>(pointer)? };
             to.recommended_image_rect_width = eye.width;
             to.recommended_image_rect_height = eye.height;
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "system" fn views(
             Ok(())
         };
         let all = vec![(); count_views(configuration)?];
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::list(&all, capacity, count, views, put) }
     })
 }
@@ -159,7 +159,7 @@ pub(crate) unsafe extern "system" fn blend_modes(
     call(c"xrEnumerateEnvironmentBlendModes", || {
         of(instance, system)?;
         count_views(configuration)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::values(&[BLEND_MODE], capacity, count, modes) }
     })
 }

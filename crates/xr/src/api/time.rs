@@ -19,14 +19,14 @@ pub(crate) unsafe extern "system" fn from_timespec(
         if from.is_null() {
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
-        // SAFETY: the application's, and not null.
+        // SAFETY: the application passes a valid pointer, and it is not null.
         let from = unsafe { from.read() };
         let nanos = from.tv_sec.checked_mul(SECOND);
         let nanos = nanos.and_then(|nanos| nanos.checked_add(from.tv_nsec));
         let sensible = (0..SECOND).contains(&from.tv_nsec);
         let nanos = nanos.filter(|nanos| sensible && *nanos > 0);
         let nanos = nanos.ok_or(xr::Result::ERROR_TIME_INVALID)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(to, xr::Time::from_nanos(nanos))? };
         DONE
     })
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "system" fn to_timespec(
             tv_sec: nanos / SECOND,
             tv_nsec: nanos % SECOND,
         };
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { write_output(to, time)? };
         DONE
     })

@@ -22,7 +22,7 @@ pub(crate) unsafe extern "system" fn requirements(
 ) -> xr::Result {
     call(c"xrGetVulkanGraphicsRequirementsKHR", || {
         let instance = system::of(instance, system)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let to = unsafe { output(requirements)? };
         [to.min_api_version_supported, to.max_api_version_supported] = VERSIONS;
         lock(&instance.vulkan).requirements_queried = true;
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "system" fn requirements(
 /// The Vulkan extensions that the application must enable. There are none.
 ///
 /// # Safety
-/// All pointers are the application's.
+/// All pointers must come from the application.
 unsafe fn extensions(
     function: &'static CStr,
     instance: xr::Instance,
@@ -44,7 +44,7 @@ unsafe fn extensions(
 ) -> xr::Result {
     call(function, || {
         system::of(instance, system)?;
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe { ffi::text("", capacity, count, buffer) }
     })
 }
@@ -56,7 +56,7 @@ pub(crate) unsafe extern "system" fn instance_extensions(
     count: *mut u32,
     buffer: *mut c_char,
 ) -> xr::Result {
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     unsafe {
         extensions(
             c"xrGetVulkanInstanceExtensionsKHR",
@@ -76,7 +76,7 @@ pub(crate) unsafe extern "system" fn device_extensions(
     count: *mut u32,
     buffer: *mut c_char,
 ) -> xr::Result {
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     unsafe {
         extensions(
             c"xrGetVulkanDeviceExtensionsKHR",
@@ -98,7 +98,7 @@ pub(crate) unsafe extern "system" fn graphics_device(
     call(c"xrGetVulkanGraphicsDeviceKHR", || {
         let instance = system::of(instance, system)?;
         let mut known = lock(&instance.vulkan);
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         unsafe {
             let selected = known.select(vk_instance)?;
             write_output(device, selected)?;
@@ -112,11 +112,11 @@ pub(crate) unsafe extern "system" fn graphics_device_2(
     info: *const xr::VulkanGraphicsDeviceGetInfoKHR,
     device: *mut VkPhysicalDevice,
 ) -> xr::Result {
-    // SAFETY: the application's.
+    // SAFETY: the application passes valid pointers.
     match unsafe { input(info) } {
         Ok(info) => {
             let (system, vk_instance) = (info.system_id, info.vulkan_instance);
-            // SAFETY: the application's.
+            // SAFETY: the application passes valid pointers.
             unsafe { graphics_device(instance, system, vk_instance, device) }
         }
         Err(error) => error,
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "system" fn create_instance(
     result: *mut VkResult,
 ) -> xr::Result {
     call(c"xrCreateVulkanInstanceKHR", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let instance = system::of(instance, info.system_id)?;
         let get_proc = info.pfn_get_instance_proc_addr;
@@ -139,7 +139,8 @@ pub(crate) unsafe extern "system" fn create_instance(
             return Err(xr::Result::ERROR_VALIDATION_FAILURE);
         }
         lock(&instance.vulkan).get_proc = Some(get_proc);
-        // SAFETY: the application's. The parameters are passed unchanged to the same Vulkan function.
+        // SAFETY: the application passes valid pointers. They are passed unchanged to the Vulkan function of the same
+        // name.
         unsafe {
             let create = get_proc(std::ptr::null(), c"vkCreateInstance".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;
@@ -166,7 +167,7 @@ pub(crate) unsafe extern "system" fn create_device(
     result: *mut VkResult,
 ) -> xr::Result {
     call(c"xrCreateVulkanDeviceKHR", || {
-        // SAFETY: the application's.
+        // SAFETY: the application passes valid pointers.
         let info = unsafe { input(info)? };
         let instance = system::of(instance, info.system_id)?;
         let get_proc = info.pfn_get_instance_proc_addr;
@@ -182,7 +183,7 @@ pub(crate) unsafe extern "system" fn create_device(
         if info.vulkan_physical_device != selected.0 {
             return Err(xr::Result::ERROR_HANDLE_INVALID);
         }
-        // SAFETY: the application's. As above, the parameters are passed unchanged.
+        // SAFETY: the application passes valid pointers. As above, the parameters are passed unchanged.
         unsafe {
             let create = get_proc(vk_instance.0, c"vkCreateDevice".as_ptr());
             let create = create.ok_or(xr::Result::ERROR_RUNTIME_FAILURE)?;

@@ -60,7 +60,7 @@ impl Graphics {
     /// or on none.
     pub(crate) unsafe fn new(binding: Binding) -> Outcome<Graphics> {
         let invalid = xr::Result::ERROR_GRAPHICS_DEVICE_INVALID;
-        // SAFETY: the caller's duty; the driver returns its functions for these names.
+        // SAFETY: guaranteed by the caller; the driver returns its functions for these names.
         unsafe {
             let mut find = |name: &std::ffi::CStr| binding.function(name);
             let aside = PrivateContext::new(&mut find, binding.sharing, binding.native);
@@ -269,7 +269,7 @@ unsafe fn texture(
     let (width, height) = (number(all.size.width)?, number(all.size.height)?);
     let (layers, mips, samples) = (number(all.layers)?, number(all.mips)?, number(all.samples)?);
     let (target, format) = (info.target(), info.format);
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         // Clears earlier errors. The number of attempts is limited, because a lost context returns an error each time.
         for _ in 0..16 {
@@ -319,7 +319,7 @@ unsafe fn new_reader(binding: &Binding, to: FrameSink) -> Result<ReadBack, Strin
         Sharing::Glx { .. } => Sharing::Glx { threads: false },
         other => other,
     };
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     let reader = unsafe { ReadBack::new(&mut find, sharing, submit) };
     reader.map_err(|e| e.to_string())
 }

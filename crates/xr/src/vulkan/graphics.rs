@@ -58,7 +58,7 @@ impl Graphics {
         {
             return Err(wrong);
         }
-        // SAFETY: the caller's duty; the physical device is the selected device.
+        // SAFETY: guaranteed by the caller; the physical device is the selected device.
         unsafe {
             let instance = selection.instance(binding.instance)?;
             let physical: vk::PhysicalDevice = handle(binding.physical_device);
@@ -221,7 +221,7 @@ impl Graphics {
             vk::PipelineStageFlags::ALL_COMMANDS,
             vk::DependencyFlags::empty(),
         );
-        // SAFETY: the caller's duty; the queue is idle before the pool is destroyed.
+        // SAFETY: guaranteed by the caller; the queue is idle before the pool is destroyed.
         unsafe {
             let pool = functions.create_command_pool(&pool, None)?;
             let done = || {
@@ -329,7 +329,7 @@ impl Graphics {
         scene: &Scene<Image>,
     ) -> Result<(Pixels, Vec<CopyRegion>), vk::Result> {
         let mut composer = self.composer();
-        // SAFETY: the caller's duty; a composer for a different size is idle before it is destroyed.
+        // SAFETY: guaranteed by the caller; a composer for a different size is idle before it is destroyed.
         unsafe {
             if let Some(mut old) = composer.take_if(|c| c.size != scene.total_size()) {
                 self.ring.settle();

@@ -20,7 +20,8 @@ impl Owned {
         memory: &vk::PhysicalDeviceMemoryProperties,
         info: &vk::ImageCreateInfo<'_>,
     ) -> Result<Owned, vk::Result> {
-        // SAFETY: the caller's duty; a handle that was not created is null, and destroying a null handle has no effect.
+        // SAFETY: guaranteed by the caller; a handle that was not created is null, and destroying a null handle has no
+        // effect.
         unsafe {
             let mut owned = Owned {
                 image: device.create_image(info, None)?,
@@ -39,7 +40,7 @@ impl Owned {
         device: &ash::Device,
         memory: &vk::PhysicalDeviceMemoryProperties,
     ) -> Result<(), vk::Result> {
-        // SAFETY: the caller's duty.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let needs = device.get_image_memory_requirements(self.image);
             let kinds = (0..).zip(memory.memory_types_as_slice());
@@ -58,7 +59,7 @@ impl Owned {
     /// # Safety
     /// The device is alive and does not use the image any more.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: the caller's duty; null handles are ignored.
+        // SAFETY: guaranteed by the caller; null handles are ignored.
         unsafe {
             device.destroy_image(self.image, None);
             device.free_memory(self.memory, None);
@@ -77,7 +78,7 @@ impl Readable {
     /// # Safety
     /// The device is alive and does not use the view any more.
     pub(super) unsafe fn destroy(&self, device: &ash::Device) {
-        // SAFETY: the caller's duty.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             device.destroy_image_view(self.view, None);
             if let Some(resolved) = &self.resolved {

@@ -53,7 +53,7 @@ pub(super) unsafe fn render_pass(device: &ash::Device) -> Result<vk::RenderPass,
         .attachments(&attachments)
         .subpasses(&subpasses)
         .dependencies(&dependencies);
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     unsafe { device.create_render_pass(&info, None) }
 }
 
@@ -112,7 +112,7 @@ pub(super) unsafe fn pipeline(
         .dynamic_state(&later)
         .layout(layout)
         .render_pass(pass)];
-    // SAFETY: the caller's duty.
+    // SAFETY: guaranteed by the caller.
     let made = unsafe { device.create_graphics_pipelines(vk::PipelineCache::null(), &info, None) };
     match made {
         Ok(pipelines) => Ok(pipelines[0]),

@@ -10,7 +10,8 @@ use openuvr_runtime::host::SoundCodec;
 pub(super) fn check_codec(sound: bool, codec: SoundCodec) -> Result<(), AudioError> {
     match codec {
         SoundCodec::Aac if sound => aac::Encoder::open(opus::BITRATE).map(drop),
-        // The host opens the encoder of Opus, which its clients also need.
+        // Without sound, no encoder is needed. The host itself opens the Opus encoder, which its native clients also
+        // need.
         SoundCodec::Aac | SoundCodec::Opus => Ok(()),
     }
 }
