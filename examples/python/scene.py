@@ -5,7 +5,7 @@
     python3 scene.py                       # shows a PIN
     openuvr client localhost               # in another terminal
 
-With --offscreen, no window opens. The camera follows a player's headset.
+With --offscreen, no window opens. If the player has a headset, the camera follows the player's head.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Scene(ShowBase):
         maker.setColor(SQUARE)
         self.square = self.render2d.attachNewNode(maker.generate())
         self.accept("space", self.change)
-        # After Panda3D calls the handlers of events (sort 0), and before it draws (50).
+        # The task runs after Panda3D has called the event handlers (sort 0), and before it draws (sort 50).
         self.taskMgr.add(self.move, "move", sort=10)
 
     def change(self):

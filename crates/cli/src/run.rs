@@ -44,8 +44,7 @@ use signals::{GRACE_PERIOD, GracePeriod, Signals};
 /// The interval of checks for signals and for the game's end; reports of the hook are processed at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After this time without a picture, a hint is printed that the game may not support the hook (guess: a large game
-/// loads for that long).
+/// After this time without a picture, the possible causes are printed (guess: large games take this long to load).
 const NO_PICTURE_DELAY: Duration = Duration::from_secs(15);
 
 /// How long a cause must persist before it is printed (guess: short-lived helper programs of a game end sooner).

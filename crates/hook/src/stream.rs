@@ -142,7 +142,7 @@ impl Stream {
     /// Removes the session. The lock is usually held only briefly. A thread that was stopped during a swap, possibly
     /// this one, may hold it forever. In that case, this method gives up.
     fn take_session(&self) -> Option<Session> {
-        /// The attempts are a millisecond apart.
+        /// The number of attempts to lock, one millisecond apart.
         const ATTEMPTS: u32 = 100;
         for _ in 0..ATTEMPTS {
             match self.session.try_lock() {

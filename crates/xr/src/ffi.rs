@@ -143,7 +143,7 @@ pub(crate) unsafe fn input<'a, T: Structure>(pointer: *const T) -> Outcome<&'a T
 /// Reads a structure that the application may omit.
 ///
 /// # Safety
-/// As for [`input`].
+/// The same as for [`input`].
 pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Option<&'a T>> {
     if pointer.is_null() {
         return Ok(None);
@@ -160,7 +160,7 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
 /// Returns a structure that the application provides for output.
 ///
 /// # Safety
-/// As for [`input`]. In addition, there must be no other reference to the structure.
+/// The same as for [`input`]. In addition, there must be no other reference to the structure.
 pub(crate) unsafe fn output<'a, T: Structure>(pointer: *mut T) -> Outcome<&'a mut T> {
     // SAFETY: guaranteed by the caller.
     unsafe {
@@ -251,7 +251,7 @@ pub(crate) unsafe fn list<I, T>(
 /// Like [`list`], for plain values.
 ///
 /// # Safety
-/// As for [`list`].
+/// The same as for [`list`].
 pub(crate) unsafe fn values<T: Copy>(
     items: &[T],
     capacity: u32,
@@ -270,7 +270,7 @@ pub(crate) unsafe fn values<T: Copy>(
 /// Like [`list`], for a string. The length includes the terminating zero.
 ///
 /// # Safety
-/// As for [`list`].
+/// The same as for [`list`].
 pub(crate) unsafe fn text(text: &str, capacity: u32, count: *mut u32, out: *mut c_char) -> Outcome {
     let bytes: Vec<u8> = text.bytes().chain([0]).collect();
     // SAFETY: guaranteed by the caller. Both element types are bytes.

@@ -169,7 +169,7 @@ pub(crate) fn get<T: Object>(handle: T::Handle) -> Outcome<Arc<T>> {
 /// Destroys a handle and its descendants.
 ///
 /// # Errors
-/// As for [`get`].
+/// The same as for [`get`].
 pub(crate) fn destroy<T: Object>(handle: T::Handle) -> Outcome {
     get::<T>(handle)?;
     let mut removed = Vec::new();

@@ -1,5 +1,5 @@
-//! The systems of the render world. They read the finished picture back, and submit it with the number of the newest
-//! input that it shows.
+//! The systems of the render world. They read the finished picture back, and submit it with the description of the
+//! input and the head pose that it shows.
 
 use std::sync::mpsc::sync_channel;
 

@@ -66,7 +66,7 @@ impl StreamPlugin {
         StreamPlugin {
             size: UVec2::new(width, height),
             config: Config {
-                // The application chooses the frame rate. The player's display does not change it.
+                // The application chooses the frame rate, and the player's display does not limit it.
                 follows_display: false,
                 sound: SoundChoice::Off,
                 ..Config::default()

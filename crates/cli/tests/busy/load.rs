@@ -36,7 +36,7 @@ impl Load {
         Load::Build,
     ];
 
-    /// Starts the load. Returns `None`, with a message, if the machine does not support it.
+    /// Starts the load. Prints a message and returns `None` if the machine does not support it.
     pub(crate) fn start(self) -> Option<Running> {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {

@@ -74,7 +74,7 @@ fn callbacks_match_the_header() {
     assert!(status.success(), "{status}: {text}");
 }
 
-/// A callback that throws or exits ends the process, because the stream would stall.
+/// A callback that throws an exception or ends its thread ends the whole process. Otherwise, the stream would stall.
 #[test]
 fn a_callback_that_does_not_return_ends_the_process() {
     for how in ["throw", "exit"] {

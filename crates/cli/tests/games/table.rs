@@ -53,7 +53,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `program` is the game's file name. Returns `None`, with a message, if a dependency is missing.
+    /// `program` is the game's file name. Prints a message and returns `None` if a dependency is missing.
     pub(crate) fn set_up(program: &'static str, window: Size) -> Option<Table> {
         if !Path::new("/usr/games").join(program).exists() {
             skip(&format!("{program} is not installed: ./dev test-games"));
@@ -320,7 +320,7 @@ fn xbox() -> Description {
         .with_axis(ABS_HAT0Y, axis(-1, 1))
 }
 
-/// A running window manager; `None`, with a message, if it is not installed.
+/// A running window manager; prints a message and returns `None` if it is not installed.
 fn manager(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed: apt-get install openbox");

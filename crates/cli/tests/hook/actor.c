@@ -32,7 +32,7 @@ struct attributes {
     XID colormap, cursor;
 };
 
-/* The used parts of Xlib.h, glx.h and gl.h. */
+/* The parts of Xlib.h, glx.h and gl.h that this program uses. */
 enum { BACK_PIXEL = 1 << 1, BORDER_PIXEL = 1 << 3, OVERRIDE_REDIRECT = 1 << 9, COLORMAP = 1 << 13 };
 enum { ALLOC_NONE = 0, INPUT_OUTPUT = 1 };
 enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5, GLX_RGBA_TYPE = 0x8014 };
@@ -170,7 +170,7 @@ static void clear_away(struct stage *s)
 static const char *mark(const char *name)
 {
     static char path[4096];
-    /* The test is over. */
+    /* The folder no longer exists: the test is over. */
     if (access(getenv("MARKS"), F_OK))
         _exit(94);
     snprintf(path, sizeof path, "%s/%s", getenv("MARKS"), name);
@@ -193,8 +193,8 @@ static void show_until(struct stage *s, int above, int below, const char *seen)
 
 enum { BLUE = 1, GREEN = 2, RED = 4, YELLOW = 6, WHITE = 7 };
 
-/* A child that exits at once, and one that renders in its own window. They skip exit handlers: those of
- * Mesa wait for threads that exist only in the parent. */
+/* Forks a child that exits at once, and then one that renders in its own window. Both skip exit handlers:
+ * those of Mesa wait for threads that exist only in the parent. */
 static void forks(struct stage *s)
 {
     for (int draws = 0; draws < 2; draws++) {
@@ -296,7 +296,7 @@ struct button_event {
     int sent;
     void *display;
     XID window;
-    /* As large as an XEvent. */
+    /* Makes this structure as large as an XEvent. */
     long rest[19];
 };
 

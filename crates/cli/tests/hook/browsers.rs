@@ -13,7 +13,7 @@ use crate::support::clipboard::{can_copy, copy_text, pasted};
 use crate::support::recording::ffprobe_reads;
 use crate::support::{Folder, PIN, eventually, skip};
 
-/// The browser for the page; `None`, with a message, if it is not installed.
+/// The browser for the page; prints a message and returns `None` if it is not installed.
 fn program() -> Option<&'static str> {
     let found = openuvr_devtools::program();
     if found.is_none() {

@@ -15,7 +15,7 @@ typedef unsigned long XID;
 
 enum { WIDTH = 320, HEIGHT = 240 };
 
-/* The used parts of Xlib.h, glx.h, egl.h and gl.h. */
+/* The parts of Xlib.h, glx.h, egl.h and gl.h that this program uses. */
 enum { COLOUR_BUFFER_BIT = 0x4000, SCISSOR_TEST = 0x0C11 };
 enum { GLX_RGBA = 4, GLX_DOUBLEBUFFER = 5 };
 enum { EGL_SURFACE_TYPE = 0x3033, EGL_WINDOW_BIT = 4, EGL_RENDERABLE_TYPE = 0x3040, EGL_OPENGL_BIT = 8,

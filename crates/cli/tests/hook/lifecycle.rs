@@ -40,7 +40,7 @@ fn a_program_with_forks_threads_and_contexts_is_streamed() {
     run.acknowledge("again");
     let (code, text) = run.wait();
     assert_eq!(code, Some(7), "{text}");
-    // Nothing failed in between.
+    // All acts have succeeded, in one stream.
     assert_eq!(text.matches("was played").count(), acts.len(), "{text}");
     assert_eq!(text.matches("streaming").count(), 1, "{text}");
     let sizes = text

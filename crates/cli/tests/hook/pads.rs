@@ -1,4 +1,5 @@
-//! Game pads. A game under `openuvr run` reads the client's pad from its `/dev/input`, and the game's rumble is sent back.
+//! Game pads. A game under `openuvr run` reads the client's pad from its `/dev/input`, and the game's rumble is sent
+//! back.
 //!
 //! Test machines have no pad. Instead, the test serves a device folder through `libopenuvr_pads.so`. The client reads a
 //! pad from this folder like a pad of the kernel; the game reads its own pad in the same way.
@@ -19,7 +20,7 @@ use crate::rig::{Run, build, hook};
 use crate::support::sensor::Sensor;
 use crate::support::{Display, Folder, PIN, Program, eventually, openuvr, port_of};
 
-/// Shows pictures, which start the host, and runs a program that reads pads.
+/// A shell script that shows pictures, so that the host starts, and runs a program that reads pads.
 const GAME: &str = "glxgears >/dev/null 2>&1 & gears=$!; \
     trap 'kill $gears $reader; exit 0' TERM; \
     $READER \"$MARKS/notes\" \"$MARKS/rumble\" $HOW & reader=$!; wait $gears; kill $reader";
@@ -68,7 +69,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// `None`, with a message, if a dependency is missing.
+    /// Prints a message and returns `None` if a dependency is missing.
     fn start(how: &str, args: &[&str], plug: impl FnOnce(&PadServer)) -> Option<Rig> {
         let reader = build_reader()?;
         let files = Folder::new();
@@ -278,8 +279,8 @@ fn a_permanent_pad_exists_without_a_player() {
         files,
         _display: display,
     };
-    // The game has opened its permanent pad once, before the host started. The order of the devices on the game's
-    // machine is undefined.
+    // The game has opened its permanent pad exactly once, before the host started. Other devices may come before or
+    // after it, in any order.
     let seat = "event240 is OpenUVR pad at openuvr/pad0 0003:045e:028e:0110";
     assert_eq!(rig.notes().matches(seat).count(), 1, "{}", rig.notes());
     // The second pad appears as usual, with its own name.
@@ -493,7 +494,7 @@ fn a_game_of_sdl_finds_the_pad_and_makes_it_rumble() {
     rig.client.kill();
 }
 
-/// Builds the plain reader; `None`, with a message, if there is no C compiler.
+/// Builds the plain reader; prints a message and returns `None` if there is no C compiler.
 fn build_reader() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT
@@ -501,7 +502,7 @@ fn build_reader() -> Option<&'static str> {
         .as_deref()
 }
 
-/// Builds the SDL program; `None`, with a message, if SDL's headers are missing.
+/// Builds the SDL program; prints a message and returns `None` if SDL's headers are missing.
 pub(crate) fn sdl() -> Option<String> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
         crate::support::skip("the headers of SDL 2 are not installed: apt-get install libsdl2-dev");

@@ -28,7 +28,7 @@ impl Run {
         Run::with(display, &[], variables, game)
     }
 
-    /// As [`Run::start`], with more arguments for `openuvr run`.
+    /// Like [`Run::start`], but with more arguments for `openuvr run`.
     pub(crate) fn with(
         display: &Display,
         args: &[&str],
@@ -58,7 +58,7 @@ impl Run {
         self.client_named("client", display, args)
     }
 
-    /// As [`Run::client`], with another name and key.
+    /// Like [`Run::client`], but with another name and key.
     pub(crate) fn client_named(&self, name: &str, display: &Display, args: &[&str]) -> Program {
         let port = port_of(&self.program.line("openuvr run: streaming"));
         let address = format!("127.0.0.1:{port}");
@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-/// Builds the actor; `None`, with a message, if there is no C compiler.
+/// Builds the actor; prints a message and returns `None` if there is no C compiler.
 pub(crate) fn actor() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT

@@ -1,4 +1,5 @@
-/* A program without GL looks for its functions: prints the dynamic linker's results and messages. */
+/* A program that does not link OpenGL looks up OpenGL functions, and prints the dynamic linker's results and
+ * error messages. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -56,7 +56,7 @@ impl Rig {
     }
 }
 
-/// Sets a display's keyboard layout. Returns `false`, with a message, if setxkbmap is not installed.
+/// Sets a display's keyboard layout. Prints a message and returns `false` if setxkbmap is not installed.
 pub(crate) fn layout(display: &Display, layout: &str) -> bool {
     let status = Command::new("setxkbmap")
         .args(["-display", &display.name, layout])
@@ -85,7 +85,7 @@ pub(crate) fn poll_until(mut condition: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Starts a window manager on a display; `None`, with a message, if it is not installed.
+/// Starts a window manager on a display; prints a message and returns `None` if it is not installed.
 pub(crate) fn manager(rig: &Rig, side: &Display) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed: apt-get install openbox");

@@ -133,8 +133,8 @@ window.mainloop()
     without: &[],
 };
 
-/// A byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout. With a US layout at
-/// the host, wine accepted only seven of the letters that this layout lacks.
+/// A byte order mark at the start of the file marks it as UTF-8. The host uses the client's layout: with a US layout at
+/// the host, wine accepted only seven of the letters that the US layout lacks.
 const WINE: Toolkit = Toolkit {
     needs: "command -v wine",
     start: r#"printf '\357\273\277' > "$1"; exec wine notepad "$(winepath -w "$1")""#,
@@ -290,16 +290,16 @@ fn notepad_in_wine_gets_the_letters_of_three_layouts() {
 
 /// A DOS program that appends each typed character to the file TYPED, and closes the file each time.
 const TYPED_COM: &[u8] = &[
-    0xb4, 0x08, 0xcd, 0x21, // AH=8: a key without echo, into AL
-    0xa2, 0x30, 0x01, // to where the last byte is
+    0xb4, 0x08, 0xcd, 0x21, // AH=8: read a key into AL, without echo
+    0xa2, 0x30, 0x01, // store AL at 0x130
     0xb8, 0x01, 0x3d, 0xba, 0x2a, 0x01, 0xcd,
-    0x21, // AH=3D: open the file to write; its handle
-    0x89, 0xc3, // into BX
-    0xb8, 0x02, 0x42, 0x31, 0xc9, 0x31, 0xd2, 0xcd, 0x21, // AH=42: to its end
-    0xb4, 0x40, 0xb9, 0x01, 0x00, 0xba, 0x30, 0x01, 0xcd, 0x21, // AH=40: write the byte
-    0xb4, 0x3e, 0xcd, 0x21, // AH=3E: close
-    0xeb, 0xd6, // again
-    b'T', b'Y', b'P', b'E', b'D', 0, // its name, at 0x12a
+    0x21, // AH=3D: open the file for writing; AX is the handle
+    0x89, 0xc3, // copy the handle to BX
+    0xb8, 0x02, 0x42, 0x31, 0xc9, 0x31, 0xd2, 0xcd, 0x21, // AH=42: seek to the end
+    0xb4, 0x40, 0xb9, 0x01, 0x00, 0xba, 0x30, 0x01, 0xcd, 0x21, // AH=40: write the byte at 0x130
+    0xb4, 0x3e, 0xcd, 0x21, // AH=3E: close the file
+    0xeb, 0xd6, // repeat
+    b'T', b'Y', b'P', b'E', b'D', 0, // the file's name, at 0x12a
     0,
 ];
 

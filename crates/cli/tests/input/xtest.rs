@@ -199,7 +199,7 @@ impl XTest {
         self.try_geometry(window).expect("the window is there")
     }
 
-    /// As [`XTest::geometry`], if the window exists.
+    /// Like [`XTest::geometry`], if the window exists.
     pub(crate) fn try_geometry(&self, window: Window) -> Option<(i16, i16, u16, u16)> {
         let is = self.conn.get_geometry(window).expect("sent").reply().ok()?;
         Some((is.x, is.y, is.width, is.height))

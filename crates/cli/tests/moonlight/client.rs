@@ -31,7 +31,8 @@ pub(crate) struct Moonlight {
     port: u16,
 }
 
-/// The path of the client program, from its environment variable; `None`, with a message, if the variable is not set.
+/// The path of the client program, as given in its environment variable. Prints a message and returns `None` if the
+/// variable is not set.
 pub(crate) fn program() -> Option<PathBuf> {
     let named = std::env::var_os("OPENUVR_MOONLIGHT_CLIENT");
     if named.is_none() {

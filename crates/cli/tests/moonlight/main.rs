@@ -1,7 +1,8 @@
 //! Moonlight's own clients, as their users run them: a program that was built elsewhere, on its own display.
 //!
-//! This is a separate tier, because no package contains the clients: `./dev test-moonlight --client PATH`. The path of the
-//! client is in the variable `OPENUVR_MOONLIGHT_CLIENT`, the length of the long stream in `OPENUVR_MOONLIGHT_MINUTES`.
+//! This is a separate tier, because no package contains the clients: `./dev test-moonlight --client PATH`. The path of
+//! the client is in the variable `OPENUVR_MOONLIGHT_CLIENT`, the length of the long stream in
+//! `OPENUVR_MOONLIGHT_MINUTES`.
 
 #[path = "../input/app.rs"]
 #[allow(dead_code, reason = "the tests of input do more with it")]
@@ -46,7 +47,7 @@ const SIZE: &str = "1280x720";
 /// Frames of the scene per second.
 const RATE: u32 = 60;
 
-/// X key codes of A, and of Q, which quits together with three modifiers.
+/// X key codes of A and Q. Q ends the client if it is pressed together with three modifiers.
 const Q: u8 = 16 + 8;
 const A: u8 = 30 + 8;
 
@@ -59,7 +60,7 @@ struct Table {
 }
 
 impl Table {
-    /// Returns `None`, with a message, if a dependency is missing.
+    /// Prints a message and returns `None` if a dependency is missing.
     fn set_up(sound: &str) -> Option<Table> {
         let program = client::program()?;
         let rig = Rig::new(SIZE, SIZE)?;
@@ -306,8 +307,8 @@ fn a_long_stream_survives_losses() {
     run_in_namespace("a_long_stream_shows_its_frames_in_order", losses);
 }
 
-/// How long the link is down: longer than the refinement of a still picture takes, and shorter than the silence after which
-/// clients give up.
+/// How long the link is down: longer than the refinement of a still picture takes, and shorter than the silence after
+/// which clients give up.
 const OUTAGE: Duration = Duration::from_secs(3);
 
 /// Runs `iptables` in this network namespace; returns its output.

@@ -50,7 +50,7 @@ struct Played {
 }
 
 impl Game {
-    /// Starts the game; `None`, with a message, if something is missing.
+    /// Starts the game; prints a message and returns `None` if something is missing.
     fn start() -> Option<Game> {
         if !Path::new(GAME).exists() {
             skip::skip("openarena is not installed: apt-get install openarena");

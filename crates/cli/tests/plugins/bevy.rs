@@ -17,7 +17,7 @@ fn a_bevy_application_is_played_and_names_each_input() {
     };
     let folder = Folder::new();
     let csv = folder.path().join("frames.csv");
-    // Background processes of a shell without job control ignore Ctrl-C by default, and Bevy keeps that.
+    // A shell without job control starts background processes with SIGINT ignored, and Bevy does not change this.
     let mut command = command(Path::new("env"), &folder);
     command
         .arg("--default-signal=INT")
@@ -29,7 +29,7 @@ fn a_bevy_application_is_played_and_names_each_input() {
     play(&folder, &format!("127.0.0.1:{port}"), &csv);
     host.signal(Signal::INT);
     let (status, text) = host.wait();
-    // Bevy's status of an application that Ctrl-C has ended.
+    // Bevy's exit code for an application that SIGINT has ended.
     assert_eq!(status.code(), Some(130), "{status}: {text}");
     assert!(!text.contains("panicked"), "{text}");
 }

@@ -7,7 +7,7 @@ use crate::build::{command, crates, program};
 use crate::play::play;
 use crate::support::{Display, Folder, PIN, Program, port_of, skip};
 
-/// Compiles a program together with the plug-in. `None`, with a message, if SDL's headers are missing.
+/// Compiles a program together with the plug-in. Prints a message and returns `None` if SDL's headers are missing.
 fn with_sdl(folder: &Folder, source: &str, more: &[&str]) -> Option<Command> {
     if !Path::new("/usr/include/SDL2/SDL.h").is_file() {
         skip("the headers of SDL 2 are not installed: apt-get install libsdl2-dev");

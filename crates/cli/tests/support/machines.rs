@@ -23,7 +23,7 @@ const CLIENT: &str = "10.77.0.2";
 pub(crate) const THIRD: &str = "10.77.0.3";
 
 impl Machines {
-    /// Two machines with an IP address each; `None`, with a message, if the privilege or a tool is missing.
+    /// Two machines with an IP address each; prints a message and returns `None` if the privilege or a tool is missing.
     pub(crate) fn with_ip() -> Option<Machines> {
         Machines::without_ip()?.with_addresses()
     }
@@ -174,7 +174,7 @@ fn ip(line: &str) -> Option<()> {
     run("ip", &line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// Runs a tool of iproute2; `None`, with a message, if it fails.
+/// Runs a tool of iproute2; prints a message and returns `None` if it fails.
 fn run(program: &str, args: &[&str]) -> Option<()> {
     match Command::new(program).args(args).output() {
         Ok(out) if out.status.success() => Some(()),

@@ -1,7 +1,7 @@
-//! Helpers for the tests of the whole program: child processes, displays, and readers of displays. No helper replaces a part
-//! of the program.
+//! Helpers for the tests of the whole program: child processes, displays, and functions that read the pixels of a
+//! display. No helper replaces a part of the program.
 //!
-//! Each wait polls, for at most [`TIMEOUT`].
+//! Each wait polls its condition for at most [`TIMEOUT`].
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -53,13 +53,13 @@ pub(crate) use process::{Display, Program};
 pub(crate) use screen_capture::{ScreenCapture, Shot, psnr};
 pub(crate) use skip::skip;
 
-/// Limit of each wait. It is far longer than needed, even on a heavily loaded machine.
+/// The maximum duration of each wait. It is far longer than needed, even on a heavily loaded machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The PIN of a test's pairing.
 pub(crate) const PIN: [&str; 2] = ["--pin", "135790"];
 
-/// Address without a sound server.
+/// The address of a sound server that does not exist.
 pub(crate) const NO_SOUND: &str = "unix:/nonexistent/sound";
 
 /// Polls until `poll` returns a value; panics with `what` after the timeout.
@@ -137,7 +137,7 @@ impl Host {
         Host::start_at(0, args)
     }
 
-    /// As [`Host::start`], at this port.
+    /// Like [`Host::start`], at this port.
     pub(crate) fn start_at(port: u16, args: &[&str]) -> Host {
         let args = args.iter().map(|w| (*w).to_owned()).collect();
         Host::open(Folder::new(), port, args, NO_SOUND.to_owned())
@@ -148,7 +148,7 @@ impl Host {
         Host::with_sound(NO_SOUND, clients, args)
     }
 
-    /// As [`Host::paired_with`], with a sound server at this address.
+    /// Like [`Host::paired_with`], but with a sound server at this address.
     pub(crate) fn with_sound(sound: &str, clients: &[&str], args: &[&str]) -> Host {
         let folder = Folder::new();
         let dir = |name: &str| folder.path().join(name);

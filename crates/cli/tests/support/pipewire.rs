@@ -15,7 +15,7 @@ pub(crate) struct PipeWire {
 }
 
 impl PipeWire {
-    /// Starts an instance with the null sink `usual` as default. `None`, with a message, if it is not
+    /// Starts an instance with the null sink `usual` as default. Prints a message and returns `None` if it is not
     /// installed.
     pub(crate) fn start() -> Option<PipeWire> {
         let folder = Folder::new();

@@ -28,12 +28,12 @@ impl Program {
         Program::spawn(name, command, None, Stdio::piped())
     }
 
-    /// As [`Program::start`], with stderr redirected.
+    /// Like [`Program::start`], but with stderr redirected.
     pub(crate) fn with_stderr(name: &str, command: Command, error: Stdio) -> Program {
         Program::spawn(name, command, None, error)
     }
 
-    /// As [`Program::start`], with an empty stdin that stays open until [`Program::close_stdin`].
+    /// Like [`Program::start`], but with an empty stdin that stays open until [`Program::close_stdin`].
     pub(crate) fn with_stdin(name: &str, command: Command) -> Program {
         Program::spawn(name, command, Some(""), Stdio::piped())
     }
@@ -43,7 +43,7 @@ impl Program {
         self.input = None;
     }
 
-    /// As [`Program::start`], in its own terminal, with typed input.
+    /// Like [`Program::start`], in its own terminal, with typed input.
     pub(crate) fn at_terminal(name: &str, command: &Command, keys: &str) -> Program {
         let args = std::iter::once(command.get_program()).chain(command.get_args());
         let args: Vec<_> = args.map(|word| word.to_string_lossy()).collect();
@@ -196,7 +196,7 @@ impl Program {
         text
     }
 
-    /// As [`Program::stop`], for a process that only wraps another: sends Ctrl-C to its only child.
+    /// Like [`Program::stop`], for a process that only wraps another: sends Ctrl-C to its only child.
     pub(crate) fn stop_child(&mut self) {
         let id = self.child.id();
         let path = format!("/proc/{id}/task/{id}/children");
@@ -291,18 +291,18 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Starts a server with a screen of `size` (`640x360`) and 24 bits of depth; `None`, with a message, if
+    /// Starts a server with a screen of `size` (`640x360`) and 24 bits of depth. Prints a message and returns `None` if
     /// Xvfb is not installed.
     pub(crate) fn start(size: &str) -> Option<Display> {
         Display::with(size, &[])
     }
 
-    /// As [`Display::start`], with more arguments.
+    /// Like [`Display::start`], but with more arguments.
     pub(crate) fn with(size: &str, args: &[&str]) -> Option<Display> {
         Display::of_depth(size, 24, args)
     }
 
-    /// As [`Display::with`], with another depth.
+    /// Like [`Display::with`], but with another depth.
     pub(crate) fn of_depth(size: &str, depth: u8, args: &[&str]) -> Option<Display> {
         let screen = format!("{size}x{depth}");
         let args = [&["-screen", "0", &screen], args].concat();
@@ -313,8 +313,8 @@ impl Display {
         })
     }
 
-    /// A display that the program under test has started, with its cookie in the file `authority`. Access is granted to all
-    /// processes of this user, because other helpers of the test connect, too.
+    /// A display that the program under test has started, with its cookie in the file `authority`. Access is granted to
+    /// all processes of this user, because other helpers of the test connect, too.
     pub(crate) fn of_another(name: &str, authority: &str) -> Display {
         let admitted = admit_own_user(name, Path::new(authority));
         admitted.expect("the display runs and has this cookie");

@@ -11,7 +11,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Starts `command` in a terminal of this size; `None`, with a message, if tmux is not installed.
+    /// Starts `command` in a terminal of this size; prints a message and returns `None` if tmux is not installed.
     pub(crate) fn start(columns: u16, rows: u16, command: &Command) -> Option<Screen> {
         let folder = Folder::new();
         let socket = folder.join("tmux");

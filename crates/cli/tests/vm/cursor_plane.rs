@@ -11,7 +11,7 @@ const STATE: &str = "/sys/kernel/debug/dri/0/state";
 /// The format of a plane with transparency. Pictures have none, so it is the format of the pointer alone.
 const FORMAT: &str = "format=AR24";
 
-/// Limit of each wait; an emulated processor is fifty times slower.
+/// The maximum duration of each wait. It is long, because an emulated processor is fifty times slower than a real one.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The largest pointer of virtio-gpu, in pixels.

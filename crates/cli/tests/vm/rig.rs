@@ -13,7 +13,7 @@ use openuvr_testbed::machine::{self, Hardware, Machine, Picture};
 use super::DISPLAY;
 use super::skip::{has_program, skip};
 
-/// Limit of each wait; an emulated processor is fifty times slower.
+/// The maximum duration of each wait. It is long, because an emulated processor is fifty times slower than a real one.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The fraction of the pixels that may differ between two pictures of a text console. The blinking cursor and a line

@@ -18,7 +18,8 @@ const FRAMES: usize = 4;
 /// Number of newest frames of which the display may still show rows. A slow client does not display each frame.
 const RECENT: u32 = 32;
 
-/// Limit of the comparison; an emulated processor is fifty times slower.
+/// The maximum duration of the comparison. It is long, because an emulated processor is fifty times slower than a real
+/// one.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The host's test pattern, generated here.

@@ -218,7 +218,7 @@ fn input_goes_to_the_display_that_a_surface_is_on() {
     application.command("end");
 }
 
-/// `openuvr run -- vkcube` with these arguments; `None`, with a message, if vkcube is not installed.
+/// `openuvr run -- vkcube` with these arguments; prints a message and returns `None` if vkcube is not installed.
 fn vkcube(fixture: &Fixture, args: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")

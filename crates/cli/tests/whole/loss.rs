@@ -42,7 +42,7 @@ impl LossyStream {
         LossyStream::with(link, &[])
     }
 
-    /// As [`LossyStream::start`], with more arguments for the host.
+    /// Like [`LossyStream::start`], but with more arguments for the host.
     fn with(link: Quality<'_>, more: &[&str]) -> Option<LossyStream> {
         let (here, there) = (Display::start(SIZE)?, Display::start(SIZE)?);
         let mut painter = Painter::open(&here, PIXELS, "painter");

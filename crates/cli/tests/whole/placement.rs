@@ -17,7 +17,8 @@ use crate::support::{Display, Folder, Program, eventually, openuvr};
 /// Initial position of new windows.
 const OWN: (i16, i16) = (7, 9);
 
-/// Starts a host with an empty display of 640x360. Returns both, or `None`, with a message, if Xvfb is not installed.
+/// Starts a host with an empty display of 640x360, and returns both. If Xvfb is not installed, prints a message and
+/// returns `None`.
 fn host(folder: &Folder, args: &[&str]) -> Option<(Program, Display)> {
     if !has_xvfb() {
         return None;

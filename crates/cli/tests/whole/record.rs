@@ -13,7 +13,8 @@ fn fragments(file: &str) -> usize {
     bytes.windows(4).filter(|four| four == b"moof").count()
 }
 
-/// Number of frames of a file that ffmpeg decodes without a warning; `None`, with a message, if ffmpeg is not installed.
+/// Decodes a file with ffmpeg, which must print no warning, and returns the number of frames. If ffmpeg is not
+/// installed, prints a message and returns `None`.
 fn decoded(file: &str) -> Option<usize> {
     let args = [
         "-v",

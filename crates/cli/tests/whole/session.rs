@@ -21,7 +21,7 @@ fn start(portal: &Portal, args: &[&str], application: &[&str]) -> Program {
     start_with(portal, args, application, |command| command)
 }
 
-/// As [`start`], but runs the command that `by` derives from the usual one.
+/// Like [`start`], but runs the command that `by` derives from the usual one.
 fn start_with(
     portal: &Portal,
     args: &[&str],

@@ -395,7 +395,7 @@ fn a_stuck_sound_server_blocks_no_client() {
     server.hold();
     wait_for_frames(&listener.csv);
     wait_for_frames(&played);
-    // A client can still leave, and one that requires sound gets an error.
+    // While the server hangs, a client can still leave. A new client that requires sound gets an error.
     player.stop();
     let (mut other, _) = play_to_sink(&server, &host, "other", "out");
     let line = other.fails_in_one_line();

@@ -78,7 +78,7 @@ fn the_scene_arrives_unchanged() {
     client.line("showing 640x360");
     let (drawn, shown) = (StampRecorder::start(&here), StampRecorder::start(&there));
     ScreenCapture::open(&there).more_frames(40);
-    // By now, the source's poller has read the client's last frame.
+    // By now, the recorder of the source has also read the last frame that the recorder of the client has read.
     let (shown, drawn) = (shown.end(), drawn.end());
     assert_increasing(&drawn);
     assert_increasing(&shown);

@@ -43,13 +43,13 @@ struct Hello {
 }
 
 impl Hello {
-    /// `None`, with a message, if a dependency is missing.
+    /// Prints a message and returns `None` if a dependency is missing.
     fn start(args: &[&str]) -> Option<Hello> {
         // Lossless pictures.
         Hello::with_encoder("raw", args)
     }
 
-    /// As [`Hello::start`], with another encoder.
+    /// Like [`Hello::start`], but with another encoder.
     fn with_encoder(encoder: &str, args: &[&str]) -> Option<Hello> {
         if Command::new("hello_xr").arg("--help").output().is_err() {
             skip("hello_xr is not installed: apt-get install libopenxr-utils");
@@ -63,7 +63,7 @@ impl Hello {
         )
     }
 
-    /// As [`Hello::with_encoder`], with another application.
+    /// Like [`Hello::with_encoder`], but with another application.
     fn with_application(encoder: &str, args: &[&str], application: &[&str]) -> Option<Hello> {
         let driver = driver()?;
         let folder = Folder::new();

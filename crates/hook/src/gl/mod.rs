@@ -33,7 +33,7 @@ impl Hooked {
     }
 }
 
-// SAFETY: addresses of functions, which are the same for all threads.
+// SAFETY: the pointers are addresses of functions, which all threads may use.
 unsafe impl Sync for Hooked {}
 
 /// The result of `glXGetProcAddress` and `eglGetProcAddress` that replaces `found`.

@@ -15,8 +15,8 @@ use super::instance::{Instance, Window};
 use crate::stream::{Stream, stream};
 use crate::windows::{Key, XWindow};
 
-/// Starts to read back the image that is about to be presented, if requested and possible now. The presentation must then
-/// wait only for the returned semaphore.
+/// Starts to read back the image that is about to be presented, if requested and possible now. The presentation must
+/// then wait only for the returned semaphore.
 ///
 /// # Safety
 /// `info` and `queue` must be the application's arguments of the current `vkQueuePresentKHR` call.
@@ -93,7 +93,7 @@ pub(super) unsafe fn read_back(
 /// The pixel format and the queue family of the copy, or why the copy is impossible.
 ///
 /// # Safety
-/// As [`read_back`].
+/// The same as for [`read_back`].
 unsafe fn readable<'a>(
     device: &Device,
     queue: vk::Queue,

@@ -14,8 +14,8 @@ const HANDS: [&str; 2] = ["/user/hand/left", "/user/hand/right"];
 const SIMPLE: &str = "/interaction_profiles/khr/simple_controller";
 const TOUCH: &str = "/interaction_profiles/oculus/touch_controller";
 
-/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]; empty if the controller has no such
-/// button.
+/// Buttons, and their inputs on the left and the right controller of [`TOUCH`]. An input is empty if that controller
+/// does not have the button.
 const BUTTONS: [(Buttons, &str, [&str; 2]); 9] = [
     (Buttons::A_X, "a_x", ["x/click", "a/click"]),
     (Buttons::B_Y, "b_y", ["y/click", "b/click"]),

@@ -77,7 +77,7 @@ unsafe fn text(pointer: *const c_char) -> Outcome<CString> {
 /// Like [`text`], for an optional string.
 ///
 /// # Safety
-/// As for [`text`].
+/// The same as for [`text`].
 unsafe fn optional_text<'a>(pointer: *const c_char) -> &'a CStr {
     match pointer.is_null() {
         true => c"",

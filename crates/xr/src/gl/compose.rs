@@ -1,5 +1,5 @@
-//! Composes the layers of a frame into one picture with both eyes side by side. Layers that fill an eye exactly are copied;
-//! the shader program draws all others. No state is restored, because the context is private.
+//! Composes the layers of a frame into one picture with both eyes side by side. Layers that fill an eye exactly are
+//! copied; the shader program draws all others. No state is restored, because the context is private.
 
 use std::sync::PoisonError;
 
@@ -118,7 +118,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::compose`].
+    /// The same as for [`Composer::compose`].
     unsafe fn copy(&self, gl: &glow::Context, surface: &Surface<Image>, left: i32) {
         let ImageRect { x, y, size } = surface.rect;
         let (x, y) = (number(x), number(y));
@@ -142,7 +142,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::compose`].
+    /// The same as for [`Composer::compose`].
     unsafe fn draw(&self, gl: &glow::Context, surface: &Surface<Image>, eye: &Eye) {
         let image = &surface.image;
         let ImageRect { x, y, size } = surface.rect;
@@ -192,7 +192,7 @@ impl Composer {
     /// Resolves the samples of one layer of an image into a texture. The first call creates this texture.
     ///
     /// # Safety
-    /// As [`Composer::compose`].
+    /// The same as for [`Composer::compose`].
     unsafe fn resolve(&self, gl: &glow::Context, image: &Image) -> Option<glow::Texture> {
         let swapchain_images = &image.swapchain_images;
         let size = swapchain_images.size();

@@ -42,7 +42,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns `None`, with a message, if Mesa is not available.
+    /// Prints a message and returns `None` if Mesa is not available.
     fn open() -> Option<Fixture> {
         // SAFETY: EGL's functions are called as specified, and the library stays loaded.
         let fixture = unsafe { Fixture::try_open() };

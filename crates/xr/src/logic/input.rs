@@ -270,7 +270,7 @@ impl Input {
         let counts = |binding: &&&Binding| {
             let priority = actions.priority(binding.action.0);
             let mut components = binding.source.components().into_iter();
-            // Sets share poses: a pose binding is never suppressed.
+            // A pose binding is never suppressed, because several action sets may read the same pose.
             matches!(binding.source, BoundSource::Pose(_))
                 || components.all(|component| {
                     highest.get(&(binding.user, identifier(component))) == Some(&priority)

@@ -13,7 +13,7 @@ pub(crate) const MAX_IMAGE_SIDE: u32 = 8192;
 /// 256 pixels. The maximum of H.264 is 139 264 (level 6.2, ITU-T H.264 table A-1).
 pub(crate) const MAX_VIEW_SIDE: u32 = 4096;
 
-/// Maximum array size (guess: two eyes, or a stack of pages).
+/// Maximum number of array layers of an image (guess: far more than the two that an application needs for both eyes).
 const MAX_ARRAY_SIZE: u32 = 256;
 
 /// Number of images: at a time, one image is shown, one is copied, and one is rendered.

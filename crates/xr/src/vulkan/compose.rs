@@ -97,7 +97,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::new`].
+    /// The same as for [`Composer::new`].
     unsafe fn make(&mut self, of: &Device) -> Result<(), vk::Result> {
         let device = &of.functions;
         let picture = vk::ImageCreateInfo::default()
@@ -147,7 +147,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::new`].
+    /// The same as for [`Composer::new`].
     unsafe fn new_frame(&self, device: &ash::Device) -> Result<FrameResources, vk::Result> {
         let sizes = [
             vk::DescriptorType::SAMPLED_IMAGE,
@@ -180,7 +180,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::new`].
+    /// The same as for [`Composer::new`].
     unsafe fn make_pipeline(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         let bindings = [
             (0, vk::DescriptorType::SAMPLED_IMAGE),
@@ -264,7 +264,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::compose`]; `commands` is in the recording state.
+    /// The same as for [`Composer::compose`]; `commands` is in the recording state.
     unsafe fn draw(
         &self,
         of: &Device,
@@ -330,7 +330,7 @@ impl Composer {
     }
 
     /// # Safety
-    /// As [`Composer::draw`].
+    /// The same as for [`Composer::draw`].
     unsafe fn bind(
         &self,
         device: &ash::Device,

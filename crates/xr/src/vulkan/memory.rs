@@ -34,7 +34,7 @@ impl Owned {
     }
 
     /// # Safety
-    /// As [`Owned::new`].
+    /// The same as for [`Owned::new`].
     unsafe fn bind(
         &mut self,
         device: &ash::Device,

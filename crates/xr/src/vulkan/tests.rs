@@ -45,7 +45,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Returns `None`, with a message, if lavapipe is not available.
+    /// Prints a message and returns `None` if lavapipe is not available.
     fn open() -> Option<Fixture> {
         // SAFETY: the Vulkan loader has no initialisers with preconditions; functions are called as
         // specified, with valid handles.

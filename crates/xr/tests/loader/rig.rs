@@ -92,7 +92,7 @@ pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
 }
 
 impl Application {
-    /// Opens the loader and creates an instance. Returns `None`, with a message, if the loader is not installed.
+    /// Opens the loader and creates an instance. Prints a message and returns `None` if the loader is not installed.
     pub(crate) fn open(extensions: &[&[u8]]) -> Option<Application> {
         // SAFETY: the loader has no initialisers with preconditions, and exports a function of this type.
         let (library, get_proc) = unsafe {

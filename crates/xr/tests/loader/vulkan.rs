@@ -48,7 +48,7 @@ fn raw<H: vk::Handle>(handle: H) -> *const c_void {
 }
 
 impl Drawing {
-    /// Creates the application and its device. Returns `None`, with a message, if a dependency is missing.
+    /// Creates the application and its device. Prints a message and returns `None` if a dependency is missing.
     pub(crate) fn open() -> Option<Drawing> {
         let app = Application::open(EXTENSIONS)?;
         // SAFETY: the Vulkan loader has no initialisers with preconditions; functions are called as
