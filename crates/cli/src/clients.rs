@@ -86,7 +86,7 @@ impl Clients {
             LaunchReport::Invitation { pin, seconds } => {
                 print_invitation(subcommand, &pin, seconds.into());
             }
-            // This report is for the launcher of the game.
+            // The launcher's socket in `openuvr_runtime` has already handled this report.
             LaunchReport::InputDisplay(_) => {}
             LaunchReport::Notice(notice) => return self.handle_notice(notice),
         }

@@ -28,7 +28,7 @@ pub(crate) struct Listed {
     pub(crate) name: String,
     /// The program and its arguments.
     pub(crate) words: Vec<OsString>,
-    /// Its icon, a PNG file.
+    /// The path of the application's icon, a PNG file.
     pub(crate) icon: Option<PathBuf>,
 }
 

@@ -475,7 +475,7 @@ pub(crate) fn exit_code(status: Option<ExitStatus>) -> ExitCode {
     ExitCode::from(code_of(status))
 }
 
-/// Like [`exit_code`], as a number.
+/// The exit code of the game, like [`exit_code`], but as a number.
 pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     let code = status.and_then(|status| {
         let signal = status.signal().map(|signal| signal + 128);

@@ -112,7 +112,7 @@ unsafe extern "C" fn dlvsym(
 }
 
 unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Lookup {
-    // SAFETY: the caller of dlsym passes a name.
+    // SAFETY: the caller of dlsym passes a zero-terminated string.
     Lookup::new(unsafe { hooked_symbol(handle, name) }, &real::DLSYM)
 }
 
@@ -121,19 +121,19 @@ unsafe extern "C" fn decide_versioned(
     name: *const c_char,
     _version: *const c_char,
 ) -> Lookup {
-    // SAFETY: the caller of dlvsym passes a name. Symbols of GL libraries have no versions.
+    // SAFETY: the caller of dlvsym passes a zero-terminated string. Symbols of GL libraries have no versions.
     Lookup::new(unsafe { hooked_symbol(handle, name) }, &real::DLVSYM)
 }
 
 /// The result for a hooked name; `None` to forward to the C library.
 ///
 /// # Safety
-/// `name` must be null or a string.
+/// `name` must be null or a zero-terminated string.
 unsafe fn hooked_symbol(handle: *mut c_void, name: *const c_char) -> Option<*mut c_void> {
     if handle == libc::RTLD_NEXT || name.is_null() {
         return None;
     }
-    // SAFETY: not null.
+    // SAFETY: `name` is a string, because it is not null.
     let name = unsafe { CStr::from_ptr(name) };
     let result = guarded(|| {
         let hooked = Hooked::find(name)?;

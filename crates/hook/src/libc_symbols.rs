@@ -55,7 +55,7 @@ unsafe extern "C" fn visit(
     if info.dlpi_name.is_null() {
         return 0;
     }
-    // SAFETY: not null, and a string of the loader.
+    // SAFETY: the pointer is not null, and points to a string of the loader.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next();
     if !file.is_some_and(|file| FILES.contains(&file)) {
@@ -85,7 +85,7 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &CStr) -> Option<*mut c_void>
             DT_GNU_HASH => hash = *value,
             _ => {}
         }
-        // SAFETY: not the last.
+        // SAFETY: this entry is not the last one.
         entry = unsafe { entry.add(1) };
     }
     if strings == 0 || symbols == 0 || hash == 0 {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_c_librarys_functions_are_found_as_by_the_linker() {
         for name in [c"getpid", c"qsort", c"dlopen"] {
-            // SAFETY: a name, and a predefined handle.
+            // SAFETY: `name` is a zero-terminated string, and the handle is predefined.
             let linked = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
             assert_eq!(find(name), linked, "{name:?}");
         }

@@ -142,16 +142,16 @@ pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *mut c_void {
     }
     // SAFETY: it is the C library's `dlsym`.
     let dlsym: Dlsym = unsafe { transmute_copy(&address) };
-    // SAFETY: a name, and a handle of this library or of the caller.
+    // SAFETY: `name` is a zero-terminated string, and the handle comes from this library or from the caller.
     unsafe { dlsym(handle, name.as_ptr()) }
 }
 
-/// Searches the system's libraries that are loaded, including those loaded with `RTLD_LOCAL`. A library with a match stays
-/// loaded, so that the address stays valid.
+/// Searches the system's libraries that are loaded, including those loaded with `RTLD_LOCAL`. A library with a match
+/// stays loaded, so that the address stays valid.
 fn find_in_libraries(name: &CStr) -> *mut c_void {
     for library in LIBRARIES {
         let flags = libc::RTLD_LAZY | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
-        // SAFETY: a name; `RTLD_NOLOAD` runs no constructors.
+        // SAFETY: the name is a zero-terminated string, and `RTLD_NOLOAD` runs no constructors.
         let handle = unsafe { libc::dlopen(library.as_ptr(), flags) };
         if handle.is_null() {
             continue;
@@ -160,7 +160,7 @@ fn find_in_libraries(name: &CStr) -> *mut c_void {
         if !found.is_null() {
             return found;
         }
-        // SAFETY: opened above.
+        // SAFETY: the handle was opened above.
         unsafe { libc::dlclose(handle) };
     }
     ptr::null_mut()
@@ -168,14 +168,14 @@ fn find_in_libraries(name: &CStr) -> *mut c_void {
 
 /// Whether `address` is in one of the system's libraries.
 pub(crate) fn is_system_address(address: *mut c_void) -> bool {
-    // SAFETY: plain data.
+    // SAFETY: zero is valid for all fields.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: any address is allowed.
     let known = unsafe { libc::dladdr(address, &raw mut info) } != 0;
     if !known || info.dli_fname.is_null() {
         return false;
     }
-    // SAFETY: not null, and a string of the loader.
+    // SAFETY: the pointer is not null, and points to a string of the loader.
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     LIBRARIES

@@ -1,8 +1,8 @@
 //! The windows that present frames. The largest one is streamed.
 //!
 //! Windows are detected by their swaps. A window without swaps for a while, such as a closed one, is removed, and
-//! another is streamed. There is one exception: as long as the streamed window is visible, it stays, even without
-//! swaps.
+//! another is streamed. There is one exception: the streamed window is not removed while it is visible, even if it does
+//! not swap.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;

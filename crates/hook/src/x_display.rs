@@ -27,7 +27,7 @@ pub(crate) unsafe fn of_xlib(display: *mut c_void) -> Option<String> {
     if name.is_null() {
         return None;
     }
-    // SAFETY: not null, and a string of Xlib.
+    // SAFETY: the pointer is not null, and points to a string of Xlib.
     let name = unsafe { CStr::from_ptr(name) };
     Some(name.to_str().ok()?.to_owned())
 }

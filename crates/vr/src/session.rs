@@ -229,7 +229,7 @@ impl Session {
         }
     }
 
-    /// Both eyes at the frame's display time; `None` while their orientation is unknown.
+    /// The poses and fields of view of both eyes at the frame's display time; `None` while the orientation is unknown.
     pub(crate) fn views(&self, frame: Frame) -> Result<Option<[View; 2]>, VrError> {
         let located = self.handle.locate_views(VIEWS, frame.display, &self.space);
         let (flags, views) = located.map_err(VrError::openxr("locate the eyes"))?;

@@ -177,7 +177,7 @@ pub(crate) unsafe fn write_output<T>(pointer: *mut T, value: T) -> Outcome<()> {
     if pointer.is_null() {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: not null, and passed by the application.
+    // SAFETY: the pointer is not null, and the application passes valid pointers.
     unsafe { pointer.write(value) };
     Ok(())
 }

@@ -100,7 +100,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Its name in the table and on the command line.
+    /// The name of the program in the table and on the command line.
     pub(crate) const fn name(&self) -> &'static str {
         match self.args {
             [name, ..] => name,

@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-/// Builds the actor; prints a message and returns `None` if there is no C compiler.
+/// Builds the actor. Prints a message and returns `None` if there is no C compiler.
 pub(crate) fn actor() -> Option<&'static str> {
     static BUILT: OnceLock<Option<String>> = OnceLock::new();
     BUILT

@@ -1,7 +1,7 @@
 //! Moonlight's own clients, as their users run them: a program that was built elsewhere, on its own display.
 //!
-//! This is a separate tier, because no package contains the clients: `./dev test-moonlight --client PATH`. The path of
-//! the client is in the variable `OPENUVR_MOONLIGHT_CLIENT`, the length of the long stream in
+//! This is a separate tier, because no package of the distribution contains the clients: `./dev test-moonlight --client
+//! PATH`. The path of the client is in the variable `OPENUVR_MOONLIGHT_CLIENT`, the length of the long stream in
 //! `OPENUVR_MOONLIGHT_MINUTES`.
 
 #[path = "../input/app.rs"]

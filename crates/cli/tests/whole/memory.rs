@@ -1,4 +1,4 @@
-//! The client's memory. Boards with 512 MB are clients, too.
+//! The client's memory: a board with 512 MB must suffice for a client.
 
 use crate::support::{Display, Host, ScreenCapture, scene};
 

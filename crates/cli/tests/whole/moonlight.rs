@@ -197,7 +197,7 @@ fn a_virtual_display_takes_the_players_mode() {
         assert!(answer.contains("status_code=\"400\""), "{absurd}: {answer}");
         assert_eq!(element(&answer, "gamesession"), "0", "{absurd}");
     }
-    // The mode in an ANNOUNCE request is checked, too.
+    // The host also checks the mode in an ANNOUNCE request.
     let launched = rig.launch(&one, "");
     let url = element(&launched, "sessionUrl0");
     let rtsp = url.strip_prefix("rtspenc://").unwrap().parse().unwrap();

@@ -209,7 +209,7 @@ impl Window for SwapTarget {
         // Before EGL 1.5, `eglGetProcAddress` returns only extension functions.
         let found = real::find(name);
         match find {
-            // SAFETY: a name.
+            // SAFETY: `name` is a zero-terminated string.
             Some(find) if found.is_null() => unsafe { find(name.as_ptr()) }.cast_const(),
             _ => found.cast_const(),
         }

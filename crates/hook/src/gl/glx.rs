@@ -199,7 +199,7 @@ impl Window for SwapTarget {
         // SAFETY: the function has this type.
         let find: Option<Find> = unsafe { GET_PROC_ADDRESS_ARB.function() };
         let found = match find {
-            // SAFETY: a name.
+            // SAFETY: `name` is a zero-terminated string.
             Some(find) if name.to_bytes().starts_with(b"gl") => unsafe { find(name.as_ptr()) },
             _ => null_mut(),
         };
@@ -270,8 +270,8 @@ pub(super) fn display_name(display: usize) -> Option<String> {
     DISPLAYS.get(&display)
 }
 
-/// Handles a connection that is about to be closed. EGL displays may use it, so the resources of their contexts are also
-/// released.
+/// Handles a connection that is about to be closed. EGL displays may use it, so the resources of their contexts are
+/// also released.
 fn display_closing(display: Display) {
     if let Some(readers) = readers::readers_in_use() {
         let on_it = |of: &readers::Context| of.api == Api::Glx && of.display == display.addr();

@@ -39,12 +39,12 @@ unsafe impl Sync for Hooked {}
 /// The result of `glXGetProcAddress` and `eglGetProcAddress` that replaces `found`.
 ///
 /// # Safety
-/// `name` must be null or a string.
+/// `name` must be null or a zero-terminated string.
 pub(crate) unsafe fn replace_address(found: *mut c_void, name: *const c_char) -> *mut c_void {
     if found.is_null() || name.is_null() {
         return found;
     }
-    // SAFETY: not null.
+    // SAFETY: `name` is a string, because it is not null.
     let name = unsafe { CStr::from_ptr(name) };
     let replacement = guarded(|| {
         let hooked = Hooked::find(name)?;
@@ -56,8 +56,8 @@ pub(crate) unsafe fn replace_address(found: *mut c_void, name: *const c_char) ->
     replacement.flatten().unwrap_or(found)
 }
 
-/// Declares hooked functions, each with its name, parameters, result and body. In the body, `real` is the function behind
-/// the hook; if there is none, the hook returns `otherwise`.
+/// Declares hooked functions, each with its name, parameters, result and body. In the body, `real` is the function
+/// behind the hook; if there is none, the hook returns `otherwise`.
 macro_rules! hooks {
     ($table:ident [$count:literal]: $(
         $(#[$doc:meta])*

@@ -83,7 +83,7 @@ impl Device {
                 below.get_physical_device_memory_properties(physical),
             )
         };
-        // SAFETY: the application's chain.
+        // SAFETY: the application passes a valid chain of structures.
         let group = unsafe {
             chained(
                 info.p_next,
@@ -104,7 +104,7 @@ impl Device {
             ring: OnceLock::new(),
             memory,
             init_commands: next.init_commands,
-            // SAFETY: the structure type implies this type.
+            // SAFETY: a structure with this type field has this type.
             group: group.is_some_and(|group| unsafe {
                 (*group.cast::<vk::DeviceGroupDeviceCreateInfo<'_>>()).physical_device_count > 1
             }),
@@ -143,7 +143,7 @@ impl Device {
         }
         let mut can = vk::SurfaceCapabilitiesKHR::default();
         let query = self.instance.surfaces.capabilities;
-        // SAFETY: a valid physical device and the application's surface.
+        // SAFETY: the physical device is valid, and so is the application's surface.
         let result = query.map(|query| unsafe { query(self.physical, info.surface, &mut can) });
         let extra = vk::ImageUsageFlags::TRANSFER_SRC;
         if result == Some(vk::Result::SUCCESS) && can.supported_usage_flags.contains(extra) {
@@ -188,7 +188,7 @@ impl Device {
     unsafe fn images(&self, swapchain: vk::SwapchainKHR) -> Option<Vec<vk::Image>> {
         let query = self.swapchain.as_ref()?.get_swapchain_images_khr;
         let mut count = 0;
-        // SAFETY: as Vulkan specifies: first the count, then the images.
+        // SAFETY: called as Vulkan specifies: first for the number of images, then for the images.
         unsafe {
             let result = query(self.handle, swapchain, &mut count, std::ptr::null_mut());
             (result == vk::Result::SUCCESS).then_some(())?;
@@ -205,7 +205,7 @@ impl Device {
         let mut taken = free.split_off(kept);
         while taken.len() < count {
             let info = vk::SemaphoreCreateInfo::default();
-            // SAFETY: a valid device.
+            // SAFETY: the device is valid.
             match unsafe { self.functions.create_semaphore(&info, None) } {
                 Ok(semaphore) => taken.push(semaphore),
                 Err(_) => break,
@@ -218,8 +218,8 @@ impl Device {
         lock(&self.swapchains).get(&handle).cloned()
     }
 
-    /// Releases a swapchain that is about to be destroyed. Blocks until its images are no longer read. Pass the result to
-    /// [`Device::recycle_semaphores`].
+    /// Releases a swapchain that is about to be destroyed. Blocks until its images are no longer read. Pass the result
+    /// to [`Device::recycle_semaphores`].
     pub(super) fn release_swapchain(&self, handle: vk::SwapchainKHR) -> Option<Arc<Swapchain>> {
         let released = lock(&self.swapchains).remove(&handle)?;
         if let Some(Some(ring)) = self.ring.get() {

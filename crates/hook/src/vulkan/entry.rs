@@ -1,7 +1,7 @@
 //! The intercepted calls of the application.
 //!
-//! Each call is forwarded exactly once, and the application gets its result. The layer's own work runs in [`guarded`], so
-//! that the call is still forwarded if this work fails. In a forked child, calls are only forwarded.
+//! Each call is forwarded exactly once, and the application gets its result. The layer's own work runs in [`guarded`],
+//! so that the call is still forwarded if this work fails. In a forked child, calls are only forwarded.
 
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
@@ -40,7 +40,7 @@ pub(super) unsafe extern "system" fn instance_proc(
     instance: vk::Instance,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: the caller's string.
+    // SAFETY: the caller passes a valid string.
     let name = unsafe { CStr::from_ptr(name) };
     let global = [c"vkCreateInstance", c"vkGetInstanceProcAddr"].contains(&name);
     if global {
@@ -49,7 +49,7 @@ pub(super) unsafe extern "system" fn instance_proc(
     if instance == vk::Instance::null() {
         return None;
     }
-    // SAFETY: a valid handle of the application.
+    // SAFETY: the application passes a valid handle.
     let known = INSTANCES.find(unsafe { key(instance) })?;
     let below = known.raw(name)?;
     intercepted(name).or(Some(below))
@@ -60,7 +60,7 @@ pub(super) unsafe extern "system" fn device_proc(
     device: vk::Device,
     name: *const c_char,
 ) -> vk::PFN_vkVoidFunction {
-    // SAFETY: the caller's string and valid handle.
+    // SAFETY: the caller passes a valid string and a valid handle.
     let (name, known) = unsafe { (CStr::from_ptr(name), DEVICES.find(key(device))?) };
     let below = known.raw(name)?;
     intercepted_by_device(name).or(Some(below))

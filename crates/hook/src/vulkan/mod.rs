@@ -39,7 +39,7 @@ use ash::vk;
 pub(crate) unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
     negotiate: *mut loader::Negotiate,
 ) -> vk::Result {
-    // SAFETY: the loader's structure, to be filled in.
+    // SAFETY: the loader passes a valid structure, which this function fills in.
     let Some(negotiate) = (unsafe { negotiate.as_mut() }) else {
         return vk::Result::ERROR_INITIALIZATION_FAILED;
     };

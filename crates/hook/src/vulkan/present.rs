@@ -26,7 +26,7 @@ pub(super) unsafe fn read_back(
     info: &vk::PresentInfoKHR<'_>,
 ) -> Option<vk::Semaphore> {
     let stream = stream()?;
-    // SAFETY: the application's arrays, with its counts.
+    // SAFETY: the application passes arrays with these numbers of elements.
     let (swapchains, images, waits) = unsafe {
         (
             array(info.p_swapchains, info.swapchain_count),
@@ -35,7 +35,7 @@ pub(super) unsafe fn read_back(
         )
     };
     let (swapchain, index) = largest(device, swapchains, images)?;
-    // SAFETY: the application's chain.
+    // SAFETY: the application passes a valid chain of structures.
     let readable = unsafe { readable(device, queue, info, &swapchain) };
     let request = || {
         let key = key(&device.instance, swapchain.surface);
@@ -101,7 +101,7 @@ unsafe fn readable<'a>(
     swapchain: &'a Swapchain,
 ) -> Result<(Pixels, u32), &'a str> {
     let pixels = swapchain.pixels.as_ref().map_err(String::as_str)?;
-    // SAFETY: the application's chain.
+    // SAFETY: the application passes a valid chain of structures.
     let apart = unsafe {
         chained(
             info.p_next,

@@ -65,7 +65,8 @@ pub(crate) struct ActiveSet {
     pub(crate) user: xr::Path,
 }
 
-/// The source of a pose action. It stays selected, even while it is disconnected, until a different device replaces it.
+/// The source of a pose action. It stays selected, even while its device is disconnected, until a device with another
+/// interaction profile takes the place of its device.
 #[derive(Clone, PartialEq, Debug)]
 struct SelectedSource {
     user: &'static str,
@@ -91,7 +92,7 @@ pub(crate) struct Input {
     /// Sources of active pose and haptic actions.
     poses: HashMap<(ActionId, xr::Path), (&'static str, String)>,
     /// The selected source of each pose action that is queried without a subaction path. The first source in effect is
-    /// selected, and stays selected.
+    /// selected, and stays selected as described for [`SelectedSource`].
     selected: HashMap<ActionId, SelectedSource>,
     /// The interaction profiles in effect since the last `xrSyncActions`.
     profiles: BTreeMap<&'static str, String>,
@@ -184,7 +185,7 @@ impl Input {
     }
 
     /// Whether this is the selected source of a pose action that is queried without a subaction path. The first source
-    /// in effect is selected, and stays selected.
+    /// in effect is selected, and stays selected as described for [`SelectedSource`].
     fn is_selected_source(
         &mut self,
         action: ActionId,

@@ -97,7 +97,7 @@ fn actions_without_devices_are_inactive() {
             action,
             subaction_path: xr::Path::NULL,
         };
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut state: xr::ActionStateBoolean = unsafe { std::mem::zeroed() };
         state.ty = xr::ActionStateBoolean::TYPE;
         state.is_active = xr::TRUE;
@@ -111,7 +111,7 @@ fn actions_without_devices_are_inactive() {
         assert_eq!(wrong, mismatch);
 
         let left = app.path(c"/user/hand/left");
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut profile: xr::InteractionProfileState = unsafe { std::mem::zeroed() };
         profile.ty = xr::InteractionProfileState::TYPE;
         done!(
@@ -205,7 +205,7 @@ impl SimulatedHand<'_> {
             action,
             subaction_path: xr::Path::NULL,
         };
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut state: xr::ActionStateFloat = unsafe { std::mem::zeroed() };
         state.ty = xr::ActionStateFloat::TYPE;
         done!(
@@ -286,7 +286,7 @@ fn device_state_takes_effect_at_the_next_sync() {
         let mut space = xr::Space::default();
         done!(app, CreateActionSpace(session, &info, &mut space));
         let (time, _) = app.frame(session);
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
         location.ty = xr::SpaceLocation::TYPE;
         done!(app, LocateSpace(space, local, time, &mut location));

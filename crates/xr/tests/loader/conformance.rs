@@ -109,7 +109,7 @@ fn all_view_configurations_can_be_located() {
                 display_time: display,
                 space,
             };
-            // SAFETY: plain numbers.
+            // SAFETY: zero is valid for all fields.
             let (mut state, mut views): (xr::ViewState, [xr::View; 2]) =
                 unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
             state.ty = xr::ViewState::TYPE;
@@ -146,7 +146,7 @@ fn many_spaces_are_located_with_one_call() {
             space_count: 2,
             spaces: spaces.as_ptr(),
         };
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut found: [xr::SpaceLocationData; 2] = unsafe { std::mem::zeroed() };
         let mut locations = xr::SpaceLocations {
             ty: xr::SpaceLocations::TYPE,

@@ -54,7 +54,7 @@ fn reference_spaces_are_located() {
         let stage = app.space(session, xr::ReferenceSpaceType::STAGE);
         let view = app.space(session, xr::ReferenceSpaceType::VIEW);
         let locate = |space, base| {
-            // SAFETY: plain numbers.
+            // SAFETY: zero is valid for all fields.
             let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
             location.ty = xr::SpaceLocation::TYPE;
             done!(app, LocateSpace(space, base, display, &mut location));
@@ -70,7 +70,7 @@ fn reference_spaces_are_located() {
         assert!(!head.location_flags.intersects(tracked));
         done!(app, DestroySpace(view));
         let gone = {
-            // SAFETY: plain numbers.
+            // SAFETY: zero is valid for all fields.
             let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
             location.ty = xr::SpaceLocation::TYPE;
             call!(app, LocateSpace(view, local, display, &mut location))
@@ -93,7 +93,7 @@ fn the_two_call_idiom_returns_all_elements() {
             EnumerateViewConfigurationViews(app.instance, system, stereo, 0, &mut count, none)
         );
         assert_eq!(count, 2);
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut views: [xr::ViewConfigurationView; 2] = unsafe { std::mem::zeroed() };
         let mut query = |capacity, views: &mut [xr::ViewConfigurationView; 2]| {
             let out = views.as_mut_ptr();

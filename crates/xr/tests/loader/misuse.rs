@@ -172,7 +172,7 @@ fn objects_may_be_destroyed_in_any_order() {
         let (at, _) = app.wait_frame(session).unwrap();
         assert_eq!(app.begin_frame(session), xr::Result::SUCCESS);
         done!(app, DestroySpace(base));
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
         location.ty = xr::SpaceLocation::TYPE;
         assert_eq!(

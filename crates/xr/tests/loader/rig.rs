@@ -240,7 +240,7 @@ impl Application {
     pub(crate) fn states(&self) -> Vec<xr::SessionState> {
         let mut states = Vec::new();
         loop {
-            // SAFETY: plain numbers.
+            // SAFETY: zero is valid for all fields.
             let mut event: xr::EventDataBuffer = unsafe { std::mem::zeroed() };
             event.ty = xr::EventDataBuffer::TYPE;
             match call!(self, PollEvent(self.instance, &mut event)) {
@@ -262,7 +262,7 @@ impl Application {
     /// Polls events until an event reports a changed interaction profile. Returns `false` if there is no such event.
     pub(crate) fn profile_changed(&self) -> bool {
         loop {
-            // SAFETY: plain numbers.
+            // SAFETY: zero is valid for all fields.
             let mut event: xr::EventDataBuffer = unsafe { std::mem::zeroed() };
             event.ty = xr::EventDataBuffer::TYPE;
             if call!(self, PollEvent(self.instance, &mut event)) != xr::Result::SUCCESS {
@@ -276,7 +276,7 @@ impl Application {
 
     /// `xrWaitFrame`. Returns the predicted display time and `shouldRender`.
     pub(crate) fn wait_frame(&self, session: xr::Session) -> Result<(xr::Time, bool), xr::Result> {
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut state: xr::FrameState = unsafe { std::mem::zeroed() };
         state.ty = xr::FrameState::TYPE;
         match call!(self, WaitFrame(session, null(), &mut state)) {

@@ -84,7 +84,7 @@ impl Game {
             display_time: display,
             space: self.space,
         };
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let (mut state, mut views): (xr::ViewState, [xr::View; 2]) = unsafe { std::mem::zeroed() };
         state.ty = xr::ViewState::TYPE;
         views.iter_mut().for_each(|view| view.ty = xr::View::TYPE);
@@ -253,7 +253,7 @@ fn wait_for_press(game: &Game, bound: &Bound, controller: ControllerState) {
         let _ = game.viewer.client.push_controllers(clock::now(), states);
         game.frame([eye(0.2, 0.6), eye(0.3, 0.6)]);
         let _ = sync(app, game.session, bound.game);
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut state: xr::ActionStateBoolean = unsafe { std::mem::zeroed() };
         state.ty = xr::ActionStateBoolean::TYPE;
         done!(
@@ -267,7 +267,7 @@ fn wait_for_press(game: &Game, bound: &Bound, controller: ControllerState) {
 }
 
 fn profile(game: &Game, user: &CStr) -> xr::Path {
-    // SAFETY: plain numbers.
+    // SAFETY: zero is valid for all fields.
     let mut state: xr::InteractionProfileState = unsafe { std::mem::zeroed() };
     state.ty = xr::InteractionProfileState::TYPE;
     let app = &game.drawing.app;
@@ -302,7 +302,7 @@ fn controllers_drive_actions_and_get_haptics() {
         let Some(game) = started else { return };
         let app = &game.drawing.app;
         wait_for_press(&game, &bound, controller_state());
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut pulled: xr::ActionStateFloat = unsafe { std::mem::zeroed() };
         pulled.ty = xr::ActionStateFloat::TYPE;
         done!(
@@ -310,7 +310,7 @@ fn controllers_drive_actions_and_get_haptics() {
             GetActionStateFloat(game.session, &state_info(bound.jump), &mut pulled)
         );
         assert!((pulled.current_state - 0.25).abs() < 1e-4);
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut stick: xr::ActionStateVector2f = unsafe { std::mem::zeroed() };
         stick.ty = xr::ActionStateVector2f::TYPE;
         done!(
@@ -332,7 +332,7 @@ fn controllers_drive_actions_and_get_haptics() {
         };
         let mut grip = xr::Space::default();
         done!(app, CreateActionSpace(game.session, &info, &mut grip));
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut location: xr::SpaceLocation = unsafe { std::mem::zeroed() };
         location.ty = xr::SpaceLocation::TYPE;
         let now = xr::Time::from_nanos(clock::now().0);

@@ -251,7 +251,7 @@ impl Application {
 
     /// `xrGetVulkanGraphicsRequirements2KHR`. An application must call it before it creates a session.
     pub(crate) fn query_requirements(&self) {
-        // SAFETY: plain numbers.
+        // SAFETY: zero is valid for all fields.
         let mut requirements: xr::GraphicsRequirementsVulkanKHR = unsafe { std::mem::zeroed() };
         requirements.ty = xr::GraphicsRequirementsVulkanKHR::TYPE;
         let system = self.system();

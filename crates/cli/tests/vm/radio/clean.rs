@@ -133,7 +133,7 @@ fn a_client_without_its_access_point_changes_nothing() {
     let why = radios.refused(1, &format!("{wrong} {options}"));
     assert!(why.contains("key"), "{why}");
     radios.expect_state(1, &before);
-    // There is no host behind the access point.
+    // No host can be reached through the access point.
     let why = radios.refused(1, &format!("{right} {options}"));
     assert!(why.contains("no host found at the access point"), "{why}");
     radios.expect_state(1, &before);
