@@ -19,7 +19,7 @@ const SUBCOMMAND: &str = "gateway";
 /// The maximum delay before a signal is handled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The interval of attempts to reach the application and start recording.
+/// The interval between attempts to reach the application's host, and to start recording.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode> {

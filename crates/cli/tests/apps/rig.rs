@@ -476,7 +476,7 @@ fn isolated(mut command: Command, display: &Display, folder: &Folder) -> Command
     command
 }
 
-/// A running window manager.
+/// Starts a window manager, and waits until it runs.
 fn manager(display: &Display) -> Program {
     let mut command = Command::new("openbox");
     command

@@ -106,7 +106,7 @@ fn a_pixel_buffer_is_shown_and_events_come_back() {
     }
 }
 
-/// The paper's program of Fig. 9 (a), built with `flags`, on a display of its own.
+/// Builds the paper's program of Fig. 9 (a) with `flags`, and starts it on a display of its own.
 fn start_paper(folder: &Folder, flags: &[&str]) -> Option<(Program, String, String, Display)> {
     let display = Display::start("1920x1080")?;
     let more = [&GL[..], &["-Wno-unused-function"], flags].concat();

@@ -10,7 +10,8 @@ use std::os::unix::net::UnixListener;
 
 const SIZE: Size = Size::new(640, 368);
 
-/// The host `plain`, ready for clients with the tests' PIN, and its port.
+/// Starts the host `plain` with the PIN of the tests, and waits until it is ready for clients. Returns the host and its
+/// port.
 fn host(folder: &Folder) -> (Program, u16) {
     let mut command = command(&program(folder, "examples/plain.c", &[]), folder);
     command.args([PIN[1], "127.0.0.1:0"]);

@@ -24,7 +24,7 @@ fn has(modules: &str) -> bool {
     there
 }
 
-/// Python with this build's library and the package of the source tree.
+/// A command that runs a script in Python, with this build's library and the package of the source tree.
 fn python(folder: &Folder, script: &Path) -> Command {
     let mut python = command(Path::new("env"), folder);
     python

@@ -13,7 +13,7 @@ use crate::build::{library, program};
 use crate::support::portal::Portal;
 use crate::support::{Folder, NO_SOUND, Program, client, eventually, openuvr, skip};
 
-/// A session of the host `plain` with an open standard input.
+/// Starts a session with a shell script as its application. In the script, PLAIN stands for the program `plain`.
 fn start(portal: &Portal, folder: &Folder, args: &[&str], script: &str) -> Program {
     let key = format!("--ticket-key={}", portal.key());
     let id = format!("--id={}", portal.session);

@@ -320,7 +320,7 @@ fn xbox() -> Description {
         .with_axis(ABS_HAT0Y, axis(-1, 1))
 }
 
-/// A running window manager; prints a message and returns `None` if it is not installed.
+/// Starts a window manager, and waits until it runs. Prints a message and returns `None` if it is not installed.
 fn manager(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed: apt-get install openbox");

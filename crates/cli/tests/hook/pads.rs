@@ -142,7 +142,7 @@ impl Rig {
     }
 }
 
-/// A client without a window, which reads its pads from the folder `files`.
+/// Starts a client without a window. It reads its pads from the folder `files`.
 fn client(run: &Run, files: &Folder, name: &str, args: &[&str]) -> Program {
     let port = port_of(&run.program.line("openuvr run: streaming"));
     let (address, dir) = (format!("127.0.0.1:{port}"), run.folder.join(name));

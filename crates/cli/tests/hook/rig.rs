@@ -53,7 +53,7 @@ impl Run {
         Run { program, folder }
     }
 
-    /// A client on a display.
+    /// Starts a client with a window on a display.
     pub(crate) fn client(&self, display: &Display, args: &[&str]) -> Program {
         self.client_named("client", display, args)
     }
@@ -108,7 +108,7 @@ pub(crate) fn build(source: &str, name: &str, args: &[&str]) -> Option<String> {
     Some(made.to_str().expect("a path of text").to_owned())
 }
 
-/// Two displays: the game's and the client's.
+/// Starts two displays, the game's and the client's.
 pub(crate) fn displays(size: &str) -> Option<(Display, Display)> {
     Some((Display::start(size)?, Display::start(size)?))
 }

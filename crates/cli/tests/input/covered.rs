@@ -20,7 +20,8 @@ const B: u8 = 48 + 8;
 const INPUT_BLOCKED: &str = "openuvr host: keyboard and mouse input is suspended";
 const INPUT_RESUMED: &str = "openuvr host: keyboard and mouse input is resumed";
 
-/// A streamed window, another window that covers it, the host, and a client.
+/// Opens a window and another one that covers it, and starts a host that streams the first window, and a client.
+/// Returns them in this order.
 fn covered(rig: &Rig) -> (App, App, Host, Program) {
     let streamed = App::open(&rig.host_side, "streamed", PLACE);
     let cover = App::open(&rig.host_side, "cover", PLACE);

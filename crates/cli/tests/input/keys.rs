@@ -75,7 +75,7 @@ pub(crate) const LAYOUTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// A program that prints the text that Xlib's input method returns for each key.
+/// Starts a program that prints the text that Xlib's input method returns for each key.
 fn printer(rig: &Rig) -> Option<Program> {
     // Without a terminal, xev would buffer its output.
     let mut command = Command::new("stdbuf");

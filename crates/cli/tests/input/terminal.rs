@@ -6,7 +6,7 @@ use crate::rig::{Rig, poll_until};
 use crate::support::{Program, eventually, skip};
 use crate::xtest::XTest;
 
-/// A terminal on the host's display that writes each typed byte to a file.
+/// Starts a terminal on the host's display that writes each typed byte to a file.
 pub(crate) fn terminal(rig: &Rig) -> Option<Program> {
     let mut command = Command::new("xterm");
     let (typed, ready) = (

@@ -109,7 +109,7 @@ fn socket(sway: &Sway) -> String {
     path.to_str().expect("temporary names are text").to_owned()
 }
 
-/// A host that streams the session.
+/// Starts a host that streams the session.
 fn host(sway: &Sway, args: &[&str]) -> Host {
     let socket = socket(sway);
     let own = ["--source", "wayland", "--wayland-display", &socket];

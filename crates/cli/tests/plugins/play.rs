@@ -49,7 +49,7 @@ impl Scene {
     }
 }
 
-/// A client that writes each picture into a file, and plays the lines of its standard input.
+/// Starts a client that writes each picture into a file, and executes its standard input as an input script.
 fn client(folder: &Folder, address: &str, pictures: &str) -> Program {
     let keys = folder.join("guest");
     let own = ["client", address, "--config-dir", &keys, "--name", "guest"];

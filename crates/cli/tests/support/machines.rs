@@ -23,12 +23,14 @@ const CLIENT: &str = "10.77.0.2";
 pub(crate) const THIRD: &str = "10.77.0.3";
 
 impl Machines {
-    /// Two machines with an IP address each; prints a message and returns `None` if the privilege or a tool is missing.
+    /// Sets up two machines with an IP address each. Prints a message and returns `None` if the privilege or a tool is
+    /// missing.
     pub(crate) fn with_ip() -> Option<Machines> {
         Machines::without_ip()?.with_addresses()
     }
 
-    /// Two machines and a third one between them. The interfaces of the third one are `to-client` and `to-host`.
+    /// Sets up two machines and a third one between them. The interfaces of the third one are `to-client` and
+    /// `to-host`.
     pub(crate) fn with_one_between() -> Option<Machines> {
         let machines = Machines::unconnected(true, false)?;
         let b = machines.between.as_deref()?;
@@ -41,7 +43,7 @@ impl Machines {
         machines.with_links_up()?.with_addresses()
     }
 
-    /// Three machines on one bridge.
+    /// Sets up three machines on one bridge.
     pub(crate) fn on_a_bridge() -> Option<Machines> {
         Machines::bridged()?.with_links_up()?.with_addresses()
     }
@@ -100,7 +102,8 @@ impl Machines {
         [&self.host, &self.client].into_iter().chain(&self.third)
     }
 
-    /// Two machines with only a cable. IPv6 is off, because otherwise the system would generate addresses.
+    /// Sets up two machines with a cable, but without IP addresses. IPv6 is off, because otherwise the system would
+    /// generate addresses.
     pub(crate) fn without_ip() -> Option<Machines> {
         let machines = Machines::unconnected(false, false)?;
         let (h, c) = (&machines.host, &machines.client);
@@ -110,7 +113,7 @@ impl Machines {
         machines.with_links_up()
     }
 
-    /// Two machines without any network.
+    /// Sets up two machines without any network.
     pub(crate) fn without_links() -> Option<Machines> {
         Machines::unconnected(false, false)
     }

@@ -93,7 +93,7 @@ impl Folder {
     }
 }
 
-/// The program under test with these arguments.
+/// A command that runs the program under test with these arguments.
 pub(crate) fn openuvr(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_openuvr"));
     // The program is isolated from the user who runs the tests: it has no display, sound or configuration.
@@ -249,13 +249,14 @@ impl Host {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A client without a display, with its own keys under this name. It decodes, but shows nothing.
+    /// Starts a client without a display, with its own keys under this name. It decodes the pictures, but does not show
+    /// them.
     pub(crate) fn headless_client(&self, name: &str, args: &[&str]) -> Program {
         let args = [&["--present", "null"], args].concat();
         client(&self.folder, name, &self.address(), &args)
     }
 
-    /// A client with a window.
+    /// Starts a client with a window.
     pub(crate) fn client(&self, name: &str, display: &Display, args: &[&str]) -> Program {
         let args = [&["--display", &display.name], args].concat();
         client(&self.folder, name, &self.address(), &args)
@@ -272,7 +273,7 @@ impl Host {
     }
 }
 
-/// A client that connects to the host at `address`. Its keys are in the subfolder `name` of `folder`.
+/// Starts a client that connects to the host at `address`. Its keys are in the subfolder `name` of `folder`.
 pub(crate) fn client(folder: &Folder, name: &str, address: &str, args: &[&str]) -> Program {
     let dir = folder.join(name);
     let own = ["client", address, "--config-dir", &dir, "--name", name];
@@ -280,7 +281,7 @@ pub(crate) fn client(folder: &Folder, name: &str, address: &str, args: &[&str]) 
     Program::start(name, openuvr(&args))
 }
 
-/// The built-in application on a display.
+/// Starts the built-in scene on a display.
 pub(crate) fn scene(display: &Display, size: &str, fps: &str) -> Program {
     let args = [
         "scene",
@@ -311,7 +312,7 @@ pub(crate) struct Quality<'a> {
 }
 
 impl<'a> Quality<'a> {
-    /// Nothing is lost or delayed.
+    /// A link that loses and delays nothing.
     pub(crate) const PERFECT: Quality<'static> = Quality::both("");
 
     /// The same quality in both directions.

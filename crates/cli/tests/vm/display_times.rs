@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::VGA;
 use super::rig::Rig;
 
-/// Flips whose time may be missing in the CSV. At the end, the client may not have read the reports of the newest flips
-/// yet.
+/// The number of flips whose time may be missing in the CSV. At the end, the client may not have read the reports of
+/// the newest flips yet.
 const UNREPORTED: usize = 2;
 
 /// Frames to display.

@@ -80,14 +80,14 @@ impl Fixture {
         Application::start(&self.folder, &args, &[&self.variables(), more].concat())
     }
 
-    /// A client of the stream of `run`.
+    /// Starts a client of the stream of `run`.
     fn client(&self, run: &Program, args: &[&str]) -> Program {
         let line = run.line("openuvr run: streaming");
         let address = format!("127.0.0.1:{}", port_of(&line));
         client(&self.folder, "client", &address, &[&PIN[..], args].concat())
     }
 
-    /// A client that writes every picture to a file.
+    /// Starts a client that writes every picture to a file.
     fn watch(&self, run: &Program) -> Program {
         let output = self.folder.join("pictures");
         self.client(
@@ -218,7 +218,7 @@ fn input_goes_to_the_display_that_a_surface_is_on() {
     application.command("end");
 }
 
-/// `openuvr run -- vkcube` with these arguments; prints a message and returns `None` if vkcube is not installed.
+/// Starts `openuvr run -- vkcube` with these arguments. Prints a message and returns `None` if vkcube is not installed.
 fn vkcube(fixture: &Fixture, args: &[&str]) -> Option<Program> {
     if std::process::Command::new("vkcube")
         .arg("--help")

@@ -28,7 +28,8 @@ fn has_sandbox() -> bool {
     has && has_xvfb()
 }
 
-/// A session with a shell script; SCENE stands for the built-in scene, and KEYS for the host's key folder.
+/// Starts a session with a shell script as its application. In the script, SCENE stands for the built-in scene, and
+/// KEYS for the host's key folder.
 fn start(portal: &Portal, args: &[&str], script: &str) -> Program {
     let scene = format!(
         "{} scene --size=320x200 --fps=10",

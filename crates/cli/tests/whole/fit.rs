@@ -53,7 +53,7 @@ fn drag(there: &Display, size: Size) {
     capture.conn.sync().expect("a running X server");
 }
 
-/// A window manager; prints a message and returns `None` if it is not installed.
+/// Starts a window manager. Prints a message and returns `None` if it is not installed.
 fn openbox(display: &Display, folder: &Folder) -> Option<Program> {
     if Command::new("openbox").arg("--version").output().is_err() {
         skip("openbox is not installed: apt-get install openbox");

@@ -7,7 +7,7 @@ use crate::moonlight::Rig;
 use crate::moonlight::peer::Peer;
 use crate::support::{openuvr, skip};
 
-/// The PIN of the browser.
+/// The PIN with which browsers log in.
 const PIN: &str = "271828";
 
 /// Whether the form for the client's PIN is shown.

@@ -18,7 +18,7 @@ const PATTERN: [&str; 7] = [
     "host", "--source", "pattern", "--size", "320x200", "--fps", "10",
 ];
 
-/// A host with its own keys in a namespace.
+/// Starts a host with its own keys in a network namespace.
 fn host(machine: &str, dir: &str, name: &str, args: &[&str]) -> Program {
     let own = ["--config-dir", dir, "--name", name, "--realtime", "off"];
     let args = [&PATTERN[..], &own, args].concat();

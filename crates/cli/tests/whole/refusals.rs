@@ -26,7 +26,7 @@ fn assert_contains(text: &str, parts: &[&str]) {
     }
 }
 
-/// A new client at a terminal, with `typed` as its input.
+/// Starts a client with a new key at a terminal, where the text `typed` is entered.
 fn new_client(address: &str, dir: &str, typed: &str) -> Program {
     let args = ["client", address, "--present", "null", "--config-dir", dir];
     Program::at_terminal("client", &openuvr(&args), typed)

@@ -179,7 +179,7 @@ fn a_host_is_found_at_its_names_new_address() {
     client.assert_running();
 }
 
-/// A client that writes every picture; also returns the folder.
+/// Starts a client that writes every picture into a folder. Also returns the folder.
 fn writer(host: &Host, name: &str) -> (Program, std::path::PathBuf) {
     let output = host.folder.join("pictures");
     let args = ["--present", "headless", "--output", &output, "--every", "1"];

@@ -336,7 +336,7 @@ fn hears_through_losses(server: &PulseServer, host: &Host) -> Result<(), String>
     }
 }
 
-/// A client that plays to a sink of the server.
+/// Starts a client that plays the host's sound to a sink of the server.
 fn play_to_sink(server: &PulseServer, host: &Host, name: &str, sink: &str) -> (Program, PathBuf) {
     let csv = host.folder.path().join(format!("{name}.csv"));
     let (dir, sink) = (host.folder.join(name), format!("pulse:{sink}"));

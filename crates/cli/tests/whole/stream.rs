@@ -344,7 +344,7 @@ fn count_files(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, |entries| entries.count())
 }
 
-/// A client that writes every picture into a folder next to its keys.
+/// Starts a client that writes every picture into a folder next to its keys. Also returns this folder.
 fn writer(host: &Host, name: &str, args: &[&str]) -> (Program, std::path::PathBuf) {
     let output = host.folder.join(&format!("{name}-pictures"));
     let own = ["--present", "headless", "--output", &output, "--every", "1"];

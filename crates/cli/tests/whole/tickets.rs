@@ -12,7 +12,7 @@ use crate::support::{Folder, Hop, Host, Program, Quality, client, openuvr, skip}
 
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
 
-/// A host that accepts the portal's tickets, and its key.
+/// Starts a host that accepts the portal's tickets. Also returns the host's key.
 fn host(portal: &Portal) -> (Host, PublicKey) {
     let args = portal.args();
     let args = [&args[0], &args[1]].map(String::as_str);

@@ -16,7 +16,7 @@ const OWN: [&str; 8] = [
     "127.0.0.1:0",
 ];
 
-/// `openuvr host` with a Wayland display; the arguments after `--` are the application.
+/// A command that runs `openuvr host` with a Wayland display. The arguments after `--` are the application.
 fn host(folder: &Folder, args: &[&str]) -> Command {
     let dir = folder.join("host");
     let mut command = openuvr(&[&["host", "--config-dir", &dir], &OWN[..], args].concat());

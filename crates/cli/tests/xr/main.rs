@@ -96,7 +96,7 @@ impl Hello {
         port_of(&self.program.line("openuvr xr: streaming"))
     }
 
-    /// A client that writes every picture to a file.
+    /// Starts a client that writes every picture to a file.
     fn watch(&self) -> Program {
         let output = self.folder.join("pictures");
         let _ = std::fs::remove_dir_all(&output);

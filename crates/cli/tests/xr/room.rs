@@ -44,7 +44,7 @@ fn centroids(shot: &Shot, colour: usize) -> [[f64; 2]; 2] {
     [left, [right[0] - f64::from(EYE), right[1]]]
 }
 
-/// The room under `openuvr xr`; prints a message and returns `None` if a dependency is missing.
+/// Starts the room under `openuvr xr`. Prints a message and returns `None` if a dependency is missing.
 pub(crate) fn room() -> Option<Hello> {
     Hello::with_application("raw", &[], &[env!("CARGO_BIN_EXE_openuvr"), "room"])
 }

@@ -28,7 +28,7 @@ const MIN_VERSION: (u32, u32) = (4, 3);
 /// `glTexStorage3DMultisample`, which glow does not provide.
 type Storage3d = unsafe extern "C" fn(u32, i32, u32, i32, i32, i32, u8);
 
-/// The context of a session.
+/// The OpenGL context of a session, and the resources that the runtime has in it.
 pub(crate) struct Graphics {
     swapchains: AtomicU32,
     /// `None` after the session has ended.

@@ -82,7 +82,7 @@ macro_rules! done {
     };
 }
 
-/// A fixed-size string field.
+/// Converts a text to a string field of fixed size.
 pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
     for (to, from) in field.iter_mut().zip(text.bytes()) {
