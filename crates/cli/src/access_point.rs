@@ -4,7 +4,7 @@ use anyhow::Result;
 use openuvr_access_point::{Args, Defaults};
 use openuvr_runtime::{machine, store};
 
-/// Runs an access point until a signal.
+/// Runs an access point until a signal arrives.
 ///
 /// # Errors
 /// Returns an error with a one-line message if this machine cannot be an access point.

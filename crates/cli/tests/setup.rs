@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 
 use support::{Folder, install, openuvr, skip};
 
-/// The start of each script: the copies, an account, the state that `state` prints.
+/// The start of each script. It mounts a copy of `/etc` and an empty `/var/lib`, adds an account, and stores the output
+/// of `state`.
 const START: &str = r#"
 set -eu
 cp -a /etc "$work/etc"

@@ -38,8 +38,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// unnoticeable delay).
 const TITLE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// While there are subscribers, the interval at which an idle window is checked for an unread image (guess: an
-/// acceptable delay).
+/// While there are subscribers, the interval at which the thread checks whether the image of an idle window still has
+/// to be read (guess: an acceptable delay).
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The delay before the image of an overlaid window is read again, if the last attempt was too early (guess: a quarter

@@ -36,8 +36,8 @@ pub trait HostParts {
         Ok(Converter::new())
     }
 
-    /// The host's link, which may wrap the `default` one. `rate` is the target video bitrate; threads are started by
-    /// `scheduler`.
+    /// The host's link, which may wrap the `default` one. `rate` is the target video bitrate; `scheduler` starts the
+    /// threads.
     ///
     /// # Errors
     /// Returns an error if no thread can be started.

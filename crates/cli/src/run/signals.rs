@@ -26,7 +26,8 @@ impl Signals {
         ))
     }
 
-    /// The pending signals. A signal typed at the terminal reaches all programs started there.
+    /// The pending signals. If the user types a signal at the terminal (Ctrl-C, for example), the kernel sends it to
+    /// the game, too.
     pub(super) fn pending(&mut self) -> Vec<ForwardedSignal> {
         let pending = self.0.pending();
         let sent = pending.filter_map(|info| {

@@ -348,7 +348,8 @@ impl Trial {
                     .iter()
                     .all(|(window, _)| *window != opened)
             }) {
-                // In Windows programs, the menu's title is still active after the menu has closed.
+                // In Windows programs, the menu's title is still active after the menu has closed, so Escape is pressed
+                // again.
                 xtest.chord(&[ESCAPE]);
                 return alike;
             }
@@ -464,7 +465,7 @@ fn isolated(mut command: Command, display: &Display, folder: &Folder) -> Command
         .env("XDG_CONFIG_HOME", folder.path())
         .env("XDG_DATA_HOME", folder.path())
         .env("PATH", path())
-        // foobillardplus uses it as the player's name, and crashes without it.
+        // foobillardplus uses this variable as the player's name, and crashes without it.
         .env("USER", "player")
         .env("LC_ALL", "C.UTF-8")
         .env("SDL_AUDIODRIVER", "dummy")

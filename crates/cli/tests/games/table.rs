@@ -53,7 +53,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `program` is the game's file name. Prints a message and returns `None` if a dependency is missing.
+    /// Sets up everything except the game and the client. `program` is the game's file name. Prints a message and
+    /// returns `None` if a dependency is missing.
     pub(crate) fn set_up(program: &'static str, window: Size) -> Option<Table> {
         if !Path::new("/usr/games").join(program).exists() {
             skip(&format!("{program} is not installed: ./dev test-games"));

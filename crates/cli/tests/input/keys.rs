@@ -312,7 +312,8 @@ fn the_host_repeats_held_keys() {
     assert_eq!(tail[tail.len() - 2..], [Received::Up(K), Received::Down(L)]);
 }
 
-/// A client holds two keys and a button, and `end` disconnects it. Checks that the host releases all of them.
+/// Starts a client that holds two keys and a button, and calls `end`, which disconnects the client. Checks that the
+/// host releases the keys and the button.
 fn everything_is_released_after(end: impl FnOnce(&Rig, &mut Program, Option<Hop>), hop: bool) {
     let Some(rig) = Rig::new(SMALL, SMALL) else {
         return;

@@ -172,7 +172,8 @@ fn a_grabbed_mouse_sends_relative_motion() {
     xtest.button(2, false);
     app.wait_for(Received::ButtonUp(2));
     assert_eq!(app.turned_by(&xtest), (3100, -700));
-    // A game may keep its pointer centred: the client sends no absolute position that would move it elsewhere.
+    // Some games keep their pointer centred, like this application. The client must not send absolute positions, which
+    // would move the pointer elsewhere.
     app.conn
         .warp_pointer(x11rb::NONE, app.root, 0, 0, 0, 0, 320, 240)
         .expect("sent");

@@ -21,7 +21,8 @@ const SETTINGS: &str = "+set r_mode -1 +set r_customwidth 1280 +set r_customheig
 /// X key code of the left arrow key.
 const LEFT: u8 = 105 + 8;
 
-/// Turns of the view. The first still picture may be the loading screen, which changes without a key.
+/// The number of turns of the view. One would not be enough: the first still picture may be the loading screen, which
+/// changes without a key.
 const TURNS: u32 = 2;
 
 /// PSNR in dB: the minimum for the same view (with motion and encoding), and the maximum for different views.

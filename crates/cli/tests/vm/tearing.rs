@@ -3,8 +3,8 @@
 use super::VGA;
 use super::rig::Rig;
 
-/// Prints a capability of the card: `DRM_IOCTL_GET_CAP` for `DRM_CAP_ASYNC_PAGE_FLIP` and
-/// `DRM_CAP_ATOMIC_ASYNC_PAGE_FLIP`.
+/// A perl script that prints 1 if the card has the capability `DRM_CAP_ASYNC_PAGE_FLIP` or
+/// `DRM_CAP_ATOMIC_ASYNC_PAGE_FLIP`, and otherwise 0.
 const CAPABLE: &str = "open F, \"+<\", \"/dev/dri/card0\" or die; for $cap (0x7, 0x15) { $c = pack(\"Q2\", $cap, 0); \
                        $can ||= ioctl(F, 0xc010640c, $c) && (unpack(\"Q2\", $c))[1] } print $can ? 1 : 0";
 

@@ -187,7 +187,7 @@ fn twenty_percent_of_loss() {
 /// itself has to send these frames.
 #[test]
 fn losses_are_answered_by_an_intra_refresh() {
-    // Every three seconds, all packets are lost for a while. In between, a refresh completes.
+    // Every three seconds, all packets are lost for 150 ms. Between these outages, a refresh completes.
     let losses = (1..=20).map(|n| {
         let (from, to) = (3000 * n, 3000 * n + 150);
         format!("; {from}ms loss=100%; {to}ms loss=0")

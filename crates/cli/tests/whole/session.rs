@@ -16,7 +16,7 @@ use crate::support::{
     Display, Folder, NO_SOUND, Program, ScreenCapture, client, eventually, openuvr,
 };
 
-/// A session of the portal with the built-in scene, or with another application.
+/// Starts a session of the portal with this application, or with the built-in scene if `application` is empty.
 fn start(portal: &Portal, args: &[&str], application: &[&str]) -> Program {
     start_with(portal, args, application, |command| command)
 }

@@ -176,7 +176,7 @@ fn pairing_again_is_explicit_and_shows_both_keys() {
     assert_eq!(reinstalled.program.count("wrong PIN"), 0);
 }
 
-/// Guesses PINs at `host` from the address `from` at the maximum rate, until `stop`.
+/// Guesses PINs at `host` from the address `from` at the maximum rate, until `stop` is set.
 fn guess_pins(from: &str, host: SocketAddr, stop: &AtomicBool) {
     let socket = UdpSocket::bind(from).expect("loopback has many addresses");
     socket

@@ -24,7 +24,7 @@ const DISPLAY: &str = "Desktop";
 
 /// The server for Moonlight clients, and its mDNS announcement.
 pub(super) struct Door {
-    // The first field: the announcement must be withdrawn before the server closes.
+    // This must be the first field, so that the announcement is withdrawn before the server closes.
     _announcement: Option<MoonlightAnnouncement>,
     moonlight: Moonlight,
 }

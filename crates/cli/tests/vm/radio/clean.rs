@@ -1,4 +1,5 @@
-//! Bad input, and ends of all kinds. Each error is one line, and the network is then as before.
+//! Invalid input, and all ways in which the programs end. Each error is one line, and afterwards the network is as
+//! before.
 
 use super::{COUNTRY, Radios};
 
