@@ -484,7 +484,7 @@ pub(crate) fn code_of(status: Option<ExitStatus>) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Releases the keys and buttons of ended processes, because a killed process could not release them.
+/// Releases the keys and buttons that ended processes had pressed, because a killed process could not release them.
 fn release_orphaned_input(socket: &mut Socket) {
     for display in socket.abandoned_displays() {
         // On a closed display, nothing is pressed.

@@ -22,7 +22,7 @@ const DEFAULT_FPS: f64 = 90.0;
 const NO_PICTURE_HINT: &str = "Possible causes: the application uses a different OpenXR runtime, draws with neither \
                                Vulkan nor OpenGL, or does not use OpenXR; try `openuvr run` or `openuvr host`";
 
-/// A hint for an application whose early end leaves clients without an answer.
+/// The hint if an application ends early, so that no client can connect to it.
 const EARLY_END_HINT: &str = "Programs such as hello_xr exit at the end of their standard input, and standard input is \
                               not a terminal here: `sleep infinity | openuvr xr …` keeps it open";
 

@@ -10,8 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 
-/// If the game still runs this long after a signal, the command that kills it is printed (guess: the grace period of
-/// `openuvr host --virtual`).
+/// If the game still runs this long after a signal, the command that kills it is printed (guess: as long as the grace
+/// period of `openuvr host --virtual`).
 pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(3);
 
 /// The caught signals.

@@ -44,7 +44,7 @@ fn streams_beside(load: Load) {
     ScreenCapture::open(&here).more_frames(1);
     let folder = Folder::new();
     let csv = folder.join("host.csv");
-    // This is twice the rate that the scene needs at the best quantiser. If the host halved the rate twice, the
+    // 8 Mbit/s is twice the rate that the scene needs at the best quantiser. If the host halved the rate twice, the
     // quantiser would rise.
     let rate = ["--fps", "30", "--bitrate", "8M"];
     let own = ["--display", &here.name, "--csv", &csv];

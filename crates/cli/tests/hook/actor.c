@@ -89,7 +89,7 @@ static void open_libraries(void)
     create_context = found(get_proc("glXCreateContext"), "glXCreateContext");
     make_current = found(get_proc("glXMakeCurrent"), "glXMakeCurrent");
     destroy_context = found(get_proc("glXDestroyContext"), "glXDestroyContext");
-    /* Both lookups return the same function. */
+    /* Under the hook, both lookups must return the same function. */
     swap = found(dlsym(gl, "glXSwapBuffers"), "glXSwapBuffers");
     if (getenv("OPENUVR_RUN") && (void *)swap != get_proc("glXSwapBuffers"))
         exit(98);
@@ -138,7 +138,7 @@ static struct stage set_up(int x, int width, int height, const char *name)
     return s;
 }
 
-/* One colour above, another below: bits for red, green and blue. */
+/* Paints the upper half in one colour and the lower half in another: a bit each for red, green and blue. */
 static void paint(struct stage *s, int above, int below)
 {
     disable(SCISSOR_TEST);
@@ -405,7 +405,7 @@ static void opens_a_menu(struct stage *s)
     wait_until("closed");
 }
 
-/* A child that outlives this program. */
+/* Starts a child that outlives this program. */
 static void leaves_a_child(void)
 {
     pid_t child = fork();
@@ -431,7 +431,7 @@ int main(int count, char **acts)
         welcomes();
         acts++, count--;
     }
-    /* Not in the corner, to test the pointer's offset. */
+    /* The window is not in the corner of the display, to test the pointer's offset. */
     struct stage s = set_up(40, 320, 240, "actor");
     show_until(&s, RED, GREEN, "seen");
     for (int i = 1; i < count; i++) {
@@ -464,7 +464,7 @@ int main(int count, char **acts)
             show(&s, WHITE, BLUE, 1);
             paint(&s, WHITE, BLUE);
             pthread_create(&thread, NULL, ends, NULL);
-            /* Mesa's exit handlers sometimes crash if a thread renders meanwhile, with and without the hook. */
+            /* This thread stops rendering: otherwise, Mesa's exit handlers sometimes crash, even without the hook. */
             for (;;)
                 pause();
         } else if (!strcmp(acts[i], "die")) {

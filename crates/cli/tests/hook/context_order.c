@@ -88,7 +88,7 @@ static void initialise(struct stage *s)
 static struct stage set_up(int with_egl)
 {
     struct stage s = { .egl = with_egl };
-    /* An optional display other than that of DISPLAY. */
+    /* The display in SHOWN_ON; if that is not set, the display in DISPLAY. */
     s.connection = found(CALL(x, void *, XOpenDisplay, getenv("SHOWN_ON")), "display");
     XID root = CALL(x, XID, XDefaultRootWindow, s.connection);
     s.window = CALL(x, XID, XCreateSimpleWindow, s.connection, root, 0, 0, WIDTH, HEIGHT, 0, 0UL, 0UL);
@@ -142,7 +142,7 @@ static int is_marked(const char *what, int act)
     return !access(path, F_OK);
 }
 
-/* The colours of an act, above and below: consecutive acts differ. */
+/* The colours of an act in the upper and the lower half of the picture. Consecutive acts differ. */
 static int above(int act)
 {
     return 1 + act % 7;
@@ -194,7 +194,7 @@ static void elsewhere(struct stage *s, int act, int unmakes)
     show(s, above(act), below(act));
     make_current(s, NULL);
     pthread_create(&thread, NULL, draws, &errand);
-    /* Before or after its first picture. */
+    /* The thread may show its first picture before or after the context is destroyed. */
     usleep(200000);
     destroy(s, s->context);
     pthread_join(thread, NULL);
@@ -274,7 +274,7 @@ static void end(struct stage *s, const char *name, int act)
     } else if (!strcmp(name, "refused")) {
         show_until_seen(s, act);
         destroy(s, old);
-        /* Long enough that the next picture is not dropped. */
+        /* The pause is long enough that the host does not drop the next picture. */
         usleep(200000);
         if (show(s, 0, 0))
             show(s, above(act), below(act));
@@ -299,7 +299,7 @@ int main(int count, char **arguments)
         const char *name = arguments[act + 2];
         end(&s, name, act);
         wait_until_kept(name, act);
-        /* Skips the driver's exit handlers. */
+        /* After the last act, exits without the driver's exit handlers. */
         if (act + 3 == count)
             _exit(7);
         if (!s.context) {

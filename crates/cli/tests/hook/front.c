@@ -27,7 +27,7 @@ void glXSwapBuffers(void *display, unsigned long window)
 {
     void (*next)(void *, unsigned long) = dlsym(RTLD_NEXT, "glXSwapBuffers");
     if (!next) {
-        /* The program is not linked with it: use the library itself. */
+        /* The program is not linked with libGL: look the function up in libGL itself. */
         void *gl = dlopen("libGL.so.1", RTLD_NOW);
         next = dlsym(gl, "glXSwapBuffers");
     }

@@ -89,7 +89,7 @@ def main():
     client.pair(server, pin)
     app = client.apps()[0].name
     client.start_stream(app=app, width=SIZE[0], height=SIZE[1], fps=60, bitrate_kbps=10000, black_frame_threshold=0)
-    # The package's own handle knows few of the library's functions.
+    # The package declares few of the library's functions, so this opens the loaded library again.
     maps = open("/proc/self/maps").read().splitlines()
     library = ctypes.CDLL(next(line.split()[-1] for line in maps if "moonlight-common" in line))
 

@@ -166,7 +166,8 @@ impl Program {
         (status, self.text())
     }
 
-    /// Waits for the end of the process. It must fail, or report a usage error, with a single line of output.
+    /// Waits for the end of the process, which must have the exit code 1 or 2 and at most one line of output, apart
+    /// from the client's warning that the host does not answer. Returns the output.
     pub(crate) fn fails_in_one_line(&mut self) -> String {
         let (status, text) = self.wait();
         let failed = matches!(status.code(), Some(1 | 2));

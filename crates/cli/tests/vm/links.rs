@@ -1,9 +1,9 @@
 //! The emulated link of `openuvr lab hop`, compared with links of the kernel that have the same parameters: netem for
 //! delay, jitter, loss, order, copies and a short queue; cake and fq_codel for the rate of a full bottleneck.
 //!
-//! Both links carry the same datagrams at the same time, each to a program that returns them. Only the direction to
-//! that program is impaired. Counts must agree within the range of a binomial distribution. An emulated processor adds
-//! milliseconds to each datagram, so delays are long, and the limits on times are wide.
+//! Both links carry the same datagrams at the same time. At the end of each link, a program returns the datagrams; only
+//! the direction to this program is impaired. Counts must agree within the range of a binomial distribution. An
+//! emulated processor adds milliseconds to each datagram, so delays are long, and the limits on times are wide.
 
 use openuvr_proto::quantile::at_share;
 

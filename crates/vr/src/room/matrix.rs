@@ -14,7 +14,7 @@ pub(super) fn multiply(a: &Matrix, b: &Matrix) -> Matrix {
     b.map(|column| std::array::from_fn(|row| (0..4).map(|at| a[at][row] * column[at]).sum()))
 }
 
-/// From view space (-z ahead, y up) to Vulkan's clip space: y down, depths from 0 to 1.
+/// The matrix from view space (-z ahead, y up) to Vulkan's clip space (y down, depths from 0 to 1).
 pub(super) fn projection(fov: xr::Fovf) -> Matrix {
     let [left, right] = [fov.angle_left.tan(), fov.angle_right.tan()];
     let [up, down] = [fov.angle_up.tan(), fov.angle_down.tan()];
@@ -32,7 +32,7 @@ pub(super) fn projection(fov: xr::Fovf) -> Matrix {
     ]
 }
 
-/// From the local space of an object to the space in which its `pose` is given.
+/// The matrix from the local space of an object to the space in which its `pose` is given.
 pub(super) fn model_matrix(pose: xr::Posef) -> Matrix {
     let [x, y, z] = axes(pose.orientation);
     let at = pose.position;
