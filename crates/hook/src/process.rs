@@ -14,8 +14,8 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 /// Whether the hook is disabled in this process.
 static OFF: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process has a stream: it was started by `openuvr run`, was not forked, and has not failed. May be called
-/// from any thread. The first call makes this process the owner.
+/// Whether this process streams: `openuvr run` started it, it is not a forked child, and the hook has not failed. May
+/// be called from any thread. The first call makes this process the owner.
 pub(crate) fn is_enabled() -> bool {
     if OFF.load(Ordering::Relaxed) {
         return false;

@@ -100,7 +100,7 @@ impl Graphics {
     /// Submits the picture of a frame. The picture is dropped if no buffer is free.
     ///
     /// # Errors
-    /// Returns one line with the reason.
+    /// Returns the reason, as one line of text.
     pub(crate) fn show(
         &self,
         scene: Scene<Image>,

@@ -47,7 +47,7 @@ pub(crate) fn source() -> Option<Source> {
 /// Reads the configuration file.
 ///
 /// # Errors
-/// Returns one line with the reason.
+/// Returns the reason, as one line of text.
 pub(crate) fn read(file: &std::path::Path) -> Result<LaunchSettings, String> {
     let text = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     LaunchSettings::from_toml(&text).map_err(|e| format!("{}: {e}", file.display()))

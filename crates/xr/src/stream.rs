@@ -273,7 +273,8 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
         if let Some(ended) = lock(&self.ended).take() {
-            // Returns when the thread has ended, because the channel then disconnects. No message is ever sent.
+            // Returns when the thread has ended, because the channel then disconnects, or after [`TIMEOUT`]. No message
+            // is ever sent.
             let _ = ended.recv_timeout(TIMEOUT);
         }
     }

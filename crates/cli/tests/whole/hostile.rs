@@ -315,7 +315,7 @@ fn a_stream_continues_during_an_attack() {
     assert_accounted(&std::fs::read_to_string(&csv).unwrap());
 }
 
-/// Each captured frame of both sessions has exactly one outcome, and no forged data reached a decoder.
+/// Checks that each captured frame of both sessions has exactly one outcome, and that no forged data reached a decoder.
 fn assert_accounted(csv: &str) {
     let mut sessions: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     let (mut rows, mut complete) = (0, 0);

@@ -37,7 +37,7 @@ fn fraction(position: u32, size: u32) -> f32 {
 
 impl Composer {
     /// # Errors
-    /// Returns one line with the driver's reason.
+    /// Returns the driver's reason, as one line of text.
     ///
     /// # Safety
     /// The private context must be current.

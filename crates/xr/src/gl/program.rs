@@ -55,7 +55,7 @@ pub(super) const STACK: u32 = 1;
 
 impl Program {
     /// # Errors
-    /// Returns one line with the driver's reason.
+    /// Returns the driver's reason, as one line of text.
     ///
     /// # Safety
     /// The context is current.

@@ -287,7 +287,7 @@ impl Graphics {
     /// Submits the picture of a frame. Drops the picture if no buffer is free.
     ///
     /// # Errors
-    /// Returns one line with the reason.
+    /// Returns the reason, as one line of text.
     pub(crate) fn show(
         &self,
         scene: &Scene<Image>,
