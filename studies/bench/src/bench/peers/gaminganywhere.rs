@@ -7,21 +7,11 @@
 
 use std::path::PathBuf;
 
-use super::table::{Need, Proof};
-
 /// Names the folder with the programs and their folders `mod` and `config`, as `make install` makes it.
-const FOLDER: &str = "OPENUVR_GAMINGANYWHERE";
+pub(super) const FOLDER: &str = "OPENUVR_GAMINGANYWHERE";
 
-const PACKAGE: &str = "GamingAnywhere (built by hand; OPENUVR_GAMINGANYWHERE names its folder)";
-
-pub(super) const NEEDS: &[Need] = &[built("ga-server-periodic"), built("ga-client")];
-
-const fn built(program: &'static str) -> Need {
-    Need {
-        package: PACKAGE,
-        proof: Proof::Built(FOLDER, program),
-    }
-}
+pub(super) const PACKAGE: &str =
+    "GamingAnywhere (built by hand; OPENUVR_GAMINGANYWHERE names its folder)";
 
 /// The folder; empty without the variable.
 pub(super) fn folder() -> PathBuf {

@@ -81,6 +81,16 @@ pub(super) const PYTHON: &str = "/usr/bin/python3";
 /// The Python program that is sender and receiver of `webrtc`.
 pub(super) const WEBRTC: &str = include_str!("webrtc.py");
 
+/// The programs of GamingAnywhere.
+const GAMINGANYWHERE: &[Need] = &[built("ga-server-periodic"), built("ga-client")];
+
+const fn built(program: &'static str) -> Need {
+    Need {
+        package: gaminganywhere::PACKAGE,
+        proof: Proof::Built(gaminganywhere::FOLDER, program),
+    }
+}
+
 /// The other programs that are compared.
 pub(in crate::bench) static PEERS: [Peer; 6] = [
     Peer {
@@ -194,7 +204,7 @@ pub(in crate::bench) static PEERS: [Peer; 6] = [
     Peer {
         name: "gaminganywhere",
         what: "GamingAnywhere: libx264, RTP over UDP, SDL client; polls at the display's rate",
-        needs: gaminganywhere::NEEDS,
+        needs: GAMINGANYWHERE,
         files: &[
             ("shipped.conf", gaminganywhere::SERVER),
             ("server.conf", gaminganywhere::SERVER_AS_FAST),
@@ -208,7 +218,7 @@ pub(in crate::bench) static PEERS: [Peer; 6] = [
     Peer {
         name: "gaminganywhere-24",
         what: "GamingAnywhere with its own rate and bitrate: 24 pictures/s, 3 Mb/s",
-        needs: gaminganywhere::NEEDS,
+        needs: GAMINGANYWHERE,
         files: &[
             ("server.conf", gaminganywhere::SERVER),
             ("client.conf", gaminganywhere::CLIENT),
