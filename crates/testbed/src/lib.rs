@@ -2,7 +2,7 @@
 //! from outside.
 //!
 //! - Programs: [`child`] is a process that is stopped when its parent ends; [`programs`] finds `openuvr`; [`pair`]
-//! starts a host and a client, optionally on a [`cable`] between two network namespaces.
+//!   starts a host and a client, optionally on a [`cable`] between two network namespaces.
 //! - Displays: [`display`] starts a virtual display; [`screen`] reads pixels, [`reader`] reads the bar codes of frames,
 //!   and [`picture_match`] compares pictures. [`sound`] is a sound server, and [`clicks`] detects clicks in its audio.
 //! - Browsers: [`chromium`]. Virtual machines: [`machine`]. Sensors: [`inertial`].
