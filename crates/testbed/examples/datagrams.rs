@@ -3,9 +3,9 @@
 //!
 //! - `datagrams echo ADDRESS` returns each datagram to its sender.
 //! - `datagrams send ADDRESS COUNT INTERVAL [SCRIPT]` sends COUNT datagrams, one per INTERVAL, such as `10ms`. With
-//! SCRIPT, such as `delay=5ms loss=1%`, an emulated link with these impairments carries them to ADDRESS; the way back
-//! is perfect. For each datagram that has returned, prints a line with its number and with the times at which it was
-//! sent and returned, in microseconds. Finally prints the counters of the emulated link.
+//!   SCRIPT, such as `delay=5ms loss=1%`, an emulated link with these impairments carries them to ADDRESS; the way back
+//!   is perfect. For each datagram that has returned, prints a line with its number and with the times at which it was
+//!   sent and returned, in microseconds. Finally prints the counters of the emulated link.
 
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
