@@ -262,9 +262,12 @@ impl Avcodec {
         let (Rate::Cbr(current), Rate::Cbr(wanted)) = (self.settings.rate, self.wanted) else {
             return Ok(false);
         };
+        if wanted == current {
+            return Ok(false);
+        }
         let new_bitrate = Kind::of(self.name).new_bitrate;
         // A requested key frame alone does not justify a new opening, which may take longer than several frames.
-        let free = key_frame && new_bitrate == NewBitrate::KeyFrame && wanted != current;
+        let free = key_frame && new_bitrate == NewBitrate::KeyFrame;
         if !free && !is_worth_a_key_frame(current, wanted) {
             return Ok(false);
         }
