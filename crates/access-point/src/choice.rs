@@ -125,13 +125,13 @@ pub enum NoChannel {
         "all permitted channels at {0} GHz are DFS channels (radar), and the card can't detect radar at a permitted \
          width: choose other bands (--band), or use another card"
     )]
-    Deaf(String),
+    NoRadarDetection(String),
     /// The permitted channels are not among those that are selected without `--channel`.
     #[error(
         "none of the permitted channels at {0} GHz can be selected automatically (at 2.4 GHz, only 1, 6 and 11 can): \
          select a channel with --channel, or choose other bands with --band"
     )]
-    ByHand(String),
+    OnlyManual(String),
     /// The specified channel is not permitted, or does not exist.
     #[error(
         "channel {0} is not possible with this card, country and options: choose one that `openuvr ap \
@@ -263,9 +263,9 @@ fn reason(channels: &[Channel], phy: &Phy, selection: &Selection) -> NoChannel {
     };
     let bands = bands_with_blocks(channels, &detecting, &with_radar);
     if !bands.is_empty() {
-        return NoChannel::Deaf(self::names(&bands));
+        return NoChannel::NoRadarDetection(self::names(&bands));
     }
-    NoChannel::ByHand(names)
+    NoChannel::OnlyManual(names)
 }
 
 /// The bands of the selection that have a permitted block.

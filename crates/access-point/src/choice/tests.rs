@@ -240,7 +240,7 @@ fn radar_is_the_reason_only_if_it_is_the_obstacle() {
     };
     for permitted in [false, true] {
         let why = rank(&radar, &deaf, &narrow(permitted), air).unwrap_err();
-        assert_eq!(why, NoChannel::Deaf("5".to_owned()));
+        assert_eq!(why, NoChannel::NoRadarDetection("5".to_owned()));
         assert!(!why.to_string().contains("--radar"), "{why}");
     }
     // Channel 3 permits access points, but is used only by request.
@@ -250,7 +250,7 @@ fn radar_is_the_reason_only_if_it_is_the_obstacle() {
         ..selection()
     };
     let why = rank(&third, &phy(), &low, air).unwrap_err();
-    assert_eq!(why, NoChannel::ByHand("2.4".to_owned()));
+    assert_eq!(why, NoChannel::OnlyManual("2.4".to_owned()));
     let by_hand = Selection {
         channel: Some(3),
         ..low
