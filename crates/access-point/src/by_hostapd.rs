@@ -13,8 +13,8 @@ use crate::journal::Journal;
 use crate::programs::{Daemon, Program};
 use crate::subnet::Subnet;
 
-/// How long hostapd may take to start, in addition to a check for radar, and how long dnsmasq may take (guess: on a
-/// busy machine).
+/// Time limit for the start of hostapd, without the time of radar checks, and for the start of dnsmasq (guess, with a
+/// margin for busy machines).
 const START: Duration = Duration::from_secs(60);
 
 /// The maximum duration of a change of an interface.

@@ -1,5 +1,5 @@
 //! Requests of the portal that carries the signalling of a session's browsers: control of the session, and the
-//! WebSocket of a browser that has logged in at the portal. Such a session has no page, no log-in and no cookie.
+//! WebSocket of a browser that has logged in at the portal. The portal also serves the page and sets the cookie.
 //!
 //! ```text
 //! browser                        portal                                      gateway

@@ -134,11 +134,11 @@ impl Plugin for StreamPlugin {
     }
 }
 
-/// Starts the host, and creates the image that is streamed. Returns an error if the application has no images or no
+/// Starts the host, and creates the image that is streamed. Returns an error if the application lacks Bevy's images or
 /// renderer, or if the host cannot be started.
 fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
     if !app.world().contains_resource::<Assets<Image>>() || !capture::is_possible(app) {
-        let parts = "this application has no images or no renderer";
+        let parts = "this application lacks Bevy's images or renderer";
         let advice = "add DefaultPlugins before StreamPlugin, with a graphics backend";
         return Err(format!("{parts}; {advice}"));
     }

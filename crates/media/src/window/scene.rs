@@ -97,7 +97,7 @@ pub(crate) struct DisplayedPicture {
     /// The buffer. `None` if only OpenGL draws the window.
     pub(crate) segment: Option<shm::Seg>,
     pub(crate) size: Size,
-    /// The number of this picture among those of the window, to detect outdated copies.
+    /// Sequence number of this picture in its window, to detect outdated copies.
     pub(crate) generation: u64,
 }
 

@@ -119,10 +119,10 @@ fn open(opening: &Opening<'_>) -> Result<Box<dyn Encoder>, EncodeError> {
     }))
 }
 
-/// Opens the encoder `name` with the first pixel format that it accepts.
+/// Opens the encoder `name` with the first pixel format of its row in the table that libavcodec accepts.
 ///
 /// # Errors
-/// Returns an error if the encoder accepts none of its formats. If it opens without `options`, the error names the
+/// Returns an error if libavcodec accepts none of these formats. If it opens without `options`, the error names the
 /// first option with which it does not open.
 fn open_library(
     name: &str,
