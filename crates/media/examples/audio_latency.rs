@@ -65,6 +65,7 @@ fn main() -> Result<(), Failure> {
     let of = |device: &str| Settings {
         device: Some(device.to_owned()),
         frame,
+        ..Settings::default()
     };
     let stop = Arc::new(AtomicBool::new(false));
     let address = Some(server.address.as_str());

@@ -139,6 +139,8 @@ pub struct Settings {
     /// Payload duration, 2.5 to 20 ms: the block length of a capture, or the write length of a
     /// playback. Device buffers are sized for it.
     pub frame: Duration,
+    /// Whether a playback into a file continues an existing file. Otherwise, it replaces the file.
+    pub resume: bool,
 }
 
 impl Default for Settings {
@@ -146,6 +148,7 @@ impl Default for Settings {
         Settings {
             device: None,
             frame: Duration::from_millis(5),
+            resume: false,
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct Wav {
 }
 
 impl Wav {
-    /// Creates the file, replacing an existing one.
+    /// Creates the file. Continues an existing file if [`Settings::resume`] is set; otherwise, replaces it.
     ///
     /// # Errors
     /// [`AudioError`] if there is no path, or the file can't be written.
@@ -52,13 +52,12 @@ impl Wav {
                 "the audio playback wav needs a file: specify its path as the device".into(),
             ));
         };
-        let file = File::create(&path).map_err(|error| broken(&path, &error))?;
-        let mut file = BufWriter::new(file);
-        (file.write_all(&header(LONGEST))).map_err(|error| broken(&path, &error))?;
+        let begun = begin(&path, settings.resume);
+        let (file, bytes) = begun.map_err(|error| broken(&path, &error))?;
         Ok(Wav {
             path,
             file,
-            bytes: 0,
+            bytes,
             clock: Played::default(),
             begun: false,
             waker: Waker::new()?,
@@ -87,6 +86,27 @@ impl Wav {
         self.file.write_all(&header(self.bytes))?;
         self.file.flush()
     }
+}
+
+/// Opens the file and writes a preliminary header. Also returns the size of the samples that the file already has.
+fn begin(path: &Path, resume: bool) -> std::io::Result<(BufWriter<File>, u32)> {
+    let mut options = File::options();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(!resume)
+        .open(path)?;
+    let samples = file.metadata()?.len().saturating_sub(u64::from(HEADER));
+    let samples = u32::try_from(samples).unwrap_or(LONGEST).min(LONGEST);
+    // A full disk may have cut off a part of the last sample frame.
+    let samples = samples / FRAME * FRAME;
+    let mut file = BufWriter::new(file);
+    file.write_all(&header(LONGEST))?;
+    // A pipe has no samples, and no positions either.
+    if samples > 0 {
+        file.seek(SeekFrom::Start(u64::from(HEADER + samples)))?;
+    }
+    Ok((file, samples))
 }
 
 fn broken(path: &Path, error: &std::io::Error) -> AudioError {
@@ -173,6 +193,29 @@ mod tests {
         let samples: Vec<_> = file[44..].chunks(2).collect();
         let samples: Vec<_> = (samples.iter().map(|b| i16::from_le_bytes([b[0], b[1]]))).collect();
         assert_eq!(samples, [0, 32767, -32767, 16384, 32767, -32767]);
+    }
+
+    #[test]
+    fn a_continued_file_keeps_its_samples() {
+        let (_folder, path, mut wav) = open();
+        wav.write(&[0.5; 4]).unwrap();
+        drop(wav);
+        // The rest of this sample frame did not fit on the disk.
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(&[7; 3]).unwrap();
+        let settings = Settings {
+            device: Some(path.display().to_string()),
+            resume: true,
+            ..Settings::default()
+        };
+        let mut wav = Wav::open(&settings).unwrap();
+        wav.write(&[-0.5; 2]).unwrap();
+        drop(wav);
+        let file = std::fs::read(&path).unwrap();
+        assert_eq!((file.len(), &file[..44]), (44 + 12, &header(12)[..]));
+        let samples: Vec<_> = file[44..].chunks(2).collect();
+        let samples: Vec<_> = (samples.iter().map(|b| i16::from_le_bytes([b[0], b[1]]))).collect();
+        assert_eq!(samples, [16384, 16384, 16384, 16384, -16384, -16384]);
     }
 
     #[test]

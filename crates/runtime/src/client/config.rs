@@ -321,6 +321,11 @@ impl Config {
                 .fallback(&why.to_string())
                 .map(|why| (None, Some(why)));
         }
+        // The check has created the file of a playback into a file. Each session continues this file.
+        let settings = audio::Settings {
+            resume: true,
+            ..settings
+        };
         let sink = AudioSink {
             open: Box::new(move || audio::open_playback(&name, &settings)),
             volume,

@@ -95,6 +95,11 @@ impl Config {
         let (name, settings) = (name.to_owned(), self.audio_settings(device));
         (Renderer::open().and_then(|_| audio::open_playback(&name, &settings)))
             .map_err(|why| format!("microphone: {why}"))?;
+        // The check has created the file of a playback into a file. Each session continues this file.
+        let settings = audio::Settings {
+            resume: true,
+            ..settings
+        };
         Ok(Some(AudioSink {
             open: Box::new(move || audio::open_playback(&name, &settings)),
             volume: Arc::new(Volume::new(100)),
@@ -105,6 +110,7 @@ impl Config {
         audio::Settings {
             device: device.map(str::to_owned),
             frame: Duration::from_micros(self.sound_frame.into()),
+            ..audio::Settings::default()
         }
     }
 
