@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 
 use openuvr_clock as clock;
-use openuvr_media::codec::Codec;
+use openuvr_media::codec::{Codec, MAX_PIXELS};
 use openuvr_media::cursor::{Cursor, CursorShape};
 use openuvr_media::decode::{self, Chunk, Decoded, Decoder, View};
 use openuvr_media::present::{Presented, Presenter};
@@ -121,12 +121,19 @@ impl Screen {
             ),
             VideoOutput::End(_) | VideoOutput::Dropped { .. } => return ShowOutcome::Ok,
         };
-        if self.presenter.is_none() {
-            return ShowOutcome::NeedsSurface(*configuration);
-        }
         if self.presentation.failure.is_some() {
             // Skip the rest of a frame that has already failed.
             return ShowOutcome::Ok;
+        }
+        // A surface allocates memory for a picture of this size before the decoder checks the size.
+        if configuration.size.pixels() > MAX_PIXELS {
+            let (frame, size) = (header.frame.0, configuration.size);
+            return self.failed(format!(
+                "frame {frame} is dropped: its size is {size}, but at most {MAX_PIXELS} pixels are decoded"
+            ));
+        }
+        if self.presenter.is_none() {
+            return ShowOutcome::NeedsSurface(*configuration);
         }
         let chunk = Chunk {
             frame: header.frame,

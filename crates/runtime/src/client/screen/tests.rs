@@ -264,3 +264,23 @@ fn a_surface_that_is_gone_returns_the_picture() {
     assert_eq!(why, "the display is gone");
     assert_eq!(rig.in_use(), 0);
 }
+
+#[test]
+fn no_surface_is_opened_for_oversized_pictures() {
+    let mut screen = Screen::new(None);
+    screen.start_frame();
+    let outcomes = [true, false].map(|first| {
+        let mut step = slice(1, first);
+        if let VideoOutput::Slice { configuration, .. } = &mut step {
+            configuration.size = Size::new(Size::MAX_SIDE, Size::MAX_SIDE);
+        }
+        screen.show(&step, false)
+    });
+    let [ShowOutcome::DecodeFailed(why), ShowOutcome::Ok] = outcomes else {
+        panic!("the pictures were not refused");
+    };
+    assert!(why.contains("16384x16384"), "{why}");
+    screen.start_frame();
+    let next = screen.show(&slice(2, true), false);
+    assert!(matches!(next, ShowOutcome::NeedsSurface(_)));
+}
