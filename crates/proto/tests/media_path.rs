@@ -395,11 +395,13 @@ fn a_key_frame_that_was_not_decoded_is_requested_again() {
     let mut receiver = MediaReceiver::new(&established());
     for datagram in &datagrams {
         receiver.handle_datagram(Instant(0), datagram).unwrap();
+        assert!(receiver.first().has_begun());
     }
     let step = receiver.first().poll(Instant(0));
     assert!(matches!(step, Some(VideoOutput::Slice { .. })), "{step:?}");
     receiver.first().decoding_failed();
     while receiver.first().poll(Instant(0)).is_some() {}
+    assert!(receiver.first().has_begun(), "after the frame's end");
     let picture = receiver.first().picture();
     assert!(picture.broken, "{picture:?}");
     assert_eq!(picture.last_good, FrameId::NONE);

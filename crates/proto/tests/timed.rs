@@ -251,6 +251,16 @@ fn a_payload_that_is_too_long_has_no_number() {
 }
 
 #[test]
+fn sound_does_not_count_as_the_beginning_of_the_video() {
+    let mut receiver = hearing();
+    for datagram in sent(Loss::NONE, &[100; 2]) {
+        receiver.handle_datagram(at(0), &datagram).unwrap();
+    }
+    assert_eq!(receiver.counters().received, 2);
+    assert!(!receiver.first().has_begun());
+}
+
+#[test]
 fn unknown_and_ungranted_streams_are_counted_and_skipped() {
     let mut receiver = MediaReceiver::new(&established());
     let e = established();

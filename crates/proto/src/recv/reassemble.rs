@@ -441,6 +441,12 @@ impl VideoReceiver {
         self.state.broken = true;
     }
 
+    /// Whether data of a frame has arrived, or a frame has ended.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.done != FrameId::NONE || !self.frames.is_empty()
+    }
+
     /// Whether a later frame is complete, so that displaying an earlier one would only delay it.
     #[must_use]
     pub fn has_later(&self) -> bool {

@@ -22,7 +22,8 @@ pub(super) struct FirstPicture {
 }
 
 impl FirstPicture {
-    /// Whether the first picture is overdue; `true` once per session.
+    /// Whether the first picture is overdue; `true` once per session. `received` states whether data of a picture has
+    /// arrived.
     pub(super) fn is_overdue(&mut self, now: Instant, received: bool) -> bool {
         let late = self.since.is_some_and(|since| now.since(since) >= TIMEOUT);
         if !late || received || self.announced {
