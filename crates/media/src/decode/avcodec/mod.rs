@@ -436,10 +436,10 @@ impl Decoder for Avcodec {
 }
 
 /// The rows of pixels that contain these macroblocks, in a picture with this many columns of
-/// macroblocks.
+/// macroblocks. A damaged slice may claim more macroblocks than any picture has.
 fn rows_of(mbs: &Range<u32>, columns: u32) -> Range<u32> {
     let end = mbs.end.div_ceil(columns).saturating_mul(MACROBLOCK);
-    mbs.start / columns * MACROBLOCK..end
+    (mbs.start / columns).saturating_mul(MACROBLOCK)..end
 }
 
 /// Paints rows of a picture that are among its first `rows` rows, are not yet `painted`, and lie in a `changed` range.
@@ -498,4 +498,17 @@ fn dropped(frame: FrameId, what: &str) -> DecodeError {
         "frame {} is dropped: {what}; the stream needs a key frame",
         frame.0
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_limited_for_any_number_of_macroblocks() {
+        assert_eq!(rows_of(&(5..9), 4), 16..48);
+        assert_eq!(rows_of(&(8..u32::MAX), 1), 128..u32::MAX);
+        let first = |start: u32| rows_of(&(start..9), 1).start;
+        assert_eq!([first(8), first(u32::MAX)], [128, u32::MAX]);
+    }
 }
