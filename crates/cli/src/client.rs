@@ -411,7 +411,7 @@ fn open_surface(surface: Surface) -> Result<(OpenSurface, Option<f64>)> {
         }
         Surface::Headless { output, every } => {
             let open = move || present::headless::Headless::new(&output, every);
-            // The folder is created now, so that an error is reported now. Each reconnect opens it again.
+            // The folder is created now, so that an error is reported now, and not with the first picture.
             let mut made = Some(open()?);
             Box::new(move |_, _, _| {
                 let headless = made.take().map_or_else(&open, Ok)?;

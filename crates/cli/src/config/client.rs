@@ -270,7 +270,8 @@ one applies. -h prints short help, --help the full help.";
             input: Option<InputKind> = "input", optional(input()),
                 Default::Unset("window if there is one, otherwise none");
             /// File of input events to play; - is the standard input.
-            /// Each line has a time and an event.
+            /// Each line is a command, such as `key KEY_A`, `move 0.5 0.5` or `wait 20ms`. At the end of the script,
+            /// the client ends.
             input_script: Option<PathBuf> = "input-script", optional(path("FILE")), Default::Unset("");
             /// Grab the mouse and keyboard.
             /// For games with mouse look, since the client then sends relative motion. Window-manager shortcuts such as
