@@ -22,8 +22,9 @@ const SUFFICIENT: u32 = 4;
 /// Number of requests.
 const TRIES: u8 = 4;
 
-/// Timeout of a request: far more than a round trip on a local network, so that a busy machine does not count
-/// as a bad link (guess).
+/// Time until the next request, or until the probe ends after the last one: far more than a round trip on a local
+/// network, so that a busy machine does not count as a bad link (guess). If the round trip to a distant host is longer,
+/// the answer to an earlier request arrives after the next request.
 const TIMEOUT: Duration = Duration::from_millis(150);
 
 /// A path to probe.
@@ -50,8 +51,8 @@ pub(crate) struct Probe {
     token: u32,
     tries: u8,
     ask_at: Instant,
-    /// Received datagrams of the answer to the newest request, one bit each.
-    pieces: u32,
+    /// Received datagrams of the answer to each request, one bit each.
+    pieces: [u32; TRIES as usize],
 }
 
 impl Probe {
@@ -62,7 +63,7 @@ impl Probe {
             token,
             tries: 0,
             ask_at: now,
-            pieces: 0,
+            pieces: [0; TRIES as usize],
         }
     }
 
@@ -84,7 +85,6 @@ impl Probe {
         }
         self.tries += 1;
         self.token = self.token.wrapping_add(1);
-        self.pieces = 0;
         self.ask_at = now + TIMEOUT;
         Ok(Some((self.token, self.target)))
     }
@@ -96,11 +96,15 @@ impl Probe {
         piece: u8,
         transport: Option<TransportKind>,
     ) -> Option<ProbeResult> {
-        if token != self.token || self.tries == 0 || piece >= BURST {
+        if piece >= BURST {
             return None;
         }
-        self.pieces |= 1 << piece;
-        (self.pieces.count_ones() >= SUFFICIENT).then_some(ProbeResult {
+        // The newest request has the token `self.token`, and each earlier request the token before.
+        let before = usize::try_from(self.token.wrapping_sub(token)).ok()?;
+        let asked = self.pieces.iter_mut().take(usize::from(self.tries));
+        let pieces = asked.rev().nth(before)?;
+        *pieces |= 1 << piece;
+        (pieces.count_ones() >= SUFFICIENT).then_some(ProbeResult {
             target: self.target,
             answer: Some(transport),
         })
@@ -119,11 +123,11 @@ mod tests {
     };
 
     #[test]
-    fn half_a_burst_of_the_newest_answer_is_enough_and_less_is_not() {
+    fn half_a_burst_of_one_answer_is_enough_and_less_is_not() {
         let mut probe = Probe::new(Instant(0), TARGET, 9);
         assert_eq!(probe.answered(9, 0, None), None, "no request was sent yet");
         let (first, _) = probe.poll(Instant(0)).unwrap().unwrap();
-        for piece in [0, 1, 2, 2, 2, BURST, 255] {
+        for piece in [0, 2, 2, 2, BURST, 255] {
             assert_eq!(probe.answered(first, piece, Some(TransportKind::Raw)), None);
         }
         let later = Instant(0) + TIMEOUT;
@@ -135,8 +139,8 @@ mod tests {
         assert_eq!(target, TARGET);
         // Late datagrams of the first answer do not count towards the second.
         for (token, piece) in [
+            (first - 1, 1),
             (first, 3),
-            (first, 4),
             (second, 0),
             (second, 0),
             (second + 1, 1),
@@ -153,6 +157,19 @@ mod tests {
             probe.answered(second, 7, Some(TransportKind::Raw)),
             Some(result)
         );
+    }
+
+    #[test]
+    fn an_answer_may_arrive_after_the_next_requests() {
+        // The tokens wrap around between the requests.
+        let mut probe = Probe::new(Instant(0), TARGET, u32::MAX - 2);
+        let mut asked = [0; TRIES as usize];
+        for token in &mut asked {
+            (*token, _) = probe.poll(probe.next_timeout()).unwrap().unwrap();
+        }
+        let mut answer = [0, 1, 2, 3].map(|piece| probe.answered(asked[0], piece, None));
+        let result = answer[3].take().expect("four datagrams are sufficient");
+        assert_eq!((result.answer, answer), (Some(None), [None; 4]));
     }
 
     #[test]
