@@ -206,6 +206,15 @@ impl TransportProber {
                 ),
                 TransportEvent::Selected(TransportKind::Udp),
             ],
+            // The session began over raw Ethernet, because the host does not answer over UDP.
+            (tried, None) if tried.is_ethernet() && station_of(self.paths.base()).is_some() => vec![
+                TransportEvent::Warning(
+                    "full-size datagrams do not arrive from the host over raw Ethernet: check that the network carries \
+                     frames of 1500 bytes"
+                        .to_owned(),
+                ),
+                TransportEvent::Selected(tried),
+            ],
             // The host did not answer over raw Ethernet.
             _ => self.after_raw(
                 "no answer from the host over raw Ethernet".to_owned(),
@@ -321,7 +330,58 @@ pub(super) fn ethernet_paths(link: &TransportSelector, paths: &[PathId]) -> Vec<
 
 #[cfg(test)]
 mod tests {
+    use openuvr_net::ether::{Mac, Station};
+    use openuvr_proto::control::handshake::{Established, PublicKey, SessionSecret};
+    use openuvr_proto::control::negotiate::{ClientConstraints, Offer, Role};
+    use openuvr_proto::id::SessionId;
+
     use super::*;
+
+    #[test]
+    fn a_session_that_began_over_raw_ethernet_stays_there() {
+        let established = Established {
+            session: SessionId(1),
+            secret: SessionSecret([2; 32]),
+            peer: PublicKey([9; 32]),
+            version: 1,
+        };
+        let offer = Offer {
+            role: Role::Player,
+            take_over: false,
+            codecs: 1,
+            name: String::new(),
+            software: String::new(),
+            constraints: ClientConstraints::default(),
+            streams: Vec::new(),
+        };
+        let now = Instant(0);
+        let mut session = ClientSession::new(now, &established, offer);
+        let path = path_of_station(Station {
+            mac: Mac([2; 6]),
+            interface: 1,
+            port: 4710,
+        });
+        let paths = Arc::<Paths>::default();
+        paths.reset(path);
+        let link = Arc::new(TransportSelector::client(None).expect("a port"));
+        let mut prober = TransportProber::start(link, paths, None, now, &mut session);
+        prober.probing = Some(TransportKind::Raw);
+        let segmented = true;
+        let found = ProbeResult {
+            target: ProbeTarget { path, segmented },
+            answer: None,
+        };
+        let events = prober.on_result(&found, now, &mut session);
+        let [TransportEvent::Warning(why), TransportEvent::Selected(selected)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert!(why.contains("raw Ethernet"), "{why}");
+        assert_eq!(
+            (*selected, prober.probing),
+            (TransportKind::Raw, None),
+            "no other transport is tried"
+        );
+    }
 
     #[test]
     fn an_outage_ends_once_when_pings_are_answered_again() {
