@@ -187,6 +187,7 @@ fn play(
         (None, Some(display)) => phase::report_during(&display, eyes, &client, follow),
         (None, None) => follow(),
     };
+    let lost = client.lost_notices();
     for notice in client.stop() {
         // The client is ending anyway.
         let _ = session.print_notice(notice);
@@ -194,6 +195,11 @@ fn play(
     // The summary's number of frames without a record is ignored: the client does not know which of these frames the
     // host has never sent.
     let (_, complete) = finish(session.recorder);
+    if lost > 0 {
+        eprintln!(
+            "openuvr client: {lost} events lost: processing them was too slow, so the counts of frames are too low"
+        );
+    }
     let recorded = realtime::finish(recording, "client");
     let code = outcome?;
     complete?;
