@@ -11,7 +11,7 @@ use openuvr_media::input_source::pads::{PadEvent, PadReader, Rumbler};
 use openuvr_media::motion::pad::MotionPad;
 use openuvr_proto::client::ClientSession;
 use openuvr_proto::input::event::InputEvent;
-use openuvr_proto::input::pad::{PadId, Rumble};
+use openuvr_proto::input::pad::{self, PadId, Rumble};
 use openuvr_proto::input::pads::Pads;
 use openuvr_proto::time::Instant;
 
@@ -34,6 +34,26 @@ struct Table {
     rumbler: Option<Rumbler>,
     /// The pad whose stick a motion sensor deflects, if there is one.
     motion: Option<MotionPad>,
+}
+
+impl Table {
+    /// Records whether the window has the focus. Returns the events for the host. When the focus is lost, the pads are
+    /// released: the window's own `ReleaseAll` is not sent if other devices replace the window's input. When the focus
+    /// is regained, the states of the pads are restored.
+    fn focus(&mut self, focused: bool) -> Vec<InputEvent> {
+        if self.unfocused == !focused {
+            return Vec::new();
+        }
+        self.unfocused = !focused;
+        let states = self.pads.states().map(|event| match event {
+            InputEvent::Pad { pad, .. } if !focused => InputEvent::Pad {
+                pad,
+                state: pad::PadState::NEUTRAL,
+            },
+            event => event,
+        });
+        states.collect()
+    }
 }
 
 impl PadState {
@@ -124,20 +144,15 @@ impl Shared {
         }
     }
 
-    /// Handles a change of the window's focus. When the focus is lost, nothing is sent here, because the window has
-    /// already sent a `ReleaseAll`. When it is regained, the states of the pads are sent.
+    /// Handles a change of the window's focus.
     pub(super) fn focused(&self, focused: bool) {
         let now = clock::now();
         let mut session = self.session();
-        let mut table = lock(&self.pads.0);
-        if std::mem::replace(&mut table.unfocused, !focused)
-            && focused
-            && let Some(session) = session.as_mut()
-        {
-            for event in table.pads.states() {
+        let events = lock(&self.pads.0).focus(focused);
+        if let Some(session) = session.as_mut() {
+            for event in events {
                 session.input(now, event, now);
             }
-            drop(table);
             self.flush(session);
         }
     }
@@ -168,5 +183,30 @@ pub(super) fn run(shared: &Shared, database: Database, rumbler: Rumbler) {
             PadEvent::Warning(why) => shared.notice(Notice::Warning(why)),
             PadEvent::Idle => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::input::pad::PadButton;
+
+    use super::*;
+
+    #[test]
+    fn pads_are_released_while_the_window_has_no_focus() {
+        let pads = PadState::new(true);
+        let mut table = lock(&pads.0);
+        let [(pad, ..)] = table.pads.connected().collect::<Vec<_>>()[..] else {
+            panic!("the pad of the motion sensor is missing");
+        };
+        let neutral = pad::PadState::NEUTRAL;
+        let held = neutral.with(PadButton::South, true);
+        table.pads.note(&InputEvent::Pad { pad, state: held });
+        assert_eq!(table.focus(true), [], "it counts as focused");
+        let state = neutral;
+        assert_eq!(table.focus(false), [InputEvent::Pad { pad, state }]);
+        assert_eq!(table.focus(false), []);
+        let state = held;
+        assert_eq!(table.focus(true), [InputEvent::Pad { pad, state }]);
     }
 }
