@@ -114,6 +114,15 @@ impl Motion {
         }
     }
 
+    /// Ends the effect of the last pose, because its source sends no poses any more. Returns the effect that releases
+    /// the stick, if the stick is deflected.
+    pub fn release(&mut self) -> Option<Effect> {
+        match &mut self.output {
+            Mapping::Pointer(_) => None,
+            Mapping::Stick(stick) => stick.release(),
+        }
+    }
+
     /// Makes the newest pose the centre. The stick is released, and the pointer moves back by its total motion since
     /// the start or the last recentring, up to 2^15 counts per event.
     pub fn recentre(&mut self) -> Vec<Effect> {
@@ -216,6 +225,12 @@ mod tests {
         assert_eq!(motion.pose(&lean(-15.0, 30.0)), None);
         assert!(motion.pose(&lean(0.0, 30.0)).is_some());
         assert_eq!(motion.pause(&lean(0.0, 30.0)), Some(Effect::Stick([0, 0])));
+        let deflected = motion.pose(&lean(0.0, 30.0));
+        assert!(deflected.is_some());
+        assert_eq!(motion.release(), Some(Effect::Stick([0, 0])));
+        assert_eq!(motion.release(), None);
+        assert_eq!(motion.pose(&lean(0.0, 30.0)), deflected, "the poses resume");
+        assert_eq!(mouse(10.0, 0.0).release(), None);
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use openuvr_clock as clock;
 use openuvr_media::head::HeadPoseSource;
 use openuvr_media::head::recentre::Recentre;
 use openuvr_media::motion::{Effect, Motion};
@@ -18,6 +19,9 @@ use crate::sched::{Scheduler, ThreadRole};
 
 /// How often the thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// After this time without a pose, a deflected stick is released (guess: far more than the interval of any tracker).
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// How the poses are used.
 pub(super) enum PoseTarget {
@@ -40,9 +44,11 @@ pub(super) fn start(
     let panic_reporter = PanicReporter(Arc::clone(shared), "head");
     scheduler.spawn(ThreadRole::Input, "ouvr-head", move || {
         let shared = &panic_reporter.0;
+        let mut heard = clock::now();
         while !shared.stopping() {
             match source.next(POLL_INTERVAL) {
                 Ok(Some((pose, sampled))) => {
+                    heard = clock::now();
                     let recentres = shared.recentre.swap(false, Ordering::Relaxed);
                     match &mut target {
                         PoseTarget::Host(recentre) => {
@@ -57,8 +63,12 @@ pub(super) fn start(
                     }
                     source.aim(shared.pose_schedule());
                 }
+                Ok(None) if clock::now().since(heard) >= SILENCE => {
+                    shared.release_stick(&mut target);
+                }
                 Ok(None) => {}
                 Err(e) => {
+                    shared.release_stick(&mut target);
                     shared.notice(Notice::Warning(format!("{e}: head tracking stopped")));
                     return;
                 }
@@ -93,6 +103,16 @@ impl Shared {
                 Effect::Pointer(event) => self.input(event, Some(sampled)),
                 Effect::Stick(deflection) => self.deflect(deflection, sampled),
             }
+        }
+    }
+
+    /// Releases the stick that the last pose has deflected, because there are no poses any more. Otherwise, the game
+    /// would not stop turning.
+    fn release_stick(&self, target: &mut PoseTarget) {
+        if let PoseTarget::Game(motion) = target
+            && let Some(Effect::Stick(deflection)) = motion.release()
+        {
+            self.deflect(deflection, clock::now());
         }
     }
 }
