@@ -4,8 +4,7 @@
 //! program is interrupted, the record contains all changes that were made. The file is replaced atomically. It contains
 //! no secrets, so all users may read it. A lock on its folder keeps a second process from changing the record.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -69,10 +68,10 @@ impl Record {
     /// As [`read`](Self::read); also if another process holds the lock, or if the folder cannot be created.
     pub(crate) fn open(system: &System<'_>) -> Result<Record> {
         let folder = system.path(FOLDER);
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o755);
-        let made = builder.create(&folder).and_then(|()| File::open(&folder));
-        let lock = made.with_context(|| {
+        let made = fs::create_dir_all(folder.parent().unwrap_or(&folder));
+        let made = made.and_then(|()| system.make_folder(FOLDER));
+        let lock = made.and_then(|()| File::open(&folder));
+        let lock = lock.with_context(|| {
             format!("can't create {FOLDER}; check that its file system is writable and has space")
         })?;
         match lock.try_lock() {

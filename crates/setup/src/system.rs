@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -126,7 +126,7 @@ impl<'a> System<'a> {
             // Links are not followed, and the mode does not depend on the umask of the administrator's shell.
             options.mode(0o644).custom_flags(NO_FOLLOW);
             let mut file = options.open(&new)?;
-            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+            file.set_permissions(PermissionsExt::from_mode(0o644))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)
@@ -144,6 +144,21 @@ impl<'a> System<'a> {
             let _ = folder.sync_all();
         }
         Ok(())
+    }
+
+    /// Creates a folder, unless it exists.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be created.
+    pub(crate) fn make_folder(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = self.path(path);
+        match fs::create_dir(&path) {
+            // As for files, the mode does not depend on the umask: all users may read the record, and the portal's
+            // account must reach its own folder next to the record.
+            Ok(()) => fs::set_permissions(&path, PermissionsExt::from_mode(0o755)),
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(why) => Err(why),
+        }
     }
 
     /// Removes a file, and the rest of an interrupted [`write`](Self::write).
@@ -242,8 +257,6 @@ fn unfinished(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -269,6 +282,30 @@ mod tests {
         system.remove("/etc/a.conf").unwrap();
         assert_eq!(system.read("/etc/a.conf").unwrap(), None);
         system.remove("/etc/a.conf").unwrap();
+    }
+
+    #[test]
+    fn files_and_folders_do_not_depend_on_the_umask() {
+        let variable = "OPENUVR_TEST_FOLDER";
+        let Some(root) = std::env::var_os(variable) else {
+            // All threads of a process share the umask, so this test runs itself in another process.
+            let root = tempfile::tempdir().unwrap();
+            let name = "system::tests::files_and_folders_do_not_depend_on_the_umask";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", r#"umask 077; exec "$0" "$1" --exact"#]);
+            shell.arg(std::env::current_exe().unwrap()).arg(name);
+            let output = shell.env(variable, root.path()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            for (path, mode) in [("new", 0o755), ("new/a.conf", 0o644)] {
+                let data = root.path().join(path).metadata().unwrap();
+                assert_eq!(data.permissions().mode() & 0o7777, mode, "{path}");
+            }
+            return;
+        };
+        let system = System::new(Path::new(&root), &Installed, false);
+        system.make_folder("/new").unwrap();
+        system.make_folder("/new").unwrap();
+        system.write("/new/a.conf", "one\n").unwrap();
     }
 
     #[test]

@@ -22,12 +22,8 @@ impl Reversible for Folder {
     }
 
     fn apply(&self, system: &System<'_>) -> Result<()> {
-        match fs::create_dir(system.path(&self.path)) {
-            Err(why) if why.kind() != ErrorKind::AlreadyExists => {
-                Err(why).with_context(|| format!("can't create {}", self.path.display()))
-            }
-            _ => Ok(()),
-        }
+        let made = system.make_folder(&self.path);
+        made.with_context(|| format!("can't create {}", self.path.display()))
     }
 
     fn reversal(&self) -> String {
