@@ -3,11 +3,15 @@
 //! A change is recorded before it is made, and removed from the record after its reversal. Therefore, even if the
 //! program is interrupted, the record contains all changes that were made. The file is replaced atomically. It contains
 //! no secrets, so all users may read it. A lock on its folder keeps a second process from changing the record.
+//!
+//! The reversal runs the recorded commands as root. A record that another account could have written is refused.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Change;
@@ -65,7 +69,8 @@ impl Record {
     /// Creates and locks the folder, and reads the record.
     ///
     /// # Errors
-    /// As [`read`](Self::read); also if another process holds the lock, or if the folder cannot be created.
+    /// As [`read`](Self::read); also if another process holds the lock, if the folder cannot be created, or if another
+    /// account owns the folder or the file.
     pub(crate) fn open(system: &System<'_>) -> Result<Record> {
         let folder = system.path(FOLDER);
         let made = fs::create_dir_all(folder.parent().unwrap_or(&folder));
@@ -74,6 +79,12 @@ impl Record {
         let lock = lock.with_context(|| {
             format!("can't create {FOLDER}; check that its file system is writable and has space")
         })?;
+        let data = lock.metadata();
+        let data = data.with_context(|| format!("can't read {FOLDER}"))?;
+        check_owner(FOLDER, &data)?;
+        if let Ok(data) = fs::symlink_metadata(system.path(FILE)) {
+            check_owner(FILE, &data)?;
+        }
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -185,6 +196,18 @@ impl Record {
     }
 }
 
+/// Fails if another account owns the path.
+fn check_owner(path: &str, data: &Metadata) -> Result<()> {
+    let owner = data.uid();
+    if owner != geteuid().as_raw() {
+        bail!(
+            "can't trust the record {FILE}: the account with the number {owner} owns {path}, and could have written the \
+             record; check the record, then run chown root: {path}"
+        );
+    }
+    Ok(())
+}
+
 /// Whether two changes are recorded as one. For a device, the values `before` may differ. The recorded change then
 /// keeps the values of the first run.
 fn is_same(known: &Change, change: &Change) -> bool {
@@ -213,6 +236,8 @@ fn parse(text: &str) -> Result<Contents> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
     use super::*;
     use crate::changes::files::TextFile;
     use crate::system::Installed;
@@ -258,6 +283,31 @@ mod tests {
         assert!(Record::read(&system).unwrap().entries().is_empty());
         drop(record);
         Record::open(&system).unwrap();
+    }
+
+    #[test]
+    fn a_record_of_another_account_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let system = System::new(root.path(), &Installed, true);
+        let folder = system.path(FOLDER);
+        let refused = |path: &str| {
+            let why = Record::open(&system).unwrap_err().to_string();
+            assert!(why.contains(&format!(" owns {path}, ")), "{why}");
+        };
+        if !geteuid().is_root() {
+            // The folder is one of root.
+            fs::create_dir_all(folder.parent().unwrap()).unwrap();
+            symlink("/usr", &folder).unwrap();
+            refused(FOLDER);
+            return;
+        }
+        fs::create_dir_all(&folder).unwrap();
+        chown(&folder, Some(1), None).unwrap();
+        refused(FOLDER);
+        chown(&folder, Some(0), None).unwrap();
+        fs::write(system.path(FILE), "").unwrap();
+        chown(system.path(FILE), Some(1), None).unwrap();
+        refused(FILE);
     }
 
     #[test]
