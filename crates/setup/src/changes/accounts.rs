@@ -31,6 +31,11 @@ impl GroupEntry {
         Ok(GroupEntry::parse(&system.run(&["getent", "group", name])?))
     }
 
+    /// Whether the account is a member.
+    pub(crate) fn has(&self, user: &str) -> bool {
+        self.members.iter().any(|member| member == user)
+    }
+
     /// Parses `name:password:id:member,member`.
     fn parse(line: &str) -> Option<GroupEntry> {
         let mut fields = line.trim_end().split(':').skip(2);
@@ -95,7 +100,7 @@ impl Reversible for Member {
 
     fn undo(&self, system: &System<'_>) -> Result<Reversal> {
         let group = GroupEntry::find(system, &self.group)?;
-        if !group.is_some_and(|group| group.members.contains(&self.user)) {
+        if !group.is_some_and(|group| group.has(&self.user)) {
             return Ok(Reversal::NothingToDo);
         }
         system.run(&["gpasswd", "--delete", &self.user, &self.group])?;

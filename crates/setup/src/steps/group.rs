@@ -51,7 +51,7 @@ impl Step for Group {
                 name: NAME.to_owned(),
             }));
         }
-        if group.is_some_and(|group| group.members.iter().any(|member| member == user)) {
+        if group.is_some_and(|group| group.has(user)) {
             return Ok(State::Present(format!("{user} is a member of {NAME}")));
         }
         changes.push(Change::Member(Member {

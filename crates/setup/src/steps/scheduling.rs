@@ -8,6 +8,9 @@ use openuvr_runtime::sched::ThreadRole;
 
 use super::group::{self, NAME};
 use super::{Context, Plan, State, Step};
+use crate::changes::Change;
+use crate::changes::accounts::GroupEntry;
+use crate::changes::files::TextFile;
 
 const FILE: &str = "/etc/security/limits.d/60-openuvr.conf";
 
@@ -54,17 +57,25 @@ impl Step for Scheduling {
             "# By `openuvr setup`: real-time threads below those of interrupts, and locked memory.\n\
              @{NAME} - rtprio {PRIORITY}\n@{NAME} - memlock unlimited\n"
         );
+        let file = Change::File(TextFile::new(FILE, text.clone()));
         match context.plan_file(&mut plan, FILE, text)? {
-            Err(why) => Ok(State::Unavailable(why)),
-            // The file is already written, but only a new log-in session gets the limits.
-            Ok(false) => Ok(State::Present(format!(
-                "already set up: the new limits apply to {user} from the next log-in on"
-            ))),
-            Ok(true) => {
-                plan.note = group::note(user);
-                Ok(State::Needed(plan))
+            Err(why) => return Ok(State::Unavailable(why)),
+            Ok(true) => {}
+            Ok(false) => {
+                let entry = GroupEntry::find(context.system, NAME)?;
+                // The file is already written, but only a new log-in session gets the limits.
+                if entry.is_some_and(|entry| entry.has(user)) {
+                    return Ok(State::Present(format!(
+                        "already set up: the new limits apply to {user} from the next log-in on"
+                    )));
+                }
+                // Only the membership in the group is missing. The required step adds the account, but it is reversed
+                // at once unless the record contains this step.
+                plan.changes.push(file);
             }
         }
+        plan.note = group::note(user);
+        Ok(State::Needed(plan))
     }
 }
 

@@ -256,6 +256,22 @@ fn a_required_step_stays_with_the_last_that_requires_it() {
 }
 
 #[test]
+fn a_second_account_becomes_a_member_of_the_group() {
+    let machine = Machine::bare();
+    let before = machine.snapshot();
+    let words = ["--role", "client", "--yes"];
+    succeeds(&machine, &words);
+    run_on(&machine.system(), &words, "bob").unwrap();
+    let members: Vec<String> = machine.state.borrow().groups["openuvr"]
+        .iter()
+        .cloned()
+        .collect();
+    assert_eq!(members, ["ada", "bob"]);
+    succeeds(&machine, &["--undo", "--yes"]);
+    assert_eq!(before, machine.snapshot());
+}
+
+#[test]
 fn raw_ethernet_is_made_on_request_and_survives_an_upgrade() {
     let machine = Machine::bare();
     machine.state.borrow_mut().capabilities = "cap_sys_nice=ep".to_owned();
