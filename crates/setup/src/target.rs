@@ -20,7 +20,8 @@ pub(crate) struct Target {
 /// become root through sudo, doas or pkexec; without root, it is the account of this process.
 ///
 /// # Errors
-/// Returns an error if there is no such account.
+/// Returns an error if there is no such account. Also returns an error if it is another user's account and this process
+/// does not run as root: programs then run in the session of this process, which has other groups and limits.
 pub(crate) fn account(
     system: &System<'_>,
     named: Option<&str>,
@@ -44,6 +45,10 @@ pub(crate) fn account(
         bail!("there is no account {name}: name the one that runs openuvr with --user NAME");
     }
     let name = system.run(&["id", "-un", &name])?.trim().to_owned();
+    // root has all privileges, so its account is not examined.
+    if !system.is_root && name != "root" && name != system.run(&["id", "-un"])?.trim() {
+        bail!("can't examine the account {name}: that needs root; run the command with sudo");
+    }
     // If root has called sudo, doas or pkexec, the user of openuvr is unknown.
     Ok((named.is_some() || name != "root" || !system.is_root).then_some(name))
 }

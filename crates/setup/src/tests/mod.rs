@@ -414,6 +414,10 @@ fn the_account_is_that_of_the_caller() {
         found(&user, None, &[("SUDO_USER", "bob")]),
         Some("ada".to_owned())
     );
+    assert_eq!(found(&user, Some("ada"), &[]), Some("ada".to_owned()));
+    assert_eq!(found(&user, Some("root"), &[]), Some("root".to_owned()));
+    let why = account(&user, Some("bob"), variables(&[])).unwrap_err();
+    assert!(why.to_string().contains("with sudo"), "{why}");
     for name in ["eve", "-G"] {
         let why = account(&root, Some(name), variables(&[])).unwrap_err();
         assert!(why.to_string().contains("--user NAME"), "{why}");
