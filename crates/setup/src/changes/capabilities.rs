@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use openuvr_terminal::shell;
 use serde::{Deserialize, Serialize};
 
 use super::{Reversal, Reversible};
@@ -34,12 +35,19 @@ impl Capabilities {
 
     fn set(&self, system: &System<'_>, text: &str) -> Result<()> {
         let program = self.program.to_string_lossy();
-        match text {
-            "" => system.run(&["setcap", "-r", &program]),
-            text => system.run(&["setcap", text, &program]),
-        }
-        .map(drop)
+        system.run(&words(text, &program)).map(drop)
     }
+
+    /// The command that sets the capabilities, as a user can copy it.
+    fn line(&self, text: &str) -> String {
+        shell::command(words(text, &self.program.to_string_lossy()))
+    }
+}
+
+/// The words of the command that sets the capabilities of a program.
+fn words<'a>(text: &'a str, program: &'a str) -> [&'a str; 3] {
+    let text = if text.is_empty() { "-r" } else { text };
+    ["setcap", text, program]
 }
 
 /// The flags of each capability in a text such as `cap_net_raw,cap_sys_nice=ep cap_kill=p`.
@@ -54,11 +62,7 @@ pub(crate) fn flags_of(text: &str) -> BTreeMap<&str, &str> {
 
 impl Reversible for Capabilities {
     fn lines(&self) -> Vec<String> {
-        vec![format!(
-            "setcap '{}' {}",
-            self.after,
-            self.program.display()
-        )]
+        vec![self.line(&self.after)]
     }
 
     fn apply(&self, system: &System<'_>) -> Result<()> {
@@ -66,11 +70,7 @@ impl Reversible for Capabilities {
     }
 
     fn reversal(&self) -> String {
-        let program = self.program.display();
-        match self.before.as_str() {
-            "" => format!("setcap -r {program}"),
-            before => format!("setcap '{before}' {program}"),
-        }
+        self.line(&self.before)
     }
 
     fn undo(&self, system: &System<'_>) -> Result<Reversal> {
@@ -94,6 +94,24 @@ impl Reversible for Capabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_printed_commands_can_be_copied() {
+        let change = |before: &str| Capabilities {
+            program: PathBuf::from("/opt/my games/openuvr"),
+            after: "cap_kill=p cap_net_raw=ep".to_owned(),
+            before: before.to_owned(),
+        };
+        assert_eq!(
+            change("").lines(),
+            ["setcap 'cap_kill=p cap_net_raw=ep' '/opt/my games/openuvr'"]
+        );
+        assert_eq!(change("").reversal(), "setcap -r '/opt/my games/openuvr'");
+        assert_eq!(
+            change("cap_kill=p").reversal(),
+            "setcap cap_kill=p '/opt/my games/openuvr'"
+        );
+    }
 
     #[test]
     fn the_order_of_capabilities_does_not_matter() {
