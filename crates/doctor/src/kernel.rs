@@ -9,6 +9,7 @@ use openuvr_net::address::path_of;
 use openuvr_net::transport_selection::TransportSelector;
 use openuvr_net::{Link as _, RecvBatch};
 use openuvr_proto::control::transport_probe::TransportKind;
+use openuvr_terminal::shell;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
@@ -212,9 +213,19 @@ fn quota() -> Finding {
             format!(
                 "a control group allows {cores:.1} cores; beyond that all threads are suspended"
             ),
-            format!("echo max | sudo tee {file}"),
+            without_quota(&file),
         ),
     }
+}
+
+/// The command that removes the quota in a file. The names of control groups may contain backslashes.
+fn without_quota(file: &str) -> String {
+    let unlimited = if file.ends_with("/cpu.max") {
+        "max"
+    } else {
+        "-1"
+    };
+    format!("echo {unlimited} | sudo tee {}", shell::word(file))
 }
 
 /// The lowest quota, in cores, of the control group in a line of `/proc/self/cgroup` and of its ancestors. Returns the
@@ -289,6 +300,18 @@ mod tests {
         assert_eq!(cores("1 0", period), None);
         assert_eq!(quota_of("9:name=systemd:/"), None);
         assert_eq!(quota_of("nonsense"), None);
+    }
+
+    #[test]
+    fn a_quota_is_removed_in_both_versions_of_control_groups() {
+        assert_eq!(
+            without_quota("/sys/fs/cgroup/app-a\\x2db.scope/cpu.max"),
+            "echo max | sudo tee '/sys/fs/cgroup/app-a\\x2db.scope/cpu.max'"
+        );
+        assert_eq!(
+            without_quota("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us"),
+            "echo -1 | sudo tee /sys/fs/cgroup/cpu/a/cpu.cfs_quota_us"
+        );
     }
 
     #[test]
