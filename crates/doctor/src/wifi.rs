@@ -2,6 +2,7 @@
 //!
 //! `iw` reports them (from nl80211). Without it, they are unknown.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,11 +27,9 @@ fn is_wireless(device: &Path) -> bool {
 
 fn device(name: &str) -> Vec<Finding> {
     let iw = |words: &[&str]| {
-        let out = Command::new("iw")
-            .args(["dev", name])
-            .args(words)
-            .output()
-            .ok()?;
+        let mut command = Command::new("iw");
+        command.args(["dev", name]).args(words);
+        let out = command.env("PATH", search_path()).output().ok()?;
         out.status
             .success()
             .then(|| String::from_utf8_lossy(&out.stdout).into_owned())
@@ -51,6 +50,13 @@ fn device(name: &str) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// The folders in which `iw` is searched. Debian installs it in `/usr/sbin`, which is not in every user's `PATH`.
+fn search_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    path.push(":/usr/sbin:/sbin");
+    path
 }
 
 /// Below this rate in Mb/s between device and access point, retries and other stations leave too little capacity for a
@@ -105,6 +111,14 @@ mod tests {
     const FIVE: &str = "Connected to 02:00:00:00:00:01 (on wlan0)\n\tSSID: lab\n\tfreq: 5180\n\
                         \tsignal: -48 dBm\n\trx bitrate: 585.1 MBit/s VHT-MCS 7\n\
                         \ttx bitrate: 866.7 MBit/s VHT-MCS 9 80MHz\n";
+
+    #[test]
+    fn iw_is_also_found_outside_the_users_path() {
+        let folders: Vec<_> = std::env::split_paths(&search_path()).collect();
+        for folder in ["/usr/sbin", "/sbin"] {
+            assert!(folders.iter().any(|one| one == Path::new(folder)));
+        }
+    }
 
     #[test]
     fn band_and_rate_are_read_and_judged() {
