@@ -125,8 +125,11 @@ fn scan_with(iw: &Program, interface: &str) -> Result<String> {
 
 /// The radio rules that apply to a card.
 fn domain(iw: &Program, card: &Card) -> Result<Option<Domain>> {
-    let domains = regulatory::parse(&iw.run(&["reg", "get"], ANSWER)?);
-    Ok(regulatory::of_card(&domains, card.index).cloned())
+    Ok(regulatory::of_card(&domains(iw)?, card.index).cloned())
+}
+
+fn domains(iw: &Program) -> Result<Vec<Domain>> {
+    Ok(regulatory::parse(&iw.run(&["reg", "get"], ANSWER)?))
 }
 
 /// Makes the radio rules of this country apply.
@@ -139,14 +142,12 @@ pub(crate) fn set_country(
     wanted: Country,
     journal: &mut Journal,
 ) -> Result<()> {
-    let before = domain(iw, card)?;
-    if before
-        .as_ref()
-        .is_some_and(|domain| domain.country == wanted)
-    {
+    let domains = domains(iw)?;
+    let before = regulatory::of_card(&domains, card.index);
+    if before.is_some_and(|domain| domain.country == wanted) {
         return Ok(());
     }
-    if let Some(domain) = before.as_ref().filter(|domain| domain.self_managed) {
+    if let Some(domain) = before.filter(|domain| domain.self_managed) {
         bail!(
             "the firmware of {} sets its country to {}, which can't be changed to {wanted}: leave out --country, or use \
              another card",
@@ -154,7 +155,8 @@ pub(crate) fn set_country(
             domain.country
         );
     }
-    let country = before.map_or(Country::WORLD, |domain| domain.country);
+    // Rules of the card itself stay. Only the global country changes.
+    let country = regulatory::global_country(&domains);
     journal.record(|changes| changes.country = Some(country.to_string()))?;
     iw.run(&["reg", "set", &wanted.to_string()], ANSWER)
         .context("can't set the country")?;

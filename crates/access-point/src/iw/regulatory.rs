@@ -120,6 +120,13 @@ pub fn of_card(domains: &[Domain], phy: u32) -> Option<&Domain> {
     own.or_else(|| domains.iter().find(|domain| domain.phy.is_none()))
 }
 
+/// The country of the global rules, which `iw reg set` changes.
+#[must_use]
+pub fn global_country(domains: &[Domain]) -> Country {
+    let global = domains.iter().find(|domain| domain.phy.is_none());
+    global.map_or(Country::WORLD, |domain| domain.country)
+}
+
 /// The range of a rule for indoor use, such as `(5150 - 5250 @ 80), (N/A, 23), (N/A), NO-OUTDOOR`.
 fn indoor_range(line: &str) -> Option<(u32, u32)> {
     let flags = line.split(',').map(str::trim);
@@ -152,6 +159,8 @@ mod tests {
             ("US", true)
         );
         assert_eq!(of_card(&[], 0), None);
+        assert_eq!(global_country(&all).to_string(), "DE");
+        assert_eq!(global_country(&all[1..]), Country::WORLD);
     }
 
     #[test]
