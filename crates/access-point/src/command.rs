@@ -305,7 +305,8 @@ fn check_permission(card: &Card, found: &Interface) -> Result<()> {
     if !geteuid().is_root() {
         bail!(
             "can't make {interface} an access point: NetworkManager does not manage it, so this requires root; run sudo \
-             openuvr ap"
+             {} ap",
+            shell::for_sudo()
         );
     }
     if found.in_use {

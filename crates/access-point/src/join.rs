@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
+use openuvr_terminal::shell;
 use rustix::process::geteuid;
 
 use crate::by_network_manager;
@@ -94,7 +95,8 @@ pub fn join(
             if !geteuid().is_root() {
                 bail!(
                     "can't join the access point {ssid} with {name}: NetworkManager does not manage it, so this requires \
-                     root; run sudo openuvr client, or join the network by other means"
+                     root; run sudo {} client, or join the network by other means",
+                    shell::for_sudo()
                 );
             }
             if found.in_use {
