@@ -58,9 +58,9 @@ def write_verdicts(places, out):
     """Writes the verdicts as Markdown to the file `out`, or to standard output if `out` is `-`."""
     text = document.markdown(results.read(places, may_be_empty=True))
     if out == "-":
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(text.encode())
     else:
-        pathlib.Path(out).write_text(text)
+        pathlib.Path(out).write_text(text, encoding="utf-8")
         print(f"the verdicts are in {out}")
 
 

@@ -119,4 +119,4 @@ def write(results, out, folder=None):
                 (folder / f"{plot.name}.png").write_bytes(plots.encoded(plot.figure, "png"))
             plots.close(plot.figure)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(render(results, made, images))
+    out.write_text(render(results, made, images), encoding="utf-8")

@@ -106,7 +106,7 @@ class Results:
 def read_file(path):
     """Reads a result file; returns None if its JSON is not that of a result file."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UnreadableError(f"can't read {path}: {error.strerror}") from error
     except ValueError as error:

@@ -1,7 +1,10 @@
 """Files, sections, plots and the page."""
 
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -422,6 +425,20 @@ class FilesTest(unittest.TestCase):
         verdicts = self.folder / "verdicts.md"
         self.assertEqual(command.main([str(self.folder), "--verdicts", str(verdicts)]), 0)
         self.assertIn("# Verdicts", verdicts.read_text())
+
+    def test_files_are_utf_8_in_each_locale(self):
+        machine = {"machine": {"cpu": "Intel®"}}
+        data = json.dumps(header("bench.sync") | examples.sync() | machine, ensure_ascii=False)
+        (self.folder / "sync.json").write_text(data, encoding="utf-8")
+        # Without UTF-8, Python uses ASCII in this locale.
+        ascii_only = {**os.environ, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        start = [sys.executable, "-B", str(pathlib.Path(__file__).parent.parent), str(self.folder)]
+        for options in ([], ["--verdicts", str(self.folder / "verdicts.md")], ["--verdicts", "-"]):
+            done = subprocess.run([*start, *options], env=ascii_only, capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertIn("Intel®", done.stdout.decode())
+        for name in ("report.html", "verdicts.md"):
+            self.assertIn("Intel®", (self.folder / name).read_text(encoding="utf-8"))
 
     def test_runs_lie_in_subfolders(self):
         for number in (1, 2, 3):
