@@ -148,6 +148,14 @@ fn the_entry_script_rejects_usage_errors_first() {
         assert!(error.contains(why), "{args:?}: {error}");
         assert_eq!(machine.invocations(), "", "{args:?}");
     }
+    // A relative prefix lies in the current folder.
+    let folder = machine.0.path().join("a b");
+    std::fs::create_dir(&folder).expect("a temporary folder");
+    let mut relative = machine.dev(&["install", "--prefix", "here"]);
+    relative.current_dir(folder);
+    let (code, _, error) = output_of(relative);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("does not support blanks"), "{error}");
     // With valid arguments, the script starts the build.
     let (_, _, error) = output_of(machine.dev(&["demo", "--headless"]));
     assert!(machine.invocations().contains("cargo\n"), "{error}");
