@@ -243,7 +243,10 @@ fn reverse_file(path: &Path) -> Vec<String> {
         let suffix = name
             .to_str()
             .and_then(|name| name.strip_prefix(interface)?.strip_prefix('.'));
-        if suffix.is_some_and(|suffix| suffix != "lock")
+        // The name of another interface may begin with this name and a dot.
+        let is_own =
+            |suffix: &str| suffix != "lock" && !suffix.trim_end_matches(".new").contains('.');
+        if suffix.is_some_and(is_own)
             && let Err(why) = fs::remove_file(file.path())
         {
             problems.push(format!("can't remove {}: {why}", file.path().display()));
@@ -344,11 +347,16 @@ mod tests {
         assert!(!file.exists() && !folder.path().join("wlan99.toml").exists());
         fs::write(folder.path().join("wlan99.toml"), left).unwrap();
         fs::write(folder.path().join("wlan99.conf"), "secret").unwrap();
-        fs::write(folder.path().join("wlan9.conf"), "another").unwrap();
+        let others = ["wlan9.conf", "wlan99.1.conf", "wlan99.1.lock"];
+        for other in others {
+            fs::write(folder.path().join(other), "another").unwrap();
+        }
         fs::write(&file, "").unwrap();
         assert_eq!(reverse_interrupted(folder.path()).unwrap(), ["wlan99"]);
         assert!(!file.exists() && !folder.path().join("wlan99.conf").exists());
-        assert!(folder.path().join("wlan9.conf").exists());
+        for other in others {
+            assert!(folder.path().join(other).exists(), "{other}");
+        }
     }
 
     #[test]
