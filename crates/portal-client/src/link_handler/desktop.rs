@@ -59,6 +59,17 @@ pub(super) fn uninstall() -> Result<bool> {
     Ok(true)
 }
 
+/// The file by which a package registers the handler for all users; `None` if there is none. This user's file replaces
+/// it, because both have the same name.
+pub(super) fn of_all_users() -> Option<PathBuf> {
+    let folders = std::env::var_os("XDG_DATA_DIRS").filter(|folders| !folders.is_empty());
+    // The default of the XDG Base Directory Specification 0.8.
+    let folders = folders.unwrap_or_else(|| "/usr/local/share:/usr/share".into());
+    let mut files =
+        std::env::split_paths(&folders).map(|data| data.join("applications").join(FILE));
+    files.find(|file| file.is_absolute() && file.exists())
+}
+
 /// Runs the program. Returns whether it exists and has succeeded.
 fn run_tool(program: &str, words: &[&str]) -> bool {
     let done = Command::new(program)

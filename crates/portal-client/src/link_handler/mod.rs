@@ -9,6 +9,7 @@ mod allowed;
 mod desktop;
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Result, anyhow, bail};
@@ -76,10 +77,8 @@ pub fn run(args: Args, client: impl FnOnce(&[&str]) -> Result<ExitCode>) -> Resu
             Ok(ExitCode::SUCCESS)
         }
         Action::Uninstall => {
-            match desktop::uninstall()? {
-                true => println!("openuvr:// links no longer open a client"),
-                false => println!("openuvr:// links were not registered"),
-            }
+            let removed = desktop::uninstall()?;
+            println!("{}", state(removed, desktop::of_all_users().as_deref()));
             Ok(ExitCode::SUCCESS)
         }
         Action::Open { only, link } => {
@@ -89,6 +88,22 @@ pub fn run(args: Args, client: impl FnOnce(&[&str]) -> Result<ExitCode>) -> Resu
             }
             opened
         }
+    }
+}
+
+/// The effect of `uninstall`. `others` is the file that registers the handler for all users.
+fn state(removed: bool, others: Option<&Path>) -> String {
+    match (removed, others) {
+        (true, None) => "openuvr:// links no longer open a client".to_owned(),
+        (false, None) => "openuvr:// links were not registered".to_owned(),
+        (true, Some(file)) => format!(
+            "openuvr:// links to any host open a client again: {} registers the handler for all users",
+            file.display()
+        ),
+        (false, Some(file)) => format!(
+            "this user has registered no handler of openuvr:// links; {} registers one for all users",
+            file.display()
+        ),
     }
 }
 
@@ -188,6 +203,15 @@ mod tests {
             assert!(!why.contains("evil") && !why.contains('\x1b'), "{why}");
             assert_eq!(why.lines().count(), 1, "{why}");
         }
+    }
+
+    #[test]
+    fn an_uninstall_names_the_handler_of_all_users() {
+        let file = "/usr/share/applications/openuvr-link.desktop";
+        for removed in [true, false] {
+            assert!(state(removed, Some(Path::new(file))).contains(file));
+        }
+        assert!(state(true, None).contains("no longer open"));
     }
 
     #[test]
