@@ -244,11 +244,12 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
         credentials.security = Security::Wpa3;
     }
     report_choice(best, &ranked, &around, args.channel);
+    let show = || show(&credentials, around.phy.protects_management, &card, &iw);
     match (&nmcli, &programs) {
         (Some(nmcli), _) => {
             let profile = Profile::of_access_point(&card.interface, &credentials, &best.block)?;
             by_network_manager::start(nmcli, &profile, &mut journal)?;
-            show(&credentials, &card, &iw);
+            show();
             by_network_manager::follow(nmcli, &profile, &stop)
         }
         (None, Some(programs)) => {
@@ -271,9 +272,7 @@ pub fn run(args: &Args, defaults: Defaults) -> Result<()> {
                 mode,
                 &mut journal,
                 &stop,
-                || {
-                    show(&credentials, &card, &iw);
-                },
+                show,
             )
         }
         (None, None) => Ok(()),
@@ -358,8 +357,8 @@ fn report_choice(
     }
 }
 
-/// Shows the network's name and key.
-fn show(credentials: &Credentials, card: &Card, iw: &Program) {
+/// Shows the network's name and key. `protects_management` states whether the card supports WPA3.
+fn show(credentials: &Credentials, protects_management: bool, card: &Card, iw: &Program) {
     let listed = iw.run(&["dev"], ANSWER).unwrap_or_default();
     let now = interfaces::parse(&listed)
         .into_iter()
@@ -373,7 +372,10 @@ fn show(credentials: &Credentials, card: &Card, iw: &Program) {
         Some(format!(" at channel {number} ({} MHz{width})", frequency.0))
     });
     let channel = channel.unwrap_or_default();
-    print!("{}", invitation(credentials, out::is_terminal()));
+    print!(
+        "{}",
+        invitation(credentials, protects_management, out::is_terminal())
+    );
     eprintln!(
         "openuvr ap: {} is an access point{channel}; Ctrl-C ends the access point",
         card.interface
@@ -381,15 +383,16 @@ fn show(credentials: &Credentials, card: &Card, iw: &Program) {
 }
 
 /// The text for clients and their users.
-fn invitation(credentials: &Credentials, colours: bool) -> String {
+fn invitation(credentials: &Credentials, protects_management: bool, colours: bool) -> String {
     let text = credentials.to_string();
     let mut all = String::new();
     for line in qr::lines(&text, colours).unwrap_or_default() {
         let _ = writeln!(all, "{line}");
     }
-    let security = match credentials.security {
-        Security::Mixed => "WPA2 and WPA3",
-        Security::Wpa3 => "WPA3",
+    let security = match (credentials.security, protects_management) {
+        (Security::Mixed, true) => "WPA2 and WPA3",
+        (Security::Mixed, false) => "WPA2",
+        (Security::Wpa3, _) => "WPA3",
     };
     let _ = writeln!(all, "Name      {}", credentials.ssid);
     let _ = writeln!(all, "Key       {}", credentials.key.text());
@@ -489,15 +492,15 @@ mod tests {
 
     #[test]
     fn the_invitation_is_a_command_for_a_shell() {
-        let text = invitation(
-            &Credentials {
-                ssid: Ssid::new("it's").unwrap(),
-                key: Passphrase::new("12345678").unwrap(),
-                security: Security::Mixed,
-            },
-            false,
-        );
-        assert!(text.contains("Key       12345678\n"));
+        let credentials = Credentials {
+            ssid: Ssid::new("it's").unwrap(),
+            key: Passphrase::new("12345678").unwrap(),
+            security: Security::Mixed,
+        };
+        let text = invitation(&credentials, true, false);
+        assert!(text.contains("Key       12345678\nSecurity  WPA2 and WPA3\n"));
+        let older = invitation(&credentials, false, false);
+        assert!(older.contains("Security  WPA2\n"), "{older}");
         assert!(text.ends_with("--via-ap 'WIFI:T:WPA;S:it'\\''s;P:12345678;;'\n"));
     }
 }
