@@ -53,14 +53,17 @@ fn aes(info: &str) -> Finding {
 
 pub(super) fn clock() -> Vec<Finding> {
     let source = first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let sources = first_line("/sys/devices/system/clocksource/clocksource0/available_clocksource");
     vec![
-        clock_source(source.as_deref()),
+        clock_source(source.as_deref(), sources.as_deref()),
         resolution(),
         synchronised(sys::clock_state()),
     ]
 }
 
-fn clock_source(name: Option<&str>) -> Finding {
+/// `available` lists the sources that the kernel offers. It offers no TSC that it has found unstable.
+fn clock_source(name: Option<&str>, available: Option<&str>) -> Finding {
+    let has_tsc = available.is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
     match name {
         // These sources are read without a system call.
         Some(name @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
@@ -69,7 +72,14 @@ fn clock_source(name: Option<&str>) -> Finding {
         Some(name) => Finding::better(
             "source",
             format!("{name}: each reading of the clock is a system call"),
-            "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            match has_tsc {
+                true => {
+                    "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource"
+                }
+                false => {
+                    "the kernel offers no faster source; in a virtual machine, let the hypervisor provide a stable TSC"
+                }
+            },
         ),
         None => Finding::ok("source", "not reported by this system"),
     }
@@ -131,8 +141,12 @@ mod tests {
 
     #[test]
     fn slow_clocks_and_governors_are_reported() {
-        assert_eq!(clock_source(Some("kvm-clock")).level, Level::Ok);
-        assert_eq!(clock_source(Some("acpi_pm")).level, Level::Better);
+        assert_eq!(clock_source(Some("kvm-clock"), None).level, Level::Ok);
+        let slow = |available| clock_source(Some("acpi_pm"), Some(available));
+        assert_eq!(slow("tsc hpet acpi_pm").level, Level::Better);
+        let remedy = |available| slow(available).remedy.unwrap();
+        assert!(remedy("tsc hpet acpi_pm").starts_with("echo tsc "));
+        assert!(!remedy("hpet acpi_pm").contains("echo"));
         assert_eq!(governor(Some("powersave")).level, Level::Better);
         assert_eq!(governor(Some("performance")).level, Level::Ok);
         assert_eq!(governor(None).level, Level::Ok);
