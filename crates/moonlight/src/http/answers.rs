@@ -357,7 +357,11 @@ fn start_pairing(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Re
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!("cannot read the PIN for a Moonlight client: {error}");
-                break;
+                door.desk.give_up(number);
+                return refused(
+                    500,
+                    &"The host cannot read the PIN: see its messages, then start over",
+                );
             }
         }
         std::thread::sleep(POLL_INTERVAL);

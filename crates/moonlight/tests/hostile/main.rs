@@ -143,6 +143,19 @@ fn pairing_steps_are_taken_once_and_in_order() {
 }
 
 #[test]
+fn an_unreadable_pin_file_is_not_a_missing_pin() {
+    let rig = Rig::new("moonlight-pin");
+    let file = rig.trust_folder().join("moonlight-pin.toml");
+    std::fs::create_dir(&file).unwrap();
+    let http = rig.door.addresses().http;
+    let answer = get(http, &Peer::new().first_step());
+    assert!(answer.contains("status_code=\"500\""), "{answer}");
+    assert!(answer.contains("cannot read the PIN"), "{answer}");
+    // The pairing has ended, so a client at another address does not have to wait.
+    assert!(rig.door.pin_desk().waiting().is_none());
+}
+
+#[test]
 fn absurd_launches_get_an_answer() {
     let rig = Rig::new("moonlight-launch");
     let peer = paired(&rig);
