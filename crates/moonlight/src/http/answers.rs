@@ -305,8 +305,10 @@ fn pair(door: &Door, query: &Query<'_>, slot: &mut AdmissionSlot) -> Response {
             if let Some((id, _)) = door.desk.offered(from) {
                 finish(door, &id, false, &format!("pairing failed: {why}"));
             }
-            door.desk.end(Instant::now(), from, PairingEnd::Failed);
-            (door.announce)(&format!("pairing with the client at {from} failed: {why}"));
+            // A stranger without a pairing may send this request, too. Then nothing has failed.
+            if door.desk.end(Instant::now(), from, PairingEnd::Failed) {
+                (door.announce)(&format!("pairing with the client at {from} failed: {why}"));
+            }
             // Clients expect this answer after a wrong PIN, not an error.
             Response::ok().with("paired", 0)
         }

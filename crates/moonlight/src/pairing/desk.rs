@@ -169,15 +169,16 @@ impl Desk {
         running.and_then(|running| running.offered.clone())
     }
 
-    /// Ends the pairing of the client at `from`.
-    pub(crate) fn end(&self, now: Instant, from: IpAddr, how: PairingEnd) {
+    /// Ends the pairing of the client at `from`. Returns whether there was one.
+    pub(crate) fn end(&self, now: Instant, from: IpAddr, how: PairingEnd) -> bool {
         let mut state = lock(&self.0);
         let of_it = (state.running).take_if(|running| running.from == from);
         match (of_it, how) {
-            (None, _) | (_, PairingEnd::GivenUp) => return,
+            (None, _) => return false,
+            (_, PairingEnd::GivenUp) => return true,
             (_, PairingEnd::Paired) => {
                 state.failures.remove(&Network::of(from));
-                return;
+                return true;
             }
             (_, PairingEnd::Failed) => {}
         }
@@ -193,6 +194,7 @@ impl Desk {
             entry.0 = 0;
         }
         *entry = (entry.0.saturating_add(1), now);
+        true
     }
 }
 
@@ -248,7 +250,7 @@ mod tests {
             desk.end(now, address(1), PairingEnd::Failed);
         }
         // Without a running pairing, nothing ends.
-        desk.end(now, address(1), PairingEnd::Paired);
+        assert!(!desk.end(now, address(1), PairingEnd::Paired));
         assert_eq!(desk.start(now, address(1)), Err(DeskError::Blocked));
     }
 

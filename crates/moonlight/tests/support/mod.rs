@@ -29,7 +29,7 @@ const SIZE: Size = Size::new(640, 384);
 /// Timeout. No step takes this long, even on a busy machine.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum recorded input events. The test sends fewer.
+/// Maximum recorded input events, and lines for the user. The tests cause fewer.
 const MOST: usize = 65_536;
 
 /// How often an idle thread checks whether the host stops.
@@ -90,6 +90,8 @@ pub(crate) struct Rig {
     pub(crate) door: Moonlight,
     pub(crate) host: Arc<HostRuntime>,
     pub(crate) input: Receiver<InputEvent>,
+    /// The lines for the user at the host.
+    pub(crate) lines: Receiver<String>,
     folder: TempDir,
 }
 
@@ -132,6 +134,7 @@ impl Rig {
             scheduler: scheduler.clone(),
         });
         let host = Arc::new(host.unwrap());
+        let (announcements, lines) = sync_channel(MOST);
         let setup = MoonlightSetup {
             bind: ([127, 0, 0, 1], 0).into(),
             folder: dir,
@@ -143,13 +146,16 @@ impl Rig {
             launcher: None,
             sound: true,
             fits: false,
-            announce: Box::new(|_| ()),
+            announce: Box::new(move |line| {
+                let _ = announcements.try_send(line.to_owned());
+            }),
         };
         let door = Moonlight::start(setup, host.clone(), &scheduler).unwrap();
         Rig {
             door,
             host,
             input,
+            lines,
             folder,
         }
     }
