@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::error::Unspecified;
 use openuvr_clock as clock;
+use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::InputRefused;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{MAX_PADS, PadId, Rumble};
+use openuvr_proto::input::pads::Pads;
 use openuvr_proto::send::loss::{LinkState, Loss};
 use openuvr_proto::send::subscriber::Feedback;
 use openuvr_proto::time::PeerInstant;
@@ -21,7 +23,7 @@ use crate::input::Translator;
 use crate::session::Session;
 
 /// Maximum input events that the host has not accepted yet: one second of a 1000 Hz mouse. Beyond it, the events are
-/// discarded, and all keys and buttons are released.
+/// discarded, all keys and buttons are released, and the game pads are announced again.
 const MAX_WAITING: usize = 1024;
 
 /// Time without a message after which the client does not count as active. If the silence continues, the host stops the
@@ -41,6 +43,10 @@ pub(super) struct ConnectedClient {
     cipher: ControlCipher,
     translator: Translator,
     waiting: VecDeque<InputEvent>,
+    /// The client's game pads. The host knows only those that were announced while the client was the player.
+    pads: Pads,
+    /// Whether the session has had a subscription. Earlier input was discarded.
+    subscribed: bool,
     heard: Instant,
     link_at: Instant,
     /// When each pad's motors stop.
@@ -56,6 +62,8 @@ impl ConnectedClient {
             session,
             translator: Translator::default(),
             waiting: VecDeque::new(),
+            pads: Pads::default(),
+            subscribed: false,
             heard: now,
             link_at: now,
             rumbles_until: [None; MAX_PADS as usize],
@@ -91,9 +99,11 @@ impl ConnectedClient {
             Message::LostFrom(first) => self.repair(self.session.frames.lost_from(first), host),
             Message::Fec(status) => self.session.redundancy.reported(now, status),
             Message::Input(packet) => {
-                let waiting = &mut self.waiting;
-                self.translator
-                    .events(&packet, |event| waiting.push_back(event));
+                let (waiting, pads) = (&mut self.waiting, &mut self.pads);
+                self.translator.events(&packet, |event| {
+                    pads.note(&event);
+                    waiting.push_back(event);
+                });
                 self.forward_input(host);
             }
             Message::Ping | Message::Ignored => {}
@@ -112,9 +122,13 @@ impl ConnectedClient {
             self.waiting.clear();
             return;
         };
+        if !std::mem::replace(&mut self.subscribed, true) {
+            self.announce_pads();
+        }
         if self.waiting.len() > MAX_WAITING {
             self.waiting.clear();
             self.waiting.push_back(InputEvent::ReleaseAll);
+            self.announce_pads();
         }
         while let Some(event) = self.waiting.front() {
             // The protocol does not carry the time of an input, so the arrival time is used.
@@ -127,6 +141,10 @@ impl ConnectedClient {
                 }
             }
         }
+    }
+
+    fn announce_pads(&mut self) {
+        self.waiting.extend(self.pads.announcements());
     }
 
     /// Does the work that is due. Calls `send` with messages to the client.
@@ -153,8 +171,11 @@ impl ConnectedClient {
             }
         }
         if let Some(role) = self.session.updates.take_role() {
-            let (client, role) = (&self.session.owner.title, role.name());
-            tracing::debug!(client, role, "the role of a Moonlight client changed");
+            let (client, name) = (&self.session.owner.title, role.name());
+            tracing::debug!(client, role = name, "the role of a Moonlight client changed");
+            if role == Role::Player {
+                self.announce_pads();
+            }
         }
         while let Some((pad, rumble, millis)) = self.session.updates.take_rumble() {
             let until = now + Duration::from_millis(millis.into());

@@ -88,7 +88,7 @@ fn allow_many_files() {
 }
 
 /// Polls until there is a value.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(super) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
@@ -100,7 +100,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Opens the client's control connection, and waits until it is established.
-fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
+pub(super) fn control(rig: &Rig, streams: &Streams) -> Host<UdpSocket> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut enet = Host::new(socket, HostSettings::default()).unwrap();
     let to = rig.door.addresses().control;

@@ -1,6 +1,7 @@
 //! Strangers, and clients that violate the protocol. They get an answer of the protocol or none, and the host continues.
 #![expect(clippy::unwrap_used, reason = "a failure ends the test")]
 
+mod control;
 mod fairness;
 mod peer;
 #[path = "../support/mod.rs"]

@@ -335,6 +335,29 @@ pub(crate) fn sealed(number: u32, request: &str) -> Vec<u8> {
     .concat()
 }
 
+/// Seals a message of the control stream as a client does.
+pub(crate) fn sealed_control(number: u32, contents: &[u8]) -> Vec<u8> {
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY).unwrap());
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&number.to_le_bytes());
+    nonce[10..].copy_from_slice(b"CC");
+    let mut body = contents.to_vec();
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    let tag = key
+        .seal_in_place_separate_tag(nonce, Aad::empty(), &mut body)
+        .unwrap();
+    // The number and the tag have 20 bytes.
+    let length = u16::try_from(20 + body.len()).unwrap();
+    [
+        &1_u16.to_le_bytes()[..],
+        &length.to_le_bytes(),
+        &number.to_le_bytes(),
+        tag.as_ref(),
+        &body,
+    ]
+    .concat()
+}
+
 /// The text of a sealed RTSP response.
 pub(crate) fn opened(response: &[u8]) -> String {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &KEY).unwrap());

@@ -16,6 +16,7 @@ use openuvr_media::input_sink::pads::{PadSink, Pads, RumbleSource};
 use openuvr_media::input_sink::{InputError, InputSink};
 use openuvr_moonlight::pairing::{OfferError, offer};
 use openuvr_moonlight::{Moonlight, MoonlightSetup, OfferedApplication};
+use openuvr_proto::host::SecondPlayer;
 use openuvr_proto::input::event::InputEvent;
 use openuvr_proto::input::pad::{PadId, PadIdentity, PadState, Rumble};
 use openuvr_proto::units::Size;
@@ -104,6 +105,7 @@ impl Rig {
             bind: ([127, 0, 0, 1], 0).into(),
             config_dir: Some(dir.clone()),
             realtime: false,
+            second_player: SecondPlayer::TakeOver,
             ..Config::default()
         };
         let opened = config.open().unwrap();
