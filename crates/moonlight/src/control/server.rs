@@ -150,24 +150,26 @@ impl Clients {
             .map(|address| address.ip().to_canonical());
         let session = address.and_then(|address| door.sessions.of_connection(data, address));
         let session = session.filter(|session| session.plays());
-        let client = session.and_then(|session| ConnectedClient::new(session, now).ok());
+        // A client that lost its connection opens a new connection before the old connection times out. It keeps its
+        // state: otherwise, messages recorded from the old connection could be repeated on the new connection.
+        let is_same = |other: &ConnectedClient| {
+            (session.as_ref()).is_some_and(|session| Arc::ptr_eq(&other.session, session))
+        };
+        let before = self.0.iter().find(|(_, other)| is_same(other));
+        let before = before.map(|(before, _)| *before);
+        let client = match before.and_then(|before| self.0.remove(&before)) {
+            Some(client) => Some(client),
+            None => session.and_then(|session| ConnectedClient::new(session, now).ok()),
+        };
         let Some(client) = client else {
             tracing::debug!(?address, "control connection without a session refused");
             connected.disconnect_now(0);
             return;
         };
-        // A client that lost its connection opens a new connection before the old connection times out.
-        let session = client.session.clone();
-        let is_same = |other: &ConnectedClient| Arc::ptr_eq(&other.session, &session);
-        let before: Vec<PeerID> = (self.0.iter())
-            .filter(|(_, other)| is_same(other))
-            .map(|(peer, _)| *peer)
-            .collect();
-        for before in before {
-            self.0.remove(&before);
-            if let Some(before) = enet.get_peer_mut(before) {
-                before.disconnect_now(0);
-            }
+        if let Some(before) = before
+            && let Some(before) = enet.get_peer_mut(before)
+        {
+            before.disconnect_now(0);
         }
         self.0.insert(peer, client);
     }

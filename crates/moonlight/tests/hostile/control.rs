@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use openuvr_proto::control::negotiate::Role;
 use openuvr_proto::host::SubscribeRequest;
 use openuvr_proto::id::FrameId;
-use openuvr_proto::input::event::InputEvent;
+use openuvr_proto::input::event::{InputEvent, KeyCode};
 use openuvr_proto::send::subscriber::{Departure, Frame, Progress, Slice, Subscriber};
 use openuvr_proto::time::Instant;
 use openuvr_proto::trace::{DropCause, Stage};
@@ -16,8 +16,9 @@ use super::peer::{Streams, element, play, sealed_control};
 use super::support::Rig;
 use super::{launch, paired};
 
-/// The type of messages with input, and the kind of a packet.
+/// The type of messages with input, and the kinds of its packets.
 const INPUT: u16 = 0x0206;
+const KEY_DOWN: u32 = 3;
 const PAD_ARRIVED: u32 = 0x5500_0004;
 
 /// Fields of a pad that arrives: number, kind, abilities.
@@ -30,6 +31,11 @@ fn input(number: u32, kind: u32, fields: &[u8]) -> Vec<u8> {
     let length = u16::try_from(packet.len()).unwrap();
     let message = [&INPUT.to_le_bytes()[..], &length.to_le_bytes(), &packet].concat();
     sealed_control(number, &message)
+}
+
+/// A sealed message: the key with this virtual-key code is pressed.
+fn pressed(number: u32, code: u8) -> Vec<u8> {
+    input(number, KEY_DOWN, &[0, code, 0x80, 0, 0, 0])
 }
 
 /// The streams of a paired client that plays.
@@ -65,6 +71,17 @@ fn disconnected(event: InputEvent) -> Option<()> {
     matches!(event, InputEvent::PadDisconnected { .. }).then_some(())
 }
 
+fn key(event: InputEvent) -> Option<KeyCode> {
+    match event {
+        InputEvent::Key {
+            code,
+            pressed: true,
+            ..
+        } => Some(code),
+        _ => None,
+    }
+}
+
 /// A subscriber that ignores its frames.
 struct Blind;
 
@@ -97,4 +114,23 @@ fn a_pad_returns_with_the_role_of_its_player() {
     // The client sends nothing new, but plays again.
     rig.host.unsubscribe(other);
     awaited(&rig, (&mut enet, &streams), connected);
+}
+
+#[test]
+fn a_recorded_message_has_no_effect_on_a_new_connection() {
+    let rig = Rig::new("moonlight-replay");
+    let streams = streams(&rig);
+    let mut enet = control(&rig, &streams);
+    // The pad shows that the host takes input.
+    send(&mut enet, &input(1, PAD_ARRIVED, &PAD));
+    awaited(&rig, (&mut enet, &streams), connected);
+    let recorded = pressed(2, 0x41);
+    send(&mut enet, &recorded);
+    let first = awaited(&rig, (&mut enet, &streams), key);
+    assert_eq!(first, KeyCode(30), "A");
+    let mut again = control(&rig, &streams);
+    send(&mut again, &recorded);
+    send(&mut again, &pressed(3, 0x42));
+    let next = awaited(&rig, (&mut again, &streams), key);
+    assert_eq!(next, KeyCode(48), "B");
 }
