@@ -116,17 +116,51 @@ pub(crate) fn protocol() -> http1::Builder {
 
 /// Receives datagrams. Does not return. With `only`, ignores datagrams from other addresses.
 pub(crate) async fn receive(shared: Arc<Shared>, socket: UdpSocket, only: Option<IpAddr>) {
+    each_datagram(&socket, |source, datagram| {
+        if only.is_none_or(|only| only == source.ip()) {
+            shared.datagram(source, datagram);
+        }
+    })
+    .await;
+}
+
+/// Calls `handle` with each datagram. Does not return.
+async fn each_datagram(socket: &UdpSocket, mut handle: impl FnMut(SocketAddr, &[u8])) {
     let mut datagram = [0; 2048];
     loop {
+        // While datagrams are pending, the other calls of this loop never yield. A flood would stop all other tasks of
+        // the gateway's thread.
+        tokio::task::consume_budget().await;
         if socket.ready(Interest::READABLE).await.is_err() {
             tokio::time::sleep(PAUSE).await;
             continue;
         }
         // The error belongs to an earlier datagram (port unreachable).
-        if let Ok((length, source)) = socket.try_recv_from(&mut datagram)
-            && only.is_none_or(|only| only == source.ip())
-        {
-            shared.datagram(source, &datagram[..length]);
+        if let Ok((length, source)) = socket.try_recv_from(&mut datagram) {
+            handle(source, &datagram[..length]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pending_datagrams_do_not_occupy_the_thread() {
+        const SENT: usize = 200;
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let there = socket.local_addr().unwrap();
+        for _ in 0..SENT {
+            socket.send_to(b"flood", there).await.unwrap();
+        }
+        socket.readable().await.unwrap();
+        let mut handled = 0;
+        tokio::select! {
+            biased;
+            () = each_datagram(&socket, |_, _| handled += 1) => {}
+            () = std::future::ready(()) => {}
+        }
+        assert!(handled < SENT, "{handled}");
     }
 }
