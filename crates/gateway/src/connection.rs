@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use openuvr_proto::control::identity::PublicKey;
 use openuvr_proto::control::negotiate::ClientConstraints;
 use tokio::sync::{broadcast, watch};
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -39,6 +39,10 @@ const MESSAGES_PER_SECOND: u32 = 100;
 /// Interval of WebSocket pings (RFC 6455 section 5.5.2). Reverse proxies close a connection without traffic after a
 /// minute (nginx, `proxy_read_timeout`), and a playing page sends no signalling.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// Timeout for sending a message (a guess: the same as for video players). While a message is being sent, the other
+/// timeouts and the end of the session are not checked, so a browser that does not read must not delay this for long.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Options in the query of the WebSocket's URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -103,20 +107,22 @@ pub(crate) async fn serve(
         counted: (Instant::now(), 0),
     };
     let mut last_ping = Instant::now();
-    while let Some(replies) = connection.turn(&mut socket).await {
+    'serving: while let Some(replies) = connection.turn(&mut socket).await {
         let mut messages: Vec<Message> = replies.into_iter().map(Message::text).collect();
         if messages.is_empty() && last_ping.elapsed() >= KEEP_ALIVE && !connection.carrier_lost {
             messages.push(Message::Ping(Default::default()));
         }
         for message in messages {
             last_ping = Instant::now();
-            if socket.send(message).await.is_err() {
-                break;
+            match timeout(SEND_TIMEOUT, socket.send(message)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => break,
+                Err(_) => break 'serving,
             }
         }
     }
     connection.hang_up();
-    let _ = socket.close(None).await;
+    let _ = timeout(SEND_TIMEOUT, socket.close(None)).await;
 }
 
 /// The local address for media: the address at which the browser reached the page or, behind a reverse proxy, the address
