@@ -80,6 +80,11 @@ impl Updates {
         std::mem::take(&mut *self.lock())
     }
 
+    /// Why the host ended the subscription, if it has. The update remains pending.
+    pub(crate) fn ended(&self) -> Option<GoodbyeReason> {
+        self.lock().ended
+    }
+
     fn lock(&self) -> MutexGuard<'_, PendingUpdates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -470,7 +470,8 @@ impl Session {
     /// Forwards the host's updates to the page. Returns the reason if the session ends.
     fn forward_updates(&mut self) -> Option<String> {
         if !self.notices_open {
-            return None;
+            // All other updates wait for the channel, which a page may never open.
+            return self.updates.ended().map(|reason| ended(reason).to_owned());
         }
         let waiting = self.updates.take();
         // A role that was requested was already sent as the reply to the request.

@@ -48,16 +48,31 @@ fn a_browser_pairs_once_and_is_a_device() {
     assert_eq!(listed.name, "a caller");
 }
 
-#[test]
-fn a_forbidden_device_is_disconnected() {
-    let rig = Rig::new("forbidden", SIZE);
-    let mut caller = Caller::known(&rig);
-    let mut remote = Remote::connected(&caller, "");
+/// Forbids the only device.
+fn forbid(rig: &Rig) {
     let mut store = eventually("the device list", || {
         let store = devices(rig.folder.path());
         (!store.devices().is_empty()).then_some(store)
     });
     store.set_allowed("a caller", false).unwrap();
+}
+
+#[test]
+fn the_reason_of_the_end_needs_no_reliable_channel() {
+    let rig = Rig::new("unnoticed", SIZE);
+    let caller = Caller::known(&rig);
+    let mut remote = Remote::without_notices(&caller);
+    forbid(&rig);
+    let told = next(&mut remote.socket).unwrap();
+    assert_eq!(told["message"], "the host forbids this device");
+}
+
+#[test]
+fn a_forbidden_device_is_disconnected() {
+    let rig = Rig::new("forbidden", SIZE);
+    let mut caller = Caller::known(&rig);
+    let mut remote = Remote::connected(&caller, "");
+    forbid(&rig);
     let told = next(&mut remote.socket).unwrap();
     assert_eq!(told["message"], "the host forbids this device");
     assert_eq!(next(&mut remote.socket).unwrap()["type"], "disconnect");

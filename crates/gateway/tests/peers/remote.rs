@@ -89,6 +89,16 @@ impl Remote {
         query: &str,
         codecs: &[Codec],
     ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
+        Remote::labelled(caller, query, codecs, NOTICE_CHANNEL)
+    }
+
+    /// Like `Remote::offer`, with this label of the reliable channel.
+    fn labelled(
+        caller: &Caller,
+        query: &str,
+        codecs: &[Codec],
+        reliable: &str,
+    ) -> Result<Remote, Box<(Value, WebSocket<Secure>)>> {
         let mut socket = caller.websocket(query, &caller.origin()).unwrap();
         send_message(
             &mut socket,
@@ -107,7 +117,7 @@ impl Remote {
             reliability: Reliability::MaxRetransmits { retransmits: 0 },
             ..ChannelConfig::default()
         });
-        let told = api.add_channel(NOTICE_CHANNEL.to_owned());
+        let told = api.add_channel(reliable.to_owned());
         let (sdp, pending) = api.apply().unwrap();
         let data = json!({ "connectionId": ID, "sdp": sdp.to_sdp_string() });
         let message = json!({ "type": "offer", "from": ID, "data": data });
@@ -185,6 +195,16 @@ impl Remote {
         });
         early.append(&mut remote.early);
         remote.early = early;
+        remote
+    }
+
+    /// A connection that gets pictures, but whose reliable channel has a label that the gateway does not know.
+    pub(crate) fn without_notices(caller: &Caller) -> Remote {
+        let remote = Remote::labelled(caller, "", &[Codec::H264], "unknown");
+        let mut remote = remote.unwrap_or_else(|refused| panic!("{}", refused.0));
+        remote.wait("a packet", |arrived| {
+            matches!(arrived, Arrived::Packet(_)).then_some(())
+        });
         remote
     }
 
