@@ -100,10 +100,13 @@ impl Admission {
             self.logged_in(visitor.device);
         }
         let mut endpoints = self.endpoints;
+        // A browser may send any bytes, to which the proxy appends its own entry.
         let values = headers.get_all(FORWARDED_FOR).iter();
-        let values: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+        let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let values: Vec<_> = values.collect();
+        let values = values.iter().map(|value| &**value);
         let peer = endpoints.remote.ip();
-        let browser = forwarded::browser(peer, values.iter().copied(), &shared.proxies);
+        let browser = forwarded::browser(peer, values, &shared.proxies);
         endpoints.remote.set_ip(browser);
         endpoints.through_proxy = forwarded::is_proxy(&shared.proxies, peer)
             || headers.contains_key(FORWARDED_FOR)

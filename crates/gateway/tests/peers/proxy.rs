@@ -68,8 +68,10 @@ fn wrong_pins_are_counted_for_the_browser_behind_the_proxy() {
         why.contains("pairing is closed").then_some(())
     });
     // An entry from the browser itself precedes the proxy's entry, and is ignored.
-    let claimed = why("192.0.2.55, 203.0.113.7", PIN);
-    assert!(claimed.contains("pairing is closed"), "{claimed}");
+    for entry in ["192.0.2.55", "é"] {
+        let claimed = why(&format!("{entry}, 203.0.113.7"), PIN);
+        assert!(claimed.contains("pairing is closed"), "{claimed}");
+    }
     // Another browser behind the same proxy has its own limit.
     assert_eq!(log_in(&caller, "203.0.113.8", PIN).status, 200);
 }
