@@ -485,7 +485,7 @@ fn open(
         Transport::Udp { rtp, rtcp, .. } => {
             // Packets always go to the source address of the requests, never to an address in a header, so that no
             // other host receives unsolicited packets.
-            let pair = UdpPair::open(here.ip(), from.ip(), (rtp, rtcp))?;
+            let pair = UdpPair::open(here, from, (rtp, rtcp))?;
             let ports = pair.ports()?;
             (Outlet::Udp(pair), ports)
         }

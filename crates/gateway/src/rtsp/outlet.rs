@@ -1,7 +1,7 @@
 //! Output of a track: to the player's UDP ports, or interleaved in the RTSP connection.
 
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ pub(super) struct UdpPair {
 }
 
 impl UdpPair {
-    /// Opens a pair at the local address `at`, for a player's ports at `to`.
-    pub(super) fn open(at: IpAddr, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
+    /// Opens a pair at the local address `at`, for a player's ports at `to`. The ports of `at` and `to` are ignored.
+    pub(super) fn open(at: SocketAddr, to: SocketAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..PORT_ATTEMPTS {
-            let first = UdpSocket::bind((at, 0))?;
+            let first = UdpSocket::bind(with_port(at, 0))?;
             let port = first.local_addr()?.port();
             // The partner of an even port is the next higher port, and that of an odd port the next lower one.
-            match UdpSocket::bind((at, port ^ 1)) {
+            match UdpSocket::bind(with_port(at, port ^ 1)) {
                 Ok(second) => {
                     let (rtp, rtcp) = match port % 2 {
                         0 => (first, second),
@@ -50,10 +50,10 @@ impl UdpPair {
         Err(last)
     }
 
-    fn connect(self, to: IpAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
+    fn connect(self, to: SocketAddr, ports: (u16, u16)) -> io::Result<UdpPair> {
         // Connected, so that the kernel drops datagrams from other sources.
-        self.rtp.connect(SocketAddr::new(to, ports.0))?;
-        self.rtcp.connect(SocketAddr::new(to, ports.1))?;
+        self.rtp.connect(with_port(to, ports.0))?;
+        self.rtcp.connect(with_port(to, ports.1))?;
         self.rtp.set_nonblocking(true)?;
         self.rtcp.set_nonblocking(true)?;
         // The kernel may reduce the size.
@@ -67,6 +67,12 @@ impl UdpPair {
             self.rtcp.local_addr()?.port(),
         ))
     }
+}
+
+/// The address with another port. A link-local IPv6 address keeps its interface; without one, the kernel refuses it.
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 /// Queues messages to a connection: responses, and framed packets (RFC 2326 section 10.12).
@@ -185,15 +191,22 @@ fn interleaved(writer: &Writer, channel: u8, packet: &[u8], waits: bool) -> Send
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
 
     use super::*;
 
-    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const HERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+
+    #[test]
+    fn a_link_local_address_keeps_its_interface() {
+        let ip = "fe80::1".parse().unwrap();
+        let at = |port| SocketAddr::V6(SocketAddrV6::new(ip, port, 0, 7));
+        assert_eq!(with_port(at(8554), 5000), at(5000));
+    }
 
     #[test]
     fn pairs_have_neighbouring_ports_and_hear_only_their_player() {
-        let player = UdpSocket::bind((HERE, 0)).unwrap();
+        let player = UdpSocket::bind(HERE).unwrap();
         let port = player.local_addr().unwrap().port();
         let pairs: Vec<UdpPair> = (0..8)
             .map(|_| UdpPair::open(HERE, HERE, (port, port)).unwrap())
@@ -209,7 +222,7 @@ mod tests {
         let Outlet::Udp(pair) = &outlet else {
             unreachable!()
         };
-        let stranger = UdpSocket::bind((HERE, 0)).unwrap();
+        let stranger = UdpSocket::bind(HERE).unwrap();
         stranger
             .send_to(b"evil", pair.rtcp.local_addr().unwrap())
             .unwrap();
