@@ -29,9 +29,9 @@ mod transport;
 mod wall;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -164,20 +164,20 @@ impl Drop for RtspServer {
     }
 }
 
-/// Accepts connections until the server stops, then waits for their threads.
+/// Accepts connections until the server stops. Then shuts down all connections and waits for their threads.
 fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut connections: Vec<Connection> = Vec::new();
     let mut accepting = AcceptBackoff::new("video players");
     while !server.stopping() {
-        threads.retain(|thread| !thread.is_finished());
-        if threads.len() >= THREADS {
+        connections.retain(|connection| !connection.thread.is_finished());
+        if connections.len() >= THREADS {
             std::thread::sleep(accept_backoff::PAUSE);
             continue;
         }
         match listener.accept() {
             Ok((stream, from)) => {
                 accepting.succeeded();
-                threads.extend(start_connection(server, stream, from));
+                connections.extend(start_connection(server, stream, from));
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 wait_readable(listener, POLL_INTERVAL)
@@ -185,9 +185,20 @@ fn accept(listener: &TcpListener, server: &Arc<ServerState>) {
             Err(e) => std::thread::sleep(accepting.failed(&e)),
         }
     }
-    for thread in threads {
-        let _ = thread.join();
+    // A thread may still be writing to a client that reads slowly, which must not delay the end of the server.
+    for stream in connections.iter().filter_map(|c| c.stream.upgrade()) {
+        let _ = stream.shutdown(Shutdown::Both);
     }
+    for connection in connections {
+        let _ = connection.thread.join();
+    }
+}
+
+/// A connection with its thread.
+struct Connection {
+    /// The stream, which is open as long as the connection's thread needs it.
+    stream: Weak<TcpStream>,
+    thread: JoinHandle<()>,
 }
 
 /// Starts a thread for a connection. Without a thread, the connection is closed.
@@ -195,8 +206,9 @@ fn start_connection(
     server: &Arc<ServerState>,
     stream: TcpStream,
     from: SocketAddr,
-) -> Option<JoinHandle<()>> {
+) -> Option<Connection> {
     let stream = Arc::new(stream);
+    let weak = Arc::downgrade(&stream);
     let place = server.limits.enter(from.ip(), stream.clone());
     let thread = {
         let server = server.clone();
@@ -210,7 +222,10 @@ fn start_connection(
             })
     };
     match thread {
-        Ok(thread) => Some(thread),
+        Ok(thread) => Some(Connection {
+            stream: weak,
+            thread,
+        }),
         Err(error) => {
             tracing::warn!(%from, %error, "cannot start a thread for a video player");
             None
