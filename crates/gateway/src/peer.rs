@@ -50,6 +50,10 @@ const READ: usize = 16 << 10;
 /// them repeatedly.
 const MAX_ADDRESSES: usize = 16;
 
+/// Maximum number of the browser's addresses during a connection, including those that an ICE restart has replaced (a
+/// guess: a browser has some dozens, and restarts ICE some dozens of times). `str0m` sets no limit.
+const MAX_CANDIDATES: usize = 4096;
+
 /// Number of the header extension for the playout delay in offers of the gateway. `str0m` requires a number, although
 /// the gateway makes no offers: browsers make them, and choose the number.
 const PLAYOUT_DELAY_ID: u8 = 9;
@@ -105,6 +109,8 @@ struct State {
     other: Option<SocketAddr>,
     /// Other announced addresses.
     announced: Vec<SocketAddr>,
+    /// Number of the browser's addresses so far.
+    candidates: usize,
     video: Option<Track>,
     sound: Option<Track>,
     control: Option<ChannelId>,
@@ -176,6 +182,7 @@ impl Peer {
             .set_stats_interval(Some(STATS_INTERVAL))
             .set_sctp_max_buffered_amount(MAX_UNREAD)
             .build(now);
+        let candidates = candidates_in(offer);
         let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let candidate = Candidate::host(local, Protocol::Udp).map_err(|e| words(&e))?;
         rtc.add_local_candidate(candidate);
@@ -184,6 +191,7 @@ impl Peer {
             local,
             other: None,
             announced: Vec::new(),
+            candidates,
             video: None,
             sound: None,
             control: None,
@@ -222,8 +230,11 @@ impl Peer {
     /// the network path.
     pub(crate) fn answer_again(&self, offer: &str) -> Result<String, OfferRefused> {
         let words = |e: &dyn std::fmt::Display| OfferRefused::Sdp(e.to_string());
-        let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let mut state = self.lock();
+        if !state.may_add_candidates(candidates_in(offer)) {
+            return Err(OfferRefused::Addresses);
+        }
+        let offer = SdpOffer::from_sdp_string(offer).map_err(|e| words(&e))?;
         let answer = (state.rtc.sdp_api().accept_offer(offer)).map_err(|e| words(&e))?;
         state.settle(Instant::now(), &self.sockets);
         drop(state);
@@ -237,10 +248,14 @@ impl Peer {
     }
 
     /// Adds an address of the browser. An address that cannot be resolved here (multicast DNS) is ignored, because the first
-    /// packet reveals it.
+    /// packet reveals it. Addresses beyond [`MAX_CANDIDATES`] are ignored, too.
     pub(crate) fn candidate(&self, words: &str) {
         if let Ok(candidate) = Candidate::from_sdp_string(words) {
-            self.with(|state| state.rtc.add_remote_candidate(candidate));
+            self.with(|state| {
+                if state.may_add_candidates(1) {
+                    state.rtc.add_remote_candidate(candidate);
+                }
+            });
         }
     }
 
@@ -430,6 +445,12 @@ impl State {
         added.collect()
     }
 
+    /// Counts further addresses of the browser. Returns whether all addresses so far are within the limit.
+    fn may_add_candidates(&mut self, more: usize) -> bool {
+        self.candidates = self.candidates.saturating_add(more);
+        self.candidates <= MAX_CANDIDATES
+    }
+
     /// Drains `str0m`. After each change, all its output must be processed before the next change.
     fn settle(&mut self, now: Instant, sockets: &MediaSockets) {
         self.drain(now, sockets);
@@ -520,6 +541,11 @@ impl State {
     fn is_video(&self, mid: str0m::media::Mid) -> bool {
         self.video.as_ref().is_some_and(|track| track.mid == mid)
     }
+}
+
+/// The number of addresses in a session description (RFC 8839 section 5.1).
+fn candidates_in(sdp: &str) -> usize {
+    sdp.matches("a=candidate:").count()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The options of connections, and the reasons to refuse a browser's offer.
 
+use super::MAX_CANDIDATES;
 use crate::RateControl;
 use crate::video_codec::VideoCodec;
 
@@ -18,6 +19,9 @@ pub(crate) enum OfferRefused {
     /// The offer cannot be parsed, or contradicts an earlier one.
     #[error("invalid session description: {0}")]
     Sdp(String),
+    /// The browser has sent too many addresses in this connection.
+    #[error("more than {MAX_CANDIDATES} network addresses in one connection: reload the page")]
+    Addresses,
     /// The offer has no video in a codec of the host. The first field names the host's codecs, and the second one
     /// contains a further remedy or is empty.
     #[error("the browser does not offer to receive {0}: use a browser that supports it{1}")]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use openuvr_gateway::{PinEntry, Service};
 use openuvr_proto::units::Size;
-use serde_json::json;
+use serde_json::{Value, json};
 use str0m::format::Codec;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
@@ -205,6 +205,20 @@ fn pins_of_observers_and_floods_of_pins_are_dropped() {
         (&json!(false), &json!("another PIN"))
     );
     assert_eq!(tried(), 1);
+}
+
+#[test]
+fn the_addresses_of_a_browser_are_limited() {
+    let rig = Rig::new("addresses", SIZE);
+    let mut remote = Remote::connected(&Caller::known(&rig), "");
+    // The limit is 4096.
+    let replies: Vec<Value> = (0..4).map(|_| remote.offers_addresses(1100)).collect();
+    let refused = |reply: &Value| {
+        let why = reply["message"].as_str();
+        why.is_some_and(|why| why.contains("network addresses"))
+    };
+    assert!(!replies[..3].iter().any(refused), "{replies:?}");
+    assert!(refused(&replies[3]), "{replies:?}");
 }
 
 #[test]

@@ -257,6 +257,23 @@ impl Remote {
         self.rtc.add_local_candidate(candidate);
     }
 
+    /// Offers an ICE restart with this number of additional addresses. Returns the reply.
+    pub(crate) fn offers_addresses(&mut self, count: u16) -> Value {
+        let mut api = self.rtc.sdp_api();
+        api.ice_restart(false);
+        let (sdp, _) = api.apply().unwrap();
+        let mut sdp = sdp.to_sdp_string();
+        for port in 0..count {
+            sdp += &format!("a=candidate:1 1 udp 1 192.0.2.1 {port} typ host\r\n");
+        }
+        let data = json!({ "connectionId": ID, "sdp": sdp });
+        send_message(
+            &mut self.socket,
+            &json!({ "type": "offer", "from": ID, "data": data }),
+        );
+        next(&mut self.socket).unwrap()
+    }
+
     /// Receives until `find` returns a value.
     pub(crate) fn wait<T>(&mut self, what: &str, mut find: impl FnMut(Arrived) -> Option<T>) -> T {
         let until = Instant::now() + TIMEOUT;
