@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use openuvr_runtime::host::SoundCodec;
 use rtsp_types::headers::{
-    CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER, SESSION, TRANSPORT,
+    ALLOW, CONTENT_BASE, CONTENT_TYPE, CSEQ, PUBLIC, RANGE, REQUIRE, RTP_INFO, SERVER, SESSION,
+    TRANSPORT, UNSUPPORTED,
 };
 use rtsp_types::{Method, Request, Response, ResponseBuilder, StatusCode, Version};
 
@@ -164,9 +165,10 @@ impl Session {
         if request.version() != Version::V1_0 {
             return refused(StatusCode::RTSPVersionNotSupported);
         }
-        if request.header(&REQUIRE).is_some() {
-            // No extension is supported (section 12.32).
-            return refused(StatusCode::OptionNotSupported);
+        if let Some(required) = request.header(&REQUIRE) {
+            // No extension is supported (sections 12.32 and 12.40).
+            let builder = refusal(StatusCode::OptionNotSupported);
+            return plain(builder.header(UNSUPPORTED, required.clone()));
         }
         if *request.method() == Method::Options {
             return plain(ok().header(PUBLIC, METHODS));
@@ -209,7 +211,8 @@ impl Session {
             (Method::Play | Method::Pause | Method::Teardown, false) => {
                 refused(StatusCode::MethodNotValidInThisState)
             }
-            _ => plain(refusal(StatusCode::MethodNotAllowed).header(PUBLIC, METHODS)),
+            // The header is required (section 12.4).
+            _ => plain(refusal(StatusCode::MethodNotAllowed).header(ALLOW, METHODS)),
         }
     }
 
@@ -482,6 +485,22 @@ mod tests {
         assert_eq!(status(&line("SETUP", "secret-token/audio", tcp)), 461);
         assert_eq!(status(&line("PLAY", "secret-token", "")), 200);
         assert_eq!(status(&line("SETUP", "secret-token/audio", UDP)), 455);
+    }
+
+    #[test]
+    fn refusals_name_the_option_and_the_allowed_methods() {
+        let mut session = session();
+        let required = line("SETUP", "secret-token/video", "Require: play.scale\n");
+        let (status, text, _) = request(&mut session, &required);
+        assert!(
+            status == 551 && text.contains("Unsupported: play.scale\r\n"),
+            "{text}"
+        );
+        let (status, text, _) = request(&mut session, &line("RECORD", "secret-token", ""));
+        assert!(
+            status == 405 && text.contains("Allow: OPTIONS, DESCRIBE, "),
+            "{text}"
+        );
     }
 
     #[test]
