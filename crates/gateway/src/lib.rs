@@ -68,6 +68,7 @@ use std::time::{Duration, SystemTime};
 
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_proto::units::Bitrate;
+use openuvr_runtime::bind_remedy::bind_remedy;
 use openuvr_runtime::host::{EncoderName, GatewayHost};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use openuvr_runtime::trust_store::DeviceStore;
@@ -181,7 +182,7 @@ pub enum PortalListener {
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The address is not available.
-    #[error("cannot serve browsers at {bind}: {error}")]
+    #[error("cannot serve browsers at {bind}: {error}{}", bind_remedy(error))]
     Bind {
         /// The address.
         bind: SocketAddr,

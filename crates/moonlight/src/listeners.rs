@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openuvr_runtime::accept_backoff::AcceptBackoff;
+use openuvr_runtime::bind_remedy::bind_remedy;
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
@@ -49,7 +50,7 @@ pub(crate) struct Sockets {
 
 /// An address is not available.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve Moonlight clients at {address}: {error}")]
+#[error("cannot serve Moonlight clients at {address}: {error}{}", bind_remedy(error))]
 pub struct BindError {
     /// The address.
     pub address: SocketAddr,
@@ -237,5 +238,19 @@ fn start(
             tracing::warn!(%from, %error, "cannot start a thread for a Moonlight client");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_named_with_a_remedy() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let why = Sockets::bind(address).unwrap_err().to_string();
+        assert!(why.contains(&address.to_string()), "{why}");
+        assert!(why.ends_with("choose another port"), "{why}");
     }
 }

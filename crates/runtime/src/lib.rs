@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod accept_backoff;
+pub mod bind_remedy;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod connection_limits;

@@ -519,7 +519,12 @@ fn an_unavailable_page_is_reported() {
     let with = |args: &[&str]| host_fails(&[&PATTERN[..], &bind, args].concat());
     assert_contains(
         &with(&["--web", &address]),
-        &["--web: cannot serve browsers at", &address, "in use"],
+        &[
+            "--web: cannot serve browsers at",
+            &address,
+            "in use",
+            "choose another port",
+        ],
     );
     assert_contains(
         &with(&["--web", "--web-cert", "/nonexistent.pem"]),

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use openuvr_clock as clock;
 use openuvr_runtime::accept_backoff::{self, AcceptBackoff};
+use openuvr_runtime::bind_remedy::bind_remedy;
 use openuvr_runtime::host::{GatewayHost, SoundCodec};
 use openuvr_runtime::sched::{Scheduler, ThreadRole};
 
@@ -77,7 +78,7 @@ pub struct RtspSetup {
 #[derive(Debug, thiserror::Error)]
 pub enum RtspError {
     /// The address is not available.
-    #[error("cannot serve video players at {bind}: {error}")]
+    #[error("cannot serve video players at {bind}: {error}{}", bind_remedy(error))]
     Bind {
         /// The address.
         bind: SocketAddr,
