@@ -288,6 +288,10 @@ impl Session {
     fn playback_starts(&self, request: &Request<Vec<u8>>, streams: &mut dyn Streams) -> String {
         let url = request.request_uri().map_or("", |url| url.as_str());
         let url = url.trim_end_matches('/');
+        // A player of one track may request it by the track's own URL.
+        let mut tracks = TRACKS.into_iter();
+        let base = tracks.find_map(|track| url.strip_suffix(track.name())?.strip_suffix('/'));
+        let url = base.unwrap_or(url);
         let set_up = TRACKS.into_iter().filter_map(|track| {
             self.tracks[track as usize]?;
             let name = track.name();
@@ -485,6 +489,17 @@ mod tests {
         assert_eq!(status(&line("SETUP", "secret-token/audio", tcp)), 461);
         assert_eq!(status(&line("PLAY", "secret-token", "")), 200);
         assert_eq!(status(&line("SETUP", "secret-token/audio", UDP)), 455);
+    }
+
+    #[test]
+    fn a_track_that_plays_by_its_own_url_is_named_once() {
+        let mut session = session();
+        let track = "secret-token/video";
+        assert_eq!(request(&mut session, &line("SETUP", track, UDP)).0, 200);
+        let (status, text, _) = request(&mut session, &line("PLAY", track, ""));
+        assert_eq!(status, 200, "{text}");
+        let expected = "RTP-Info: url=rtsp://h:8554/secret-token/video;seq=77;rtptime=90000\r\n";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]
