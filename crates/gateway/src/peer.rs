@@ -6,7 +6,7 @@
 mod offer;
 mod track;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +53,10 @@ const MAX_ADDRESSES: usize = 16;
 /// Maximum number of the browser's addresses during a connection, including those that an ICE restart has replaced (a
 /// guess: a browser has some dozens, and restarts ICE some dozens of times). `str0m` sets no limit.
 const MAX_CANDIDATES: usize = 4096;
+
+/// Maximum number of source addresses from which a connection accepts datagrams (a guess: a browser uses a few at each ICE
+/// restart). For each of them, `str0m` keeps an address of the browser.
+const MAX_SOURCES: usize = 1024;
 
 /// Number of the header extension for the playout delay in offers of the gateway. `str0m` requires a number, although
 /// the gateway makes no offers: browsers make them, and choose the number.
@@ -111,6 +115,7 @@ struct State {
     announced: Vec<SocketAddr>,
     /// Number of the browser's addresses so far.
     candidates: usize,
+    sources: Sources,
     video: Option<Track>,
     sound: Option<Track>,
     control: Option<ChannelId>,
@@ -121,6 +126,18 @@ struct State {
     traffic: Traffic,
     /// The newest rate estimate of the congestion control.
     estimate: Option<Bitrate>,
+}
+
+/// The source addresses of accepted datagrams. Anyone who has seen a STUN request of the browser can repeat it from any
+/// address.
+#[derive(Default)]
+struct Sources(HashSet<SocketAddr>);
+
+impl Sources {
+    /// Whether a datagram from this address is accepted: the address is known, or there is room for another address.
+    fn admits(&mut self, source: SocketAddr) -> bool {
+        self.0.contains(&source) || (self.0.len() < MAX_SOURCES && self.0.insert(source))
+    }
 }
 
 /// Traffic of the connection.
@@ -192,6 +209,7 @@ impl Peer {
             other: None,
             announced: Vec::new(),
             candidates,
+            sources: Sources::default(),
             video: None,
             sound: None,
             control: None,
@@ -274,6 +292,9 @@ impl Peer {
         let input = Input::Receive(now, received);
         if !state.rtc.accepts(&input) {
             return false;
+        }
+        if !state.sources.admits(source) {
+            return true;
         }
         if let Err(e) = state.rtc.handle_input(input) {
             tracing::debug!(%source, "invalid datagram: {e}");
@@ -551,6 +572,15 @@ fn candidates_in(sdp: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeated_requests_from_many_addresses_are_bounded() {
+        let mut sources = Sources::default();
+        let from = |port: usize| SocketAddr::from(([192, 0, 2, 1], u16::try_from(port).unwrap()));
+        assert!((0..MAX_SOURCES).all(|port| sources.admits(from(port))));
+        assert!(!sources.admits(from(MAX_SOURCES)));
+        assert!(sources.admits(from(0)));
+    }
 
     #[test]
     fn a_rejected_datagram_does_not_count_as_sent() {
