@@ -123,10 +123,14 @@ impl Windows {
         // A menu may be larger than a small window that it belongs to.
         let may_replace = alive.is_none() || known.is_some_and(|w| w.popup == Some(false));
         let streamed = self.streamed.and_then(|key| self.find(key));
-        // A new surface replaces the previous one of the same window.
+        let place = |key: Key| self.known.iter().position(|w| w.key == key);
+        let is_newer = place(key) > self.streamed.and_then(place);
+        // A new surface replaces the previous one of the same window. If both present frames, as in an OpenGL driver
+        // that draws with Vulkan, the newer one stays streamed.
         let yields = |w: &WindowState| {
+            let is_successor = is_newer || now.since(w.swapped) >= ABSENT_AFTER;
             may_replace && w.size.pixels() < size.pixels()
-                || window.is_some() && w.window.as_ref() == window
+                || is_successor && window.is_some() && w.window.as_ref() == window
         };
         if streamed.is_none_or(yields) && self.streamed != Some(key) {
             self.choose(key);
@@ -353,6 +357,28 @@ mod tests {
         windows.set_alive(windows.streamed().0, true);
         assert!(windows.on_swap(at(1), OTHER, LARGE, window));
         assert_eq!(windows.streamed(), (2, window().as_ref()));
+    }
+
+    #[test]
+    fn two_surfaces_of_one_window_do_not_alternate() {
+        let window = || {
+            Some(XWindow {
+                display: ":1".into(),
+                id: 7,
+            })
+        };
+        let mut windows = Windows::new();
+        assert!(windows.on_swap(at(0), ONE, LARGE, window));
+        assert!(windows.on_swap(at(1), OTHER, LARGE, window), "it is newer");
+        windows.set_alive(windows.streamed().0, true);
+        for ms in (10..1000).step_by(10) {
+            assert!(!windows.on_swap(at(ms), ONE, LARGE, window), "{ms}");
+            assert!(windows.on_swap(at(ms), OTHER, LARGE, window), "{ms}");
+        }
+        assert_eq!(windows.streamed().0, 2);
+        // The newer surface was destroyed, but its window is still visible.
+        assert!(!windows.on_swap(at(1900), ONE, LARGE, window));
+        assert!(windows.on_swap(at(1990), ONE, LARGE, window));
     }
 
     #[test]
