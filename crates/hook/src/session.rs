@@ -349,8 +349,8 @@ impl Follower<'_> {
     fn follow(&mut self) {
         let window = self.shared.window();
         if self.followed != window {
-            let id = window.1.as_ref().map(|window| window.id);
-            self.guest.set_window(id);
+            self.guest
+                .set_window(input_window(window.1.as_ref(), self.scope));
             let open = |window: XWindow| WindowTracker::open(window, self.scope);
             self.tracker = window.1.clone().and_then(open);
             self.followed = window;
@@ -405,6 +405,16 @@ impl Follower<'_> {
     }
 }
 
+/// The window to which the host restricts input; `None` for no restriction. While no window has the requested title,
+/// this is an identifier that no window has, so that keys and clicks do not reach other windows.
+fn input_window(window: Option<&XWindow>, scope: WindowScope) -> Option<u32> {
+    let unknown = match scope {
+        WindowScope::Transients => Some(x11rb::NONE),
+        WindowScope::Program => None,
+    };
+    window.map(|window| window.id).or(unknown)
+}
+
 /// The search for the window with the requested title.
 struct Search<'a> {
     title: &'a str,
@@ -445,5 +455,23 @@ impl Search<'_> {
                 others.join(", ")
             }
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_waits_for_the_window_with_the_requested_title() {
+        let window = XWindow {
+            display: ":1".into(),
+            id: 7,
+        };
+        let [titled, any] = [WindowScope::Transients, WindowScope::Program];
+        assert_eq!(input_window(None, titled), Some(x11rb::NONE));
+        assert_eq!(input_window(None, any), None);
+        assert_eq!(input_window(Some(&window), titled), Some(7));
+        assert_eq!(input_window(Some(&window), any), Some(7));
     }
 }
