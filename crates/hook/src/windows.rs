@@ -152,9 +152,12 @@ impl Windows {
         }
     }
 
-    /// Removes a window that was destroyed.
+    /// Removes a window that was destroyed. Its key may be used again for another window.
     pub(crate) fn remove(&mut self, key: Key) {
         self.known.retain(|w| w.key != key);
+        if self.streamed == Some(key) {
+            self.streamed = None;
+        }
     }
 
     /// From now on, streams only windows marked by [`Windows::mark_matching`].
@@ -357,6 +360,21 @@ mod tests {
         windows.set_alive(windows.streamed().0, true);
         assert!(windows.on_swap(at(1), OTHER, LARGE, window));
         assert_eq!(windows.streamed(), (2, window().as_ref()));
+    }
+
+    #[test]
+    fn a_key_may_be_used_again_for_another_window() {
+        let window = |id| XWindow {
+            display: ":1".into(),
+            id,
+        };
+        let mut windows = Windows::new();
+        assert!(windows.on_swap(at(0), ONE, LARGE, || Some(window(1))));
+        windows.set_alive(windows.streamed().0, true);
+        windows.remove(ONE);
+        assert_eq!(windows.streamed().1, None);
+        assert!(windows.on_swap(at(1), ONE, LARGE, || Some(window(2))));
+        assert_eq!(windows.streamed(), (2, Some(&window(2))));
     }
 
     #[test]

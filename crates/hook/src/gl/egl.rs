@@ -14,7 +14,8 @@ use super::readers::{self, Api, Current, SwapResult, Window, swap};
 use super::{hooks, replace_address};
 use crate::process::guarded;
 use crate::real::{self, NextFunction};
-use crate::windows::XWindow;
+use crate::stream::started_stream;
+use crate::windows::{Key, XWindow};
 use crate::x_display;
 
 type Display = *mut c_void;
@@ -305,6 +306,10 @@ fn register_surface(display: Display, surface: Surface, window: usize) {
     }
     if let Ok(window) = u32::try_from(window) {
         SURFACES.insert(surface.addr(), window);
+    }
+    // The driver may use the address of a destroyed surface again, for another window.
+    if let Some(stream) = started_stream() {
+        stream.remove(Key(display.addr(), surface.addr() as u64));
     }
 }
 
