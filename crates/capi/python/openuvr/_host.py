@@ -174,6 +174,8 @@ def _memory(picture):
     channels = view.shape[2]
     if view.strides[2] != 1 or view.strides[1] != channels or view.strides[0] < 0:
         raise ValueError("the pixels of a row must be contiguous: use numpy.ascontiguousarray")
+    if view.strides[0] < view.shape[1] * channels and view.shape[0] > 1:
+        raise ValueError("the rows overlap in memory: use numpy.ascontiguousarray")
     if view.c_contiguous:
         return ffi.from_buffer(view), view.shape, view.strides[0]
     try:

@@ -170,7 +170,8 @@ def main():
         assert any("joins" in line for line in log_lines), log_lines
         assert "callback" in raises(openuvr.Error, lambda: next(host.log_lines()))
 
-        for invalid in (picture[:, :, ::-1], large[:, :, :2], large.astype(float), large[0]):
+        repeated = numpy.broadcast_to(large[0], large.shape)
+        for invalid in (picture[:, :, ::-1], large[:, :, :2], large.astype(float), large[0], repeated):
             raises(ValueError, lambda: host.send(invalid))
     assert "closed" in raises(openuvr.Error, lambda: host.send(picture))
     assert "no setting 'widht'" in raises(TypeError, lambda: openuvr.Host(widht=640))
