@@ -1,6 +1,7 @@
 """The client (the paper's MUD): receives pictures, sends input."""
 
 import dataclasses
+import threading
 
 from ._context import Context
 from ._library import MudState, Surface, ffi, lib, plain, structure
@@ -33,6 +34,8 @@ class Client(Context):
     _statistics = "openuvr_mud_statistics"
 
     def __init__(self, log=None, **settings):
+        # The library lends a picture until the next call.
+        self._lent = threading.Lock()
         super().__init__(log, **{"surface": Surface.APPLICATION, **settings})
 
     def frame(self, timeout=1.0):
@@ -41,10 +44,11 @@ class Client(Context):
         The picture is a copy, which later calls do not change. Raises `Error` when the stream has ended.
         """
         picture = structure("openuvr_picture")
-        if self._call(lib.openuvr_next_frame, picture, int(timeout * 1000)) == 0:
-            return None
-        shape = [picture.height, picture.width, 4]
-        pixels = bytes(ffi.buffer(picture.data, shape[0] * shape[1] * 4))
+        with self._lent, self._opened():
+            if self._call(lib.openuvr_next_frame, picture, int(timeout * 1000)) == 0:
+                return None
+            shape = [picture.height, picture.width, 4]
+            pixels = bytes(ffi.buffer(picture.data, shape[0] * shape[1] * 4))
         view = memoryview(pixels).cast("B", shape)
         return Frame(picture.id, picture.width, picture.height, view)
 

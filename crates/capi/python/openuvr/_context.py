@@ -1,10 +1,15 @@
 """The common parts of host and client: settings, lifetime, errors."""
 
+import contextlib
+import threading
 import weakref
 
 from ._library import ErrorCode, ffi, lib, plain, structure, text_of
 
 _TEXT = 1024
+
+# Whether a thread is running a log callback, in which the library closes no context.
+_callback = threading.local()
 
 
 class Error(Exception):
@@ -18,7 +23,7 @@ class Error(Exception):
 class Context:
     """A context of the C API. The subclasses set the names of its functions.
 
-    A `with` statement closes it. It may be used from several threads.
+    A `with` statement closes it. It may be used from several threads; `close` waits for their calls.
     """
 
     # The names in openuvr.h of the structure with the settings, and of the functions.
@@ -31,6 +36,9 @@ class Context:
     _statistics: str
 
     def __init__(self, log=None, **settings):
+        # The calls in progress, and whether no more calls may begin.
+        self._calls, self._closed = 0, False
+        self._changed = threading.Condition()
         config = structure(self._config)
         _check(getattr(lib, self._defaults)(config))
         buffers = _fill(config, settings, self._config)
@@ -53,7 +61,16 @@ class Context:
             raise
 
     def close(self):
-        """Ends the stream. A second call does nothing."""
+        """Ends the stream, after the calls of other threads have returned. A second call does nothing.
+
+        Raises `Error` in a log callback.
+        """
+        if getattr(_callback, "runs", False):
+            why = "a log callback cannot close a context: close it after the callback has returned"
+            raise Error(ErrorCode.ERROR_STATE, why)
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: self._calls == 0)
         self._closing()
 
     def __enter__(self):
@@ -71,17 +88,35 @@ class Context:
             for name, value in plain(filled).items()
         }
 
+    @contextlib.contextmanager
+    def _opened(self):
+        """Keeps the context open in a `with` statement. Raises `Error` if it is closed."""
+        with self._changed:
+            if self._closed:
+                raise Error(ErrorCode.ERROR_STATE, "the context is already closed")
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+
     def _call(self, function, *arguments):
         """Calls `function` with this context. Raises `Error` if it fails."""
-        if not self._closing.alive:
-            raise Error(ErrorCode.ERROR_STATE, "the context is already closed")
-        code = function(self._handle[0], *arguments)
-        if code < 0:
-            raise Error(code, self._text(getattr(lib, self._message)))
-        return code
+        with self._opened():
+            code = function(self._handle[0], *arguments)
+            if code < 0:
+                raise Error(code, self._read(getattr(lib, self._message)))
+            return code
 
     def _text(self, function):
         """Returns the text that `function` writes for this context."""
+        with self._opened():
+            return self._read(function)
+
+    def _read(self, function):
+        """Like `_text`, for a context that stays open."""
         buffer = ffi.new("char[]", _TEXT)
         function(self._handle[0], buffer, _TEXT)
         return text_of(buffer)
@@ -114,6 +149,10 @@ def _log_callback(log):
 
     @ffi.callback("openuvr_log_callback")
     def on_line(_user, level, text):
-        log(level, text_of(text))
+        before, _callback.runs = getattr(_callback, "runs", False), True
+        try:
+            log(level, text_of(text))
+        finally:
+            _callback.runs = before
 
     return on_line

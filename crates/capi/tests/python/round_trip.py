@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import threading
 import time
 
 import numpy
@@ -76,8 +77,13 @@ def main():
     picture = large[20:380, 60:700]
     picture[:, :320] = LEFT
     picture[:, 320:] = RIGHT
-    log_lines = []
-    log = lambda level, text: log_lines.append(text)
+    log_lines, refused = [], []
+
+    def log(_level, text):
+        log_lines.append(text)
+        if "joins" in text:
+            refused.append(raises(openuvr.Error, host.close))
+
     common = {"pin": "123456", "realtime": 0}
     csv = f"{home}/frames.csv"
     host = openuvr.Host(
@@ -166,8 +172,19 @@ def main():
 
             counted = wait_for("statistics", lambda: (arrives(), host.statistics())[1])
             assert counted["players"] == 1
+
+            # A context is closed when no call of another thread uses it.
+            closing = threading.Thread(target=client.close)
+            with client._opened():
+                closing.start()
+                wait_for("the start of the close", lambda: client._closed)
+                assert client._closing.alive
+            closing.join()
+            assert not client._closing.alive
+            assert "closed" in raises(openuvr.Error, client.frame)
         wait_for("a goodbye", lambda: host.statistics()["players"] == 0)
         assert any("joins" in line for line in log_lines), log_lines
+        assert "cannot close" in refused[0], refused
         assert "callback" in raises(openuvr.Error, lambda: next(host.log_lines()))
 
         repeated = numpy.broadcast_to(large[0], large.shape)
