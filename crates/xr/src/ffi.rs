@@ -148,12 +148,13 @@ pub(crate) unsafe fn optional<'a, T: Structure>(pointer: *const T) -> Outcome<Op
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: guaranteed by the caller; the structure starts with its type.
-    let kind = unsafe { pointer.cast::<xr::StructureType>().read() };
-    if !pointer.is_aligned() || kind != T::TYPE {
+    // SAFETY: guaranteed by the caller; the structure starts with its type, and is read only if it is aligned.
+    let fits =
+        pointer.is_aligned() && unsafe { pointer.cast::<xr::StructureType>().read() } == T::TYPE;
+    if !fits {
         return Err(xr::Result::ERROR_VALIDATION_FAILURE);
     }
-    // SAFETY: guaranteed by the caller; the type was checked.
+    // SAFETY: guaranteed by the caller; the alignment and the type were checked.
     Ok(Some(unsafe { &*pointer }))
 }
 
@@ -346,6 +347,10 @@ mod tests {
         wrong.ty = xr::FrameWaitInfo::TYPE;
         // SAFETY: as above.
         assert!(unsafe { input(&raw const wrong) }.is_ok());
+        let unaligned = (&raw const wrong).wrapping_byte_add(1);
+        // SAFETY: a pointer that is not aligned is not read.
+        let result = unsafe { input(unaligned) };
+        assert_eq!(result.err(), Some(xr::Result::ERROR_VALIDATION_FAILURE));
     }
 
     #[test]
