@@ -134,15 +134,21 @@ impl Plugin for StreamPlugin {
     }
 }
 
-/// Starts the host, and creates the image that is streamed. Returns an error if the application lacks Bevy's images or
-/// renderer, or if the host cannot be started.
+/// Starts the host, and creates the image that is streamed. Returns an error if the size is invalid, if the application
+/// lacks Bevy's images or renderer, or if the host cannot be started.
 fn start(plugin: &StreamPlugin, app: &mut App) -> Result<Stream, String> {
+    let size = Size::new(plugin.size.x, plugin.size.y);
+    if !size.is_valid() {
+        let most = Size::MAX_SIDE;
+        return Err(format!(
+            "invalid picture size {size}; each side must be 1 to {most}"
+        ));
+    }
     if !app.world().contains_resource::<Assets<Image>>() || !capture::is_possible(app) {
         let parts = "this application lacks Bevy's images or renderer";
         let advice = "add DefaultPlugins before StreamPlugin, with a graphics backend";
         return Err(format!("{parts}; {advice}"));
     }
-    let size = Size::new(plugin.size.x, plugin.size.y);
     let input = InputTarget::Application;
     let guest = Guest::start(&plugin.config, input, size, |notice| log(&notice))?;
     info!("clients reach this host by {}", guest.endpoint());
@@ -271,6 +277,12 @@ mod tests {
         app.add_plugins((MinimalPlugins, StreamPlugin::new(64, 32)));
         app.update();
         assert!(app.world().get_resource::<Stream>().is_none());
+    }
+
+    #[test]
+    fn a_picture_without_pixels_is_refused() {
+        let why = start(&StreamPlugin::new(0, 64), &mut App::new()).err();
+        assert!(why.is_some_and(|why| why.contains("invalid picture size")));
     }
 
     #[test]
