@@ -211,6 +211,10 @@ fn take_input(
     }
     guest.begin_frame();
     frame.0 = guest.drawn(stream.size);
+    if heads.is_empty() {
+        // The guest keeps the last pose that an entity has followed.
+        frame.0.pose = None;
+    }
 }
 
 /// Logs a notice of the host.
