@@ -278,7 +278,9 @@ impl Kind for Host {
                 &format!("a new device may pair within {seconds} s with the PIN {pin}"),
             );
         }
-        let listener = match settings.on_input {
+        // Input for another target is never passed to the callback.
+        let receives = settings.input == InputTarget::Application;
+        let listener = match settings.on_input.filter(|_| receives) {
             None => None,
             Some(on_input) => {
                 let guest = guest.clone();

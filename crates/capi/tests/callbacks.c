@@ -3,6 +3,7 @@
  * running. Exits with 0 if all is as the header documents. The argument is a folder for keys.
  */
 #include "pair.h"
+#include <dirent.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -96,6 +97,32 @@ static void *close_it(void *unused)
     return NULL;
 }
 
+/* Whether this process has a thread with this name. */
+static int has_thread(const char *name)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    int found = 0;
+
+    check(tasks != NULL, "cannot list the threads");
+    while ((task = readdir(tasks)) != NULL) {
+        char path[300], comm[32] = "";
+        FILE *file;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fgets(comm, sizeof comm, file) != NULL) {
+            comm[strcspn(comm, "\n")] = 0;
+            found |= strcmp(comm, name) == 0;
+        }
+        fclose(file);
+    }
+    closedir(tasks);
+    return found;
+}
+
 int main(int argc, char **argv)
 {
     static uint32_t pixels[SIDE][SIDE];
@@ -164,6 +191,13 @@ int main(int argc, char **argv)
     check(closed_after == 1 && host == NULL, "the host is closed before a callback has returned");
     check(count(&released) == lent, "not all lent pictures are released");
     openuvr_close_mud(&mud);
+
+    /* A thread calls on_input only if the input goes to the application: otherwise it would never wait. */
+    config.input = OPENUVR_INPUT_TO_NOTHING;
+    check(openuvr_open(&config, &host, why, sizeof why) == 0, why);
+    check(openuvr_init_thread(host) == 0, "the host does not start without input");
+    check(!has_thread("ouvr-input"), "a thread waits for input that does not go to the application");
+    openuvr_close(&host);
     check(count(&wrong_masks) == 0, "a callback's thread has an unexpected signal mask");
     return 0;
 }
