@@ -285,9 +285,7 @@ impl Kind for Host {
             Some(on_input) => {
                 let guest = guest.clone();
                 let listener = Worker::start(ThreadRole::Input, "ouvr-input", move |turn| {
-                    if let Some(input) = guest.wait_for_input(turn) {
-                        on_input.notify(&input.into());
-                    }
+                    guest.deliver_input(turn, |input| on_input.notify(&input.into()));
                 });
                 Some(listener?)
             }

@@ -33,7 +33,9 @@ pub unsafe extern "C" fn openuvr_begin_frame(context: *mut openuvr_context) -> c
     // SAFETY: this function has the same requirements, which its caller upholds.
     unsafe {
         call(context.cast::<Handle<Host>>(), |handle| {
-            handle.started()?.guest.begin_frame();
+            let started = handle.started()?;
+            started.accept_input();
+            started.guest.begin_frame();
             Ok(DONE)
         })
     }
@@ -95,6 +97,7 @@ pub unsafe extern "C" fn openuvr_send_picture(
             let picture = read(picture, openuvr_picture::default(), "the picture")?;
             let started = handle.started()?;
             started.end_polling();
+            started.accept_input();
             let given = || {
                 if let Err(why) = started.may(started.wanted()) {
                     // A picture that is not needed is checked, too: an error must not depend on whether a MUD is
@@ -128,6 +131,13 @@ impl From<Failure> for SubmitError {
 }
 
 impl Started {
+    /// A picture that the application draws in `on_input` shows the event of this callback.
+    fn accept_input(&self) {
+        if CallbackScope::is_now() {
+            self.guest.accept_input();
+        }
+    }
+
     /// Ends the polling of the pixel buffer, because the application submits its pictures itself. In a callback, polling
     /// continues until a call outside of callbacks: the polling thread may be running the callback, and cannot wait for
     /// itself.
@@ -314,6 +324,7 @@ impl Handle<Host> {
     ) -> Result<(), SubmitError> {
         let started = self.started()?;
         started.end_polling();
+        started.accept_input();
         let mut reader = lock(&self.inner.pixels);
         let source = source()?;
         if let Err(why) = started.may(started.wanted()) {

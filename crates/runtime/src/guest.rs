@@ -184,6 +184,8 @@ struct Drawing {
     input: Option<ConsumedInput>,
     /// The newest input that the application has taken.
     newest: Option<ConsumedInput>,
+    /// The input that [`Guest::deliver_input`] is passing to the application.
+    delivered: Option<ConsumedInput>,
     /// The pose with which the picture is drawn.
     pose: Option<ReceivedPose>,
     /// The newest pose that the application has taken.
@@ -439,13 +441,29 @@ impl Guest {
         Some(self.taken(self.inputs.as_ref()?.pop()?))
     }
 
-    /// Like [`Guest::next_input`], but waits for input, at most for `timeout`.
-    #[must_use]
-    pub fn wait_for_input(&self, timeout: Duration) -> Option<ApplicationInput> {
+    /// Waits for input, at most for `timeout`, and passes the oldest event to `handle`. A picture that another thread
+    /// begins before `handle` returns does not show the event.
+    pub fn deliver_input(&self, timeout: Duration, handle: impl FnOnce(ApplicationInput)) {
         if self.forked() {
-            return None;
+            return;
         }
-        Some(self.taken(self.inputs.as_ref()?.wait(timeout)?))
+        let inputs = self.inputs.as_ref();
+        let Some(mut input) = inputs.and_then(|inputs| inputs.wait(timeout)) else {
+            return;
+        };
+        input.taken.taken = clock::now();
+        lock(&self.drawing).delivered = Some(input.taken);
+        handle(input);
+        self.accept_input();
+    }
+
+    /// Counts the event that [`Guest::deliver_input`] is passing on as taken already, for an application that draws in
+    /// `handle`.
+    pub fn accept_input(&self) {
+        let mut drawing = lock(&self.drawing);
+        if let Some(taken) = drawing.delivered.take() {
+            drawing.newest = Some(taken);
+        }
     }
 
     /// Marks an input as taken now.

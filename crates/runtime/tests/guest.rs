@@ -184,6 +184,36 @@ fn an_application_streams_takes_input_and_is_resized() {
     );
 }
 
+#[test]
+fn a_picture_shows_no_event_that_is_still_being_handled() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = Size::new(320, 180);
+    let (guest, _notices) = start(folder.path(), "handler", size);
+    let watcher = watch(&guest, folder.path());
+    draw_until_seen(&guest, &watcher, size, 60);
+    let shown = || {
+        guest.begin_frame();
+        guest.drawn(size).input.map(|input| input.seq)
+    };
+    for draws_in_handler in [false, true] {
+        let event = InputEvent::PointerRelative { dx: 1, dy: 0 };
+        watcher.hand.send(event).unwrap();
+        let seq = eventually("input", || {
+            let mut seen = None;
+            guest.deliver_input(Duration::from_millis(5), |input| {
+                assert_ne!(shown(), Some(input.taken.seq));
+                if draws_in_handler {
+                    guest.accept_input();
+                    assert_eq!(shown(), Some(input.taken.seq));
+                }
+                seen = Some(input.taken.seq);
+            });
+            seen
+        });
+        assert_eq!(shown(), Some(seq));
+    }
+}
+
 /// Draws this many pictures of changing grey. Each picture is encoded and sent.
 fn draw(guest: &Guest, size: Size, pictures: u8) {
     let pool = Pool::default();
