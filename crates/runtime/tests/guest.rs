@@ -22,7 +22,7 @@ use openuvr_proto::input::event::{EV_KEY, EV_REL, EV_SYN, InputEvent, KeyCode};
 use openuvr_proto::pose::Pose;
 use openuvr_proto::units::{Bitrate, Size};
 use openuvr_proto::wire::video::EchoKind;
-use openuvr_runtime::client::ClientRuntime;
+use openuvr_runtime::client::{ClientRuntime, Notice as ClientNotice};
 use openuvr_runtime::guest::{Guest, InputTarget};
 use openuvr_runtime::host::EncoderName;
 use openuvr_runtime::host::Notice;
@@ -154,6 +154,13 @@ fn an_application_streams_takes_input_and_is_resized() {
     draw_until_seen(&guest, &watcher, size, 120);
     let larger = Size::new(352, 200);
     draw_until_seen(&guest, &watcher, larger, 200);
+    let showing = || {
+        eventually("a new size", || match watcher.client.notice(TIMEOUT)? {
+            ClientNotice::Showing(size) => Some(size),
+            _ => None,
+        })
+    };
+    assert_eq!([showing(), showing()], [size, larger]);
 
     drop(watcher);
     drop(guest);

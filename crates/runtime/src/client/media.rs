@@ -57,8 +57,8 @@ pub(super) struct Media {
     panel: PanelContent,
     /// Whether a decode error has been reported.
     decode_error_reported: bool,
-    /// The size of a surface that is open but has shown no picture yet.
-    unshown_surface: Option<Size>,
+    /// The last reported size of the shown pictures.
+    shown_size: Option<Size>,
     /// Whether there is a head-pose source.
     has_head: bool,
     /// The wake-up site of this thread's timer.
@@ -120,7 +120,7 @@ impl Media {
             inputs: Vec::new(),
             panel: PanelContent::Overlay,
             decode_error_reported: false,
-            unshown_surface: None,
+            shown_size: None,
             has_head,
             stalled_at: Instant(0),
         }
@@ -290,7 +290,6 @@ impl Media {
         };
         self.screen.presenter = Some(Box::new(StereoPresenter::new(presenter, options)));
         self.screen.pointer_for_new_surface();
-        self.unshown_surface = Some(configuration.size);
         let other = self.setup.input.take();
         let send = self.setup.send_input;
         // The window's input would duplicate the input of the other source.
@@ -323,17 +322,18 @@ impl Media {
         }
     }
 
-    /// Called when a picture has been handed to the display. Reports a new surface, and removes the reason for a lost
+    /// Called when a picture has been handed to the display. Reports a new size, and removes the reason for a lost
     /// session from the picture.
     fn picture_submitted(&mut self) {
-        if let Some(size) = self.unshown_surface.take() {
-            let codec = (self.screen.configuration).map(|c| Codec::try_from(c.codec));
-            self.shared.notice(match codec {
-                Some(Ok(Codec::Null)) => Notice::Warning(
+        let shown = self.screen.configuration;
+        if let Some(shown) = shown.filter(|shown| self.shown_size != Some(shown.size)) {
+            self.shown_size = Some(shown.size);
+            self.shared.notice(match Codec::try_from(shown.codec) {
+                Ok(Codec::Null) => Notice::Warning(
                     "frames arrive, but the host's encoder makes no pictures (codec null)"
                         .to_owned(),
                 ),
-                _ => Notice::Showing(size),
+                _ => Notice::Showing(shown.size),
             });
         }
         let before = std::mem::replace(&mut self.panel, PanelContent::Overlay);
