@@ -92,6 +92,7 @@ impl Socket {
         };
         let listener = open();
         let listener = listener.map_err(|why| {
+            let _ = fs::remove_dir_all(&folder);
             LaunchError::system(format!("can't create a socket in {}", folder.display()))(
                 why.into(),
             )
