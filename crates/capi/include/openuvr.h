@@ -475,8 +475,8 @@ struct openuvr_config {
     openuvr_log_callback log;
     // The callback for the player's input, one event per call, on a dedicated thread of the library. With a callback,
     // `openuvr_next_input` is unavailable. NULL: no callback; use `openuvr_next_input`. The event is valid until the
-    // callback returns. The callback must not close this context. For `openuvr_begin_frame`, an event counts as retrieved
-    // when the callback returns, or when the callback itself begins or submits a picture.
+    // callback returns. The callback must not close this context. For `openuvr_begin_frame`, an event counts as
+    // retrieved when the callback returns, or when the callback itself begins or submits a picture.
     void (*on_input)(void *user, const struct openuvr_input *input);
     // A CSV file with a row for each frame and MUD (times of all stages, and the result), like that of `openuvr host
     // --csv`; NULL: none.
