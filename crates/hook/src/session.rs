@@ -262,6 +262,8 @@ impl Shared {
             None => WindowScope::Program,
         };
         guest.set_window_scope(scope);
+        // The X queries for the window take time, and a client may already be connected.
+        guest.set_window(input_window(None, scope));
         let mut follower = Follower {
             shared: self,
             guest,
