@@ -50,7 +50,10 @@ pub(crate) struct Sockets {
 
 /// An address is not available.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve Moonlight clients at {address}: {error}{}", bind_remedy(error))]
+#[error(
+    "cannot serve Moonlight clients at {address}: {error}{}",
+    bind_remedy(error)
+)]
 pub struct BindError {
     /// The address.
     pub address: SocketAddr,

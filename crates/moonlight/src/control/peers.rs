@@ -172,7 +172,11 @@ impl ConnectedClient {
         }
         if let Some(role) = self.session.updates.take_role() {
             let (client, name) = (&self.session.owner.title, role.name());
-            tracing::debug!(client, role = name, "the role of a Moonlight client changed");
+            tracing::debug!(
+                client,
+                role = name,
+                "the role of a Moonlight client changed"
+            );
             if role == Role::Player {
                 self.announce_pads();
             }

@@ -372,7 +372,11 @@ mod tests {
             answer: None,
         };
         let events = prober.on_result(&found, now, &mut session);
-        let [TransportEvent::Warning(why), TransportEvent::Selected(selected)] = &events[..] else {
+        let [
+            TransportEvent::Warning(why),
+            TransportEvent::Selected(selected),
+        ] = &events[..]
+        else {
             panic!("{events:?}");
         };
         assert!(why.contains("raw Ethernet"), "{why}");
