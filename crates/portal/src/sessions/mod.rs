@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::StreamExt as _;
 use tokio::sync::watch;
+use tokio::task::JoinError;
 use tokio::time::{self, MissedTickBehavior};
 use tracing::{error, info, warn};
 
@@ -113,6 +114,22 @@ impl Sessions {
     /// Starts an application for a user. The user's browser or client has chosen the id `session`. The call is
     /// idempotent: a known session of the same user is not started again.
     pub(crate) async fn start(
+        self: &Arc<Self>,
+        session: SessionId,
+        user: &User,
+        application: &str,
+    ) -> Result<(), StartError> {
+        let (sessions, user, application) =
+            (Arc::clone(self), user.clone(), application.to_owned());
+        // The start runs in its own task, because this future is dropped if the browser disconnects. A launch that is
+        // cut off would leave a session in the registry that the engine does not have.
+        let started =
+            tokio::spawn(async move { sessions.start_to_end(session, &user, &application).await });
+        let failed = |why: JoinError| Err(LaunchError::Unavailable(why.to_string()).into());
+        started.await.unwrap_or_else(failed)
+    }
+
+    async fn start_to_end(
         &self,
         session: SessionId,
         user: &User,
@@ -487,3 +504,6 @@ fn queued(spec: &LaunchSpec) -> Observed {
         launched: Some(SystemTime::now()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Tests with an engine that the test controls.
+
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use futures_util::stream::{self, BoxStream};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::store::DatabaseLocation;
+
+/// An engine with the sessions in `listed`.
+#[derive(Default)]
+struct Engine {
+    listed: Mutex<Vec<Observed>>,
+    /// Notified when a launch begins.
+    launch_begun: Notify,
+    /// A launch waits for this notification.
+    may_launch: Notify,
+    /// Notified when a launch has ended or has been cut off.
+    launch_over: Notify,
+    launched: AtomicBool,
+}
+
+/// Notifies when it is dropped.
+struct NotifyOnDrop<'a>(&'a Notify);
+
+impl Drop for NotifyOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+#[async_trait]
+impl Launcher for Engine {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    async fn launch(&self, _: &LaunchSpec) -> Result<(), LaunchError> {
+        let _over = NotifyOnDrop(&self.launch_over);
+        self.launch_begun.notify_one();
+        self.may_launch.notified().await;
+        self.launched.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn stop(&self, _: SessionId, _: Duration) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<Observed>, LaunchError> {
+        Ok(self.listed.lock().unwrap().clone())
+    }
+
+    fn watch(&self) -> BoxStream<'static, Result<Observed, LaunchError>> {
+        Box::pin(stream::pending())
+    }
+
+    async fn log(&self, _: SessionId) -> Result<Option<String>, LaunchError> {
+        Ok(None)
+    }
+
+    async fn servers(&self) -> Result<Vec<Server>, LaunchError> {
+        Ok(Vec::new())
+    }
+}
+
+/// The sessions of a portal with one account and one application.
+struct Rig {
+    sessions: Arc<Sessions>,
+    engine: Arc<Engine>,
+    user: User,
+    _folder: tempfile::TempDir,
+}
+
+impl Rig {
+    async fn new(limits: Limits) -> Rig {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portal.sqlite");
+        let store = Store::open(DatabaseLocation::File(&file)).await.unwrap();
+        let user = User {
+            name: "ada".to_owned(),
+            password: String::new(),
+            operator: false,
+            sessions: None,
+        };
+        store.add_user(&user, None).await.unwrap();
+        let applications = folder.path().join("applications.toml");
+        let text = "[[application]]\nname = \"game\"\ncommand = [\"game\"]\n";
+        fs::write(&applications, text).unwrap();
+        let engine = Arc::new(Engine::default());
+        let tickets = Tickets::open(&store).await.unwrap();
+        let sessions = Sessions::new(
+            engine.clone(),
+            store,
+            Arc::new(Catalogue::new(applications)),
+            Arc::new(tickets),
+            limits,
+            folder.path().join("saves"),
+            None,
+        );
+        Rig {
+            sessions: Arc::new(sessions),
+            engine,
+            user,
+            _folder: folder,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_start_continues_after_the_browser_has_disconnected() {
+    let rig = Rig::new(Limits::default()).await;
+    tokio::select! {
+        _ = rig.sessions.start(SessionId::random(), &rig.user, "game") => {
+            panic!("the engine has not launched the session yet");
+        }
+        () = rig.engine.launch_begun.notified() => {}
+    }
+    // The future of `start` has been dropped, as after a disconnection.
+    rig.engine.may_launch.notify_one();
+    rig.engine.launch_over.notified().await;
+    assert!(rig.engine.launched.load(Ordering::Relaxed));
+}
