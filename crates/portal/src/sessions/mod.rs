@@ -396,15 +396,19 @@ impl Sessions {
 
     async fn observe(&self, observed: Observed) {
         let (session, phase) = (observed.session, observed.phase.clone());
-        match self.store.user(&observed.user).await {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                warn!(%session, user = observed.user, "stopping a session whose account does not exist");
-                let _ = self.launcher.stop(session, Duration::ZERO).await;
-                return;
-            }
+        let has_account = match self.store.user(&observed.user).await {
+            Ok(user) => user.is_some(),
             // A database failure does not end the session.
-            Err(why) => warn!(%session, "cannot look up the session's account: {why}"),
+            Err(why) => {
+                warn!(%session, "cannot look up the session's account: {why}");
+                true
+            }
+        };
+        if !has_account && !phase.is_final() {
+            warn!(%session, user = observed.user, "stopping a session whose account does not exist");
+            let grace = Duration::from_secs(self.limits.grace);
+            let _ = self.launcher.stop(session, grace).await;
+            return;
         }
         let server = observed.server.clone();
         if phase.is_final() {
@@ -428,13 +432,17 @@ impl Sessions {
             warn!(%session, "cannot record the session's end: {failed}");
             return;
         }
-        if let Phase::Ended { .. } = self
-            .registry
-            .of(session)
-            .map_or(Phase::Starting, |of| of.observed.phase)
-        {
-            // The session's end has been recorded, so the engine may forget the session.
-            let _ = self.launcher.stop(session, Duration::ZERO).await;
+        match self.registry.of(session).map(|of| of.observed.phase) {
+            Some(Phase::Ended { .. }) => {
+                // The session's end has been recorded, so the engine may forget the session.
+                let _ = self.launcher.stop(session, Duration::ZERO).await;
+            }
+            Some(Phase::Lost { .. }) if !has_account => {
+                // The user can no longer remove the session.
+                let _ = self.launcher.stop(session, Duration::ZERO).await;
+                self.registry.forget(session);
+            }
+            _ => {}
         }
     }
 

@@ -9,7 +9,7 @@ use futures_util::stream::{self, BoxStream};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::store::DatabaseLocation;
+use crate::store::{Account, DatabaseLocation};
 
 /// An engine with the sessions in `listed`.
 #[derive(Default)]
@@ -111,6 +111,19 @@ impl Rig {
     }
 }
 
+/// A session of the rig's user.
+fn observed(session: SessionId, phase: Phase) -> Observed {
+    Observed {
+        session,
+        user: "ada".to_owned(),
+        application: "game".to_owned(),
+        phase,
+        server: None,
+        engine_ref: "job 1".to_owned(),
+        launched: None,
+    }
+}
+
 #[tokio::test]
 async fn a_start_continues_after_the_browser_has_disconnected() {
     let rig = Rig::new(Limits::default()).await;
@@ -124,4 +137,35 @@ async fn a_start_continues_after_the_browser_has_disconnected() {
     rig.engine.may_launch.notify_one();
     rig.engine.launch_over.notified().await;
     assert!(rig.engine.launched.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn sessions_of_a_disabled_account_end_in_the_list() {
+    let rig = Rig::new(Limits::default()).await;
+    let (session, lost) = (SessionId::random(), SessionId::random());
+    for session in [session, lost] {
+        let noted = rig.sessions.store.note_launch(session, "ada", "game");
+        noted.await.unwrap();
+        let starting = observed(session, Phase::Starting);
+        rig.sessions.observe(starting).await;
+    }
+    let account = Account {
+        user: rig.user.clone(),
+        disabled: true,
+    };
+    assert!(rig.sessions.store.set_account(&account).await.unwrap());
+    let ended = Phase::Ended {
+        code: None,
+        why: "stopped".to_owned(),
+    };
+    rig.sessions.observe(observed(session, ended.clone())).await;
+    let state = rig.sessions.registry.of(session).unwrap();
+    assert_eq!(state.observed.phase, ended);
+    // The user can no longer remove a lost session.
+    let since = SystemTime::UNIX_EPOCH;
+    let phase = Phase::Lost { since };
+    rig.sessions.observe(observed(lost, phase)).await;
+    assert_eq!(rig.sessions.registry.of(lost), None);
+    let past = rig.sessions.store.history("ada", 2).await.unwrap();
+    assert!(past.iter().all(|of| of.ended.is_some()), "{past:?}");
 }
