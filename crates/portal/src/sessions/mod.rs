@@ -363,8 +363,9 @@ impl Sessions {
         }
     }
 
-    /// Marks sessions in the history as ended if the engine no longer has them. Must run before the server accepts
-    /// requests; otherwise, a session that is launched meanwhile could be mistaken for a missing one.
+    /// Adds the engine's sessions to the registry, and marks sessions in the history as ended if the engine no longer
+    /// has them. Must run before the server accepts requests; otherwise, a session that is launched meanwhile could be
+    /// mistaken for a missing one, and limits would not count the engine's sessions.
     pub(crate) async fn find_ended(&self) {
         let listed = match self.launcher.list().await {
             Ok(listed) => listed,
@@ -374,6 +375,9 @@ impl Sessions {
                 return;
             }
         };
+        for observed in &listed {
+            self.registry.apply(observed.clone(), Instant::now());
+        }
         let unfinished = match self.store.unfinished().await {
             Ok(unfinished) => unfinished,
             Err(why) => {

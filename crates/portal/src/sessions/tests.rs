@@ -169,3 +169,14 @@ async fn sessions_of_a_disabled_account_end_in_the_list() {
     let past = rig.sessions.store.history("ada", 2).await.unwrap();
     assert!(past.iter().all(|of| of.ended.is_some()), "{past:?}");
 }
+
+#[tokio::test]
+async fn limits_count_the_sessions_of_an_earlier_portal() {
+    let rig = Rig::new(Limits::default()).await;
+    let running = observed(SessionId::random(), Phase::Starting);
+    rig.engine.listed.lock().unwrap().push(running);
+    rig.sessions.find_ended().await;
+    // The engine has not reported a change yet.
+    let again = rig.sessions.start(SessionId::random(), &rig.user, "game");
+    assert!(matches!(again.await, Err(StartError::TooMany(1))));
+}
