@@ -221,12 +221,28 @@ impl Sessions {
         self.launcher
             .stop(session, Duration::from_secs(self.limits.grace))
             .await?;
-        if self
-            .registry
-            .of(session)
-            .is_some_and(|of| of.observed.phase.is_final())
-        {
-            self.registry.forget(session);
+        match self.registry.of(session) {
+            Some(of) if of.observed.phase.is_final() => self.registry.forget(session),
+            Some(of) => self.end_missing(of.observed).await?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a stopped session if the engine does not have it, because the engine then reports no end: Slurm's
+    /// controller, for example, may lose a job that it has just accepted.
+    async fn end_missing(&self, last: Observed) -> Result<(), LaunchError> {
+        let listed = self.launcher.list().await?;
+        if !listed.iter().any(|of| of.session == last.session) {
+            let why = match last.engine_ref.is_empty() {
+                true => "stopped before it started",
+                false => "stopped",
+            };
+            let phase = Phase::Ended {
+                code: None,
+                why: why.to_owned(),
+            };
+            self.observe(Observed { phase, ..last }).await;
         }
         Ok(())
     }

@@ -180,3 +180,18 @@ async fn limits_count_the_sessions_of_an_earlier_portal() {
     let again = rig.sessions.start(SessionId::random(), &rig.user, "game");
     assert!(matches!(again.await, Err(StartError::TooMany(1))));
 }
+
+#[tokio::test]
+async fn a_session_that_the_engine_has_lost_can_be_stopped() {
+    let rig = Rig::new(Limits::default()).await;
+    let session = SessionId::random();
+    rig.engine.may_launch.notify_one();
+    let started = rig.sessions.start(session, &rig.user, "game");
+    started.await.unwrap();
+    // The engine does not list the session.
+    rig.sessions.stop(session).await.unwrap();
+    let state = rig.sessions.registry.of(session).unwrap();
+    assert!(matches!(state.observed.phase, Phase::Ended { .. }));
+    let past = rig.sessions.store.history("ada", 1).await.unwrap();
+    assert_eq!(past[0].why.as_deref(), Some("stopped before it started"));
+}
