@@ -488,16 +488,18 @@ impl Sessions {
 
     async fn give_up(&self, state: &SessionState, why: &str) {
         let session = state.observed.session;
-        warn!(%session, "stopped: {why}");
         self.registry.stopping(session, why);
         self.keep_log(session).await;
         let _ = self
             .store
             .note_end(session, state.observed.server.as_deref(), None, why)
             .await;
-        let grace = Duration::from_secs(self.limits.grace);
-        if let Err(failed) = self.launcher.stop(session, grace).await {
-            warn!(%session, "cannot stop the session: {failed}");
+        match self.stop(session).await {
+            Ok(()) => warn!(%session, "stopped: {why}"),
+            Err(failed) => {
+                warn!(%session, "cannot stop the session, trying again: {failed}");
+                self.registry.not_stopping(session);
+            }
         }
     }
 

@@ -138,6 +138,15 @@ impl Registry {
         }
     }
 
+    /// Reverts [`stopping`](Self::stopping), because the engine did not accept the stop.
+    pub(super) fn not_stopping(&self, session: SessionId) {
+        let mut table = self.lock();
+        table.reasons.remove(&session);
+        if let Some(state) = table.sessions.get_mut(&session) {
+            state.stopping = false;
+        }
+    }
+
     /// Sets a session's subscriber statistics. Does not notify watchers: statistics change continuously, and their
     /// readers poll.
     pub(super) fn set_figures(&self, session: SessionId, figures: Option<Figures>) {

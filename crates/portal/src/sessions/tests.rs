@@ -22,6 +22,8 @@ struct Engine {
     /// Notified when a launch has ended or has been cut off.
     launch_over: Notify,
     launched: AtomicBool,
+    /// Whether the engine does not respond to stops.
+    silent: AtomicBool,
 }
 
 /// Notifies when it is dropped.
@@ -47,7 +49,12 @@ impl Launcher for Engine {
         Ok(())
     }
 
-    async fn stop(&self, _: SessionId, _: Duration) -> Result<(), LaunchError> {
+    async fn stop(&self, session: SessionId, _: Duration) -> Result<(), LaunchError> {
+        if self.silent.load(Ordering::Relaxed) {
+            return Err(LaunchError::Unavailable("no response".to_owned()));
+        }
+        let mut listed = self.listed.lock().unwrap();
+        listed.retain(|of| of.session != session);
         Ok(())
     }
 
@@ -194,4 +201,22 @@ async fn a_session_that_the_engine_has_lost_can_be_stopped() {
     assert!(matches!(state.observed.phase, Phase::Ended { .. }));
     let past = rig.sessions.store.history("ada", 1).await.unwrap();
     assert_eq!(past[0].why.as_deref(), Some("stopped before it started"));
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_start_is_stopped_in_the_end() {
+    let limits = Limits {
+        start: 0,
+        ..Limits::default()
+    };
+    let rig = Rig::new(limits).await;
+    let starting = observed(SessionId::random(), Phase::Starting);
+    rig.engine.listed.lock().unwrap().push(starting.clone());
+    rig.sessions.observe(starting).await;
+    rig.engine.silent.store(true, Ordering::Relaxed);
+    rig.sessions.enforce_limits().await;
+    assert_eq!(rig.engine.listed.lock().unwrap().len(), 1);
+    rig.engine.silent.store(false, Ordering::Relaxed);
+    rig.sessions.enforce_limits().await;
+    assert!(rig.engine.listed.lock().unwrap().is_empty());
 }
