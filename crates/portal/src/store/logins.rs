@@ -69,13 +69,14 @@ impl Store {
         Ok(())
     }
 
-    /// The log-in with this token, if it is valid.
+    /// The log-in with this token, if it is valid. A log-in that was checked while an operator disabled the account may
+    /// exist, but is invalid.
     pub(crate) async fn login(&self, token: &str) -> Result<Option<Login>, StoreError> {
         let now = now();
         let row = sqlx::query(
             "SELECT name, password, operator, sessions, csrf, seen, until FROM logins
              JOIN users ON name = user_name WHERE token = $1 AND seen >= $2 AND logins.created >= $3
-             AND (until IS NULL OR until >= $4)",
+             AND (until IS NULL OR until >= $4) AND disabled = 0",
         )
         .bind(token)
         .bind(now - IDLE_LIFETIME)
@@ -106,5 +107,37 @@ impl Store {
             .execute(&self.pool)
             .await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Account, DatabaseLocation};
+
+    #[tokio::test]
+    async fn a_log_in_to_a_disabled_account_is_invalid() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("portal.sqlite");
+        let store = Store::open(DatabaseLocation::File(&file)).await.unwrap();
+        let user = User {
+            name: "ada".to_owned(),
+            password: String::new(),
+            operator: false,
+            sessions: None,
+        };
+        store.add_user(&user, None).await.unwrap();
+        let mut account = Account {
+            user,
+            disabled: true,
+        };
+        store.set_account(&account).await.unwrap();
+        // The password was checked before the account was disabled.
+        let added = store.add_login("token", "ada", "csrf", None);
+        added.await.unwrap();
+        assert_eq!(store.login("token").await.unwrap(), None);
+        account.disabled = false;
+        store.set_account(&account).await.unwrap();
+        assert!(store.login("token").await.unwrap().is_some());
     }
 }
