@@ -1,6 +1,7 @@
 //! Log-ins of browsers. Only a hash of a browser's secret is stored.
 
 use sqlx::Row as _;
+use tracing::warn;
 
 use super::{Store, StoreError, User, now};
 
@@ -87,11 +88,15 @@ impl Store {
         let Some(row) = row else { return Ok(None) };
         let seen: i64 = row.try_get("seen")?;
         if seen < now - UPDATE_INTERVAL {
-            sqlx::query("UPDATE logins SET seen = $2 WHERE token = $1")
+            let updated = sqlx::query("UPDATE logins SET seen = $2 WHERE token = $1")
                 .bind(token)
                 .bind(now)
                 .execute(&self.pool)
-                .await?;
+                .await;
+            // The user can still stop sessions if the disk is full.
+            if let Err(why) = updated {
+                warn!("cannot record the use of a log-in: {why}");
+            }
         }
         Ok(Some(Login {
             user: super::users::read(&row)?,
@@ -112,13 +117,14 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::store::{Account, DatabaseLocation};
 
-    #[tokio::test]
-    async fn a_log_in_to_a_disabled_account_is_invalid() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("portal.sqlite");
+    /// A database with the account `ada`.
+    async fn store(folder: &Path) -> (Store, User) {
+        let file = folder.join("portal.sqlite");
         let store = Store::open(DatabaseLocation::File(&file)).await.unwrap();
         let user = User {
             name: "ada".to_owned(),
@@ -127,6 +133,13 @@ mod tests {
             sessions: None,
         };
         store.add_user(&user, None).await.unwrap();
+        (store, user)
+    }
+
+    #[tokio::test]
+    async fn a_log_in_to_a_disabled_account_is_invalid() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, user) = store(folder.path()).await;
         let mut account = Account {
             user,
             disabled: true,
@@ -138,6 +151,21 @@ mod tests {
         assert_eq!(store.login("token").await.unwrap(), None);
         account.disabled = false;
         store.set_account(&account).await.unwrap();
+        assert!(store.login("token").await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_log_in_is_valid_if_its_use_cannot_be_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = store(folder.path()).await;
+        let added = store.add_login("token", "ada", "csrf", None);
+        added.await.unwrap();
+        for statement in [
+            "UPDATE logins SET seen = seen - 1000",
+            "CREATE TRIGGER no_space BEFORE UPDATE ON logins BEGIN SELECT RAISE(FAIL, 'disk full'); END",
+        ] {
+            sqlx::query(statement).execute(&store.pool).await.unwrap();
+        }
         assert!(store.login("token").await.unwrap().is_some());
     }
 }
