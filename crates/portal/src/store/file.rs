@@ -76,6 +76,14 @@ impl DatabaseFile {
         })
     }
 
+    /// Removes a file that [`prepare`](Self::prepare) has created, and to which SQLite could not write. Otherwise, the
+    /// next start would refuse the empty file.
+    pub(super) fn remove_if_empty(&self) {
+        if fs::metadata(&self.path).is_ok_and(|of| of.len() == 0) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
     /// Checks that the name still refers to the open file.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match fs::metadata(&self.path) {

@@ -159,14 +159,18 @@ impl Store {
             DatabaseLocation::Url(_) => None,
         };
         let sqlite = file.is_some();
-        if sqlite {
+        if let Some(file) = &file {
             // The first connection is opened without the pool: the pool would retry after permanent failures until its
             // timeout, and hide the reason.
-            let mut first = AnyConnection::connect_with(&options)
-                .await
-                .map_err(failed)?;
-            first.execute(PRAGMAS).await.map_err(failed)?;
-            first.close().await.map_err(failed)?;
+            let first = async {
+                let mut first = AnyConnection::connect_with(&options).await?;
+                first.execute(PRAGMAS).await?;
+                first.close().await
+            };
+            first.await.map_err(|why| {
+                file.remove_if_empty();
+                failed(why)
+            })?;
         }
         let pool = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)

@@ -108,12 +108,24 @@ fn a_read_only_folder_is_reported_in_one_line() {
     assert!(said.contains(&data.display().to_string()), "{said}");
 }
 
+/// A wrapper under which no file can grow, as on a full disk.
+const FULL_DISK: [&str; 4] = ["sh", "-c", r#"trap "" XFSZ; ulimit -f 0; exec "$@""#, "sh"];
+
+#[test]
+fn a_first_start_on_a_full_disk_can_be_repeated() {
+    let mut place = in_a_file();
+    place.before = FULL_DISK.into();
+    let said = complaint(&place);
+    assert!(said.contains("check that its disk has space"), "{said}");
+    place.before.clear();
+    place.add_user("ada", &[]);
+}
+
 #[test]
 fn a_full_disk_is_reported_in_one_line() {
     let mut place = in_a_file();
     place.add_user("ada", &[]);
-    // No file can grow, as on a full disk.
-    place.before = vec!["sh", "-c", r#"trap "" XFSZ; ulimit -f 0; exec "$@""#, "sh"];
+    place.before = FULL_DISK.into();
     let said = complaint(&place);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("check that its disk has space"), "{said}");
