@@ -304,7 +304,9 @@ impl Shared {
     fn start_next(self: &Arc<Shared>) {
         loop {
             let mut sessions = self.lock();
-            let waiting = sessions.iter().filter(|(_, of)| is_queued(&of.phase));
+            // A queued session with a stop order is about to end.
+            let waiting =
+                (sessions.iter()).filter(|(_, of)| is_queued(&of.phase) && of.stop.is_none());
             let oldest = waiting.min_by_key(|(session, of)| (of.launched, **session));
             let Some((&session, entry)) = oldest else {
                 return;
@@ -490,4 +492,64 @@ fn in_use(sessions: &BTreeMap<SessionId, Entry>) -> (u32, u32) {
         .values()
         .filter(|of| matches!(of.phase, Phase::Starting | Phase::Running { .. }));
     with.fold((0, 0), |(used, gpus), of| (used + 1, gpus + of.spec.gpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn spec() -> LaunchSpec {
+        LaunchSpec {
+            session: SessionId::random(),
+            user: "ada".to_owned(),
+            application: "game".to_owned(),
+            words: Vec::new(),
+            environment: BTreeMap::new(),
+            gpus: 0,
+            millicores: 0,
+            memory: 0,
+            zone: None,
+            max_duration: None,
+            writable_root: false,
+        }
+    }
+
+    fn open(folder: &Path) -> Local {
+        let config = LocalConfig {
+            folder: folder.to_owned(),
+            program: vec!["true".into()],
+            places: 1,
+            gpus: 0,
+            queue: 8,
+            environment: Vec::new(),
+        };
+        Local::open(config).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_queued_session_with_a_stop_order_does_not_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = open(folder.path());
+        let shared = &local.shared;
+        let spec = spec();
+        let entry = Entry {
+            folder: Folder::make(folder.path(), &spec).unwrap().unwrap(),
+            launched: None,
+            phase: shared.queued(),
+            process: None,
+            stop: Some(Stop {
+                grace: Duration::ZERO,
+                why: "stopped",
+            }),
+            ordered: Arc::default(),
+            spec,
+        };
+        let session = entry.spec.session;
+        shared.lock().insert(session, entry);
+        // As if a session ended between the stop order and its execution.
+        shared.start_next();
+        assert!(is_queued(&shared.lock()[&session].phase));
+    }
 }
