@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::process::Child;
 use tokio::time::{self, Instant, MissedTickBehavior};
@@ -33,11 +33,10 @@ pub(super) fn follow(
         let sessions = shared.lock();
         sessions.get(&session).map(|entry| {
             let limit = entry.spec.max_duration;
-            let until = entry.launched.zip(limit).map(|(from, limit)| from + limit);
-            (entry.folder.clone(), Arc::clone(&entry.ordered), until)
+            (entry.folder.clone(), Arc::clone(&entry.ordered), limit)
         })
     };
-    let Some((folder, ordered, until)) = found else {
+    let Some((folder, ordered, limit)) = found else {
         return;
     };
     let shared = Arc::clone(shared);
@@ -71,7 +70,7 @@ pub(super) fn follow(
                     kill_at = Some(Instant::now() + Duration::from_secs(1));
                 }
                 _ = look.tick() => {
-                    if until.is_some_and(|until| until <= SystemTime::now()) && why.is_none() {
+                    if limit.is_some_and(|limit| process.age() >= limit) && why.is_none() {
                         why = Some("time limit reached".to_owned());
                         stop(&mut kill_at, GRACE);
                     }

@@ -500,8 +500,9 @@ mod tests {
 
     use super::*;
 
-    fn spec() -> LaunchSpec {
-        LaunchSpec {
+    /// A queued session in `folder`.
+    fn entry(folder: &Path) -> Entry {
+        let spec = LaunchSpec {
             session: SessionId::random(),
             user: "ada".to_owned(),
             application: "game".to_owned(),
@@ -513,6 +514,15 @@ mod tests {
             zone: None,
             max_duration: None,
             writable_root: false,
+        };
+        Entry {
+            folder: Folder::make(folder, &spec).unwrap().unwrap(),
+            spec,
+            phase: Phase::Queued { why: String::new() },
+            launched: None,
+            process: None,
+            stop: None,
+            ordered: Arc::default(),
         }
     }
 
@@ -533,23 +543,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let local = open(folder.path());
         let shared = &local.shared;
-        let spec = spec();
-        let entry = Entry {
-            folder: Folder::make(folder.path(), &spec).unwrap().unwrap(),
-            launched: None,
-            phase: shared.queued(),
-            process: None,
-            stop: Some(Stop {
-                grace: Duration::ZERO,
-                why: "stopped",
-            }),
-            ordered: Arc::default(),
-            spec,
-        };
+        let mut entry = entry(folder.path());
+        entry.stop = Some(Stop {
+            grace: Duration::ZERO,
+            why: "stopped",
+        });
         let session = entry.spec.session;
         shared.lock().insert(session, entry);
         // As if a session ended between the stop order and its execution.
         shared.start_next();
         assert!(is_queued(&shared.lock()[&session].phase));
+    }
+
+    #[tokio::test]
+    async fn a_time_limit_does_not_count_the_time_in_the_queue() {
+        let folder = tempfile::tempdir().unwrap();
+        let local = open(folder.path());
+        let mut changes = local.watch();
+        let mut entry = entry(folder.path());
+        entry.launched = Some(SystemTime::UNIX_EPOCH);
+        entry.spec.max_duration = Some(Duration::from_secs(3600));
+        local.shared.lock().insert(entry.spec.session, entry);
+        local.shared.start_next();
+        let why = loop {
+            let change = changes.next().await.unwrap().unwrap();
+            if let Phase::Ended { why, .. } = change.phase {
+                break why;
+            }
+        };
+        assert_eq!(why, "the application exited");
     }
 }

@@ -8,7 +8,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// Environment variable that all processes of a session inherit.
@@ -52,6 +54,13 @@ impl Process {
 
     pub(super) fn is_alive(&self) -> bool {
         Process::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// The time since the process's start. It does not depend on the system clock, which may be set meanwhile.
+    pub(super) fn age(&self) -> Duration {
+        let now = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
+        let milliseconds = self.began.saturating_mul(1000) / clock_ticks_per_second().max(1);
+        now.saturating_sub(Duration::from_millis(milliseconds))
     }
 
     /// Returns when the process has ended. Polls, because waitpid(2) waits only for children.
