@@ -13,7 +13,7 @@ use super::jobs::JOB_FORMAT;
 use crate::launch::LaunchError;
 
 /// Timeout of a command. Slurm's own timeout for a response of the controller is 10 s (`MessageTimeout`).
-const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
 /// Error messages of an unavailable controller.
 const UNREACHABLE: [&str; 5] = [
@@ -127,11 +127,14 @@ impl Commands {
         let mut child = command
             .spawn()
             .map_err(|why| unavailable(why.to_string()))?;
-        if let Some(mut to) = child.stdin.take() {
-            // The write fails if the command does not read its input. The command then reports the reason itself.
-            let _ = to.write_all(input.as_bytes()).await;
-        }
-        let done = match timeout(LIMIT, child.wait_with_output()).await {
+        let exchange = async {
+            if let Some(mut to) = child.stdin.take() {
+                // The write fails if the command does not read its input. The command then reports the reason itself.
+                let _ = to.write_all(input.as_bytes()).await;
+            }
+            child.wait_with_output().await
+        };
+        let done = match timeout(LIMIT, exchange).await {
             Ok(done) => done.map_err(|why| unavailable(why.to_string()))?,
             Err(_) => return Err(unavailable("the controller does not respond".to_owned())),
         };

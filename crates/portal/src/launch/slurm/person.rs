@@ -2,7 +2,9 @@
 
 use rustix::process::geteuid;
 use tokio::process::Command;
+use tokio::time::timeout;
 
+use super::commands::LIMIT;
 use crate::launch::LaunchError;
 
 /// The first UID of regular accounts: `UID_MIN` in login.defs(5). Lower UIDs belong to the system, including root.
@@ -11,7 +13,8 @@ const FIRST: u32 = 1000;
 /// Checks that jobs may be submitted under the account with this name, and returns the name.
 ///
 /// # Errors
-/// Returns an error if the account does not exist or is a system account, or if the portal does not run as root.
+/// Returns an error if the account does not exist or is a system account, if the portal does not run as root, or if the
+/// name service does not respond.
 pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
     if !geteuid().is_root() {
         return Err(LaunchError::Denied(
@@ -21,7 +24,7 @@ pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
         ));
     }
     let denied = |why: &str| LaunchError::Denied(format!("the cluster account {name:?} {why}"));
-    match number(name).await {
+    match number(name).await? {
         None => Err(denied(
             "does not exist; ask the cluster's administrator to create it",
         )),
@@ -31,18 +34,23 @@ pub(super) async fn account(name: &str) -> Result<String, LaunchError> {
 }
 
 /// The UID of an account, from the system's name service (nsswitch.conf(5)); `None` if the account does not exist.
-async fn number(name: &str) -> Option<u32> {
-    let asked = Command::new("getent")
-        .args(["passwd", "--", name])
-        .output()
-        .await
-        .ok()
-        .filter(|of| of.status.success())?;
-    let line = String::from_utf8(asked.stdout).ok()?;
+async fn number(name: &str) -> Result<Option<u32>, LaunchError> {
+    let unavailable = |why: &str| {
+        LaunchError::Unavailable(format!(
+            "cannot look up the cluster account {name:?}: {why}"
+        ))
+    };
+    let mut getent = Command::new("getent");
+    getent.args(["passwd", "--", name]).kill_on_drop(true);
+    let asked = match timeout(LIMIT, getent.output()).await {
+        Ok(asked) => asked.map_err(|why| unavailable(&format!("getent: {why}")))?,
+        Err(_) => return Err(unavailable("the name service does not respond")),
+    };
+    let line = String::from_utf8_lossy(&asked.stdout);
     let mut fields = line.split(':');
     // getent also accepts a UID, and then returns an entry with a different name.
-    (fields.next()? == name).then_some(())?;
-    fields.nth(1)?.parse().ok()
+    let exists = asked.status.success() && fields.next() == Some(name);
+    Ok(exists.then(|| fields.nth(1)?.parse().ok()).flatten())
 }
 
 #[cfg(test)]
@@ -51,9 +59,9 @@ mod tests {
 
     #[tokio::test]
     async fn accounts_of_the_system_submit_no_jobs() {
-        assert_eq!(number("root").await, Some(0));
+        assert_eq!(number("root").await, Ok(Some(0)));
         for none in ["0", "no-such-account", "", "-h", "root:x"] {
-            assert_eq!(number(none).await, None, "{none:?}");
+            assert_eq!(number(none).await, Ok(None), "{none:?}");
         }
         assert!(matches!(account("root").await, Err(LaunchError::Denied(_))));
         assert!(matches!(account("0").await, Err(LaunchError::Denied(_))));
