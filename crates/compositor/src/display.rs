@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use openuvr_clock as clock;
 use openuvr_media::capture::Waker;
 use openuvr_media::clipboard::WatchMode;
+use openuvr_media::temporary_folder::TemporaryFolder;
 use openuvr_proto::units::Size;
 use smithay::reexports::calloop::channel::{Channel, Event, sync_channel as command_channel};
 use smithay::reexports::calloop::generic::Generic;
@@ -68,7 +69,7 @@ pub struct WaylandDisplay {
     x11: Result<X11Access, String>,
     thread: Option<JoinHandle<()>>,
     /// Removed after the thread has ended.
-    _folder: tempfile::TempDir,
+    _folder: TemporaryFolder,
 }
 
 impl WaylandDisplay {
@@ -78,14 +79,9 @@ impl WaylandDisplay {
     /// [`DisplayError`] if the socket can't be created, the keyboard layout is unknown, or this process has no descriptor
     /// or thread left.
     pub fn start(options: &Options) -> Result<WaylandDisplay, DisplayError> {
-        use std::os::unix::fs::PermissionsExt as _;
-
         let size = options.size;
-        let folder = tempfile::Builder::new()
-            .prefix("openuvr-wayland-")
-            // Only this user's processes may connect.
-            .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(&options.folder);
+        // Only this user's processes may connect.
+        let folder = TemporaryFolder::create(&options.folder, "openuvr-wayland-");
         let refused = |path: &Path, why: &dyn std::fmt::Display| DisplayError::Socket {
             path: path.display().to_string(),
             why: why.to_string(),

@@ -46,6 +46,8 @@ pub mod encode;
 pub mod input_sink;
 #[cfg(feature = "host")]
 pub mod pixel_layout;
+#[cfg(feature = "host")]
+pub mod temporary_folder;
 
 #[cfg(feature = "client")]
 pub mod decode;

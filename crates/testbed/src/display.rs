@@ -3,7 +3,8 @@
 #[path = "../../media/tests/skip/mod.rs"]
 mod skip;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
+use openuvr_media::temporary_folder::TemporaryFolder;
 use openuvr_proto::units::Size;
 use openuvr_xserver::fixture::admit_own_user;
 use openuvr_xserver::{Authority, Xvfb};
@@ -15,6 +16,8 @@ use skip::skip;
 #[derive(Debug)]
 pub struct VirtualDisplay {
     server: Xvfb,
+    /// Removed after the server has ended.
+    _folder: TemporaryFolder,
 }
 
 impl VirtualDisplay {
@@ -22,7 +25,9 @@ impl VirtualDisplay {
     ///
     /// The server selects a free display number, so that any number of displays can run concurrently.
     pub fn start(size: Size) -> Result<VirtualDisplay> {
-        let authority = Authority::make_in(&std::env::temp_dir())?;
+        let folder = TemporaryFolder::create(&std::env::temp_dir(), "openuvr-xauth-");
+        let folder = folder.context("can't create a folder for the display's cookie")?;
+        let authority = Authority::make(folder.path().join("xauthority"))?;
         let server = Xvfb::start(size, Some(authority), &[], own_child)?;
         if let Some(authority) = server.authority() {
             // Admit all programs of this user without a cookie: a measurement connects to several displays at once,
@@ -34,7 +39,10 @@ impl VirtualDisplay {
                 )
             })?;
         }
-        Ok(VirtualDisplay { server })
+        Ok(VirtualDisplay {
+            server,
+            _folder: folder,
+        })
     }
 
     /// The value for `--display`, such as `:99`.

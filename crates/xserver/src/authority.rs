@@ -52,17 +52,6 @@ impl Authority {
         Ok(Authority { file, cookie })
     }
 
-    /// Creates a cookie in a new file in `folder`. Other users may have access to the folder.
-    ///
-    /// # Errors
-    /// As [`Authority::make`].
-    pub fn make_in(folder: &Path) -> Result<Authority, StartError> {
-        let mut name = [0; 8];
-        random(&mut name)?;
-        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
-        Authority::make(folder.join(format!("openuvr-xauth-{name}")))
-    }
-
     /// The file's path, for `XAUTHORITY`.
     #[must_use]
     pub fn file(&self) -> &Path {
@@ -120,7 +109,8 @@ mod tests {
     #[test]
     fn each_authority_has_a_cookie_and_a_private_file_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let [one, other] = [(); 2].map(|()| Authority::make_in(folder.path()).unwrap());
+        let files = ["one", "other"].map(|name| folder.path().join(name));
+        let [one, other] = files.map(|file| Authority::make(file).unwrap());
         let [first, second] = [&one, &other].map(|of| std::fs::read(of.file()).unwrap());
         assert_ne!(first, second);
         let mode = std::fs::metadata(one.file()).unwrap().mode();

@@ -295,7 +295,7 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let authority = Authority::make_in(folder.path()).unwrap();
+        let authority = Authority::make(folder.path().join("xauthority")).unwrap();
         let server = Xvfb::start(Size::new(64, 64), Some(authority), &[], |_| ()).unwrap();
         assert!(x11rb::connect(Some(&server.display)).is_err());
         admit_own_user(&server.display, server.authority().unwrap()).unwrap();

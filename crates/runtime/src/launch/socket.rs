@@ -5,11 +5,10 @@
 //! asked to end, and the connected process receives the settings once the stand-in has ended.
 
 use std::fs;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use openuvr_ipc::frame::{self, Message as _, PREFIX};
 use openuvr_ipc::hello;
 use openuvr_ipc::notice::Notice;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
+use openuvr_media::temporary_folder::TemporaryFolder;
 use openuvr_proto::input::pad::MAX_PADS;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,8 +42,7 @@ const NAME: &str = "socket";
 #[derive(Debug)]
 pub struct Socket {
     listener: OwnedFd,
-    /// Private to this user; removed with the socket.
-    folder: PathBuf,
+    folder: TemporaryFolder,
     /// The settings, encoded as a frame.
     settings: Vec<u8>,
     /// Pad sockets sent with the settings.
@@ -86,16 +85,14 @@ impl Socket {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let listener = socket_with(family, kind, flags, None)?;
-            bind(&listener, &SocketAddrUnix::new(folder.join(NAME))?)?;
+            bind(&listener, &SocketAddrUnix::new(folder.path().join(NAME))?)?;
             listen(&listener, 16)?;
             Ok(listener)
         };
         let listener = open();
         let listener = listener.map_err(|why| {
-            let _ = fs::remove_dir_all(&folder);
-            LaunchError::system(format!("can't create a socket in {}", folder.display()))(
-                why.into(),
-            )
+            let folder = folder.path().display();
+            LaunchError::system(format!("can't create a socket in {folder}"))(why.into())
         })?;
         Ok(Socket {
             listener,
@@ -113,13 +110,13 @@ impl Socket {
     /// The folder for files that the application needs.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// The socket's path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.folder.join(NAME)
+        self.folder().join(NAME)
     }
 
     /// Sets the sockets of the pads that always exist. They are sent with the settings.
@@ -290,8 +287,8 @@ fn send_settings(
 }
 
 /// Creates a private folder. It is in the runtime folder if that is private to this user, and otherwise in the folder
-/// of temporary files. The latter is shared, so the name of the new folder is unpredictable and must not exist yet.
-fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
+/// of temporary files.
+fn own_folder(runtime: Option<&Path>) -> Result<TemporaryFolder, LaunchError> {
     // The runtime folder must be owned by the user and have access mode 0700 (XDG Base Directory Specification 0.8).
     let is_ours = |folder: &&Path| {
         let meta = fs::symlink_metadata(folder);
@@ -302,22 +299,10 @@ fn own_folder(runtime: Option<&Path>) -> Result<PathBuf, LaunchError> {
     };
     let runtime = runtime.filter(is_ours).map(Path::to_owned);
     let runtime = runtime.unwrap_or_else(std::env::temp_dir);
-    // The hash is keyed with system randomness.
-    let random = RandomState::new().hash_one(std::process::id());
-    let name = format!("openuvr-run-{random:016x}");
-    let folder = runtime.join(name);
-    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-    made.map_err(LaunchError::system(format!(
-        "can't create the folder {}",
-        folder.display()
-    )))?;
-    Ok(folder)
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+    TemporaryFolder::create(&runtime, "openuvr-run-").map_err(LaunchError::system(format!(
+        "can't create a folder in {}",
+        runtime.display()
+    )))
 }
 
 impl Process {
@@ -371,27 +356,23 @@ mod tests {
     #[test]
     fn the_sockets_folder_is_private_and_unpredictable() {
         let runtime = own_folder(None).unwrap();
+        let runtime = runtime.path();
         assert_eq!(runtime.parent(), Some(&*std::env::temp_dir()));
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!(mode(&runtime), 0o700);
+        assert_eq!(mode(runtime), 0o700);
         // The runtime folder is used if it is private to this user.
-        let [one, other] = [(); 2].map(|()| own_folder(Some(&runtime)).unwrap());
-        assert_eq!(
-            (one.parent(), other.parent()),
-            (Some(&*runtime), Some(&*runtime))
-        );
-        assert_ne!(one, other);
-        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
-        let elsewhere = own_folder(Some(&runtime)).unwrap();
-        assert_eq!(elsewhere.parent(), Some(&*std::env::temp_dir()));
+        let [one, other] = [(); 2].map(|()| own_folder(Some(runtime)).unwrap());
+        let parents = [&one, &other].map(|folder| folder.path().parent());
+        assert_eq!(parents, [Some(runtime); 2]);
+        assert_ne!(one.path(), other.path());
+        fs::set_permissions(runtime, fs::Permissions::from_mode(0o755)).unwrap();
+        let elsewhere = own_folder(Some(runtime)).unwrap();
+        assert_eq!(elsewhere.path().parent(), Some(&*std::env::temp_dir()));
         // A symlink is not accepted.
-        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
-        let link = elsewhere.join("link");
-        std::os::unix::fs::symlink(&runtime, &link).unwrap();
+        fs::set_permissions(runtime, fs::Permissions::from_mode(0o700)).unwrap();
+        let link = elsewhere.path().join("link");
+        std::os::unix::fs::symlink(runtime, &link).unwrap();
         let beside = own_folder(Some(&link)).unwrap();
-        assert_eq!(beside.parent(), Some(&*std::env::temp_dir()));
-        for folder in [runtime, elsewhere, beside] {
-            fs::remove_dir_all(folder).unwrap();
-        }
+        assert_eq!(beside.path().parent(), Some(&*std::env::temp_dir()));
     }
 }

@@ -12,12 +12,16 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_media::temporary_folder::remove_abandoned;
 use openuvr_proto::control::ticket::SessionUuid;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 /// The lock file in a folder that is in use.
 const LOCK: &str = ".openuvr-session.lock";
+
+/// The beginning of the names of sessions' folders.
+const PREFIX: &str = "ouvr-";
 
 /// The folder for a session's own files. Dropping this value removes the folder.
 pub(super) struct SessionFolder {
@@ -26,23 +30,32 @@ pub(super) struct SessionFolder {
 }
 
 impl SessionFolder {
-    /// Creates the folder. If an earlier session with this id was killed, its files are removed.
+    /// Creates the folder. If an earlier session with this id was killed, its files are removed. Also removes the
+    /// folders of other sessions of this user that were killed together with their hosts.
     ///
     /// # Errors
     /// Returns an error if the session is already running on this machine, or if the folder cannot be created.
     pub(super) fn create(session: SessionUuid) -> Result<SessionFolder> {
+        let parent = std::env::temp_dir();
+        remove_abandoned(&parent, PREFIX, LOCK);
         // The name is short, because the folder contains sockets (unix(7): 108 bytes).
         let name = session.to_string().replace('-', "");
-        let path = std::env::temp_dir().join(format!("ouvr-{name}"));
-        let made = DirBuilder::new().mode(0o700).create(&path);
+        let path = parent.join(format!("{PREFIX}{name}"));
+        // A new folder gets its name after it has been locked. Otherwise, another session could take it for abandoned.
+        let new = parent.join(format!(".{PREFIX}{name}"));
+        let first = if path.exists() { &path } else { &new };
+        let made = DirBuilder::new().mode(0o700).create(first);
         match made {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => check_owner(&path)?,
-            made => made.with_context(|| format!("can't create {}", path.display()))?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => check_owner(first)?,
+            made => made.with_context(|| format!("can't create {}", first.display()))?,
         }
-        let lock = lock(&path)?;
+        let lock = lock(first)?;
         let Some(lock) = lock else {
             bail!("the session {session} is already running on this machine");
         };
+        if first != &path {
+            fs::rename(first, &path).with_context(|| format!("can't create {}", path.display()))?;
+        }
         for entry in fs::read_dir(&path)?
             .flatten()
             .filter(|e| e.file_name() != LOCK)
@@ -201,5 +214,18 @@ mod tests {
         let path = folder.path().to_owned();
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_folder_of_a_killed_session_is_removed() {
+        let [killed, next] = [(); 2].map(|()| SessionUuid::generate().unwrap());
+        let folder = SessionFolder::create(killed).unwrap();
+        let path = folder.path().to_owned();
+        drop(folder);
+        // As after SIGKILL: the folder exists, and the lock is free.
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join(LOCK), "").unwrap();
+        let other = SessionFolder::create(next).unwrap();
+        assert!(!path.exists() && other.path().exists());
     }
 }

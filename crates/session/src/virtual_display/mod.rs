@@ -15,6 +15,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow};
 use openuvr_media::display;
+use openuvr_media::temporary_folder::TemporaryFolder;
 use openuvr_proto::units::Size;
 use openuvr_xserver::{Authority, Xvfb};
 use x11rb::connection::Connection as _;
@@ -47,21 +48,28 @@ pub struct VirtualDisplay {
     authority: PathBuf,
     /// Dropped after the server has ended.
     _placement: Option<Placement>,
+    /// The folder of the cookie, if there is no session.
+    _folder: Option<TemporaryFolder>,
 }
 
 impl VirtualDisplay {
     /// Starts a display with a screen of `size`, 24 bits deep, and OpenGL in software. From then on, this process and
-    /// its child processes connect with the display's cookie. The cookie is in the folder `session`, or otherwise in
-    /// the folder for temporary files. With `place`, the built-in placement of windows is active (`placement`). Call
+    /// its child processes connect with the display's cookie. The cookie is in the folder `session`, or otherwise in a
+    /// temporary folder. With `place`, the built-in placement of windows is active (`placement`). Call
     /// this while this process has no threads that use C libraries.
     ///
     /// # Errors
     /// Returns a one-line error if Xvfb is not installed or does not start.
     pub fn start(size: Size, session: Option<&Path>, place: bool) -> Result<VirtualDisplay> {
-        let authority = match session {
-            Some(folder) => Authority::make(folder.join(AUTHORITY)),
-            None => Authority::make_in(&std::env::temp_dir()),
-        }?;
+        let (authority, folder) = match session {
+            Some(session) => (Authority::make(session.join(AUTHORITY))?, None),
+            None => {
+                let folder = TemporaryFolder::create(&std::env::temp_dir(), "openuvr-xauth-");
+                let folder = folder.context("can't create a folder for the display's cookie")?;
+                let authority = Authority::make(folder.path().join(AUTHORITY))?;
+                (authority, Some(folder))
+            }
+        };
         let file = authority.file().to_owned();
         let server = Xvfb::start(size, Some(authority), &[], |command| {
             sys::die_with_parent(command);
@@ -73,6 +81,7 @@ impl VirtualDisplay {
             server,
             authority: file,
             _placement: None,
+            _folder: folder,
         };
         sys::set_xauthority(display.authority());
         let connected = display::connect(display.name())

@@ -226,7 +226,8 @@ mod tests {
         if !has_xvfb() {
             return;
         }
-        let authority = Authority::make_in(&std::env::temp_dir()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::make(folder.path().join("xauthority")).unwrap();
         let server = Xvfb::start(Size::new(64, 64), Some(authority), &[], |_| ()).unwrap();
         let number = number_of(&server.display).unwrap();
         let right = Cookie::read(server.authority().unwrap()).unwrap();

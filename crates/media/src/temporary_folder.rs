@@ -1,0 +1,118 @@
+//! Private folders of running processes. The owner of a folder keeps a file in it locked. After the owner was killed,
+//! the lock is free, and another process of the same user removes the folder.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+/// The lock file in a [`TemporaryFolder`].
+const LOCK: &str = ".openuvr.lock";
+
+/// A folder that only this user can access. Dropping this value removes the folder.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl TemporaryFolder {
+    /// Creates a folder in `parent`, to which other users may have access. The folder's name is unpredictable after
+    /// `prefix`. Also removes the abandoned folders with this prefix.
+    ///
+    /// # Errors
+    /// Returns an error if the folder or its lock cannot be created.
+    pub fn create(parent: &Path, prefix: &str) -> io::Result<TemporaryFolder> {
+        remove_abandoned(parent, prefix, LOCK);
+        // The hash is keyed with system randomness. The name is short, because the folder contains sockets (unix(7)).
+        let random = RandomState::new().hash_one(std::process::id()) >> 32;
+        let name = format!("{prefix}{random:08x}");
+        // The folder gets its name after it has been locked. Otherwise, another process could take it for abandoned.
+        let (new, path) = (parent.join(format!(".{name}")), parent.join(name));
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let locked = || -> io::Result<File> {
+            let lock = File::create_new(new.join(LOCK))?;
+            lock.try_lock()?;
+            fs::rename(&new, &path)?;
+            Ok(lock)
+        };
+        match locked() {
+            Ok(lock) => Ok(TemporaryFolder { path, _lock: lock }),
+            Err(why) => {
+                let _ = fs::remove_dir_all(&new);
+                Err(why)
+            }
+        }
+    }
+
+    /// The folder's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the folders in `parent` that belong to this user, whose names begin with `prefix`, and in which the file
+/// `lock` is not locked. Folders without this file stay. Failures are ignored, because the next call tries again.
+pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_own = |of: &fs::Metadata| of.is_dir() && of.uid() == geteuid().as_raw();
+        if !name.as_encoded_bytes().starts_with(prefix.as_bytes())
+            || !entry.metadata().as_ref().is_ok_and(is_own)
+        {
+            continue;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_NOFOLLOW);
+        if let Ok(file) = options.open(entry.path().join(lock))
+            && matches!(file.try_lock(), Ok(()))
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_abandoned_folders_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let create = || TemporaryFolder::create(parent.path(), "of-a-test-").unwrap();
+        let used = create();
+        let mode = fs::metadata(used.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let [abandoned, without_lock, other] =
+            ["of-a-test-1", "of-a-test-2", "other-1"].map(|name| {
+                let folder = parent.path().join(name);
+                fs::create_dir(&folder).unwrap();
+                fs::write(folder.join("file"), "").unwrap();
+                folder
+            });
+        for folder in [&abandoned, &other] {
+            fs::write(folder.join(LOCK), "").unwrap();
+        }
+        let next = create();
+        assert_ne!(used.path(), next.path());
+        assert!(!abandoned.exists());
+        for folder in [used.path(), next.path(), &without_lock, &other] {
+            assert!(folder.exists(), "{}", folder.display());
+        }
+        let path = used.path().to_owned();
+        drop(used);
+        assert!(!path.exists());
+    }
+}
