@@ -91,7 +91,8 @@ impl From<LaunchError> for Refusal {
                 warn!("the engine does not respond: {why}");
                 Refusal::new(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "cannot start sessions at present: the engine does not respond. Running sessions continue",
+                    "the engine that starts and stops sessions does not respond: try again later. Running sessions \
+                     continue",
                 )
                 .wait(10)
             }
