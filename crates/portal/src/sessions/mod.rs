@@ -25,7 +25,9 @@ pub(crate) use self::registry::SessionState;
 pub(crate) use self::signalling::{Visitor, page_options};
 use crate::catalogue::{Application, Catalogue};
 use crate::config::Limits;
-use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId};
+use crate::launch::{
+    Endpoint, LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId,
+};
 use crate::store::{LaunchOwner, Store, StoreError, User};
 
 /// Interval at which timeouts are checked.
@@ -508,14 +510,25 @@ impl Sessions {
         for state in self.registry.all() {
             if let Phase::Running { endpoint } = &state.observed.phase {
                 let (sessions, endpoint) = (Arc::clone(self), endpoint.clone());
-                let session = state.observed.session;
-                tokio::spawn(async move {
-                    match sessions.tickets.renew(session, &endpoint).await {
-                        Ok(figures) => sessions.registry.set_figures(session, figures),
-                        Err(why) => warn!(%session, "cannot renew the session's lease: {why}"),
-                    }
-                });
+                let (session, user) = (state.observed.session, state.observed.user.clone());
+                tokio::spawn(async move { sessions.renew_of(session, &user, &endpoint).await });
             }
+        }
+    }
+
+    /// Renews a session's lease, or stops the session if its account has been removed or disabled: by another program,
+    /// or while the engine did not respond.
+    async fn renew_of(&self, session: SessionId, user: &str, endpoint: &Endpoint) {
+        if let Ok(None) = self.store.user(user).await {
+            warn!(%session, user, "stopping a session whose account does not exist");
+            if let Err(why) = self.stop(session).await {
+                warn!(%session, user, "cannot stop: {why}");
+            }
+            return;
+        }
+        match self.tickets.renew(session, endpoint).await {
+            Ok(figures) => self.registry.set_figures(session, figures),
+            Err(why) => warn!(%session, "cannot renew the session's lease: {why}"),
         }
     }
 }

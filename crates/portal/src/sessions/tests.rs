@@ -220,3 +220,27 @@ async fn a_session_that_does_not_start_is_stopped_in_the_end() {
     rig.sessions.enforce_limits().await;
     assert!(rig.engine.listed.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_session_of_a_removed_account_is_stopped() {
+    let rig = Rig::new(Limits::default()).await;
+    let session = SessionId::random();
+    let endpoint = Endpoint {
+        web: "https://127.0.0.1:1".to_owned(),
+        fingerprint: String::new(),
+        native: None,
+        key: None,
+    };
+    let phase = Phase::Running {
+        endpoint: endpoint.clone(),
+    };
+    let running = observed(session, phase);
+    rig.engine.listed.lock().unwrap().push(running.clone());
+    rig.sessions.observe(running).await;
+    rig.sessions.renew_of(session, "ada", &endpoint).await;
+    assert_eq!(rig.engine.listed.lock().unwrap().len(), 1);
+    // Another process removes the account: `openuvr portal user remove`.
+    assert!(rig.sessions.store.remove_user("ada").await.unwrap());
+    rig.sessions.renew_of(session, "ada", &endpoint).await;
+    assert!(rig.engine.listed.lock().unwrap().is_empty());
+}
