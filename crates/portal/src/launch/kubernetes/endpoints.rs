@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::pod;
+use super::response_timeout::in_time;
 use crate::launch::{Endpoint, LineError, Observed, Phase, SessionId};
 
 /// Initial delay between two reads of a log. The delay doubles up to [`MAX_DELAY`].
@@ -95,7 +96,7 @@ impl Endpoints {
             limit_bytes: i64::try_from(MAX_LOG_BYTES).ok(),
             ..LogParams::default()
         };
-        let output = match pods.logs(&name, &params).await {
+        let output = match in_time(pods.logs(&name, &params)).await {
             Ok(output) => output,
             Err(kube::Error::Api(why)) if why.is_not_found() => return ReadOutcome::Done,
             Err(_) => return ReadOutcome::Wait,
@@ -105,10 +106,8 @@ impl Endpoints {
             Ok(Some(line)) => json!({"metadata": {"annotations": {pod::ENDPOINT: line}}}),
             Err(why) => refuse(&why.to_string()),
         };
-        match pods
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&change))
-            .await
-        {
+        let params = PatchParams::default();
+        match in_time(pods.patch(&name, &params, &Patch::Merge(&change))).await {
             Ok(_) => ReadOutcome::Done,
             Err(kube::Error::Api(why)) if why.is_not_found() => ReadOutcome::Done,
             Err(_) => ReadOutcome::Wait,

@@ -15,6 +15,7 @@ use kube::{Client, Config};
 use tokio::sync::OnceCell;
 
 use super::endpoints::Endpoints;
+use super::response_timeout::in_time;
 use super::{KubernetesConfig, NAME, phase, pod, ports};
 use crate::launch::{LaunchError, LaunchSpec, Launcher, Observed, Phase, Server, SessionId, log};
 
@@ -23,6 +24,9 @@ const PAGE: u32 = 500;
 
 /// Number of log lines to request. If they are short, all of them fit into [`log::MAX_TAIL`].
 const LOG_LINES: i64 = 500;
+
+/// Timeout for the next data of a connection. The server ends a watch after 290 s (kube's default).
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The Kubernetes launcher.
 #[derive(Clone)]
@@ -57,7 +61,7 @@ impl Kubernetes {
         let mut wanted = ListParams::default().labels(pod::SELECTOR).limit(PAGE);
         let mut all = Vec::new();
         loop {
-            let page = pods.list(&wanted).await.map_err(unavailable)?;
+            let page = in_time(pods.list(&wanted)).await.map_err(unavailable)?;
             all.extend(page.items);
             match page.metadata.continue_.filter(|of| !of.is_empty()) {
                 Some(next) => wanted = wanted.continue_token(&next),
@@ -80,12 +84,8 @@ impl Launcher for Kubernetes {
             let first = ports::choose(range, spec.session, &taken);
             ports::publish(&mut wanted, first, &self.config.program);
         }
-        match self
-            .pods()
-            .await?
-            .create(&PostParams::default(), &wanted)
-            .await
-        {
+        let pods = self.pods().await?;
+        match in_time(pods.create(&PostParams::default(), &wanted)).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(said)) if said.is_already_exists() => Ok(()),
             Err(kube::Error::Api(said)) if said.code == 403 => {
@@ -101,7 +101,8 @@ impl Launcher for Kubernetes {
     async fn stop(&self, session: SessionId, grace: Duration) -> Result<(), LaunchError> {
         let pods = self.pods().await?;
         let name = pod::name(session);
-        let Some(found) = pods.get_opt(&name).await.map_err(unavailable)? else {
+        let found = in_time(pods.get_opt(&name)).await;
+        let Some(found) = found.map_err(unavailable)? else {
             return Ok(());
         };
         // A lost session is deleted without a grace period, because its unreachable node would never confirm the end.
@@ -110,10 +111,8 @@ impl Launcher for Kubernetes {
             true => 0,
             false => u32::try_from(grace.as_secs()).unwrap_or(u32::MAX).max(1),
         };
-        match pods
-            .delete(&name, &DeleteParams::default().grace_period(grace))
-            .await
-        {
+        let params = DeleteParams::default().grace_period(grace);
+        match in_time(pods.delete(&name, &params)).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(said)) if said.is_not_found() => Ok(()),
             Err(why) => Err(unavailable(why)),
@@ -150,7 +149,8 @@ impl Launcher for Kubernetes {
             tail_lines: Some(LOG_LINES),
             ..LogParams::default()
         };
-        match self.pods().await?.logs(&pod::name(session), &wanted).await {
+        let pods = self.pods().await?;
+        match in_time(pods.logs(&pod::name(session), &wanted)).await {
             Ok(said) => Ok(Some(log::tail(said.as_bytes()))),
             Err(kube::Error::Api(why)) if why.is_not_found() => Ok(None),
             // Kubernetes has not created the session's container yet.
@@ -258,7 +258,7 @@ fn gone_by(last: Observed) -> Observed {
 async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
     let failed =
         |why: String| LaunchError::Unavailable(format!("cannot connect to Kubernetes: {why}"));
-    let found = match &config.kubeconfig {
+    let mut found = match &config.kubeconfig {
         Some(file) => {
             let read = Kubeconfig::read_from(file).map_err(|why| failed(why.to_string()))?;
             Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
@@ -269,6 +269,9 @@ async fn connect(config: &KubernetesConfig) -> Result<Client, LaunchError> {
             .await
             .map_err(|why| failed(why.to_string()))?,
     };
+    found.read_timeout = Some(READ_TIMEOUT);
+    // A request on an idle connection has the whole time.
+    found.reset_reader_on_write = true;
     Client::try_from(found).map_err(|why| failed(why.to_string()))
 }
 

@@ -17,6 +17,8 @@ pub(crate) mod phase;
 pub(crate) mod pod;
 #[cfg(feature = "kubernetes")]
 mod ports;
+#[cfg(feature = "kubernetes")]
+mod response_timeout;
 mod settings;
 #[cfg(feature = "kubernetes")]
 mod volumes;
