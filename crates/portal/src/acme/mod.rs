@@ -19,7 +19,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use serde::Deserialize;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tracing::{info, warn};
@@ -35,6 +35,9 @@ const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Timeout for validation and issuance; a guess: they usually take seconds.
 const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Timeout for a whole order; a guess. The ACME client waits for responses without limit.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Maximum number of names per order, which is the limit of Let's Encrypt.
 const MOST_NAMES: usize = 100;
@@ -78,6 +81,9 @@ pub(crate) enum AcmeError {
     /// The authority refused a request or is unreachable.
     #[error("certificate authority: {0}")]
     Authority(#[from] instant_acme::Error),
+    /// The authority does not respond.
+    #[error("certificate authority: no certificate within {} min", ORDER_TIMEOUT.as_secs() / 60)]
+    Late,
     /// Validation of the name failed.
     #[error(
         "the certificate authority could not validate {0}: check that its port 443 leads to this portal"
@@ -174,7 +180,8 @@ impl Acme {
                 sleep(wait.min(MAX_WAIT)).await;
                 continue;
             }
-            match self.obtain().await {
+            let obtained = timeout(ORDER_TIMEOUT, self.obtain()).await;
+            match obtained.unwrap_or(Err(AcmeError::Late)) {
                 Ok(due) => {
                     info!(names = ?self.section.names, "new certificate");
                     self.due = due;
