@@ -298,15 +298,18 @@ impl Sessions {
     }
 
     /// Stores the end of a session's log. Called before the engine forgets the session.
-    async fn keep_log(&self, session: SessionId) {
-        match self.launcher.log(session).await {
-            Ok(Some(log)) if !log.is_empty() => {
-                if let Err(why) = self.store.note_log(session, &log).await {
-                    warn!(%session, "cannot store the log: {why}");
+    fn keep_log(&self, session: SessionId) -> impl Future<Output = ()> + Send + use<> {
+        let (launcher, store) = (Arc::clone(&self.launcher), self.store.clone());
+        async move {
+            match launcher.log(session).await {
+                Ok(Some(log)) if !log.is_empty() => {
+                    if let Err(why) = store.note_log(session, &log).await {
+                        warn!(%session, "cannot store the log: {why}");
+                    }
                 }
+                Ok(_) => {}
+                Err(why) => warn!(%session, "cannot store the log: {why}"),
             }
-            Ok(_) => {}
-            Err(why) => warn!(%session, "cannot store the log: {why}"),
         }
     }
 
@@ -433,8 +436,11 @@ impl Sessions {
             return;
         }
         let server = observed.server.clone();
-        if phase.is_final() {
-            self.keep_log(session).await;
+        match phase {
+            Phase::Ended { .. } => self.keep_log(session).await,
+            // The session's server may not respond, and the states of other sessions must not wait for it.
+            Phase::Lost { .. } => drop(tokio::spawn(self.keep_log(session))),
+            _ => {}
         }
         self.registry.apply(observed, Instant::now());
         let (code, why) = match phase {

@@ -24,6 +24,8 @@ struct Engine {
     launched: AtomicBool,
     /// Whether the engine does not respond to stops.
     silent: AtomicBool,
+    /// Whether a read of a log does not end.
+    log_hangs: AtomicBool,
 }
 
 /// Notifies when it is dropped.
@@ -67,6 +69,9 @@ impl Launcher for Engine {
     }
 
     async fn log(&self, _: SessionId) -> Result<Option<String>, LaunchError> {
+        if self.log_hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         Ok(None)
     }
 
@@ -243,4 +248,16 @@ async fn a_session_of_a_removed_account_is_stopped() {
     assert!(rig.sessions.store.remove_user("ada").await.unwrap());
     rig.sessions.renew_of(session, "ada", &endpoint).await;
     assert!(rig.engine.listed.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_lost_session_does_not_delay_the_others() {
+    let rig = Rig::new(Limits::default()).await;
+    rig.engine.log_hangs.store(true, Ordering::Relaxed);
+    let since = SystemTime::UNIX_EPOCH;
+    let lost = observed(SessionId::random(), Phase::Lost { since });
+    let session = lost.session;
+    let seen = time::timeout(Duration::from_secs(60), rig.sessions.observe(lost));
+    seen.await.expect("it does not wait for the log");
+    assert!(rig.sessions.registry.of(session).is_some());
 }
