@@ -355,13 +355,19 @@ impl Sessions {
         self.launcher.name()
     }
 
-    /// Follows the launcher's changes and enforces timeouts, for as long as the portal runs.
+    /// Follows the launcher's changes, enforces timeouts and renews leases, for as long as the portal runs.
     pub(crate) async fn follow(self: Arc<Self>) {
+        // The renewals do not wait for the engine: without renewals, sessions without a client end.
+        tokio::select! {
+            () = self.follow_changes() => {}
+            () = self.renew_leases() => {}
+        }
+    }
+
+    async fn follow_changes(&self) {
         let mut changes = self.launcher.watch();
         let mut look = time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renew = time::interval(RENEW_INTERVAL);
-        renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 change = changes.next() => match change {
@@ -379,8 +385,16 @@ impl Sessions {
                     }
                 },
                 _ = look.tick() => self.enforce_limits().await,
-                _ = renew.tick() => self.renew(),
             }
+        }
+    }
+
+    async fn renew_leases(self: &Arc<Self>) {
+        let mut renew = time::interval(RENEW_INTERVAL);
+        renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            renew.tick().await;
+            self.renew();
         }
     }
 
