@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tracing::{info, warn};
+use x509_parser::extensions::GeneralName;
 
 use self::certificates::{Certificates, PROTOCOL, answer_to, own};
 use crate::tls::{TlsError, certified, shown_by};
@@ -150,7 +151,10 @@ impl Acme {
         let (first, due) = match file.exists() {
             true => {
                 let found = certified(&file, &file)?;
-                let due = due(&found).unwrap_or(UNIX_EPOCH);
+                let account = fs::read_to_string(folder.join(ACCOUNT)).unwrap_or_default();
+                let fits =
+                    is_for(&found, &section.names) && !is_elsewhere(&account, &section.directory);
+                let due = due(&found).filter(|_| fits).unwrap_or(UNIX_EPOCH);
                 (found, due)
             }
             false => (own(&section.names)?, UNIX_EPOCH),
@@ -249,6 +253,9 @@ impl Acme {
             why,
         };
         match fs::read_to_string(&file) {
+            Ok(text) if is_elsewhere(&text, &self.section.directory) => {
+                info!(directory = self.section.directory, "new ACME account");
+            }
             Ok(text) => {
                 let credentials: AccountCredentials = serde_json::from_str(&text)
                     .map_err(|why| kept(format!("not an ACME account: {why}; remove the file")))?;
@@ -269,6 +276,31 @@ impl Acme {
         write(&file, &text)?;
         Ok(account)
     }
+}
+
+/// Whether the certificate is valid for all names. An operator may have changed the names since the order.
+fn is_for(of: &CertifiedKey, names: &[String]) -> bool {
+    let leaf = of.cert.first();
+    let leaf = leaf.and_then(|leaf| x509_parser::parse_x509_certificate(leaf).ok());
+    let Some((_, certificate)) = leaf else {
+        return false;
+    };
+    let Ok(Some(found)) = certificate.subject_alternative_name() else {
+        return false;
+    };
+    names.iter().all(|name| {
+        let mut found = found.value.general_names.iter();
+        found.any(|of| matches!(of, GeneralName::DNSName(of) if of.eq_ignore_ascii_case(name)))
+    })
+}
+
+/// Whether the stored account belongs to another directory. An operator may have selected another authority, for
+/// example after an attempt with a test authority.
+fn is_elsewhere(account: &str, directory: &str) -> bool {
+    let account: serde_json::Value = serde_json::from_str(account).unwrap_or_default();
+    account["directory"]
+        .as_str()
+        .is_some_and(|of| of != directory)
 }
 
 /// Time of the next order: after two thirds of the certificate's validity, as Let's Encrypt recommends.
@@ -348,7 +380,19 @@ mod tests {
             directory: String::new(),
             ca: None,
         };
-        let again = Acme::open(section, folder.path().to_owned()).unwrap();
-        assert_eq!(again.due.duration_since(UNIX_EPOCH).unwrap(), due);
+        let open = |section: &AcmeSection| {
+            let opened = Acme::open(section.clone(), folder.path().to_owned()).unwrap();
+            opened.due.duration_since(UNIX_EPOCH).unwrap()
+        };
+        assert_eq!(open(&section), due);
+        // With another name or another authority, the next order is due at once.
+        let more = AcmeSection {
+            names: vec!["a".to_owned(), "b".to_owned()],
+            ..section.clone()
+        };
+        assert_eq!(open(&more), Duration::ZERO);
+        let account = r#"{"directory": "https://test.example/directory"}"#;
+        fs::write(folder.path().join(ACCOUNT), account).unwrap();
+        assert_eq!(open(&section), Duration::ZERO);
     }
 }
