@@ -11,6 +11,7 @@ mod logins;
 mod schema;
 mod users;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -128,10 +129,7 @@ impl Store {
     pub(crate) async fn open(place: DatabaseLocation<'_>) -> Result<Store, StoreError> {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
-            DatabaseLocation::File(path) => (
-                format!("sqlite://{}?mode=rwc", path.display()),
-                path.display().to_string(),
-            ),
+            DatabaseLocation::File(path) => (url_of(path)?, path.display().to_string()),
             // Error messages contain only the part after the `@`, without the password.
             DatabaseLocation::Url(url) => (
                 url.to_owned(),
@@ -209,6 +207,29 @@ impl Store {
     }
 }
 
+/// The URL of a database file, whose folder must exist. Bytes that have a meaning in a URL are percent-encoded, and the
+/// folder's path is canonical. Otherwise, SQLite would open another file than the one that the portal has prepared.
+fn url_of(path: &Path) -> Result<String, StoreError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let canonical = folder.canonicalize().map_err(|why| StoreError::Unusable {
+        path: folder.to_owned(),
+        why: why.to_string(),
+    })?;
+    let file = canonical.join(path.file_name().unwrap_or_default());
+    let mut url = "sqlite://".to_owned();
+    for byte in file.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => url.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => url.push(char::from(*byte)),
+            byte => {
+                // Writing to a string cannot fail.
+                let _ = write!(url, "%{byte:02X}");
+            }
+        }
+    }
+    Ok(url + "?mode=rwc")
+}
+
 /// Settings of each SQLite connection. With them, readers do not wait for a writer, and committed changes survive a
 /// power loss.
 const PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
@@ -238,4 +259,23 @@ pub(crate) fn now() -> i64 {
 pub(crate) fn seconds(at: SystemTime) -> i64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_name_of_the_folder_may_have_any_characters() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("50%41? #1 d\u{e4}t");
+        fs::create_dir(&data).unwrap();
+        let file = data.join("portal.sqlite");
+        let store = Store::open(DatabaseLocation::File(&file)).await.unwrap();
+        store.pool.close().await;
+        assert!(fs::metadata(&file).unwrap().len() > 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }
