@@ -86,7 +86,8 @@ pub(crate) struct Sessions {
     saves: std::path::PathBuf,
     ice_file: Option<std::path::PathBuf>,
     registry: Registry,
-    /// Serializes the starts in this portal. Otherwise, two concurrent starts could both pass the limit check.
+    /// Serializes the starts in this portal. Otherwise, two concurrent starts could both pass the limit check. A stop
+    /// also waits if the engine has not reported the session yet.
     starts: tokio::sync::Mutex<()>,
 }
 
@@ -220,6 +221,12 @@ impl Sessions {
 
     /// Ends a session.
     pub(crate) async fn stop(&self, session: SessionId) -> Result<(), LaunchError> {
+        let unreported = |of: SessionState| of.observed.engine_ref.is_empty();
+        // The engine may still be accepting the session, and would then not know it.
+        let _turn = match self.registry.of(session).is_some_and(unreported) {
+            true => Some(self.starts.lock().await),
+            false => None,
+        };
         self.launcher
             .stop(session, Duration::from_secs(self.limits.grace))
             .await?;

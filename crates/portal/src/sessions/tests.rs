@@ -43,10 +43,12 @@ impl Launcher for Engine {
         "test"
     }
 
-    async fn launch(&self, _: &LaunchSpec) -> Result<(), LaunchError> {
+    async fn launch(&self, spec: &LaunchSpec) -> Result<(), LaunchError> {
         let _over = NotifyOnDrop(&self.launch_over);
         self.launch_begun.notify_one();
         self.may_launch.notified().await;
+        let accepted = observed(spec.session, Phase::Starting);
+        self.listed.lock().unwrap().push(accepted);
         self.launched.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -200,7 +202,7 @@ async fn a_session_that_the_engine_has_lost_can_be_stopped() {
     rig.engine.may_launch.notify_one();
     let started = rig.sessions.start(session, &rig.user, "game");
     started.await.unwrap();
-    // The engine does not list the session.
+    rig.engine.listed.lock().unwrap().clear();
     rig.sessions.stop(session).await.unwrap();
     let state = rig.sessions.registry.of(session).unwrap();
     assert!(matches!(state.observed.phase, Phase::Ended { .. }));
@@ -260,4 +262,21 @@ async fn a_lost_session_does_not_delay_the_others() {
     let seen = time::timeout(Duration::from_secs(60), rig.sessions.observe(lost));
     seen.await.expect("it does not wait for the log");
     assert!(rig.sessions.registry.of(session).is_some());
+}
+
+#[tokio::test]
+async fn a_session_can_be_stopped_during_its_launch() {
+    let rig = Rig::new(Limits::default()).await;
+    let session = SessionId::random();
+    let (sessions, user) = (Arc::clone(&rig.sessions), rig.user.clone());
+    let started = tokio::spawn(async move { sessions.start(session, &user, "game").await });
+    rig.engine.launch_begun.notified().await;
+    let sessions = Arc::clone(&rig.sessions);
+    let stopped = tokio::spawn(async move { sessions.stop(session).await });
+    // The stop begins before the launch ends.
+    tokio::task::yield_now().await;
+    rig.engine.may_launch.notify_one();
+    started.await.unwrap().unwrap();
+    stopped.await.unwrap().unwrap();
+    assert!(rig.engine.listed.lock().unwrap().is_empty());
 }
