@@ -1,9 +1,12 @@
 //! Private folders of running processes. The owner of a folder keeps a file in it locked. After the owner was killed,
 //! the lock is free, and another process of the same user removes the folder.
+//!
+//! Several machines may share the folder of temporary files, and may not see each other's locks. Therefore, the lock
+//! file contains the boot id of its machine.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -36,6 +39,7 @@ impl TemporaryFolder {
         let locked = || -> io::Result<File> {
             let lock = File::create_new(new.join(LOCK))?;
             lock.try_lock()?;
+            mark(&lock);
             fs::rename(&new, &path)?;
             Ok(lock)
         };
@@ -61,9 +65,20 @@ impl Drop for TemporaryFolder {
     }
 }
 
+/// Writes this machine's boot id to a new lock file. If this fails, the folder stays after its owner was killed.
+pub fn mark(mut lock: &File) {
+    let _ = lock.write_all(boot_id().as_bytes());
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 /// Removes the folders in `parent` that belong to this user, whose names begin with `prefix`, and in which the file
-/// `lock` is not locked. Folders without this file stay. Failures are ignored, because the next call tries again.
+/// `lock` has this machine's boot id ([`mark`]) and is not locked. Failures are ignored, because the next call tries
+/// again.
 pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
+    let boot_id = boot_id();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_own = |of: &fs::Metadata| of.is_dir() && of.uid() == geteuid().as_raw();
@@ -73,9 +88,10 @@ pub fn remove_abandoned(parent: &Path, prefix: &str, lock: &str) {
             continue;
         }
         let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_NOFOLLOW);
+        options.read(true).custom_flags(libc::O_NOFOLLOW);
         if let Ok(file) = options.open(entry.path().join(lock))
             && matches!(file.try_lock(), Ok(()))
+            && io::read_to_string(&file).is_ok_and(|of| of == boot_id && !of.is_empty())
         {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -95,20 +111,21 @@ mod tests {
         let used = create();
         let mode = fs::metadata(used.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        let [abandoned, without_lock, other] =
-            ["of-a-test-1", "of-a-test-2", "other-1"].map(|name| {
-                let folder = parent.path().join(name);
-                fs::create_dir(&folder).unwrap();
-                fs::write(folder.join("file"), "").unwrap();
-                folder
-            });
+        let names = ["of-a-test-1", "of-a-test-2", "of-a-test-3", "other-1"];
+        let [abandoned, without_lock, elsewhere, other] = names.map(|name| {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("file"), "").unwrap();
+            folder
+        });
         for folder in [&abandoned, &other] {
-            fs::write(folder.join(LOCK), "").unwrap();
+            fs::write(folder.join(LOCK), boot_id()).unwrap();
         }
+        fs::write(elsewhere.join(LOCK), "another machine").unwrap();
         let next = create();
         assert_ne!(used.path(), next.path());
         assert!(!abandoned.exists());
-        for folder in [used.path(), next.path(), &without_lock, &other] {
+        for folder in [used.path(), next.path(), &without_lock, &elsewhere, &other] {
             assert!(folder.exists(), "{}", folder.display());
         }
         let path = used.path().to_owned();

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use openuvr_media::temporary_folder::remove_abandoned;
+use openuvr_media::temporary_folder::{mark, remove_abandoned};
 use openuvr_proto::control::ticket::SessionUuid;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -54,6 +54,7 @@ impl SessionFolder {
             bail!("the session {session} is already running on this machine");
         };
         if first != &path {
+            mark(&lock);
             fs::rename(first, &path).with_context(|| format!("can't create {}", path.display()))?;
         }
         for entry in fs::read_dir(&path)?
@@ -224,7 +225,7 @@ mod tests {
         drop(folder);
         // As after SIGKILL: the folder exists, and the lock is free.
         fs::create_dir(&path).unwrap();
-        fs::write(path.join(LOCK), "").unwrap();
+        mark(&File::create(path.join(LOCK)).unwrap());
         let other = SessionFolder::create(next).unwrap();
         assert!(!path.exists() && other.path().exists());
     }
