@@ -146,10 +146,6 @@ impl Host {
         sessions.chain(self.others.iter_mut().map(|o| &mut o.member))
     }
 
-    fn member(&mut self, id: SubscriberId) -> Option<&mut Member> {
-        self.members().find(|member| member.id == id)
-    }
-
     /// Sets how many pads the host accepts from a player; initially none. The number applies to sessions that start
     /// after this call, and to role changes after it.
     pub fn pads_taken(&mut self, most: u8) {
@@ -192,16 +188,17 @@ impl Host {
     /// Releases the input of a player that has lost its role.
     fn on_demoted(&mut self, id: SubscriberId) {
         self.forget_vibrations();
-        if let Some(member) = self.member(id) {
-            member.on_demoted();
-        }
         if let Some(other) = self.other(id) {
             other.due.clipboard = None;
             other.due.rumbles = Default::default();
             other.due.haptics = [None; 2];
             other.received_text.forget();
         }
-        self.events.push_back(HostEvent::ReleaseInput);
+        let sessions = self.sessions.iter_mut().map(|s| &mut s.member);
+        let mut members = sessions.chain(self.others.iter_mut().map(|o| &mut o.member));
+        if let Some(member) = members.find(|member| member.id == id) {
+            member.on_demoted(&mut self.events);
+        }
     }
 
     /// Removes ended sessions from the roles, and notifies subscribers of role changes that they did not request.
@@ -212,7 +209,7 @@ impl Host {
             if self.roles.leave(session.member.id) {
                 self.rumbles.forget();
                 self.haptics.forget();
-                self.events.push_back(HostEvent::ReleaseInput);
+                session.member.release(&mut self.events);
             }
         }
         self.roles.promote();
@@ -315,8 +312,7 @@ impl Host {
         self.session_timeout(now);
         for other in &mut self.others {
             if other.release_at().is_some_and(|at| at <= now) {
-                other.member.released();
-                self.events.push_back(HostEvent::ReleaseInput);
+                other.member.release(&mut self.events);
             }
             other.push_key_repeat(now, &mut self.events);
         }

@@ -183,6 +183,29 @@ fn no_key_repeats_of_a_player_that_is_silent() {
     assert_eq!(repeats(&mut host), []);
 }
 
+/// Otherwise, no key of the next player would repeat.
+#[test]
+fn keys_repeat_again_when_a_silent_player_leaves() {
+    for taken_over in [false, true] {
+        let mut host = host();
+        join(&mut host, PLAYER);
+        let _ = press(&mut host, at(0), PLAYER);
+        host.handle_timeout(at(150));
+        assert_eq!(repeats(&mut host), [false]);
+        match taken_over {
+            true => join(&mut host, OTHER),
+            false => host.unsubscribe(PLAYER, Ending::Goodbye(GoodbyeReason::Quit)),
+        }
+        let mut after = events(&mut host)
+            .into_iter()
+            .skip_while(|event| !matches!(event, HostEvent::ReleaseInput));
+        let next = after.nth(1);
+        assert!(matches!(next, Some(HostEvent::KeyRepeat(true))));
+        host.handle_timeout(at(200));
+        assert_eq!(repeats(&mut host), []);
+    }
+}
+
 #[test]
 fn a_displaced_player_is_released_and_its_pose_forgotten() {
     let mut host = host();

@@ -222,8 +222,8 @@ impl Host {
         }
         let id = member.id;
         if self.roles.leave(id) {
+            member.release(&mut self.events);
             self.forget_vibrations();
-            self.events.push_back(HostEvent::ReleaseInput);
         }
         self.events.push_back(HostEvent::Ended(id, ending));
     }

@@ -1,7 +1,9 @@
 //! The state of a subscriber, common to all kinds.
 
+use std::collections::VecDeque;
+
 use super::REPEAT_WITHIN;
-use super::event::Ending;
+use super::event::{Ending, HostEvent};
 use super::views::Views;
 use crate::control::clock::ClockMap;
 use crate::controller::{Controllers, ReceivedControllers};
@@ -111,10 +113,15 @@ impl Member {
         self.pressed.note(event);
     }
 
-    /// Records that all of the member's input was released.
-    pub(super) fn released(&mut self) {
+    /// Releases all of the member's input. Keys may repeat again, because the next player must not inherit the end of
+    /// key repeat.
+    pub(super) fn release(&mut self, events: &mut VecDeque<HostEvent>) {
         self.holds_input = false;
         self.pressed = Pressed::default();
+        events.push_back(HostEvent::ReleaseInput);
+        if !std::mem::replace(&mut self.repeats, true) {
+            events.push_back(HostEvent::KeyRepeat(true));
+        }
     }
 
     /// Whether any of the member's keys or buttons are pressed.
@@ -134,8 +141,8 @@ impl Member {
     }
 
     /// Handles the loss of the player's role.
-    pub(super) fn on_demoted(&mut self) {
-        self.released();
+    pub(super) fn on_demoted(&mut self, events: &mut VecDeque<HostEvent>) {
+        self.release(events);
         self.posed = None;
         self.controlled = None;
     }

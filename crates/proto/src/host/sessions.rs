@@ -427,8 +427,7 @@ impl Host {
                 s.member.ending = Some(Ending::Closed);
             }
             if s.member.holds_input && silence >= RELEASE_AFTER {
-                s.member.released();
-                self.events.push_back(HostEvent::ReleaseInput);
+                s.member.release(&mut self.events);
             }
             s.push_key_repeat(now, &mut self.events);
             for view in s.member.views.iter_mut() {
