@@ -296,7 +296,7 @@ impl Host {
 
     /// Ends all sessions and subscriptions with this reason.
     pub fn close(&mut self, reason: GoodbyeReason) {
-        self.end(reason, |_| true);
+        self.end_sessions(reason, |_| true);
         let others: Vec<SubscriberId> = self.others.iter().map(|o| o.member.id).collect();
         for id in others {
             self.dismiss(id, reason);

@@ -283,12 +283,24 @@ impl Host {
 
     /// Ends the sessions and external subscriptions that `which` selects by the device's public key.
     pub fn end(&mut self, reason: GoodbyeReason, which: impl Fn(&[u8; 32]) -> bool) {
+        self.end_sessions(reason, &which);
+        self.dismiss_devices(reason, which);
+        // The next call may be `poll_transmit` in another thread, which removes ended sessions. They must not keep
+        // their roles.
+        self.reap();
+    }
+
+    /// Ends the sessions that `which` selects. The caller must then free their roles ([`Host::reap`]).
+    pub(super) fn end_sessions(
+        &mut self,
+        reason: GoodbyeReason,
+        which: impl Fn(&[u8; 32]) -> bool,
+    ) {
         for s in &mut self.sessions {
             if !s.member.is_over() && which(&s.peer) {
                 s.end(reason, Ending::Closed);
             }
         }
-        self.dismiss_devices(reason, which);
     }
 
     /// Replaces `out` by the next datagram; returns its destination. Removes ended sessions that have nothing more to
