@@ -8,12 +8,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use openuvr_clock as clock;
 use openuvr_ipc::frame::{self, Message as _, PREFIX};
 use openuvr_ipc::hello;
+use openuvr_ipc::notice::Notice;
 use openuvr_media::capture::Waker;
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_net::CloseOnFork;
@@ -38,6 +39,8 @@ pub struct Launcher {
     socket: OwnedFd,
     /// Whether the launcher's greeting has arrived.
     greeted: AtomicBool,
+    /// Number of lost reports that the launcher does not know of yet.
+    lost: AtomicU64,
     /// The socket path at which the launcher's gateways look for the host.
     gateway: Option<PathBuf>,
 }
@@ -84,6 +87,7 @@ impl Launcher {
             _own: CloseOnFork::new(&socket),
             socket,
             greeted: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
             gateway: path.parent().map(|folder| folder.join(remote::NAME)),
         })
     }
@@ -173,12 +177,23 @@ impl Launcher {
         children_of(launcher) == [getpid()] && children_of(getpid()).is_empty()
     }
 
-    /// Sends a report to the launcher. The report is lost if the send buffer is full.
+    /// Sends a report to the launcher. The report is lost if the send buffer is full. The number of lost reports is
+    /// sent before the next report.
     pub fn send(&self, report: &LaunchReport) {
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        let told = lost == 0 || self.offer(&Notice::Lost(lost).into());
+        let unknown = if told { 0 } else { lost };
+        let lost = unknown + u64::from(!(told && self.offer(report)));
+        self.lost.fetch_add(lost, Ordering::Relaxed);
+    }
+
+    /// Sends a report if there is room. Returns whether there was.
+    fn offer(&self, report: &LaunchReport) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        // Encoding fails only if the report contains a text of more than 8 KiB.
-        if let Ok(bytes) = frame::to_bytes(report) {
-            let _ = send(self.socket.as_fd(), &bytes, flags);
+        match frame::to_bytes(report) {
+            Ok(bytes) => send(self.socket.as_fd(), &bytes, flags).is_ok(),
+            // The report contains a text of more than 8 KiB.
+            Err(_) => true,
         }
     }
 }

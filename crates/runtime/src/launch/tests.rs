@@ -19,6 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 use crate::launch_protocol::{LaunchReport, LaunchSettings, SOCKET};
+use crate::launcher::Launcher;
 
 /// Connects like a process of the application that shows its first picture.
 fn process(at: &Socket) -> OwnedFd {
@@ -106,6 +107,27 @@ fn last_lines_of_a_process_that_read_nothing_arrive() {
     drop(process);
     assert_eq!(socket.reports(Duration::ZERO), [report]);
     assert!(!socket.is_busy());
+}
+
+#[test]
+fn reports_that_find_no_room_are_counted() {
+    // More than any send buffer holds.
+    const SENT: usize = 100_000;
+    let mut socket = Socket::open(&settings()).unwrap();
+    let launcher = Launcher::connect_to(&socket.path()).unwrap();
+    assert_eq!(socket.reports(Duration::ZERO), []);
+    let report = LaunchReport::Notice(Notice::SourceShown(true));
+    for _ in 0..SENT {
+        launcher.send(&report);
+    }
+    let received = socket.reports(Duration::ZERO).len();
+    let lost = u64::try_from(SENT - received).unwrap();
+    assert!(lost > 0);
+    launcher.send(&report);
+    let expected = [LaunchReport::Notice(Notice::Lost(lost)), report.clone()];
+    assert_eq!(socket.reports(Duration::ZERO), expected);
+    launcher.send(&report);
+    assert_eq!(socket.reports(Duration::ZERO), [report]);
 }
 
 #[test]
