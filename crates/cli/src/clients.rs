@@ -45,6 +45,8 @@ pub(crate) struct Clients {
     subcommand: &'static str,
     known: HashMap<SubscriberId, (Role, String)>,
     recorder: Recorder,
+    /// Whether notices were lost, so that records may be missing.
+    lossy: bool,
 }
 
 /// The state of the host after a report.
@@ -65,6 +67,7 @@ impl Clients {
             subcommand,
             known: HashMap::new(),
             recorder,
+            lossy: false,
         }
     }
 
@@ -183,9 +186,12 @@ impl Clients {
             Notice::NoPicture => eprintln!(
                 "openuvr {subcommand}: a client is waiting, but the application has shown no picture yet"
             ),
-            Notice::Lost(notices) => eprintln!(
-                "openuvr {subcommand}: {notices} messages or records lost: this machine can't keep up"
-            ),
+            Notice::Lost(notices) => {
+                self.note_loss();
+                eprintln!(
+                    "openuvr {subcommand}: {notices} messages or records lost: this machine can't keep up"
+                );
+            }
             Notice::InputWithheld(Some(why)) => {
                 eprintln!("openuvr {subcommand}: keyboard and mouse input is suspended: {why}");
             }
@@ -205,6 +211,11 @@ impl Clients {
         HostState::Running
     }
 
+    /// Records that notices were lost. The caller reports the loss.
+    pub(crate) fn note_loss(&mut self) {
+        self.lossy = true;
+    }
+
     /// Stores a client's name until the client leaves. The notice that a client has left can be lost, so an arbitrary
     /// other name is removed if [`MAX_KNOWN`] are already stored.
     fn remember(&mut self, subscriber: SubscriberId, role: Role, name: String) {
@@ -221,25 +232,29 @@ impl Clients {
         self.recorder.tick(now);
     }
 
-    /// Completes the files. For each client with frames that have no record, prints the number of these frames.
+    /// Completes the files. For each client with frames that have no record, prints the number of these frames, unless
+    /// the records may have been lost.
     ///
     /// # Errors
     /// Returns an error if a file is incomplete.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
-        let subcommand = self.subcommand;
+        let (subcommand, lossy) = (self.subcommand, self.lossy);
         let (summary, complete) = finish(self.recorder);
-        for client in summary.subscribers {
-            if client.unaccounted() > 0 {
-                let (name, frames) = (client.name.as_str(), client.unaccounted());
-                eprintln!(
-                    "openuvr {subcommand}: {frames} frames of {name} have no record: please report this bug"
-                );
-            }
+        for (name, frames) in unrecorded(&summary, lossy) {
+            eprintln!(
+                "openuvr {subcommand}: {frames} frames of {name} have no record: please report this bug"
+            );
         }
         complete
     }
 }
 
+/// The clients with frames that have no record, and the numbers of these frames; none if records may have been lost.
+fn unrecorded(summary: &Summary, lossy: bool) -> Vec<(&str, u64)> {
+    let clients = summary.subscribers.iter().filter(|_| !lossy);
+    let counted = clients.map(|client| (client.name.as_str(), client.unaccounted()));
+    counted.filter(|(_, frames)| *frames > 0).collect()
+}
 /// Prints the PIN with which a new device can pair, and for how many seconds it is valid.
 pub(crate) fn print_invitation(subcommand: &str, pin: &impl Display, seconds: u64) {
     out::unlimited_message(format_args!(
@@ -287,7 +302,8 @@ mod tests {
     use std::path::PathBuf;
 
     use openuvr_proto::control_event::{ControlEvent, RateChange};
-    use openuvr_proto::id::RenditionId;
+    use openuvr_proto::id::{FrameId, RenditionId, ViewId};
+    use openuvr_proto::trace::{FrameRecord, Outcome};
     use openuvr_proto::units::Bitrate;
     use openuvr_report::TableMode;
 
@@ -340,6 +356,26 @@ mod tests {
             let expected = format!("DEBUG openuvr_cli::clients: rendition 1: {words}\n");
             assert_eq!(log.matches(&expected).count(), 1, "{log}");
             assert_eq!(file.matches(words).count(), 1, "{file}");
+        }
+    }
+
+    #[test]
+    fn lost_records_are_not_reported_as_a_bug() {
+        let subscriber = SubscriberId::Other(1);
+        for (lost, expected) in [(None, &[("attic", 2)][..]), (Some(2), &[][..])] {
+            let mut clients = clients(None);
+            clients.remember(subscriber, Role::Player, "attic".to_owned());
+            let records = [1, 4].map(|frame| {
+                let of = (ViewId::FIRST, FrameId(frame));
+                FrameRecord::new(subscriber, of, Outcome::SentUnacknowledged)
+            });
+            let records = records.map(|record| Notice::Record(Box::new(record)));
+            for notice in records.into_iter().chain(lost.map(Notice::Lost)) {
+                assert!(matches!(clients.handle(notice.into()), HostState::Running));
+            }
+            let lossy = clients.lossy;
+            let (summary, _) = clients.recorder.finish();
+            assert_eq!(unrecorded(&summary, lossy), expected);
         }
     }
 

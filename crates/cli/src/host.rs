@@ -472,6 +472,7 @@ fn serve(
         let notice = match host.notice(POLL_INTERVAL) {
             None => continue,
             Some(Notice::Lost(more)) => {
+                clients.note_loss();
                 *lost += more;
                 continue;
             }
