@@ -211,6 +211,17 @@ impl Clients {
         HostState::Running
     }
 
+    /// Forgets the clients of a host whose process has ended. A killed process does not report that its clients leave.
+    pub(crate) fn on_host_ended(&mut self) {
+        // The records of their newest frames are missing.
+        self.lossy |= !self.known.is_empty();
+        for (subscriber, (_, name)) in self.known.drain() {
+            self.recorder.left(subscriber);
+            let subcommand = self.subcommand;
+            eprintln!("openuvr {subcommand}: {name} left: the process that streamed has ended");
+        }
+    }
+
     /// Records that notices were lost. The caller reports the loss.
     pub(crate) fn note_loss(&mut self) {
         self.lossy = true;
@@ -377,6 +388,15 @@ mod tests {
             let (summary, _) = clients.recorder.finish();
             assert_eq!(unrecorded(&summary, lossy), expected);
         }
+    }
+
+    #[test]
+    fn the_clients_of_a_killed_host_are_forgotten() {
+        let mut clients = clients(None);
+        clients.remember(SubscriberId::Other(1), Role::Player, "attic".to_owned());
+        assert_eq!(clients.count(), 1);
+        clients.on_host_ended();
+        assert_eq!((clients.count(), clients.lossy), (0, true));
     }
 
     #[test]

@@ -200,7 +200,7 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
     let mut clients = Clients::new(subcommand, recorder);
     let began = clock::now();
     let (mut tick_at, mut quiet_since, mut hint_printed) = (began, began, false);
-    let (mut streamed, mut refused) = (false, false);
+    let mut refused = false;
     // The cause of missing pictures, if known, and the time at which it was first found.
     let (mut check_cause_at, mut known_cause) = (began, None);
     loop {
@@ -237,9 +237,10 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
             }
         }
         release_orphaned_input(&mut socket);
-        let streams = socket.is_served();
         let now = clock::now();
-        if std::mem::replace(&mut streamed, streams) && !streams {
+        // Another process may already be streaming.
+        if socket.take_stream_end() {
+            clients.on_host_ended();
             pads.iter().for_each(GamePads::release_all);
             if let Some(fit) = &mut fit {
                 fit.request(None, now);

@@ -56,6 +56,8 @@ pub struct Socket {
     descriptors_exhausted: bool,
     /// Displays into which ended processes had injected input.
     abandoned: Vec<String>,
+    /// Whether a process that had received the settings has ended since [`Socket::take_stream_end`] was called.
+    stream_ended: bool,
 }
 
 /// A connected process: one of the application, or the stand-in.
@@ -104,6 +106,7 @@ impl Socket {
             stand_in: None,
             descriptors_exhausted: false,
             abandoned: Vec::new(),
+            stream_ended: false,
         })
     }
 
@@ -163,11 +166,12 @@ impl Socket {
         drop(fds);
         self.accept();
         let mut reports = Vec::new();
-        let abandoned = &mut self.abandoned;
+        let (abandoned, stream_ended) = (&mut self.abandoned, &mut self.stream_ended);
         self.processes.retain_mut(|process| {
             let connected = process.receive(&mut reports);
             if !connected {
                 abandoned.extend(process.injects.take());
+                *stream_ended |= process.notified;
             }
             connected
         });
@@ -253,6 +257,12 @@ impl Socket {
     /// the last call count.
     pub fn abandoned_displays(&mut self) -> Vec<String> {
         std::mem::take(&mut self.abandoned)
+    }
+
+    /// Whether a streaming process has ended since the last call. All of its reports have been returned. The reports of
+    /// the next process are returned later, even if it was already waiting.
+    pub fn take_stream_end(&mut self) -> bool {
+        std::mem::take(&mut self.stream_ended)
     }
 
     /// The application's streaming process.

@@ -82,6 +82,7 @@ fn one_process_streams_and_the_next_follows_it() {
         [report, LaunchReport::Notice(Notice::SourceShown(true))]
     );
     assert_eq!(socket.abandoned_displays(), [""; 0]);
+    assert!(!socket.take_stream_end());
 
     // The last message of the first process arrives, and its display is reported as abandoned.
     send_report(&first, &LaunchReport::Notice(Notice::SourceShown(false)));
@@ -91,6 +92,7 @@ fn one_process_streams_and_the_next_follows_it() {
         [LaunchReport::Notice(Notice::SourceShown(false))]
     );
     assert_eq!(socket.abandoned_displays(), [":7"]);
+    assert!(socket.take_stream_end() && !socket.take_stream_end());
     assert_eq!(received(&second), Some(settings()));
     drop(second);
     assert_eq!(socket.reports(Duration::ZERO), []);
