@@ -137,14 +137,17 @@ impl NoticeReader {
         if let Notice::Record(record) = &notice {
             let rendition = statistics.rendition(record.subscriber);
             drop(statistics);
-            self.write(|csv| {
-                csv.row(record, rendition)?;
-                csv.tick(clock::now())
-            });
+            self.write(|csv| csv.row(record, rendition));
         } else {
             drop(statistics);
         }
         (self.on_notice)(notice);
+    }
+
+    /// Writes the buffered rows to the disk, if this is due. No further frame may follow, and the application may be
+    /// killed.
+    fn tick(&mut self, now: Instant) {
+        self.write(|csv| csv.tick(now));
     }
 
     /// Writes to the CSV. After the first error, nothing more is written.
@@ -310,8 +313,10 @@ impl Guest {
             scheduler.spawn(sched::ThreadRole::Background, "ouvr-notices", move || {
                 while !end.load(Ordering::Acquire) {
                     let notice = source.notice(POLL_INTERVAL);
+                    let now = clock::now();
+                    notice_reader.tick(now);
                     let watched = !lock(&notice_reader.statistics).clients.is_empty();
-                    if first_picture.has_expired(clock::now(), watched, submitter.submitted()) {
+                    if first_picture.has_expired(now, watched, submitter.submitted()) {
                         notice_reader.deliver(Notice::NoPicture);
                     }
                     let Some(notice) = notice else { continue };
@@ -673,4 +678,33 @@ fn or_warn<T>(opened: Result<Option<T>, String>, on_notice: &mut impl FnMut(Noti
 fn create(path: &Path) -> Result<Csv, String> {
     let file = File::create(path).and_then(|file| Csv::new(Box::new(file)));
     file.map_err(|e| format!("can't write {}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use openuvr_proto::id::{FrameId, SubscriberId, ViewId};
+    use openuvr_proto::trace::{FrameRecord, Outcome};
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_written_although_no_frame_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("frames.csv");
+        let mut reader = NoticeReader {
+            on_notice: Box::new(|_| ()),
+            statistics: Arc::default(),
+            csv: Some(create(&path).unwrap()),
+        };
+        let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
+        let now = Instant(7_000_000_000);
+        reader.tick(now);
+        let of = (ViewId::FIRST, FrameId(1));
+        let record = FrameRecord::new(SubscriberId::Other(1), of, Outcome::SentUnacknowledged);
+        reader.deliver(Notice::Record(Box::new(record)));
+        reader.tick(now + Duration::from_millis(999));
+        assert_eq!(lines(), 1, "only the header");
+        reader.tick(now + Duration::from_secs(1));
+        assert_eq!(lines(), 2);
+    }
 }
