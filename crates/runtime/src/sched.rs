@@ -111,7 +111,8 @@ pub struct ThreadSched {
 /// and results: `udp-recv FIFO 45, encode OTHER, …`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SchedReport {
-    /// The threads in the order of their start.
+    /// The threads in the order of their start. Threads with equal values, such as those of connections, are listed
+    /// once, so that clients cannot make the list grow.
     pub threads: Vec<ThreadSched>,
     /// Refused requests with reasons. Only the first refusal of each kind is kept.
     refused: Vec<(Refused, String)>,
@@ -301,7 +302,10 @@ impl Scheduler {
         };
         let name = std::thread::current().name().unwrap_or("?").to_owned();
         let mut report = self.lock();
-        report.threads.push(ThreadSched { name, role, policy });
+        let thread = ThreadSched { name, role, policy };
+        if !report.threads.contains(&thread) {
+            report.threads.push(thread);
+        }
         if let Some(error) = refused {
             report.record_refusal(Refused::RealTime, &error);
         }
@@ -480,6 +484,18 @@ mod tests {
         let thread = scheduler.spawn(ThreadRole::Decode, "decode", name).unwrap();
         assert_eq!(thread.join().unwrap(), "decode");
         assert!(scheduler.report().to_string().starts_with("decode "));
+    }
+
+    #[test]
+    fn threads_of_connections_are_reported_once() {
+        let scheduler = Scheduler::ordinary();
+        for name in ["one", "connection", "connection", "connection"] {
+            let thread = scheduler.spawn(ThreadRole::Background, name, || ());
+            thread.unwrap().join().unwrap();
+        }
+        let report = scheduler.report();
+        let names: Vec<&str> = report.threads.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(names, ["one", "connection"]);
     }
 
     /// The cores on which the calling thread may run.
