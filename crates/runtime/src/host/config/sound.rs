@@ -33,6 +33,7 @@ impl Sounds {
 impl Config {
     /// Opens the configured devices.
     pub(super) fn sounds(&self) -> Result<Sounds, String> {
+        self.check_audio()?;
         let (audio, no_sound_reason) = self.audio()?;
         Ok(Sounds {
             audio,
@@ -43,7 +44,6 @@ impl Config {
 
     /// The sound source, or the reason why there is none. The source is opened once as a check.
     fn audio(&self) -> Result<(Option<AudioSource>, Option<String>), String> {
-        self.check_audio()?;
         let bitrate = self.sound_bitrate;
         if let Some(given) = self.given.clone() {
             opus::Encoder::open(bitrate, true).map_err(|why| why.to_string())?;
@@ -55,8 +55,6 @@ impl Config {
             return Ok((Some(source), None));
         }
         let choice = &self.sound;
-        let names = audio::CAPTURES.iter().map(|backend| backend.name);
-        choice.check(&["auto", "off"], names)?;
         let Some((name, device)) = choice.backend() else {
             return Ok((None, None));
         };
@@ -78,18 +76,7 @@ impl Config {
 
     /// The output for the player's microphone, if configured. It is opened once as a check.
     fn microphone(&self) -> Result<Option<AudioSink>, String> {
-        let choice = match &self.microphone {
-            SoundChoice::Auto => {
-                return Err(
-                    "microphone: auto is not supported: choose a sink, such as pulse:SINK"
-                        .to_owned(),
-                );
-            }
-            choice => choice,
-        };
-        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
-        (choice.check(&["off", "on"], names)).map_err(|why| format!("microphone: {why}"))?;
-        let Some((name, device)) = choice.backend() else {
+        let Some((name, device)) = self.microphone.backend() else {
             return Ok(None);
         };
         let (name, settings) = (name.to_owned(), self.audio_settings(device));
@@ -114,8 +101,21 @@ impl Config {
         }
     }
 
+    /// Checks the values without opening a device.
     pub(super) fn check_audio(&self) -> Result<(), String> {
         within("sound_bitrate", self.sound_bitrate.0, opus::BITRATES)?;
+        if self.given.is_none() {
+            let names = audio::CAPTURES.iter().map(|backend| backend.name);
+            self.sound.check(&["auto", "off"], names)?;
+        }
+        if self.microphone == SoundChoice::Auto {
+            return Err(
+                "microphone: auto is not supported: choose a sink, such as pulse:SINK".to_owned(),
+            );
+        }
+        let names = audio::PLAYBACKS.iter().map(|backend| backend.name);
+        (self.microphone.check(&["off", "on"], names))
+            .map_err(|why| format!("microphone: {why}"))?;
         match self.sound_frame {
             2_500 | 5_000 | 10_000 | 20_000 => Ok(()),
             other => Err(format!(

@@ -88,6 +88,21 @@ fn an_invalid_value_is_named_with_the_valid_ones() {
     assert!(refused(&|c| c.name = "x".repeat(65)).contains("longer than 64"));
 }
 
+/// Otherwise, the application of `openuvr run` would start and then run without a stream.
+#[test]
+fn an_unknown_sound_backend_is_refused_before_the_start() {
+    let refused = |change: &dyn Fn(&mut Config)| {
+        let mut config = Config::default();
+        change(&mut config);
+        config.check().unwrap_err()
+    };
+    let kazoo = || SoundChoice::parse("kazoo:1");
+    assert!(refused(&|c| c.sound = kazoo()).contains("choose one of auto, off, pulse"));
+    assert!(refused(&|c| c.microphone = kazoo()).contains("microphone: unknown sound backend"));
+    assert!(refused(&|c| c.microphone = SoundChoice::Auto).contains("auto is not supported"));
+    assert_eq!(Config::default().check(), Ok(()));
+}
+
 #[test]
 fn an_unknown_word_of_a_file_is_named_with_the_valid_ones() {
     let refused = |text: &str| {
