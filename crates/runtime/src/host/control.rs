@@ -49,8 +49,8 @@ use crate::lock::lock;
 /// transports have changed.
 const TRUST_INTERVAL: Duration = Duration::from_millis(250);
 
-/// If an iteration takes this long, the thread counts as stalled, because this machine slept or the process was
-/// stopped. A normal iteration takes at most [`TRUST_INTERVAL`].
+/// If an iteration takes this long, the thread counts as stalled, because the process or its virtual machine was
+/// stopped. A normal iteration takes at most [`TRUST_INTERVAL`]. The clock stops while this machine sleeps.
 const STALL: Duration = Duration::from_millis(500);
 
 /// Number of batches that are sufficient to drain a full socket buffer. In Linux's accounting, the buffer has 8 MiB and
