@@ -179,6 +179,8 @@ pub struct Devices {
     unmapped: Translator,
     /// Events lost on devices that are no longer mapped.
     lost: u64,
+    /// The failure of a descriptor that [`Devices::take`] has not returned.
+    failed: Option<InputError>,
 }
 
 impl Devices {
@@ -208,7 +210,8 @@ impl Devices {
     ///
     /// # Errors
     /// [`InputError`] if the device's descriptor failed. The failure is reported once; later events of the device are
-    /// dropped.
+    /// dropped. A failure during [`InputEvent::ReleaseAll`] is returned by the next [`Devices::catch_up`], because the
+    /// sink must also get this event.
     pub fn take(&mut self, event: &InputEvent) -> Result<Option<Translated>, InputError> {
         let InputEvent::Device {
             device,
@@ -218,7 +221,7 @@ impl Devices {
         } = *event
         else {
             if *event == InputEvent::ReleaseAll {
-                self.release_all()?;
+                self.failed = self.release_all().err().or(self.failed.take());
             }
             return Ok(Some(Translated::from(*event)));
         };
@@ -243,10 +246,12 @@ impl Devices {
     /// # Errors
     /// [`InputError`] with the first descriptor that failed. The other devices are handled nevertheless.
     pub fn catch_up(&mut self) -> Result<(), InputError> {
-        self.each(|mapped| match mapped.behind && mapped.report.is_empty() {
+        let failed = self.failed.take().map_or(Ok(()), Err);
+        let written = self.each(|mapped| match mapped.behind && mapped.report.is_empty() {
             true => mapped.write(),
             false => Ok(()),
-        })
+        });
+        failed.and(written)
     }
 
     fn each(&mut self, act: impl Fn(&mut Mapped) -> Result<(), Errno>) -> Result<(), InputError> {
@@ -321,6 +326,17 @@ mod tests {
     }
 
     const REPORT: (u16, u16, i32) = (EV_SYN, 0, 0);
+
+    #[test]
+    fn a_failed_device_does_not_keep_the_release_from_the_sink() {
+        let (mut devices, pipe) = mapped();
+        take(&mut devices, &[(EV_KEY, 30, 1), REPORT]);
+        drop(pipe);
+        let left = devices.take(&InputEvent::ReleaseAll).unwrap();
+        assert!(left.is_some(), "keys of other devices may be down");
+        assert!(devices.catch_up().is_err());
+        assert!(devices.catch_up().is_ok(), "the failure is reported once");
+    }
 
     #[test]
     fn events_pass_unchanged_and_held_keys_are_released() {
