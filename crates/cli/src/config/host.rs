@@ -633,6 +633,9 @@ impl HostConfig {
             () if self.virtual_with == DisplayKind::Wayland && self.virtual_display.is_none() => {
                 "--virtual-with sets the kind of the virtual display: it requires --virtual"
             }
+            () if self.place && self.virtual_display.is_none() => {
+                "--place places windows on the virtual display: it requires --virtual"
+            }
             () if self.is_wayland() && self.subject() != Subject::Display => {
                 "--virtual-with wayland streams the whole display: leave out --window and --region"
             }

@@ -793,7 +793,7 @@ fn a_sensor_moves_a_game_by_its_settings() {
 
 #[test]
 fn contradictions_are_refused() {
-    let hosts: [&[&str]; 14] = [
+    let hosts: [&[&str]; 15] = [
         &["--recovery", "none"],
         &["--l4s", "auto", "--rate", "constant"],
         &["--encoder", "x264,openh264"],
@@ -806,6 +806,7 @@ fn contradictions_are_refused() {
         &["--source", "clip", "--clip", "a.y4m", "--size", "320x200"],
         &["--source", "pattern", "--region", "1x1+0+0"],
         &["--size", "320x200"],
+        &["--place"],
         &["--refresh-interval", "30"],
         &["--recovery", "intra-refresh", "--encoder", "jpeg"],
     ];
