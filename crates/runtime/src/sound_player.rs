@@ -186,15 +186,27 @@ impl SoundPlayer {
         }
     }
 
-    /// Ends the audio thread and returns its sink. Returns `None` if the thread panicked, which has already been
-    /// reported.
+    /// Makes the audio thread end, without waiting for it.
+    pub(crate) fn stop(&self) {
+        self.stream.stop.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Whether the audio thread has ended.
+    #[cfg(feature = "host")]
+    pub(crate) fn is_finished(&self) -> bool {
+        let thread = self.thread.as_ref();
+        thread.is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Ends the audio thread and returns its sink. Blocks while the sound server does not respond. Returns `None` if
+    /// the thread panicked, which has already been reported.
     pub(crate) fn end(mut self) -> Option<AudioSink> {
         self.halt()
     }
 
     fn halt(&mut self) -> Option<AudioSink> {
-        self.stream.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        self.stop();
         self.thread.take()?.join().ok()
     }
 }
@@ -356,6 +368,54 @@ mod tests {
         assert_eq!(volume.change(10), 10);
         assert_eq!(volume.change(i32::MAX), Volume::MAX_PERCENT);
         assert_eq!(volume.factor(), 2.0);
+    }
+
+    /// A listener that ignores everything.
+    #[cfg(feature = "host")]
+    struct Nobody;
+
+    #[cfg(feature = "host")]
+    impl PlaybackListener for Nobody {
+        fn stopping(&self) -> bool {
+            false
+        }
+
+        fn on_error(&self, _: String) {}
+
+        fn on_played(&mut self, _: Instant, _: PeerInstant, _: Instant) {}
+
+        fn wants_report(&self, _: Instant) -> bool {
+            false
+        }
+
+        fn report(&mut self, _: Instant, _: JitterStatus, _: JitterCounters) {}
+    }
+
+    #[cfg(feature = "host")]
+    #[test]
+    fn a_stop_does_not_wait_for_the_sound_server() {
+        use std::sync::mpsc::sync_channel;
+
+        let (calls, called) = sync_channel(1);
+        let (answer, answered) = sync_channel::<()>(1);
+        let open: OpenPlayback = Box::new(move || {
+            let _ = calls.send(());
+            // The server does not respond before the other end is dropped.
+            let _ = answered.recv();
+            Err(AudioError("no reply".to_owned()))
+        });
+        let sink = AudioSink {
+            open,
+            volume: Arc::new(Volume::new(100)),
+        };
+        let listener = Box::new(Nobody);
+        let player = SoundPlayer::start(&Scheduler::ordinary(), "it", sink, listener, ());
+        let player = player.unwrap();
+        called.recv().unwrap();
+        player.stop();
+        assert!(!player.is_finished());
+        drop(answer);
+        assert!(player.end().is_some());
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub(super) struct Microphone {
     /// The sink, while no sound player is running.
     sink: Option<AudioSink>,
     player: Option<SoundPlayer>,
+    /// The previous sound player until its thread has ended. The control thread does not wait for it, because the sound
+    /// server may not respond.
+    ending: Option<SoundPlayer>,
     uplinks: HashMap<SessionId, Box<UplinkReceiver>>,
     /// The session whose payloads are in the jitter buffer.
     speaker: Option<SessionId>,
@@ -45,6 +48,7 @@ impl Microphone {
             scheduler,
             sink,
             player: None,
+            ending: None,
             uplinks: HashMap::new(),
             speaker: None,
         }
@@ -58,6 +62,14 @@ impl Microphone {
             timed.set_wait(std::time::Duration::ZERO);
         }
         self.uplinks.insert(session, uplink);
+        self.start();
+    }
+
+    /// Starts the sound player, unless it is running or the previous one is still ending.
+    fn start(&mut self) {
+        if let Some(ended) = self.ending.take_if(|player| player.is_finished()) {
+            self.sink = ended.end();
+        }
         if self.player.is_some() {
             return;
         }
@@ -81,7 +93,8 @@ impl Microphone {
         if self.uplinks.is_empty()
             && let Some(player) = self.player.take()
         {
-            self.sink = player.end();
+            player.stop();
+            self.ending = Some(player);
         }
     }
 
@@ -90,6 +103,9 @@ impl Microphone {
         let Ok((header, _)) = Header::parse(datagram) else {
             return;
         };
+        if self.player.is_none() && !self.uplinks.is_empty() {
+            self.start();
+        }
         let session = header.session();
         let Some(uplink) = self.uplinks.get_mut(&session) else {
             return;
