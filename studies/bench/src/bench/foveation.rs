@@ -36,10 +36,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "640x640")]
     eye: String,
     /// Number of frames in each measurement
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     frames: u32,
     /// Quantiser of the pictures without foveation, which are the reference
-    #[arg(long, default_value_t = 26)]
+    #[arg(long, default_value_t = 26, value_parser = clap::value_parser!(u8).range(10..=44))]
     qp: u8,
     /// The encoder
     #[arg(long, default_value = "x264")]
@@ -107,14 +107,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ensure!(
         even && (128..=2048).contains(&eye.width) && (128..=2048).contains(&eye.height),
         UsageError::new("--eye must have sides of 128 to 2048 pixels that are multiples of 32")
-    );
-    ensure!(
-        (10..=10_000).contains(&args.frames),
-        UsageError::new("--frames must be 10 to 10000")
-    );
-    ensure!(
-        (10..=44).contains(&args.qp),
-        UsageError::new("--qp must be 10 to 44")
     );
     let tables = [Table::new(eye.width), Table::new(eye.height)];
     let small = Size::new(tables[0].coded(), tables[1].coded());

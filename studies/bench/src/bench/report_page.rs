@@ -88,7 +88,7 @@ static MEASUREMENTS: [Measurement; 26] = [
     Measurement {
         file: "foveation.json",
         command: "bench foveation --out {folder}",
-        quick: "--frames 5",
+        quick: "--frames 10",
     },
     Measurement {
         file: "prediction.json",
