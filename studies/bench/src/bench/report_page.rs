@@ -203,12 +203,13 @@ impl Measurement {
     }
 
     /// Whether there is a result file of a run that was not quick. Always false for the generated captures, whose file
-    /// contains no command line, and for `traffic.json`, whose measurement has no short version and uses the captures.
+    /// contains no command line.
     fn has_full_run(&self, folder: &Path) -> bool {
         let text = std::fs::read_to_string(folder.join(self.file)).unwrap_or_default();
         let file = serde_json::from_str::<Value>(&text).unwrap_or_default();
         let command = file.get("command").and_then(Value::as_str);
-        command.is_some_and(|command| !command.contains(self.quick)) && !has_quick(&file)
+        let is_short = |command: &str| !self.quick.is_empty() && command.contains(self.quick);
+        command.is_some_and(|command| !is_short(command)) && !has_quick(&file)
     }
 
     /// The process of the measurement.
@@ -352,6 +353,11 @@ mod tests {
             json!({"command": "openuvr lab wifi --paper --runs 2 --duration 1s"})
         ));
         assert!(!is_full("captures/truth.json", json!({"lost": 0})));
+        // The captures may be a user's own, so their analysis is not replaced.
+        let own = json!({"command": "openuvr lab traffic a.pcap b.pcap --sent-fps 60"});
+        assert!(is_full("traffic.json", own));
+        let generated = json!({"command": "openuvr lab traffic f/server.pcapng", "quick": true});
+        assert!(!is_full("traffic.json", generated));
         let marked = json!({"command": "openuvr bench encoder x264", "quick": true});
         assert!(!is_full("encoder.json", marked));
         assert!(!of("ablation.json").has_full_run(folder.path()), "absent");
