@@ -82,22 +82,24 @@ DOMINANT = 0.1
 PAIRS, FEW, MANY = 16, 1, 64
 
 
-def pairs_of(result):
-    """The number of pairs in a result file, from its command line."""
-    found = re.search(r"--pairs[ =](\d+)", result.get("command", ""))
+def pairs_of(result, one):
+    """The number of pairs of a cell, from the command line of its probe, or from that of its result file. A file may
+    also contain cells of earlier commands with other numbers of pairs."""
+    commands = one.get("command", ""), result.get("command", "")
+    found = next(filter(None, (re.search(r"--pairs[ =](\d+)", command) for command in commands)), None)
     return int(found[1]) if found else PAIRS
 
 
 def cells(results, name, real_time_kernel=None, pairs=PAIRS):
-    """The complete runs of a cell in all result files with this number of pairs, measured on a kernel with the RT patch
+    """The complete runs of a cell with this number of pairs in all result files, measured on a kernel with the RT patch
     (True), without it (False), or on any kernel (None)."""
     found = []
     for result in results.of("lab jitter"):
-        if pairs_of(result) != pairs:
-            continue
         for one in result.get("cells", []):
+            if one.get("cell") != name or one.get("error") or pairs_of(result, one) != pairs:
+                continue
             kernel = bool(value(one, "conditions/real_time_kernel", False))
-            if one.get("cell") == name and not one.get("error") and real_time_kernel in (None, kernel):
+            if real_time_kernel in (None, kernel):
                 found.append(one)
     return found
 

@@ -220,6 +220,16 @@ class ClaimsTest(unittest.TestCase):
         claim = CLAIMS["SEARIS: application-stage latencies", "threads"]
         self.assertEqual(claim.verdict(examples.pairs((30.0, 1.0), (30.0, 1.0))).mark, Mark.NOT_MEASURED)
 
+    def test_the_number_of_pairs_is_that_of_the_cell(self):
+        """`lab jitter --only` adds cells to a folder, whose file has the command line of the last run."""
+        claim = CLAIMS["SEARIS: application-stage latencies", "threads"]
+        kept = examples.lab_jitter(examples.ping_pong("pthread", 30.0, command="cpp-pthread --pairs 16 --rate 240"))
+        for result in kept.all:
+            result.data["command"] = "openuvr lab jitter --only caf/ping-pong/other --pairs 64 --out a"
+        self.assertEqual(claim.verdict(kept).mark, Mark.REPRODUCED)
+        other = changed(kept, lambda data: data["cells"][0].update(command="cpp-pthread --pairs 64 --rate 240"))
+        self.assertEqual(claim.verdict(other).mark, Mark.NOT_MEASURED)
+
     def test_akka_needs_both_patterns(self):
         claim = CLAIMS["SEARIS: application-stage latencies", "Akka"]
         cells = examples.ping_pong("java", 60.0), examples.ping_pong("pekko", 0.2)
