@@ -148,6 +148,13 @@ class ClaimsTest(unittest.TestCase):
         verdict = CLAIMS["GamingAnywhere", "figure 7, response"].verdict(examples.bench("latency", few))
         self.assertEqual(verdict.mark, Mark.INCONCLUSIVE)
 
+    def test_presses_without_an_effect_are_not_left_out(self):
+        claim, lost = CLAIMS["GamingAnywhere", "figure 7, response"], examples.latency()
+        for presses, mark in ((55, Mark.REPRODUCED), (60, Mark.INCONCLUSIVE)):
+            lost["cases"][0]["setting"]["presses"] = presses
+            verdict = claim.verdict(examples.bench("latency", lost))
+            self.assertEqual(verdict.mark, mark, f"50 of {presses}: {verdict.why}")
+
     def test_energy_is_that_of_the_counter_or_cpu_time(self):
         claim = CLAIMS["OpenUVR", "section V-B"]
         without = claim.verdict(examples.bench("latency", examples.latency()))
