@@ -366,6 +366,13 @@ class PageTest(unittest.TestCase):
                 marks = {cell.text for part in parts for row in part.cells() for cell in row if cell.kind}
                 self.assertFalse(marks & {"met", "missed"}, f"{result.name}: {marks}")
 
+    def test_wake_ups_need_enough_messages_and_all_of_them(self):
+        for sent, received, word in ((1000, 1000, "met"), (1001, 1000, "missed"), (999, 999, "too few messages")):
+            us = {"count": received, "p50": 3, "p99": 8, "p999": 20, "max": 30}
+            one = {"primitive": "eventfd", "policy": "FIFO", "real_time": True, "sent": sent, "us": us}
+            made = sections.smaller.scheduling(examples.bench("scheduling", {"wake_ups": [one]}))
+            self.assertEqual(made.parts[0].cells()[0][-1].text, word, f"{received} of {sent}")
+
     def test_a_quick_run_of_any_bench_is_announced(self):
         for result in self.results.all:
             quick = results.Result(result.name, result.data | {"quick": True}, result.path)
