@@ -119,6 +119,8 @@ struct Report {
     size: String,
     bitrate: String,
     enough: f64,
+    /// Whether this is a smoke test (`--quick`).
+    quick: bool,
     /// The largest number of sessions that all reached the required frame rate.
     carried: usize,
     steps: Vec<Step>,
@@ -148,6 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         size: args.size.to_string(),
         bitrate: args.bitrate.clone(),
         enough: args.enough,
+        quick: args.quick,
         carried: 0,
         steps: Vec::new(),
     };
@@ -167,7 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             break;
         }
     }
-    verdict(&report, args.quick);
+    verdict(&report);
     if let Some(folder) = &args.out {
         write_json(folder, "sessions", &report)?;
     }
@@ -390,11 +393,11 @@ fn line(step: &Step) {
     }
 }
 
-fn verdict(report: &Report, quick: bool) {
+fn verdict(report: &Report) {
     let carried = report.carried;
     let sessions = if carried == 1 { "session" } else { "sessions" };
     println!("\n{carried} {sessions} reached the required frame rate");
-    if quick {
+    if report.quick {
         println!("(a quick run: one short measurement)");
     }
 }

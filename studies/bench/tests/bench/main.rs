@@ -371,6 +371,7 @@ fn sessions_are_played_and_their_cost_is_measured() {
     let words = ["sessions", "--quick", "--size", "320x180"];
     bench(&words, "--out", folder.path());
     let all = read_json(&folder, "sessions.json");
+    assert_eq!(all["quick"], true, "{all}");
     let [step] = all["steps"].as_array().unwrap().as_slice() else {
         panic!("{all}");
     };
