@@ -44,7 +44,7 @@ use openuvr_clock as clock;
 /// with complete references. The longest gap is the longest time without a complete frame. Latency is from Captured to
 /// Submitted, of complete frames. Input latency is from a key press in the client's window to the first frame that may
 /// show its effect. Rates include IP and UDP headers, FEC and retransmissions. If other processes used more than 0.1
-/// core, or the emulated link itself was late, nothing is judged.
+/// core, or the emulated link itself was late, nothing is judged; nor is a quick run.
 ///
 /// `loss` loses 1 % of the datagrams independently. `bursts` loses 2 % in bursts of 4, with a delay of 5 to 8 ms each
 /// way. `heavy` loses 10 %. `narrow` carries 50 Mb/s, then 8, then 50 again, each for --duration. Its figures are the

@@ -7,6 +7,7 @@ use openuvr_testbed::journey::Row;
 use openuvr_testbed::stats::{Summary, percentile};
 use serde::Serialize;
 
+use crate::bench::verdict::QUICK;
 use crate::machine::QUIET;
 
 /// Maximum p99 of the emulated link's own lateness, in milliseconds: a sixteenth of a frame. Beyond this limit, the run
@@ -50,9 +51,10 @@ impl Figures {
     /// The reason why the figures are not judged; `None` if they are.
     pub(super) fn doubt(&self) -> Option<&'static str> {
         let late = self.link_late_ms.is_some_and(|late| late > LATE_MS);
-        match self.other_cores > QUIET {
-            true => Some("the machine was busy"),
-            false => late.then_some("the emulated link was late"),
+        match () {
+            () if self.quick => Some(QUICK),
+            () if self.other_cores > QUIET => Some("the machine was busy"),
+            () => late.then_some("the emulated link was late"),
         }
     }
 }
@@ -225,6 +227,32 @@ mod tests {
 
     fn of(rows: &[Row]) -> Vec<&Row> {
         rows.iter().collect()
+    }
+
+    #[test]
+    fn quick_busy_and_late_runs_are_not_judged() {
+        let time = Measured {
+            from: 0,
+            part: Duration::from_secs(1),
+            parts: 1,
+        };
+        let figures = |quick: bool, other_cores: f64, late: f64| Figures {
+            case: "loss".into(),
+            recovery: "none".into(),
+            size: "640x360".into(),
+            bitrate: "10M".into(),
+            quick,
+            other_cores,
+            recorded: Recorded::of(&[], time),
+            link_late_ms: Some(late),
+            link_p99_ms: None,
+        };
+        assert_eq!(figures(false, 0.0, 0.5).doubt(), None);
+        assert_eq!(figures(true, 0.0, 0.5).doubt(), Some(QUICK));
+        let busy = figures(false, 0.5, 0.5).doubt();
+        assert_eq!(busy, Some("the machine was busy"));
+        let late = figures(false, 0.0, 2.0).doubt();
+        assert_eq!(late, Some("the emulated link was late"));
     }
 
     #[test]
