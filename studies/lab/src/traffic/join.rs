@@ -8,16 +8,16 @@
 //! measurements, INFOCOM 1999). If there are packets in both directions, the offset is chosen such that the fastest
 //! packets of both have equal delays. The error of the offset is unknown, but it is at most this delay.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use serde::Serialize;
 
 use super::Analysis;
 use super::distribution::Distribution;
-use super::kind::{Content, Kind};
-use super::reader::{Open, StreamDatagram, Window, walk};
+use super::kind::Content;
+use super::reader::{Open, StreamDatagram, StreamKey, Window, walk};
 use crate::capture::datagram::Endpoint;
 use crate::wifi::Direction;
 
@@ -132,15 +132,20 @@ struct End {
 }
 
 impl End {
-    fn read(open: &mut Open<'_>, window: Window, server: Endpoint) -> End {
+    fn read(open: &mut Open<'_>, window: Window, analysis: &Analysis) -> End {
         let mut end = End::default();
+        // RTP also carries audio and repairs. Only the analysis distinguishes these streams from video.
+        let videos = (analysis.streams.iter()).filter(|found| found.video.is_some());
+        let videos: HashSet<StreamKey> = videos.map(|found| found.key).collect();
         // The error is ignored, because the analysis has already reported it.
-        let (account, _) = walk(open, window, &mut |seen| end.record(seen, server));
+        let (account, _) = walk(open, window, &mut |seen| {
+            end.record(seen, analysis.server, &videos);
+        });
         end.origin = account.origin_ns;
         end
     }
 
-    fn record(&mut self, seen: &StreamDatagram<'_>, server: Endpoint) {
+    fn record(&mut self, seen: &StreamDatagram<'_>, server: Endpoint, videos: &HashSet<StreamKey>) {
         let (first, last) = self.span.unwrap_or((seen.at, seen.at));
         self.span = Some((first.min(seen.at), last.max(seen.at)));
         let tells = seen.payload.get(..ID_BYTES.min(seen.length));
@@ -150,7 +155,7 @@ impl End {
         let sighting = Sighting {
             at: seen.at,
             direction,
-            is_video: matches!(seen.key.kind, Kind::Rtp | Kind::OpenUvrMedia),
+            is_video: videos.contains(&seen.key),
             is_double: false,
         };
         let place = self.packets.entry(key(&(tells, seen.length)));
@@ -158,7 +163,9 @@ impl End {
             let double = |before: &mut Sighting| before.is_double = true;
             place.and_modify(double).or_insert(sighting);
         }
-        if let (Content::Rtp(rtp), Direction::Down) = (seen.content, direction) {
+        if let (true, Content::Rtp(rtp), Direction::Down) =
+            (sighting.is_video, seen.content, direction)
+        {
             let place = self.frames.entry(key(&(rtp.ssrc, rtp.timestamp)));
             if let Some(place) = place {
                 let frame = place.or_insert((seen.at, seen.at));
@@ -195,8 +202,8 @@ pub fn join(
     client: (&mut Open<'_>, &Analysis),
     window: Window,
 ) -> Result<JoinedCaptures, Unrelated> {
-    let mut server = End::read(server.0, window, server.1.server);
-    let mut client = End::read(client.0, Window::default(), client.1.server);
+    let mut server = End::read(server.0, window, server.1);
+    let mut client = End::read(client.0, Window::default(), client.1);
     let bits = server.packets.bits.max(client.packets.bits);
     server.packets.thin(bits);
     client.packets.thin(bits);
