@@ -207,8 +207,8 @@ def compare(result):
         _add(rows, "figure 15(b)", "jitter, once a frame", "ms", per_rate["jitter"], jitter)
         assembly = _scaled(arrived, "video/frames/assembly_ns/mean", 1e6)
         _add(rows, "figure 15(c)", "assembly", "ms", per_rate["assembly"], assembly)
-        at_once = value(client, "directions/0/packets_at_once/mean")
-        _add(rows, "figure 18", "packets at once", "", per_rate["at_once"], at_once)
+        at_once = value(arrived, "video/packets_at_once/mean")
+        _add(rows, "figure 18", "video packets at once", "", per_rate["at_once"], at_once)
     for index, way in enumerate(("down", "up")):
         together = value(client, f"directions/{index}/at_once_percent")
         _add(rows, "figure 16", f"{way}stream packets that arrive with others", "%", AT_ONCE_PERCENT[way], together)

@@ -62,7 +62,7 @@ pub struct Source {
     changes: u64,
 }
 
-/// Arrival pattern from one machine to another.
+/// Arrival pattern of packets, for example of all packets from one machine to another.
 #[derive(Debug, Default)]
 pub struct ArrivalPattern {
     /// Total bytes.
@@ -183,7 +183,8 @@ impl Survey {
 }
 
 impl ArrivalPattern {
-    fn record(&mut self, at: u64, bytes: u64) {
+    /// Records the next packet.
+    pub(super) fn record(&mut self, at: u64, bytes: u64) {
         self.bytes += bytes;
         if let Some(last) = self.last {
             let gap = at.saturating_sub(last);
@@ -204,7 +205,8 @@ impl ArrivalPattern {
         (gaps > 0).then(|| 100.0 * self.at_once as f64 / gaps as f64)
     }
 
-    fn end_run(&mut self) {
+    /// Closes the last group of simultaneous packets.
+    pub(super) fn end_run(&mut self) {
         if self.run > 0 {
             self.aggregates.record(self.run);
         }

@@ -142,7 +142,11 @@ fn simultaneous_arrivals_match_ampdus() {
     let down = client.directions[0].as_ref().unwrap();
     assert!(down.at_once_percent().unwrap() > 80.0);
     assert_near(down.aggregates.mean(), generated.truth.aggregate, 0.05);
-    let (_, video) = client.main_video().unwrap();
+    let (found, video) = client.main_video().unwrap();
+    // Each video packet is in one group, and packets of other streams are in none.
+    let groups = &video.arrivals.aggregates;
+    let packets = groups.mean().unwrap() * groups.count() as f64;
+    assert!((packets - found.stream.sizes.count() as f64).abs() < 0.5);
     let assembly = video.frames.as_ref().unwrap().assembly_ns.mean();
     assert!(assembly > Some(5e6), "{assembly:?}");
     // The two kinds of jitter differ: the jitter after each packet decays within a batch, and the jitter once per frame

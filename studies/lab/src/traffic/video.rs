@@ -11,6 +11,7 @@ use super::distribution::Distribution;
 use super::kind::{Content, Rtp};
 use super::reader::StreamDatagram;
 use super::sequence::Sequence;
+use super::survey::ArrivalPattern;
 
 /// Minimum gap that ends a batch: the larger of a time in ns and a multiple of the stream's median gap. In the study,
 /// batches are 5.56 ms apart, and the packets of a batch 5 to 50 µs (a guess with margin on both sides).
@@ -41,6 +42,9 @@ pub struct Video {
     /// The same jitter in ns, but updated only at the first packet of each frame, from the last packet of the previous
     /// frame. It reflects the duration of frames.
     pub frame_jitter_ns: Distribution,
+    /// The arrival pattern of the stream's packets, without those of other streams.
+    #[serde(skip)]
+    pub arrivals: ArrivalPattern,
     #[serde(skip)]
     state: State,
 }
@@ -120,6 +124,7 @@ impl Video {
             frames: rate.map(|_| Frames::default()),
             jitter_ns: Distribution::default(),
             frame_jitter_ns: Distribution::default(),
+            arrivals: ArrivalPattern::default(),
             state: State {
                 tick: rate.map_or(0.0, |rate| 1e9 / f64::from(rate)),
                 ..State::default()
@@ -129,6 +134,7 @@ impl Video {
 
     /// Records the next datagram of the stream.
     pub fn record(&mut self, seen: &StreamDatagram<'_>) {
+        self.arrivals.record(seen.at, seen.bytes);
         self.record_batch(seen);
         match seen.content {
             Content::Rtp(rtp) => {
@@ -149,6 +155,7 @@ impl Video {
 
     /// Ends the stream.
     pub fn finish(&mut self) {
+        self.arrivals.end_run();
         self.end_batch();
         while self.state.in_flight.len() > 1 {
             self.finish_frame();

@@ -394,6 +394,8 @@ fn distributions(analysis: &Analysis) -> Rows {
         return rows;
     };
     add("packet_bytes", "video packets", &found.stream.sizes);
+    let groups = &video.arrivals.aggregates;
+    add("packets_at_once", "video packets", groups);
     add("batch_interval_ns", "batches", &video.batch_interval_ns);
     add("batch_packets", "batches", &video.batch_packets);
     add("jitter_ns", "each packet (RFC 3550)", &video.jitter_ns);
@@ -455,5 +457,6 @@ fn video_json(video: &Video) -> Value {
     let mut value = json!(video);
     value["usual_interval_ns"] = json!(video.usual_interval());
     value["idle"] = json!(video.idle().map(|(_, share)| share));
+    value["packets_at_once"] = json!(video.arrivals.aggregates);
     value
 }
