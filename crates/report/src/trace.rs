@@ -427,13 +427,20 @@ impl Trace {
         ) else {
             return Ok(());
         };
-        if record.cost.bytes == 0 || session.counted.is_some_and(|before| before > at) {
+        if record.cost.bytes == 0 {
+            return Ok(());
+        }
+        let bytes = u64::from(record.cost.bytes);
+        if session.counted.is_some_and(|before| before > at) {
+            // The record is late. Its bytes count, too.
+            if let Some((_, before)) = &mut session.rate {
+                *before += bytes;
+            }
             return Ok(());
         }
         session.counted = Some(at);
         let qp =
             (session.qp.replace(record.cost.qp) != Some(record.cost.qp)).then_some(record.cost.qp);
-        let bytes = u64::from(record.cost.bytes);
         let mut rate = None;
         session.rate = Some(match session.rate {
             Some((since, before)) if at.since(since) >= RATE_EVERY => {

@@ -214,21 +214,35 @@ fn drops_are_instants_with_their_cause() {
     assert_eq!(told, want);
 }
 
-#[test]
-fn bit_rate_and_quantiser_are_counted() {
-    let records: Vec<FrameRecord> = (1..=121).map(|n| complete_frame(1, n)).collect();
-    let events = trace(&records, "desk");
-    let counters = of(&events, "C", "");
+/// Checks the counted bitrates: 20 000 bytes, 60 times a second, are 9.6 Mb/s.
+fn check_rates(counters: &[&Value]) {
     let rates: Vec<f64> = counters
         .iter()
         .filter_map(|e| e["args"]["Mb/s"].as_f64())
         .collect();
     assert!(rates.len() >= 3, "{rates:?}");
-    // 20 000 bytes, 60 times a second, are 9.6 Mb/s.
     assert!(
         rates.iter().all(|rate| (rate - 9.6).abs() < 0.01),
         "{rates:?}"
     );
+}
+
+#[test]
+fn the_bit_rate_includes_late_records() {
+    let mut records: Vec<FrameRecord> = (1..=122).map(|n| complete_frame(1, n)).collect();
+    for pair in records.chunks_exact_mut(2) {
+        pair.swap(0, 1);
+    }
+    let events = trace(&records, "desk");
+    check_rates(&of(&events, "C", ""));
+}
+
+#[test]
+fn bit_rate_and_quantiser_are_counted() {
+    let records: Vec<FrameRecord> = (1..=121).map(|n| complete_frame(1, n)).collect();
+    let events = trace(&records, "desk");
+    let counters = of(&events, "C", "");
+    check_rates(&counters);
     let qps = counters.iter().filter(|e| e["args"]["qp"].is_number());
     assert_eq!(qps.count(), 1, "only when it changes");
 }
