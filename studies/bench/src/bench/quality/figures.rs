@@ -540,9 +540,9 @@ impl Vary {
                     constant,
                     ..best
                 })?;
-                // The point without a limit is drawn one step beyond the maximum.
+                // The point without a limit is drawn beyond the largest bandwidth that --points takes.
                 let label = mbps.map_or("unlimited".into(), |mbps| mbps.to_string());
-                Some((constant.into(), f64::from(mbps.unwrap_or(7)), label))
+                Some((constant.into(), f64::from(mbps.unwrap_or(1001)), label))
             }
             Vary::Gop => {
                 let (gop, loss_percent) = (of.gop, of.loss_percent);
@@ -556,9 +556,9 @@ impl Vary {
                     1 => 1,
                     _ => return None,
                 };
-                // The point without periodic key frames is drawn beyond the longest interval.
+                // The point without periodic key frames is drawn beyond the longest interval that --points takes.
                 let label = gop.map_or("none".into(), |gop| gop.to_string());
-                Some((line, f64::from(gop.unwrap_or(300)), label))
+                Some((line, f64::from(gop.unwrap_or(100_001)), label))
             }
         }
     }

@@ -108,10 +108,10 @@ fn points_are_on_their_lines() {
     assert_eq!(
         lines("PSNR against bandwidth"),
         [
-            want("scene, adaptive rate", &[(2.0, 35.0), (7.0, 40.0)]),
-            want("game, adaptive rate", &[(2.0, 36.0), (7.0, 41.0)]),
-            want("scene, constant rate", &[(2.0, 25.0), (7.0, 41.0)]),
-            want("game, constant rate", &[(2.0, 26.0), (7.0, 42.0)]),
+            want("scene, adaptive rate", &[(2.0, 35.0), (1001.0, 40.0)]),
+            want("game, adaptive rate", &[(2.0, 36.0), (1001.0, 41.0)]),
+            want("scene, constant rate", &[(2.0, 25.0), (1001.0, 41.0)]),
+            want("game, constant rate", &[(2.0, 26.0), (1001.0, 42.0)]),
         ]
     );
     let load = figures
@@ -122,6 +122,19 @@ fn points_are_on_their_lines() {
     let seconds = Vec::from_iter(rate.series.iter().map(|s| &s.points[0].batch_means));
     assert_eq!(seconds, [&[2.0; 3], &[1.0; 3]], "downstream, then upstream");
     assert!(load.flat_map(|f| &f.series).all(|s| s.points.len() == 2));
+}
+
+#[test]
+fn the_point_without_a_limit_is_beyond_the_largest_permitted() {
+    for (vary, largest) in [(Vary::Bandwidth, 1000), (Vary::Gop, 100_000)] {
+        assert!(vary.allows(Some(largest)) && !vary.allows(Some(largest + 1)));
+        let conditions = vary.conditions(&[Some(largest), None], true);
+        let places: Vec<_> = conditions
+            .iter()
+            .map(|of| vary.place(of).unwrap().1)
+            .collect();
+        assert!(places[0] < places[1], "{places:?}");
+    }
 }
 
 #[test]
