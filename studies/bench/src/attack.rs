@@ -50,12 +50,12 @@ use openuvr_clock as clock;
 /// sessions is requested 20 times a second. The attack on displays starts sessions, which need Xvfb; without Xvfb, it
 /// is skipped.
 ///
-/// An attack is withstood if memory grew by less than 20 MB, nothing was disclosed, and the client, if there is one,
-/// received at least 95 % of the complete frames of the run without attack. On a portal, each list must also have
-/// arrived within 200 ms, and the account's owner must have been able to log in; portal-bodies may take 67 MB: 32 KiB
-/// for each of 2,048 connections. Some attacks try to reach something that must be unreachable: none of these attempts
-/// may succeed, and a control attempt, at something reachable, must succeed. Exit status: 0 if all attacks were
-/// withstood; 1 if not, or if the run was interrupted.
+/// An attack is withstood if at least one strike succeeded, memory grew by less than 20 MB, nothing was disclosed, and
+/// the client, if there is one, received at least 95 % of the complete frames of the run without attack. On a portal,
+/// each list must also have arrived within 200 ms, and the account's owner must have been able to log in; portal-bodies
+/// may take 67 MB: 32 KiB for each of 2,048 connections. Some attacks try to reach something that must be unreachable:
+/// none of these attempts may succeed, and a control attempt, at something reachable, must succeed. Exit status: 0 if
+/// all attacks were withstood; 1 if not, or if the run was interrupted.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -175,6 +175,9 @@ const PROBES: u32 = 1000;
 /// How long the client's link is interrupted, so that the client has to reconnect. The client detects the interruption
 /// after 2 s.
 const CUT: Duration = Duration::from_millis(2500);
+
+/// Interval at which the datagrams at an address that never answers are counted.
+const READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time within which the client must reconnect after its link has returned.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -339,6 +342,10 @@ impl Target<'_> {
         if honest.is_none() && !handshakes::answers(self.host)? {
             return Ok(row.failed("the host no longer answers"));
         }
+        // `paths` counts bytes instead of strikes.
+        if struck == 0 && kind != Kind::Paths {
+            return Ok(row.failed("inconclusive: no strike succeeded"));
+        }
         Ok(row)
     }
 
@@ -384,18 +391,27 @@ impl Target<'_> {
     /// Gives every second datagram of the client a source address that never answers.
     fn paths(&self, honest: &mut Honest) -> Result<(u64, Option<Judged>)> {
         let (sends, receives) = silent_sockets(self.strangers()[0])?;
+        let (mut drawn, mut datagram) = (0, [0; 2048]);
+        let mut count = || {
+            while let Ok(length) = receives.recv(&mut datagram) {
+                drawn += length as u64;
+            }
+        };
         honest.tap.divert(Some(sends));
-        self.wait(self.lasting, honest)?;
-        honest.tap.divert(None);
-        let (requested, mut drawn, mut datagram) = (honest.tap.diverted(), 0, [0; 2048]);
-        while let Ok(length) = receives.recv(&mut datagram) {
-            drawn += length as u64;
+        let until = clock::now() + self.lasting;
+        while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
+            self.wait(READ_INTERVAL, honest)?;
+            // The socket's buffer holds only about a hundred datagrams; further ones would not be counted.
+            count();
         }
+        honest.tap.divert(None);
+        count();
+        let requested = honest.tap.diverted();
         let judged = Judged {
             words: format!(
                 "{requested} bytes made the host send {drawn} bytes to an address that never answered"
             ),
-            held: drawn <= 3 * requested,
+            held: requested > 0 && drawn <= 3 * requested,
         };
         Ok((0, Some(judged)))
     }

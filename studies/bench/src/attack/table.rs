@@ -134,7 +134,10 @@ impl Row {
         // time.
         let came_back = self.name == "begins";
         let frames = match (self.whole, undisturbed) {
-            (Some(whole), Some(undisturbed)) => came_back || whole >= undisturbed * LEFT,
+            // If no frames are complete even without an attack, an attack has no visible effect.
+            (Some(whole), Some(undisturbed)) => {
+                undisturbed > 0.0 && (came_back || whole >= undisturbed * LEFT)
+            }
             _ => true,
         };
         let memory = self.host.is_none_or(|(_, grown)| grown < self.growth);
@@ -167,4 +170,29 @@ pub(super) fn print(rows: &[Row]) -> bool {
         );
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_compared_with_a_stream_that_has_some() {
+        let row = |name: &str, whole| {
+            let judged = Judged {
+                words: String::new(),
+                held: true,
+            };
+            let mut row = Figures::start(None).end(name.to_owned(), 1, None, judged);
+            row.whole = Some(whole);
+            row
+        };
+        assert!(row("garbage", 57.0).held(Some(60.0)));
+        assert!(!row("garbage", 56.0).held(Some(60.0)));
+        assert!(row("begins", 10.0).held(Some(60.0)));
+        for name in ["(none)", "garbage", "begins"] {
+            assert!(!row(name, 0.0).held(Some(0.0)), "{name}");
+        }
+        assert!(row("garbage", 0.0).held(None));
+    }
 }
