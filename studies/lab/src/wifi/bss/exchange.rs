@@ -57,7 +57,7 @@ impl Bss {
             _ => self.collide(&first, start),
         }
         for (index, _) in beaten {
-            self.fail(index);
+            self.fail(index, true);
         }
     }
 
@@ -277,11 +277,12 @@ impl Bss {
             lasted: end - start,
         }]);
         self.idle_from = end;
-        for (index, load) in unannounced {
+        for &(index, load) in &unannounced {
             self.lose_all(index, load, end);
         }
-        for (index, _) in colliding {
-            self.fail(*index);
+        for &(index, _) in colliding {
+            let has_counted = unannounced.iter().any(|(other, _)| *other == index);
+            self.fail(index, !has_counted);
         }
     }
 
@@ -304,8 +305,9 @@ impl Bss {
         }
     }
 
-    /// Handles a failed exchange of a sender: increases its contention window, and drops a packet at the retry limit.
-    fn fail(&mut self, index: usize) {
+    /// Handles a failed exchange of a sender: increases its contention window, or resets it at the retry limit. At the
+    /// limit, it also drops the next packet if `drops`; packets sent without RTS have their own counts of retries.
+    fn fail(&mut self, index: usize, drops: bool) {
         let (limit, end) = (self.setup.retry_limit, self.idle_from);
         let sender = &mut self.senders[index];
         sender.failures += 1;
@@ -313,7 +315,7 @@ impl Bss {
         if sender.failures > limit {
             sender.succeed();
             let queue = sender.next_queue();
-            if let Some(mpdu) = sender.queues[queue].mpdus.pop_front() {
+            if drops && let Some(mpdu) = sender.queues[queue].mpdus.pop_front() {
                 self.give_up(index, queue, mpdu, end);
             }
         }

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use crate::wifi::bss::{Event, Sent};
+use crate::wifi::air::Air;
+use crate::wifi::bss::{Bss, Event, Sent};
 use crate::wifi::network::{Network, Outcome, Server};
 use crate::wifi::scenario::Scenario;
-use crate::wifi::setup::{Category, Delivery, Direction};
+use crate::wifi::setup::{Category, Delivery, Direction, Edca, Setup, Station};
 use crate::wifi::traffic::Departure;
 use crate::wifi::{MILLISECOND, Nanos, SECOND, words};
 
@@ -277,4 +278,39 @@ fn queue_management_keeps_the_access_point_short() {
     };
     let (without, with) = (found("none"), found("pie"));
     assert!(with * 2 < without, "{with} instead of {without} packets");
+}
+
+#[test]
+fn without_rts_a_packet_is_dropped_only_after_its_own_tries() {
+    let station = Station {
+        air: Air::losing(0.0),
+        ..Setup::paper().stations[0].clone()
+    };
+    // Without a contention window, both stations always send at the same time.
+    let setup = Setup {
+        stations: vec![station; 2],
+        edca: Edca::uniform(0, 0),
+        rts_above: None,
+        max_ampdu: 1,
+        retry_limit: 1,
+        ..Setup::paper()
+    };
+    let mut bss = Bss::new(setup, 1).unwrap();
+    for id in 0..8 {
+        let flow = (Direction::Up, id as usize % 2);
+        assert!(bss.offer(0, flow, Category::Video, id, 1000));
+    }
+    let (mut collisions, mut given_up) = (0, 0);
+    while let Some(next) = bss.next_timeout() {
+        bss.advance(next);
+        while let Some(event) = bss.poll(next) {
+            match event {
+                Event::Collided { .. } => collisions += 1,
+                Event::GivenUp { .. } => given_up += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // Each of the four pairs of packets is sent twice.
+    assert_eq!((collisions, given_up), (8, 8));
 }
