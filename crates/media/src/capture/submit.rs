@@ -313,6 +313,25 @@ impl Submitter {
         self.shared.arrived.wake();
     }
 
+    /// Replaces the host's picture with `frame`, a copy of it, because the original's memory is about to be freed.
+    /// Unlike [`Submitter::submit`], this has an effect even while other windows cover the application's pictures. The
+    /// copy lacks these windows, so [`Submitter::missing_still`] then requests a picture that includes them.
+    pub fn replace(&self, now: Instant, frame: Box<dyn Frame>) {
+        let mut state = self.shared.state();
+        if state.closed {
+            return;
+        }
+        let replaced = state.next.replace((frame, RenderInfo::default()));
+        if state.overlaid {
+            state.missed = Some(now);
+        }
+        state.submitted += 1;
+        drop(state);
+        // As in `submit`, the lock is released first.
+        drop(replaced);
+        self.shared.arrived.wake();
+    }
+
     /// Waits until the host has encoded and sent this picture or a newer one. `false` if the host
     /// is gone or `timeout` expires.
     #[must_use]

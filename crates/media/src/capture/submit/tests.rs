@@ -195,6 +195,26 @@ fn overlaid_pictures_replace_submitted_ones() {
     assert!(app.wants(at(4200)));
 }
 
+#[test]
+fn an_overlaid_picture_can_be_replaced_by_its_copy() {
+    let (app, mut host) = channel(SIZE, FAST).unwrap();
+    let pool = Pool::default();
+    let at = |ms: i64| Instant(ms * 1_000_000);
+    app.submit(picture(&pool, 1), RenderInfo::default())
+        .unwrap();
+    assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
+    app.overlaid(at(0), true);
+    app.replace(at(1), picture(&pool, 2));
+    assert_eq!(host.next(None).unwrap(), CaptureEvent::Frame);
+    assert_eq!(shown(&host), 2);
+    assert_eq!(free(&pool), 1, "the original is released");
+    host.set_watched(true);
+    assert!(
+        app.missing_still(at(1000)).is_some(),
+        "the windows are missing"
+    );
+}
+
 /// A picture that checks, when it is dropped, that the source's lock is free.
 struct Watchful(Arc<Shared>, Arc<AtomicUsize>);
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use ash::vk;
+use openuvr_clock as clock;
 use openuvr_proto::units::Size;
 
 use super::copy::Copy;
@@ -60,8 +61,8 @@ struct State {
     lent: usize,
     /// One pool per queue family that presents.
     pools: Vec<(u32, vk::CommandPool)>,
-    /// The newest lent picture, and the submitter to which it was passed.
-    newest: Option<(Weak<BorrowedSlot>, Arc<Submitter>)>,
+    /// The lent pictures, oldest first, and the submitters to which they were passed.
+    passed: Vec<(Weak<BorrowedSlot>, Arc<Submitter>)>,
     /// Whether the device lacks support or has failed. If so, no more copies are attempted.
     broken: bool,
 }
@@ -206,14 +207,23 @@ impl Ring {
             // The thread can only have panicked in the submitter. In that case, the thread holds nothing.
             let _ = waiter.join();
         }
-        let newest = self.shared.state().newest.take();
-        if let Some((lent, to)) = newest
-            && let Some(lent) = lent.upgrade()
-        {
+        let passed = std::mem::take(&mut self.shared.state().passed);
+        let mut replaced: Vec<Arc<Submitter>> = Vec::new();
+        // The newest picture may have been dropped while the host keeps an older one.
+        for (lent, to) in passed.into_iter().rev() {
+            let Some(lent) = lent.upgrade() else {
+                continue;
+            };
+            if replaced.iter().any(|known| Arc::ptr_eq(known, &to)) {
+                continue;
+            }
             let copied = self.shared.copied(&lent);
             drop(lent);
-            let _ = to.submit(copied, RenderInfo::default());
+            to.replace(clock::now(), copied);
+            replaced.push(to);
         }
+        // The wait must not keep a source alive whose application has dropped it.
+        drop(replaced);
         let state = self.shared.state();
         let waited = self
             .shared
@@ -291,7 +301,10 @@ fn lend(shared: &Arc<Shared>, job: Job) {
     });
     let frame: Box<dyn Frame> = match job.pixels.as_they_are() {
         Some(format) => {
-            shared.state().newest = Some((Arc::downgrade(&lent), job.to.clone()));
+            let mut state = shared.state();
+            state.passed.retain(|(lent, _)| lent.strong_count() > 0);
+            state.passed.push((Arc::downgrade(&lent), job.to.clone()));
+            drop(state);
             Box::new(LentPicture(lent, format))
         }
         None => shared.copied(&lent),

@@ -374,6 +374,33 @@ fn a_device_may_go_while_its_last_picture_is_in_use() {
     }
 }
 
+#[test]
+fn a_device_may_go_while_other_windows_cover_its_picture() {
+    let Some(gpu) = Gpu::open() else { return };
+    let ring = gpu.ring();
+    let (to, mut host) = channel(SMALL, 60.0).unwrap();
+    let to = Arc::new(to);
+    let show = |bytes: &[u8]| {
+        let drawn = gpu.draw(SMALL, vk::Format::B8G8R8A8_UNORM, bytes);
+        assert!(gpu.present(&ring, &drawn, Pixels::Bgra8, &to));
+        gpu.forget(&drawn);
+    };
+    let bytes = pattern(SMALL, 3);
+    show(&bytes);
+    assert_eq!(host.next(TEST_TIMEOUT).unwrap(), CaptureEvent::Frame);
+    to.overlaid(clock::now(), true);
+    // This picture is dropped, so the host keeps the earlier one.
+    show(&pattern(SMALL, 4));
+    let watching = std::thread::spawn(move || {
+        while host.next(TEST_TIMEOUT).unwrap() == CaptureEvent::Frame {}
+        shown(&host)
+    });
+    gpu.close(&ring);
+    drop(to);
+    let (_, _, left) = watching.join().unwrap();
+    assert_eq!(left, bytes);
+}
+
 /// Run by hand on a quiet machine: `cargo test --release -p openuvr-media --features vulkan cost_of -- --ignored
 /// --nocapture`.
 #[test]
