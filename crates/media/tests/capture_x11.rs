@@ -12,7 +12,7 @@ use openuvr_proto::units::Size;
 use openuvr_xserver::{Xvfb, fixture};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{
-    CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, ConnectionExt as _, EventMask,
+    CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, ConfigureWindowAux, ConnectionExt as _, EventMask,
 };
 
 /// Timeouts for expected events (`SOON`, `LATER`) and for the absence of further events (`SILENCE`).
@@ -264,6 +264,28 @@ fn a_window_moves_resizes_hides_comes_back_and_ends() {
     // The window's application still runs and may create another window, so the capture ends only after a while.
     let last = capture.next(LATER).unwrap();
     assert_eq!(last, CaptureEvent::Ended("window destroyed"));
+}
+
+#[test]
+fn a_window_with_another_border_is_still_captured() {
+    let Some(server) = fixture::xvfb("640x480", &[]) else {
+        return;
+    };
+    let painter = server.painter();
+    let id = painter.shown(10, 10, 200, 100, RED);
+    let mut capture = open(&server, window(id)).unwrap();
+    drain(&mut capture);
+    for (border, colour) in [(3_u32, GREEN), (0, BLUE)] {
+        let aux = ConfigureWindowAux::new().border_width(border);
+        painter.conn.configure_window(id, &aux).unwrap();
+        painter.fill(id, 0, 0, 200, 100, colour);
+        painter.sync();
+        assert_eq!(capture.next(SOON).unwrap(), CaptureEvent::Frame);
+        drain(&mut capture);
+        assert_eq!(capture.size(), Size::new(200, 100));
+        assert_eq!(pixel(&capture, 0, 0), colour, "border {border}");
+        assert_eq!(pixel(&capture, 199, 99), colour, "border {border}");
+    }
 }
 
 #[test]

@@ -15,6 +15,9 @@ use super::display::Display;
 use super::{CaptureArea, find};
 use crate::capture::CaptureError;
 
+/// The bit in an event's type that marks an event sent by another client (X protocol, `SendEvent`).
+const SENT: u8 = 0x80;
+
 /// The display, a region of it, or a window's pixmap.
 pub(super) struct Surface {
     kind: Kind,
@@ -193,9 +196,15 @@ impl Surface {
             Event::DestroyNotify(e) if e.window == id => Some(SurfaceChange::Destroyed),
             Event::ConfigureNotify(e) if e.window == id => {
                 let size = Size::new(e.width.into(), e.height.into());
-                let same = self.shown.is_some_and(|s| s.size == size);
-                // A region of the display keeps its size unless the display's edge cuts it.
                 let root = matches!(self.kind, Kind::Root { .. });
+                // A window's storage includes its border, so it is replaced when the border changes. An event that a
+                // window manager has sent may state any border.
+                let border = (!root && e.response_type & SENT == 0).then_some(e.border_width);
+                let keeps = |border: u16| {
+                    (self.shown).is_some_and(|s| i16::try_from(border) == Ok(s.origin.0))
+                };
+                let same = self.shown.is_some_and(|s| s.size == size) && border.is_none_or(keeps);
+                // A region of the display keeps its size unless the display's edge cuts it.
                 Some(if same || (root && self.unclipped(size)) {
                     SurfaceChange::Moved
                 } else {
