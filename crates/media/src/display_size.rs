@@ -116,7 +116,7 @@ impl DisplaySize {
         if self.own.size == wanted && rate.is_none() {
             return self.restore().map(|()| wanted);
         }
-        let (mode, made) = self.mode_of(wanted, rate)?;
+        let (mode, made) = self.mode_of(mode_size(wanted, self.rotation), rate)?;
         let next = Setting {
             mode,
             size: wanted,
@@ -354,6 +354,15 @@ fn active_outputs(
     Ok(found)
 }
 
+/// The size of the mode that shows a picture of `size` on an output with this rotation. A mode states its size before
+/// the rotation (RandR 1.2).
+fn mode_size(size: Size, rotation: Rotation) -> Size {
+    match u16::from(rotation & (Rotation::ROTATE90 | Rotation::ROTATE270)) {
+        0 => size,
+        _ => Size::new(size.height, size.width),
+    }
+}
+
 fn size_of(mode: &ModeInfo) -> Size {
     Size::new(mode.width.into(), mode.height.into())
 }
@@ -512,6 +521,20 @@ mod tests {
         let why = DisplaySize::open(&server.display).err().unwrap();
         assert!(why.contains("lacks the RANDR extension"), "{why}");
         assert_eq!(why.lines().count(), 1);
+    }
+
+    #[test]
+    fn modes_of_a_turned_output_have_the_other_sides() {
+        let size = Size::new(1080, 1920);
+        let turned = Size::new(1920, 1080);
+        for (rotation, expected) in [
+            (Rotation::ROTATE0, size),
+            (Rotation::ROTATE90, turned),
+            (Rotation::ROTATE180, size),
+            (Rotation::ROTATE270 | Rotation::REFLECT_X, turned),
+        ] {
+            assert_eq!(mode_size(size, rotation), expected, "{rotation:?}");
+        }
     }
 
     #[test]
