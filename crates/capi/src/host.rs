@@ -464,8 +464,8 @@ pub unsafe extern "C" fn openuvr_set_viewport(
 /// Maps a device of the MUD to a local one (paper, Table I): the events of the device that was registered there as
 /// `id`, 0 to 255, are written to `fd` as `struct input_event`s, one report per write. `fd` may be a uinput device, a
 /// pipe or a socket. Events of unmapped devices go to the input target. The descriptor is duplicated: the caller keeps
-/// it, but it becomes non-blocking. Events that do not fit are lost; the missed key changes are written before the next
-/// event that fits. A second descriptor for the same `id` replaces the first. From any thread.
+/// it, but it becomes non-blocking. Events that do not fit are lost; the missed changes of keys and touches are written
+/// before the next event that fits. A second descriptor for the same `id` replaces the first. From any thread.
 ///
 /// # Safety
 /// `context` is NULL or a context that is not closed.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use openuvr_clock as clock;
 use openuvr_proto::id::DeviceId;
-use openuvr_proto::input::event::{EV_KEY, EV_SYN, InputEvent};
+use openuvr_proto::input::event::{EV_ABS, EV_KEY, EV_SYN, InputEvent};
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -22,6 +22,10 @@ use crate::input_event::Event;
 /// written in parts, to limit the memory. The size is below `PIPE_BUF`, so a write to a pipe is
 /// atomic.
 const MAX_REPORT: usize = 128;
+
+// `linux/input-event-codes.h`: the slot of the following touch events, and the number of its finger, or −1.
+const ABS_MT_SLOT: u16 = 0x2f;
+const ABS_MT_TRACKING_ID: u16 = 0x39;
 
 /// A descriptor that accepts `struct input_event`s.
 #[derive(Debug)]
@@ -71,6 +75,51 @@ impl Descriptor {
     }
 }
 
+/// The fingers on a touch screen (`Documentation/input/multi-touch-protocol.rst` of Linux, protocol B).
+#[derive(Clone, Debug, Default)]
+struct Touches {
+    /// The slot to which the next touch events belong.
+    slot: i32,
+    /// The number of each finger by its slot.
+    fingers: BTreeMap<i32, i32>,
+}
+
+impl Touches {
+    fn take(&mut self, code: u16, value: i32) {
+        match (code, value) {
+            (ABS_MT_SLOT, slot) => self.slot = slot,
+            (ABS_MT_TRACKING_ID, i32::MIN..0) => _ = self.fingers.remove(&self.slot),
+            // The peer controls the size of this map, so the size is limited.
+            (ABS_MT_TRACKING_ID, finger) if self.fingers.len() < MAX_REPORT => {
+                self.fingers.insert(self.slot, finger);
+            }
+            _ => {}
+        }
+    }
+
+    /// The events after which a reader that knows the state `known` knows this state.
+    fn since(&self, known: &Touches) -> Vec<(u16, u16, i32)> {
+        let mut events = Vec::new();
+        let mut slot = known.slot;
+        let mut select = |events: &mut Vec<_>, wanted| {
+            if std::mem::replace(&mut slot, wanted) != wanted {
+                events.push((EV_ABS, ABS_MT_SLOT, wanted));
+            }
+        };
+        let slots: BTreeSet<&i32> = known.fingers.keys().chain(self.fingers.keys()).collect();
+        for at in slots {
+            let finger = self.fingers.get(at);
+            if finger != known.fingers.get(at) {
+                select(&mut events, *at);
+                let finger = finger.copied().unwrap_or(-1);
+                events.push((EV_ABS, ABS_MT_TRACKING_ID, finger));
+            }
+        }
+        select(&mut events, self.slot);
+        events
+    }
+}
+
 /// A device mapped to a descriptor.
 #[derive(Debug)]
 struct Mapped {
@@ -82,6 +131,11 @@ struct Mapped {
     /// descriptor's reader has received.
     down: BTreeSet<u16>,
     known: BTreeSet<u16>,
+    /// The touches: now, before the unfinished report, and according to the events that the descriptor's reader has
+    /// received.
+    touches: Touches,
+    touches_before: Touches,
+    known_touches: Touches,
     /// Whether the reader has missed events.
     behind: bool,
     lost: u64,
@@ -94,6 +148,9 @@ impl Mapped {
             report: Vec::new(),
             down: BTreeSet::new(),
             known: BTreeSet::new(),
+            touches: Touches::default(),
+            touches_before: Touches::default(),
+            known_touches: Touches::default(),
             behind: false,
             lost: 0,
         }
@@ -105,6 +162,7 @@ impl Mapped {
             (EV_KEY, code) if value == 0 => _ = self.down.remove(&code),
             // The peer controls the size of this set, so the size is limited. A keyboard has fewer keys.
             (EV_KEY, code) if self.down.len() < MAX_REPORT => _ = self.down.insert(code),
+            (EV_ABS, code) => self.touches.take(code, value),
             _ => {}
         }
         self.report.push((kind, code, value));
@@ -114,17 +172,20 @@ impl Mapped {
         Ok(())
     }
 
+    /// Releases the keys and touches that the reader knows.
     fn release_all(&mut self) -> Result<(), Errno> {
         self.report.clear();
-        for code in std::mem::take(&mut self.down) {
-            self.report.push((EV_KEY, code, 0));
-        }
+        self.down.clear();
+        self.touches.fingers.clear();
+        self.touches_before.clone_from(&self.touches);
+        self.behind = true;
         self.write()
     }
 
-    /// Writes the report. If the reader has missed events, first writes the missed key changes.
+    /// Writes the report. If the reader has missed events, first writes the missed changes of keys and touches.
     fn write(&mut self) -> Result<(), Errno> {
         let report = std::mem::take(&mut self.report);
+        let touches_before = std::mem::replace(&mut self.touches_before, self.touches.clone());
         let Some(descriptor) = self.descriptor.as_ref() else {
             return Ok(());
         };
@@ -133,6 +194,7 @@ impl Mapped {
         if self.behind {
             events.extend(self.known.difference(&self.down).map(key(0)));
             events.extend(self.down.difference(&self.known).map(key(1)));
+            events.extend(touches_before.since(&self.known_touches));
             events.extend(report.iter().filter(|(kind, ..)| *kind != EV_KEY));
         } else {
             events.extend(&report);
@@ -156,6 +218,7 @@ impl Mapped {
         match descriptor.write(&bytes) {
             Ok(true) => {
                 self.known.clone_from(&self.down);
+                self.known_touches.clone_from(&self.touches);
                 self.behind = false;
                 Ok(())
             }
@@ -185,7 +248,7 @@ pub struct Devices {
 
 impl Devices {
     /// Maps the device to a descriptor. With `None`, the device acts as keyboard and mouse. If the device was mapped
-    /// before, releases of its held keys are written to the previous descriptor.
+    /// before, releases of its held keys and touches are written to the previous descriptor.
     ///
     /// # Errors
     /// [`InputError`] if the previous descriptor failed; the new one is installed nevertheless.
@@ -232,7 +295,7 @@ impl Devices {
         taken.map(|()| None).map_err(|e| gone(device, e))
     }
 
-    /// Releases the held keys of mapped devices, and forgets the unfinished reports of the other devices.
+    /// Releases the held keys and touches of mapped devices, and forgets the unfinished reports of the other devices.
     ///
     /// # Errors
     /// [`InputError`] with the first descriptor that failed. The other devices are handled nevertheless.
@@ -241,7 +304,7 @@ impl Devices {
         self.each(Mapped::release_all)
     }
 
-    /// Writes missed key changes to readers if there is room now. Must be called periodically.
+    /// Writes missed changes of keys and touches to readers if there is room now. Must be called periodically.
     ///
     /// # Errors
     /// [`InputError`] with the first descriptor that failed. The other devices are handled nevertheless.
@@ -263,7 +326,8 @@ impl Devices {
         all
     }
 
-    /// Number of events lost because a descriptor was full. Lost key changes are sent to the reader later.
+    /// Number of events lost because a descriptor was full. Lost changes of keys and touches are sent to the reader
+    /// later.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost + self.mapped.values().map(|mapped| mapped.lost).sum::<u64>()
@@ -383,6 +447,46 @@ mod tests {
         devices.catch_up().unwrap();
         take(&mut devices, &[(EV_KEY, 31, 0), REPORT]);
         assert_eq!(read(&mut pipe), [(EV_KEY, 31, 0), REPORT]);
+    }
+
+    #[test]
+    fn touches_end_with_a_release() {
+        let (mut devices, mut pipe) = mapped();
+        let [slot, finger] =
+            [ABS_MT_SLOT, ABS_MT_TRACKING_ID].map(|code| move |value: i32| (EV_ABS, code, value));
+        let touch = [finger(7), slot(2), finger(8), (EV_KEY, 330, 1), REPORT];
+        take(&mut devices, &touch);
+        assert_eq!(read(&mut pipe), touch);
+        take(
+            &mut devices,
+            &[slot(0), finger(-1), slot(1), finger(9), REPORT],
+        );
+        read(&mut pipe);
+        devices.release_all().unwrap();
+        let released = [(EV_KEY, 330, 0), finger(-1), slot(2), finger(-1), slot(1)];
+        assert_eq!(read(&mut pipe), [&released[..], &[REPORT]].concat());
+        devices.release_all().unwrap();
+        assert_eq!(read(&mut pipe), []);
+        // The slot is still the device's.
+        take(&mut devices, &[finger(10), REPORT]);
+        assert_eq!(read(&mut pipe), [finger(10), REPORT]);
+    }
+
+    #[test]
+    fn a_full_pipe_loses_no_end_of_a_touch() {
+        let (mut devices, mut pipe) = mapped();
+        let [slot, finger] =
+            [ABS_MT_SLOT, ABS_MT_TRACKING_ID].map(|code| move |value: i32| (EV_ABS, code, value));
+        take(&mut devices, &[finger(7), REPORT]);
+        for _ in 0..5000 {
+            take(&mut devices, &[(EV_REL, 0, 1), REPORT]);
+        }
+        take(&mut devices, &[finger(-1), slot(3), finger(8), REPORT]);
+        read(&mut pipe);
+        let moved = (EV_ABS, 0x35, 100);
+        take(&mut devices, &[moved, REPORT]);
+        let caught_up = [finger(-1), slot(3), finger(8), moved, REPORT];
+        assert_eq!(read(&mut pipe), caught_up);
     }
 
     #[test]

@@ -49,9 +49,9 @@ impl HostRuntime {
 
     /// Writes the events of the player's device with this number to `fd`, as `struct input_event`s. A SYN_REPORT
     /// follows each group of simultaneous events. `fd` is a uinput or evdev device, a pipe or a socket, and is set
-    /// non-blocking. Events that `fd` does not accept are lost; the missed key changes are written before the next
-    /// event that it accepts. The mapping replaces an earlier mapping of the device. Devices without a mapping act as
-    /// keyboard and mouse.
+    /// non-blocking. Events that `fd` does not accept are lost; the missed changes of keys and touches are written
+    /// before the next event that it accepts. The mapping replaces an earlier mapping of the device. Devices without a
+    /// mapping act as keyboard and mouse.
     ///
     /// # Errors
     /// Returns a one-line error if `fd` cannot be written to, the command queue is full, or the host has stopped.
