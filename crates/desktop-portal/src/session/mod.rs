@@ -6,6 +6,7 @@ mod grant;
 mod probe;
 mod token;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use ashpd::zbus::Connection;
 use ashpd::zbus::connection::Builder;
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc as queue;
+use tokio::sync::{mpsc as queue, oneshot};
 
 pub(crate) use self::command::{Command, Wheel};
 pub use self::error::PortalError;
@@ -62,6 +63,8 @@ pub struct Options {
 /// The connection to the portal. On drop, the session is closed.
 pub(crate) struct Connected {
     commands: Option<queue::Sender<Command>>,
+    /// Dropped to tell the thread that the owner is waiting for its end.
+    owner: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -72,18 +75,20 @@ impl Connected {
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(Connected, Grant), PortalError> {
         let (commands, queued) = queue::channel(QUEUE);
+        let (owner, gone) = oneshot::channel();
         let (answer, answers) = mpsc::sync_channel(1);
         let (options, arrived) = (options.clone(), Arc::clone(arrived));
         let runtime = runtime()?;
         let thread = std::thread::Builder::new().name("desktop-portal".to_owned());
         let thread = thread.spawn(move || {
-            runtime.block_on(run(&options, &answer, queued, &arrived));
+            runtime.block_on(run(&options, &answer, queued, gone, &arrived));
         });
         let thread =
             thread.map_err(|cause| PortalError::new(format!("can't start a thread: {cause}")))?;
         // Dropping this value ends the thread.
         let connected = Connected {
             commands: Some(commands),
+            owner: Some(owner),
             thread: Some(thread),
         };
         let begun = Instant::now();
@@ -125,6 +130,7 @@ impl Connected {
 impl Drop for Connected {
     fn drop(&mut self) {
         drop(self.commands.take());
+        drop(self.owner.take());
         if let Some(thread) = self.thread.take() {
             // If a library panicked in this thread, the thread has already reported it.
             let _ = thread.join();
@@ -159,6 +165,7 @@ async fn run(
     options: &Options,
     answer: &mpsc::SyncSender<Result<Grant, PortalError>>,
     mut queued: queue::Receiver<Command>,
+    gone: oneshot::Receiver<Infallible>,
     arrived: &Arrived,
 ) {
     let negotiated = tokio::select! {
@@ -174,10 +181,24 @@ async fn run(
         }
     };
     if answer.send(Ok(grant)).is_ok() {
-        serve(&granted, &mut queued, arrived).await;
+        unless_abandoned(serve(&granted, &mut queued, arrived), gone).await;
     }
     // The portal also ends the session when this connection is closed.
     let _ = tokio::time::timeout(LAST_WAIT, granted.close()).await;
+}
+
+/// Does the work, but stops it if it lasts longer than [`LAST_WAIT`] after the owner's end: the portal may hang, and
+/// calls over D-Bus have no time limit.
+async fn unless_abandoned(work: impl Future<Output = ()>, gone: oneshot::Receiver<Infallible>) {
+    let overdue = async {
+        // Nothing is ever sent, so this is the owner's end.
+        let _ = gone.await;
+        tokio::time::sleep(LAST_WAIT).await;
+    };
+    tokio::select! {
+        () = work => {}
+        () = overdue => {}
+    }
 }
 
 /// Passes on input, and watches for the end.
@@ -219,5 +240,19 @@ async fn serve(granted: &Granted, queued: &mut queue::Receiver<Command>, arrived
                 None => break,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hanging_portal_does_not_hold_up_the_owner() {
+        let (owner, gone) = oneshot::channel();
+        drop(owner);
+        let runtime = runtime().expect("a runtime");
+        // Without a limit, this doesn't return.
+        runtime.block_on(unless_abandoned(std::future::pending(), gone));
     }
 }
