@@ -12,7 +12,7 @@
 mod buffers;
 mod compositor;
 mod copy;
-mod outputs;
+pub(crate) mod outputs;
 mod screencopy;
 mod session;
 mod turn;

@@ -9,9 +9,12 @@ use wayland_client::protocol::wl_output::{Event, Mode, WlOutput};
 
 use super::turn::Transform;
 
+/// The versions of `wl_output`. Outputs have names since version 4.
+pub(crate) const OUTPUT_VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
+
 /// All outputs, by their number in the registry.
 #[derive(Default)]
-pub(super) struct Outputs {
+pub(crate) struct Outputs {
     all: BTreeMap<u32, Output>,
     /// The name of the output to capture; `None` selects the first output with a mode.
     wanted: Option<String>,
@@ -20,8 +23,8 @@ pub(super) struct Outputs {
     name: String,
 }
 
-pub(super) struct Output {
-    pub(super) proxy: WlOutput,
+pub(crate) struct Output {
+    pub(crate) proxy: WlOutput,
     /// The size of the current mode, in pixels of the panel, before the transform.
     pub(super) mode: Option<Size>,
     pub(super) transform: Transform,
@@ -29,14 +32,14 @@ pub(super) struct Output {
 }
 
 impl Outputs {
-    pub(super) fn wanted(wanted: Option<String>) -> Outputs {
+    pub(crate) fn wanted(wanted: Option<String>) -> Outputs {
         Outputs {
             wanted,
             ..Outputs::default()
         }
     }
 
-    pub(super) fn add(&mut self, number: u32, proxy: WlOutput) {
+    pub(crate) fn add(&mut self, number: u32, proxy: WlOutput) {
         let output = Output {
             proxy,
             mode: None,
@@ -46,7 +49,7 @@ impl Outputs {
         self.all.insert(number, output);
     }
 
-    pub(super) fn remove(&mut self, number: u32) {
+    pub(crate) fn remove(&mut self, number: u32) {
         if let Some(output) = self.all.remove(&number)
             && output.proxy.version() >= 3
         {
@@ -57,7 +60,7 @@ impl Outputs {
         }
     }
 
-    pub(super) fn handle(&mut self, number: u32, event: Event) {
+    pub(crate) fn handle(&mut self, number: u32, event: Event) {
         let Some(output) = self.all.get_mut(&number) else {
             return;
         };
@@ -83,7 +86,7 @@ impl Outputs {
 
     /// Selects an output, unless one is selected and still exists. It is the output with the requested name, or the
     /// first output with a mode if no name was requested. Returns whether an output was selected by this call.
-    pub(super) fn choose(&mut self) -> bool {
+    pub(crate) fn choose(&mut self) -> bool {
         if self.chosen.is_some() {
             return false;
         }
@@ -100,7 +103,7 @@ impl Outputs {
         true
     }
 
-    pub(super) fn chosen(&self) -> Option<&Output> {
+    pub(crate) fn chosen(&self) -> Option<&Output> {
         self.all.get(&self.chosen?)
     }
 
