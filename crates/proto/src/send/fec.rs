@@ -9,13 +9,16 @@ use reed_solomon_simd::ReedSolomonEncoder;
 use super::loss::Loss;
 use crate::wire::fec::{BLOCK, MAX_PARITY, MAX_SHARD, SHARD_LENGTH};
 
-/// The target failure probability of a block.
+/// The target failure probability of a block, and the limit of its parity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FecLevel {
-    /// 10⁻³: one failure in 17 s at 60 frames/s. Used if a retransmission can still arrive in time.
+    /// 10⁻³: one failure in 17 s at 60 frames/s. There are at most half as many parity shards as data shards. Used if a
+    /// retransmission delays its frame by at most half a frame interval.
     #[default]
     Standard,
-    /// 10⁻⁵. Used if each failure costs all frames of a round trip.
+    /// 10⁻³, but there may be two parity shards for three data shards. Used if a retransmission delays its frame longer.
+    Raised,
+    /// 10⁻⁵, with the same limit as [`FecLevel::Raised`]. Used if each failure costs all frames of a round trip.
     High,
 }
 
@@ -24,9 +27,18 @@ impl FecLevel {
     #[must_use]
     pub const fn block_loss(self) -> f64 {
         match self {
-            FecLevel::Standard => 1e-3,
+            FecLevel::Standard | FecLevel::Raised => 1e-3,
             FecLevel::High => 1e-5,
         }
+    }
+
+    /// Maximum parity shards of a block with `data` data shards.
+    fn cap(self, data: usize) -> usize {
+        let cap = match self {
+            FecLevel::Standard => data.div_ceil(2),
+            FecLevel::Raised | FecLevel::High => (data * 2).div_ceil(3),
+        };
+        cap.clamp(SMALL, MAX_PARITY)
     }
 }
 
@@ -64,14 +76,14 @@ impl FecPlan {
     };
 
     /// The plan for this loss. A block gets enough parity shards to fail with the probability of `level` at most, but
-    /// no more than half the number of its data shards; small blocks may get up to four. If this would not even halve
-    /// the failures, there is no parity, because outages are then longer than parity can repair. Takes about 0.1 ms.
+    /// no more than the level's limit; small blocks may get up to four. If this would not even halve the failures, there
+    /// is no parity, because outages are then longer than parity can repair. Takes about 0.1 ms.
     #[must_use]
     pub fn of(loss: Loss, level: FecLevel) -> FecPlan {
         match Cell::of(loss, level) {
             Some(cell) => FecPlan {
                 cell: Some(cell),
-                parity: fitting(cell.loss(), level.block_loss()),
+                parity: fitting(cell.loss(), level),
             },
             None => FecPlan::NONE,
         }
@@ -126,14 +138,9 @@ impl Cell {
     }
 }
 
-/// Maximum parity shards of a block with `data` data shards.
-fn cap(data: usize) -> usize {
-    data.div_ceil(2).clamp(SMALL, MAX_PARITY)
-}
-
 /// The minimum parity for each number of data shards, computed in one pass over the distribution of losses among n
 /// consecutive datagrams, n = 1, 2, …
-fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
+fn fitting(loss: Loss, level: FecLevel) -> [u8; BLOCK + 1] {
     const MOST: usize = MAX_PARITY + 1;
     // The mean run is never shorter than that of independent losses.
     let rate = loss.rate.min(0.5);
@@ -166,13 +173,13 @@ fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
             if data > BLOCK {
                 continue;
             }
-            if parity[data].is_none() && 1.0 - kept <= block_loss {
+            if parity[data].is_none() && 1.0 - kept <= level.block_loss() {
                 parity[data] = u8::try_from(m).ok();
             }
             if m == 0 {
                 bare[data] = 1.0 - kept;
             }
-            if m == cap(data) {
+            if m == level.cap(data) {
                 best[data] = 1.0 - kept;
             }
         }
@@ -181,7 +188,7 @@ fn fitting(loss: Loss, block_loss: f64) -> [u8; BLOCK + 1] {
         return [0; BLOCK + 1];
     }
     std::array::from_fn(|data| {
-        let most = u8::try_from(cap(data)).unwrap_or(u8::MAX);
+        let most = u8::try_from(level.cap(data)).unwrap_or(u8::MAX);
         let wanted = parity[data].unwrap_or(most).clamp(1, most);
         if data == 0 { 0 } else { wanted }
     })
@@ -316,9 +323,10 @@ mod tests {
             let loss = Loss { rate, run };
             let plan = FecPlan::of(loss, FecLevel::Standard);
             let parity = plan.parity(data);
-            prop_assert!(parity <= cap(data));
+            let cap = FecLevel::Standard.cap(data);
+            prop_assert!(parity <= cap);
             let mut link = Gilbert::new(loss, seed);
-            if parity < cap(data) {
+            if parity < cap {
                 let fails = link.fails(data + parity, parity, 20_000);
                 let most = 3.0 * FecLevel::Standard.block_loss();
                 let chance = 5.0 * (most / 20_000.0).sqrt();
@@ -387,6 +395,21 @@ mod tests {
             run: 60.0,
         };
         assert!(FecPlan::of(outages, FecLevel::High).is_none());
+    }
+
+    /// Half as many parity shards as data shards leave one failed block a second.
+    #[test]
+    fn bursts_get_more_parity_if_a_retransmission_is_slow() {
+        let bursts = Loss {
+            rate: 0.02,
+            run: 4.0,
+        };
+        let parity = |level| FecPlan::of(bursts, level).parity(12);
+        assert_eq!(parity(FecLevel::Standard), 6);
+        assert_eq!(parity(FecLevel::Raised), 8);
+        let mut link = Gilbert::new(bursts, 1);
+        assert!(link.fails(12 + 6, 6, 100_000) > 0.012);
+        assert!(link.fails(12 + 8, 8, 100_000) < 0.010);
     }
 
     #[test]

@@ -135,11 +135,13 @@ pub struct Protection {
 
 impl Protection {
     /// Adapts to the link. If the round trip is a frame interval or longer, a retransmission would arrive only with the
-    /// next frame and be useless. Retransmission is then off, and frames get more FEC.
+    /// next frame and be useless. Retransmission is then off, and frames get more FEC. From half a frame interval on, a
+    /// retransmission is a visible delay, so bursts of losses get more FEC.
     pub fn follow(&mut self, link: &LinkState, interval: Duration) {
         self.resend = link.round_trip < interval;
         let level = match self.resend {
-            true => FecLevel::Standard,
+            true if link.round_trip <= interval / 2 => FecLevel::Standard,
+            true => FecLevel::Raised,
             false => FecLevel::High,
         };
         self.parity.follow(link.loss, level);
