@@ -253,6 +253,33 @@ fn requests_wait_for_repair_datagrams() {
     );
 }
 
+/// With a round trip of 12 ms, an answer arrives after the next frame is due. It is awaited, because the next frame
+/// refers to this one.
+#[test]
+fn a_retransmission_may_arrive_after_the_next_frame_is_due() {
+    for answered in [true, false] {
+        let mut sender = Sender::new(false, true);
+        let mut receiver = receiver();
+        (receiver.first()).round_trip(Some(Duration::from_millis(12)));
+        let (datagrams, _) = sender.frame(1, 0, &[1000; 4]);
+        take(&mut receiver, ms(0), &datagrams[..2]);
+        take(&mut receiver, ms(6), &datagrams[3..]);
+        let request = receiver
+            .first()
+            .poll_request(ms(7))
+            .expect("one is missing");
+        assert_eq!(ends(&mut receiver, ms(20), &sender), []);
+        if answered {
+            take(&mut receiver, ms(20), &sender.again(ms(13), &request));
+        }
+        let (at, fidelity) = match answered {
+            true => (ms(20), Fidelity::Complete),
+            false => (ms(29), Fidelity::Concealed),
+        };
+        assert_eq!(ends(&mut receiver, at, &sender), [(1, fidelity)]);
+    }
+}
+
 #[test]
 fn without_retransmission_there_is_no_wait() {
     let mut sender = Sender::new(false, false);

@@ -46,6 +46,13 @@ pub(super) struct RetransmitTiming {
 }
 
 impl RetransmitTiming {
+    /// The deadline of requested data of a frame that has been awaited since `since`. It is a round trip later than the
+    /// time at which the next frame is due. If this frame is given up, the next frame is useless too, because it refers
+    /// to this frame; a delay of both costs less. A delay of more than a round trip is caused by a full link.
+    pub(super) fn deadline(&self, since: Instant) -> Instant {
+        since + self.interval + self.round_trip
+    }
+
     /// When to request data that was overtaken at `since`, given the last request and the number of requests; `None` if
     /// the answer would miss `deadline`, or if [`MAX_REQUESTS`] requests were sent.
     pub(super) fn request_at(
@@ -62,10 +69,10 @@ impl RetransmitTiming {
         (at + self.round_trip <= deadline).then_some(at)
     }
 
-    /// The time until which an answer to the last or next request may arrive.
+    /// The time until which an answer to the last or next request may arrive, at most `deadline`.
     pub(super) fn answer_by(&self, (at, requests): (Instant, u8), deadline: Instant) -> Instant {
         let next = self.request_at(at, Some((at, requests)), deadline);
-        next.unwrap_or(at) + self.answer_timeout
+        deadline.min(next.unwrap_or(at) + self.answer_timeout)
     }
 }
 
@@ -325,7 +332,7 @@ impl Assembly {
 
     /// When the next request is due.
     pub(super) fn next_request(&self, timing: &RetransmitTiming) -> Option<Instant> {
-        let deadline = self.waited_since + timing.interval;
+        let deadline = timing.deadline(self.waited_since);
         let requests = self.incomplete_slices().filter_map(|(i, since, _)| {
             timing.request_at(since, self.slices[i].requested, deadline)
         });
@@ -341,7 +348,7 @@ impl Assembly {
         if self.next_request(timing).is_none_or(|at| at > now) {
             return None;
         }
-        let deadline = self.waited_since + timing.interval;
+        let deadline = timing.deadline(self.waited_since);
         let mut ranges = Vec::new();
         for (i, since, all) in self.incomplete_slices().collect::<Vec<_>>() {
             let slice = &mut self.slices[i];
@@ -361,7 +368,7 @@ impl Assembly {
 
     /// The time until which answers to the requests may arrive.
     pub(super) fn answer_by(&self, timing: &RetransmitTiming) -> Option<Instant> {
-        let deadline = self.waited_since + timing.interval;
+        let deadline = timing.deadline(self.waited_since);
         let slices = self.slices[..self.count].iter();
         let requested = slices
             .filter(|s| !s.is_complete())

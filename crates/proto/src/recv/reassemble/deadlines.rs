@@ -1,7 +1,7 @@
 //! Wait times for missing data, and retransmission requests.
 //!
-//! A wait must not extend beyond the time at which the next frame is due, because that would cost more frames than it saves.
-//! Until then, it is worth waiting for FEC repair or a retransmission.
+//! FEC repair is awaited until the next frame is due. Requested data is awaited for another round trip, because the next
+//! frame refers to the incomplete one.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::recv::assembly::RetransmitTiming;
 use crate::time::Instant;
 use crate::wire::control::RetransmissionRequest;
 
-/// Maximum processing time of a request at the host, which may be encoding (guess).
+/// Maximum processing time of a request at the host, which may be encoding (guess). On a long round trip, half of the
+/// round trip is allowed for the jitter, if that is longer.
 const ANSWER_WAIT: Duration = Duration::from_millis(3);
 
 /// Frame interval until the host has announced it.
@@ -28,32 +29,29 @@ impl VideoReceiver {
         gap.then(|| front.first_seen + REORDER_WAIT)
     }
 
-    /// A needed frame of which no data has arrived, the time from which it is known to be missing, and its deadline.
+    /// A needed frame of which no data has arrived, the time from which it is known to be missing, and the start of the
+    /// wait for it.
     fn missing_reference(&self) -> Option<(FrameId, Instant, Instant)> {
         let Some(front) = self.frames.front() else {
             let (frame, at) = self.announced.filter(|(frame, _)| *frame > self.done)?;
-            return Some((frame, at, at + self.interval()));
+            return Some((frame, at, at));
         };
         let reference = front.header.reference;
         let is_missing = self.is_configured(front) && reference > self.done;
-        let deadline = front.waited_since + self.interval();
-        is_missing.then_some((reference, front.first_seen, deadline))
+        is_missing.then_some((reference, front.first_seen, front.waited_since))
     }
 
     /// The time until which to wait for the missing reference.
     pub(super) fn frame_requested_until(&self) -> Option<Instant> {
-        let (frame, since, deadline) = self.missing_reference()?;
+        let (frame, since, waited_since) = self.missing_reference()?;
         let frame_requested = self
             .frame_requested
             .filter(|(frame_requested, ..)| *frame_requested == frame);
         let answer = frame_requested.zip(self.retransmit_timing());
-        let until =
-            answer.map(|((_, at, requests), timing)| timing.answer_by((at, requests), deadline));
-        Some(
-            until
-                .map_or(since, |until| until.min(deadline))
-                .max(since + REORDER_WAIT),
-        )
+        let until = answer.map(|((_, at, requests), timing)| {
+            timing.answer_by((at, requests), timing.deadline(waited_since))
+        });
+        Some(until.unwrap_or(since).max(since + REORDER_WAIT))
     }
 
     /// The frame interval.
@@ -71,14 +69,13 @@ impl VideoReceiver {
         let since = front.slice_gap_since()?;
         let deadline = front.waited_since + self.interval();
         let parity = front.flags.parity.then(|| match front.overtaken {
-            Some(at) => at + REORDER_WAIT,
+            Some(at) => deadline.min(at + REORDER_WAIT),
             None => deadline,
         });
         let timing = self.retransmit_timing();
         let answer = timing.and_then(|timing| front.answer_by(&timing));
-        let hope = parity.into_iter().chain(answer).max();
-        let until = hope.map_or(since, |until| until.min(deadline));
-        Some(until.max(since + REORDER_WAIT))
+        let until = parity.into_iter().chain(answer).max();
+        Some(until.unwrap_or(since).max(since + REORDER_WAIT))
     }
 
     /// Sets the shortest recent round trip. Without it, nothing is requested.
@@ -111,7 +108,8 @@ impl VideoReceiver {
 
     /// When to request a frame of which no data has arrived.
     fn frame_request_at(&self, timing: &RetransmitTiming) -> Option<(FrameId, Instant)> {
-        let (frame, since, deadline) = self.missing_reference()?;
+        let (frame, since, waited_since) = self.missing_reference()?;
+        let deadline = timing.deadline(waited_since);
         let requested = self
             .frame_requested
             .filter(|(frame_requested, ..)| *frame_requested == frame);
@@ -123,7 +121,7 @@ impl VideoReceiver {
         let round_trip = self.round_trip.filter(|_| self.resends)?;
         Some(RetransmitTiming {
             round_trip,
-            answer_timeout: round_trip + ANSWER_WAIT,
+            answer_timeout: round_trip + ANSWER_WAIT.max(round_trip / 2),
             interval: self.interval(),
         })
     }
