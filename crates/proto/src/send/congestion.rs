@@ -112,6 +112,11 @@ const CLIMB_FREE: f64 = 1.15;
 const ROOM: f64 = 1.5;
 /// Increase near the rate at which the link was last full.
 const CLIMB_CAREFUL: f64 = 1.01;
+/// Share of a full link's capacity up to which the target increases while the capacity is remembered, unless frames cross
+/// the link faster than its capacity by the factor [`WIDER`]. The rest of the link transmits frames that are larger than
+/// the mean.
+const HELD: f64 = 0.85;
+const WIDER: f64 = 1.1;
 /// The range around the rate at which the link was last full, and for how long that rate is remembered.
 const NEAR: (f64, f64) = (0.85, 1.15);
 const REMEMBERED: Duration = Duration::from_secs(10);
@@ -646,7 +651,14 @@ impl Congestion {
             (false, true) => CLIMB_CAREFUL,
             (false, false) => CLIMB,
         };
-        self.target = (self.target * factor).min(max);
+        let unchanged = |full: &f64| bits < full * WIDER * seconds && !room && !self.counted;
+        let held = self.capacity.map(|(full, _)| full).filter(unchanged);
+        let most = held.map_or(max, |full| max.min(full * HELD));
+        let raised = (self.target * factor).min(most);
+        if raised <= self.target {
+            return None;
+        }
+        self.target = raised;
         let to = self.target();
         if self.target >= max {
             self.climbing = false;

@@ -231,6 +231,23 @@ fn a_link_that_slows_and_recovers_causes_no_freeze() {
     }
 }
 
+/// The rate stays below the capacity of a link that was full, so that the link is not filled again and again.
+#[test]
+fn a_part_of_a_full_link_stays_free() {
+    let mut path = Path::new(10, 64_000);
+    path.run(2_000, 8);
+    path.changes.clear();
+    path.run(6_000, 8);
+    let full = |(_, change): &(i64, RateChange)| matches!(change, RateChange::Queue { .. });
+    assert!(!path.changes.iter().any(full), "{:?}", path.changes);
+    let target = path.congestion.target();
+    assert!((6_000_000..7_000_000).contains(&target.0), "{target:?}");
+    // A little more capacity is used at once.
+    path.run(4_000, 10);
+    let target = path.congestion.target();
+    assert!(target.0 > 7_200_000, "{target:?}");
+}
+
 #[test]
 fn a_link_that_is_too_narrow_from_the_start_is_detected() {
     let mut path = Path::new(20, 64 << 10);
