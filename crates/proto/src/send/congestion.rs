@@ -252,6 +252,12 @@ impl Congestion {
         Some(Bitrate(full))
     }
 
+    /// Whether no frame has been sent to the player, so that nothing is known about the link.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.last_sent.is_none()
+    }
+
     /// Records a frame that was sent to the player.
     pub fn sent(&mut self, now: Instant, frame: FrameId, bytes: u32) {
         if self.in_flight.len() == KEPT {

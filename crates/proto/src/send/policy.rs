@@ -229,8 +229,14 @@ impl Policy {
         }
     }
 
+    /// Whether the next frame is the first on the player's link, whose capacity is therefore unknown.
+    #[must_use]
+    pub fn is_link_unknown(&self) -> bool {
+        self.decides_rate() && self.congestion.is_unused()
+    }
+
     /// The pacing of the player's frames: for an L4S queue if one marked datagrams recently, and otherwise for a link
-    /// that was recently full. `None` if bursts are harmless.
+    /// that was recently full, or that is unknown. `None` if bursts are harmless.
     #[must_use]
     pub fn pacing(&self, now: Instant) -> Option<Pacing> {
         if !self.decides_rate() {
@@ -239,8 +245,13 @@ impl Policy {
         if let Some(rate) = self.congestion.paced_rate(now) {
             return Some(Pacing::scalable(rate));
         }
+        // The queue of an unknown link may be too short for a first frame that is larger than expected.
+        let rate = match self.is_link_unknown() {
+            true => self.target(),
+            false => self.congestion.capacity()?,
+        };
         Some(Pacing {
-            rate: self.congestion.capacity()?,
+            rate,
             burst: self.interval(),
         })
     }

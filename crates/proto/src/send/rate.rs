@@ -44,6 +44,8 @@ pub struct RateControl {
     after_key: bool,
     /// log2 of the bits of a key frame at quantiser 0.
     key_size: Option<f64>,
+    /// Whether the next key frame gets only the share of another frame.
+    small_key: bool,
 }
 
 impl RateControl {
@@ -59,6 +61,7 @@ impl RateControl {
             debt: 0.0,
             after_key: false,
             key_size: None,
+            small_key: false,
         }
     }
 
@@ -74,6 +77,11 @@ impl RateControl {
     pub fn set_key_every(&mut self, key_every: Option<u32>) {
         self.key_every = key_every;
         self.share();
+    }
+
+    /// Gives the next key frame only the share of another frame, for a link with an unknown capacity.
+    pub fn limit_key_frame(&mut self) {
+        self.small_key = true;
     }
 
     /// Changes the target from the next frame on.
@@ -94,7 +102,8 @@ impl RateControl {
 
     /// The wanted bits of the next frame. They are fewer while an overdraft is repaid.
     fn goal(&self, key_frame: bool) -> f64 {
-        let shares = if key_frame { KEY_FRAME_SHARE } else { 1.0 };
+        let is_large = key_frame && !self.small_key;
+        let shares = if is_large { KEY_FRAME_SHARE } else { 1.0 };
         let saved = 1.0 - self.debt / (self.mean * DEBT_FRAMES);
         self.share * shares * saved.clamp(0.5, 1.0)
     }
@@ -122,7 +131,9 @@ impl RateControl {
         let key_frames_only = std::mem::replace(&mut self.after_key, key_frame) && key_frame;
         if key_frame {
             self.key_size = Some(bits.log2() + f64::from(qp) / QP_PER_OCTAVE);
-            self.qp = self.qp.max(f64::from(qp) - QP_PER_OCTAVE);
+            self.small_key = false;
+            // A picture that exceeds its key frame's share probably exceeds another frame's, too.
+            self.qp = (self.qp).max(f64::from(qp) - QP_PER_OCTAVE + error.max(0.0));
             if !key_frames_only {
                 return;
             }
@@ -212,6 +223,31 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    /// The first frames fit into a short queue, although the pictures take up to twice the estimated bits.
+    #[test]
+    fn a_limited_key_frame_and_the_next_frames_are_small() {
+        let share = 10_000_000 / 60;
+        for complexity in [2e6, 8e6, 1.6e7] {
+            let mut rate = RateControl::new(Bitrate::from_mbps(10), 60.0);
+            rate.opened(Size::new(1280, 720), None);
+            rate.limit_key_frame();
+            let mut first = Vec::new();
+            for frame in 0..60 {
+                let key = frame == 0;
+                let qp = rate.qp(key);
+                first.push(bits(complexity, key, qp));
+                rate.coded(key, qp, first[frame]);
+            }
+            assert!(first[0] <= share * 5 / 2, "{complexity}: {first:?}");
+            assert!(first[1] <= share, "{complexity}: {first:?}");
+            let second = first.iter().sum::<u64>();
+            assert!(second >= 8_000_000, "{complexity}: {second} in the first");
+            // The next key frame is larger again.
+            let later = bits(complexity, true, rate.qp(true));
+            assert!(later > share * 2, "{complexity}: {later}");
         }
     }
 

@@ -463,6 +463,9 @@ impl<S: Subscriber> Rendition<S> {
         let key_frame = reference == FrameId::NONE;
         // Without references, all frames are key frames, so none is more important than the others.
         let intra = encoder.depth == 0;
+        if key_frame && self.player.is_some() && self.policy.is_link_unknown() {
+            self.rate.limit_key_frame();
+        }
         let follows = reference == self.coded && !key_frame;
         let still = self.current.still;
         let may_improve = self.settings.static_refinement && still && (intra || follows);

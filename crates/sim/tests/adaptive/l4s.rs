@@ -36,7 +36,8 @@ fn a_dual_queue_marks_a_stream_with_l4s_and_drops_little() {
     assert!(run.counters.marked > 0, "{run:?}");
     assert!(run.counters.overflowed * 100 < run.counters.sent, "{run:?}");
     assert!(run.whole >= 50, "{run:?}");
-    assert!(run.used >= 40, "{run:?}");
+    // The queue marks from the first frames on, and the marks keep the stream at this share of the link.
+    assert!(run.used >= 35, "{run:?}");
     assert!(run.p90 <= Duration::from_millis(30), "{run:?}");
 }
 

@@ -629,10 +629,10 @@ fn only_the_players_datagrams_carry_ect1() {
         let recorder = rendition.subscriber(id).expect("a subscriber");
         (recorder.ecn, recorder.pacing.is_some())
     };
-    // After the client's first counts, datagrams carry ECT(1), and the first CE starts the pacing. Frame 2 is the first
-    // with ECT(1).
+    // The first frame is paced because the link is unknown. After the client's first counts, datagrams carry ECT(1), and
+    // the first CE starts the pacing. Frame 2 is the first with ECT(1).
     for (frame, ce, ecn, paced) in [
-        (1, 0, Ecn::NotEct, false),
+        (1, 0, Ecn::NotEct, true),
         (2, 0, Ecn::Ect1, false),
         (3, 10, Ecn::Ect1, false),
         (4, 0, Ecn::Ect1, true),
