@@ -17,6 +17,10 @@ use crate::sys::close_inherited_on_exec;
 /// The environment variable with the path of the session's folder.
 pub const FOLDER: &str = "OPENUVR_SESSION_FOLDER";
 
+/// The environment variable with the process id of `openuvr session`. The application inherits it, too, but is not a
+/// child of that process.
+pub(crate) const PARENT: &str = "OPENUVR_SESSION_PARENT";
+
 /// The X authority file of the session's display, in that folder.
 pub const AUTHORITY: &str = "xauthority";
 
@@ -77,16 +81,16 @@ pub fn reporter() -> Option<&'static Reporter> {
 impl Reporter {
     fn of_process() -> Option<Reporter> {
         let folder = PathBuf::from(std::env::var_os(FOLDER)?);
-        let parent = fs::read_link(format!("/proc/{}/exe", getppid()?.as_raw_nonzero())).ok()?;
-        let ours = fs::read_link("/proc/self/exe").ok()?;
-        if parent != ours {
+        // `/proc/PID/exe` of the parent is not readable if the program has a capability (`openuvr setup`).
+        let parent = getppid()?;
+        if std::env::var(PARENT).ok()? != parent.as_raw_nonzero().to_string() {
             return None;
         }
         // Orphans of the application become children of this process, which ends them.
         let _ = set_child_subreaper(Some(getpid()));
         Some(Reporter {
             folder,
-            parent: getppid(),
+            parent: Some(parent),
         })
     }
 

@@ -78,6 +78,7 @@ pub(super) fn set_environment(
     let home = saves.home();
     command
         .env(report::FOLDER, folder.path())
+        .env(report::PARENT, std::process::id().to_string())
         .env("OPENUVR_USER", &args.user)
         .env("OPENUVR_SESSION", args.id.to_string())
         .env("HOME", home)
