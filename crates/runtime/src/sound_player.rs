@@ -372,10 +372,10 @@ mod tests {
 
     /// A listener that ignores everything.
     #[cfg(feature = "host")]
-    struct Nobody;
+    struct IgnoringListener;
 
     #[cfg(feature = "host")]
-    impl PlaybackListener for Nobody {
+    impl PlaybackListener for IgnoringListener {
         fn stopping(&self) -> bool {
             false
         }
@@ -408,7 +408,7 @@ mod tests {
             open,
             volume: Arc::new(Volume::new(100)),
         };
-        let listener = Box::new(Nobody);
+        let listener = Box::new(IgnoringListener);
         let player = SoundPlayer::start(&Scheduler::ordinary(), "it", sink, listener, ());
         let player = player.unwrap();
         called.recv().unwrap();

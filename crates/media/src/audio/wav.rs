@@ -52,8 +52,8 @@ impl Wav {
                 "the audio playback wav needs a file: specify its path as the device".into(),
             ));
         };
-        let begun = begin(&path, settings.resume);
-        let (file, bytes) = begun.map_err(|error| broken(&path, &error))?;
+        let opened = open_file(&path, settings.resume);
+        let (file, bytes) = opened.map_err(|error| broken(&path, &error))?;
         Ok(Wav {
             path,
             file,
@@ -89,7 +89,7 @@ impl Wav {
 }
 
 /// Opens the file and writes a preliminary header. Also returns the size of the samples that the file already has.
-fn begin(path: &Path, resume: bool) -> std::io::Result<(BufWriter<File>, u32)> {
+fn open_file(path: &Path, resume: bool) -> std::io::Result<(BufWriter<File>, u32)> {
     let mut options = File::options();
     let file = options
         .write(true)

@@ -116,7 +116,7 @@ fn pairing_steps_are_taken_once_and_in_order() {
         let answer = get(http, &format!("pair?{step}={}", "00".repeat(32)));
         assert_eq!(element(&answer, "paired"), "0", "{answer}");
     }
-    // The user at the host is not told of a failure, because nothing has failed.
+    // The user at the host sees no message, because nothing has failed.
     assert_eq!(rig.lines.try_iter().next(), None);
     for malformed in [
         "pair",
