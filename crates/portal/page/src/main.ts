@@ -6,7 +6,7 @@ import { attempt, byId, problem } from "./dom";
 import { showHistory } from "./history";
 import { forgetOperator, prepareOperator, showOperator } from "./operator";
 import { showProvider, showFailure } from "./provider";
-import { lines } from "./sessions";
+import { lines, refreshStates } from "./sessions";
 
 /** Poll interval in milliseconds, also for reconnecting. */
 const POLL_INTERVAL = 2000;
@@ -138,7 +138,10 @@ for (const of of VIEWS) byId(`tab-${of}`).addEventListener("click", () => show(o
 setInterval(() => {
   if (document.hidden || events === undefined) return;
   if (view === "operator") void attempt(showOperator);
-  if (view === "play") void showApplicationsIfChanged();
+  if (view === "play") {
+    refreshStates(sessions, byId("play"));
+    void showApplicationsIfChanged();
+  }
 }, POLL_INTERVAL);
 
 let lastShown = 0;

@@ -34,7 +34,7 @@ function since(of: Session): string {
 export function lines<S extends Session>(sessions: S[], all: boolean, more?: (of: S) => HTMLElement | undefined): HTMLElement[] {
   return sessions.map((of) => {
     const owner = all || !of.own ? ` (${of.user})` : "";
-    const what = make("div", "what", make("strong", "", of.title + owner), make("span", "", state(of)));
+    const what = make("div", "what", make("strong", "", of.title + owner), make("span", "state", state(of)));
     if (all && of.engine_ref) what.append(make("span", "", ` · ${of.engine_ref}`));
     const said = more?.(of);
     if (said) what.append(said);
@@ -45,6 +45,16 @@ export function lines<S extends Session>(sessions: S[], all: boolean, more?: (of
     line.dataset["id"] = of.id;
     return line;
   });
+}
+
+/**
+ * Updates the texts of the shown states, which contain times. The lines themselves stay: a button may have the focus.
+ */
+export function refreshStates(sessions: Session[], list: HTMLElement): void {
+  for (const of of sessions) {
+    const shown = list.querySelector(`[data-id="${of.id}"] .state`);
+    if (shown) shown.textContent = state(of);
+  }
 }
 
 function buttons(of: Session, all: boolean): HTMLElement {

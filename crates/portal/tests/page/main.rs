@@ -150,6 +150,11 @@ fn a_person_logs_in_starts_shares_and_stops() {
         "document.querySelector('#own .what span').textContent",
     );
     assert!(said.as_str().unwrap().starts_with("running on "), "{said}");
+    // The duration advances while the page is open.
+    browser.until(
+        &tab,
+        &format!("document.querySelector('#own .what span').textContent !== {said}"),
+    );
     browser.run(&tab, &press("Share", "#own"));
     browser.until(
         &tab,
