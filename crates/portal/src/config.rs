@@ -327,6 +327,19 @@ impl Config {
         self.certificate.is_some() || self.acme.is_some() || self.behind_proxy
     }
 
+    /// The warning that browsers on other machines reach the page, but no session.
+    pub(crate) fn unreachable_sessions(&self) -> Option<String> {
+        let sessions = self.local.listen;
+        let unreachable = self.launcher == crate::launch::local::NAME && sessions.is_loopback();
+        (unreachable && !self.listen.ip().is_loopback()).then(|| {
+            format!(
+                "browsers on other machines get no picture: the page is at {}, but only this machine reaches sessions \
+                 at {sessions}; set `listen` in the table [local] to this machine's address, such as 192.0.2.10",
+                self.listen
+            )
+        })
+    }
+
     /// Validates combinations of settings.
     ///
     /// # Errors
@@ -398,6 +411,23 @@ mod tests {
         let mut half = at("0.0.0.0:80");
         half.certificate = Some("a.pem".into());
         half.check().unwrap_err();
+    }
+
+    #[test]
+    fn sessions_that_only_this_machine_reaches_are_reported() {
+        let warning = |text: &str| {
+            let config: Config = toml::from_str(text).unwrap();
+            config.unreachable_sessions()
+        };
+        let network = "listen = '0.0.0.0:443'";
+        let warned = warning(network).unwrap();
+        assert!(warned.contains("`listen` in the table [local]"), "{warned}");
+        assert_eq!(warning(""), None);
+        assert_eq!(warning("behind_proxy = true"), None);
+        let reachable = format!("{network}\nlocal.listen = '192.0.2.10'");
+        assert_eq!(warning(&reachable), None);
+        // On a cluster, sessions listen on all addresses.
+        assert_eq!(warning(&format!("{network}\nlauncher = 'slurm'")), None);
     }
 
     #[test]

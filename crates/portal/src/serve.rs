@@ -52,6 +52,9 @@ pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> 
     if !config.listen.ip().is_loopback() && !config.is_secure() {
         warn!("plain_http = true: passwords cross the network unencrypted");
     }
+    if let Some(warning) = config.unreachable_sessions() {
+        warn!("{warning}");
+    }
     let provider = config.oidc.clone().map(Provider::open).transpose()?;
     let turn = Turn::open(config.turn.as_ref())?;
     let store = store(&config).await?;
@@ -233,6 +236,9 @@ pub(crate) fn check(config: &Config) -> Result<()> {
              file (--config FILE)",
             config.applications.display()
         );
+    }
+    if let Some(warning) = config.unreachable_sessions() {
+        out::unlimited_message(format_args!("warning: {warning}"));
     }
     let applications = Catalogue::new(config.applications.clone()).current();
     for problem in &applications.problems {
