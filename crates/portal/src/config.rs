@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context as _, Result, bail};
+use openuvr_terminal::shell;
 use serde::Deserialize;
 
 use crate::acme::AcmeSection;
@@ -17,6 +18,9 @@ use crate::turn::TurnSection;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
+    /// The configuration file; `None` without one.
+    #[serde(skip)]
+    pub(crate) file: Option<PathBuf>,
     /// The listening address.
     pub(crate) listen: SocketAddr,
     /// Data folder: database, running sessions, saves.
@@ -195,6 +199,7 @@ impl Default for SlurmSection {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            file: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 8600)),
             data: PathBuf::new(),
             database: None,
@@ -298,6 +303,7 @@ pub(crate) fn read(file: Option<&Path>, data: Option<&Path>) -> Result<Config> {
     } else if config.data.as_os_str().is_empty() {
         config.data = default_data()?;
     }
+    config.file = file.map(Path::to_owned);
     if file.is_none() {
         config.applications = config.data.join("applications.toml");
     }
@@ -325,6 +331,18 @@ impl Config {
     /// Whether browsers connect over HTTPS, as far as the portal can determine.
     pub(crate) fn is_secure(&self) -> bool {
         self.certificate.is_some() || self.acme.is_some() || self.behind_proxy
+    }
+
+    /// The command that creates an operator's account in this portal's database, for a shell in any folder and with any
+    /// home folder.
+    pub(crate) fn command_for_account(&self) -> String {
+        let mut command = "openuvr portal user add NAME --operator".to_owned();
+        let config = self.file.as_ref().map(|file| ("--config", file));
+        for (flag, path) in config.into_iter().chain([("--data", &self.data)]) {
+            let path = absolute(path).unwrap_or_else(|_| path.clone());
+            command += &format!(" {flag} {}", shell::word(path));
+        }
+        command
     }
 
     /// The warning that browsers on other machines reach the page, but no session.

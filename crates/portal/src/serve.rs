@@ -86,9 +86,10 @@ pub(crate) async fn serve(config: Config, at_end: SessionsAtExit) -> Result<()> 
     let server = Server::bind(config.listen, tls, descriptors, config.behind_proxy).await?;
     let at = server.address()?;
     if provider.is_none() && store.accounts().await?.is_empty() {
-        let hint =
-            "there are no accounts yet: create one with `openuvr portal user add NAME --operator`";
-        out::unlimited_message(format_args!("{hint}"));
+        out::unlimited_message(format_args!(
+            "there are no accounts yet: create one with `{}`",
+            config.command_for_account()
+        ));
     }
     println!("The portal is at {scheme}://{at}");
     let app = Arc::new(App {

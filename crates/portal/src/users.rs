@@ -9,7 +9,7 @@ use crate::command::UserAction;
 use crate::config::Config;
 use crate::oidc;
 use crate::serve;
-use crate::store::{Account, StoreError, User};
+use crate::store::{Account, Store, StoreError, User};
 
 /// Executes the action and prints the result.
 ///
@@ -41,6 +41,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
                 }
                 store.add_user(&user, Some(&subject)).await?;
                 println!("{name} can log in with the provider");
+                print_database(&store);
                 return Ok(());
             }
             let password = password(password_stdin)?;
@@ -52,6 +53,7 @@ pub(crate) async fn run(config: &Config, action: UserAction) -> Result<()> {
             };
             store.add_user(&user, None).await?;
             print_password(&name, &password, password_stdin);
+            print_database(&store);
         }
         UserAction::Password {
             name,
@@ -115,6 +117,11 @@ fn password(from_input: bool) -> Result<String> {
     let read = io::stdin().lock().read_line(&mut line);
     read.context("cannot read the password from standard input")?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Another portal on this machine may use another database.
+fn print_database(store: &Store) {
+    println!("The account is in the database {}", store.location());
 }
 
 fn print_password(name: &str, password: &str, known: bool) {

@@ -112,6 +112,8 @@ pub(crate) struct Store {
     pool: AnyPool,
     /// The database file; `None` for PostgreSQL.
     file: Option<DatabaseFile>,
+    /// The path of the file, or the part of the URL without the password.
+    at: String,
 }
 
 /// Location of the database.
@@ -130,7 +132,7 @@ impl Store {
         sqlx::any::install_default_drivers();
         let (url, at) = match place {
             DatabaseLocation::File(path) => (url_of(path)?, path.display().to_string()),
-            // Error messages contain only the part after the `@`, without the password.
+            // Messages contain only the part after the `@`, without the password.
             DatabaseLocation::Url(url) => (
                 url.to_owned(),
                 url.rsplit_once('@')
@@ -189,7 +191,12 @@ impl Store {
             StoreError::Failed(why) => failed(why),
             why => why,
         })?;
-        Ok(Store { pool, file })
+        Ok(Store { pool, file, at })
+    }
+
+    /// The location of the database for messages, without a password.
+    pub(crate) fn location(&self) -> &str {
+        &self.at
     }
 
     /// Checks that the database accepts writes, and that its file has not been replaced since it was opened.

@@ -53,6 +53,33 @@ fn its_files_are_the_owners_alone() {
 }
 
 #[test]
+fn the_first_accounts_command_names_the_database() {
+    let place = in_a_file();
+    let portal = place.start();
+    wait("the hint", || {
+        fs::read_to_string(place.path("log")).is_ok_and(|log| log.contains("no accounts yet"))
+    });
+    drop(portal);
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    let (_, hint) = log.split_once("create one with `").unwrap();
+    let command = hint.split('`').next().unwrap();
+    let command = command.replacen("openuvr", env!("CARGO_BIN_EXE_openuvr-portal"), 1);
+    let added = Command::new("sh")
+        .args(["-c", &command])
+        .env("HOME", place.path("another home"))
+        .env_remove("XDG_DATA_HOME")
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&added.stdout);
+    assert!(added.status.success(), "{command}: {added:?}");
+    let file = place.path("data/portal.sqlite").display().to_string();
+    assert!(said.contains(&format!("in the database {file}")), "{said}");
+    let listed = place.run(&["user", "list"], "");
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "NAME: operator\n");
+}
+
+#[test]
 fn an_invalid_database_is_reported_in_one_line() {
     let place = in_a_file();
     let data = place.path("data");
