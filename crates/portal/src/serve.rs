@@ -227,6 +227,13 @@ fn tls_files(config: &Config) -> Option<TlsFiles> {
 /// # Errors
 /// Returns an error if something is invalid.
 pub(crate) fn check(config: &Config) -> Result<()> {
+    // With `as_user`, the portal itself runs as root.
+    if rustix::process::geteuid().is_root() && !config.slurm.as_user {
+        out::unlimited_message(format_args!(
+            "files are checked with root's rights: the service's account may be unable to read them; if the portal does \
+             not start, read `journalctl --unit openuvr-portal`"
+        ));
+    }
     config.check()?;
     tls_files(config).map(TlsFiles::open).transpose()?;
     config.oidc.clone().map(Provider::open).transpose()?;

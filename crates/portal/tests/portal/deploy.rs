@@ -62,6 +62,11 @@ fn a_portal_accepts_the_configuration_of_its_manifest() {
     let complaint = String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success(), "{complaint}");
     assert!(said.starts_with("1 application in "), "{said}{complaint}");
+    assert_eq!(
+        complaint.contains("root's rights"),
+        rustix::process::geteuid().is_root(),
+        "{complaint}"
+    );
     let config: toml::Table = toml::from_str(&config).unwrap();
     assert_eq!(config["launcher"].as_str(), Some("kubernetes"));
 }
