@@ -93,6 +93,9 @@ fn stream(matches: &ArgMatches, parts: &dyn HostParts) -> Result<ExitCode> {
     Config::from(&config)
         .check()
         .map_err(usage::UsageError::new)?;
+    if let Some(warning) = config.encoder_warning() {
+        eprintln!("openuvr host: {warning}");
+    }
     let stop = match reporter() {
         // Child processes end in order, however many signals arrive (see `openuvr session`).
         Some(_) => openuvr_terminal::signals::stop_gracefully_on_signals()?,

@@ -177,6 +177,9 @@ pub(crate) fn supervise(launch: Launch<'_>) -> Result<ExitCode> {
         hook,
         command,
     } = launch;
+    if let Some(warning) = host.encoder_warning() {
+        eprintln!("openuvr {subcommand}: {warning}");
+    }
     // The virtual sound device exists as long as the game runs.
     let mut sound = VirtualAudio::create(&mut settings.host.sound, &mut settings.host.microphone)?;
     let recorder = Recorder::new(&Options::from(host))?;

@@ -30,10 +30,22 @@ type Tried = (&'static encode::Backend, Result<encode::Probe, String>);
 /// device would take as long as the first test.
 fn selected(tried: &[Tried]) -> Finding {
     let probe = |backend: &encode::Backend| {
-        let (_, coded) = (tried.iter()).find(|(other, _)| other.name == backend.name)?;
-        coded.as_ref().ok().copied()
+        let found = (tried.iter()).find(|(other, _)| other.name == backend.name);
+        found.map_or_else(
+            || Err(format!("{} was not tried", backend.name)),
+            |(_, coded)| coded.clone(),
+        )
     };
-    let automatic::Choice { backend, reason } = automatic::choose(probe);
+    let automatic::Choice {
+        backend,
+        reason,
+        warning,
+    } = automatic::choose(probe);
+    // Without a warning, an encoder that does not work is selected only if none works.
+    if let Some(why) = warning.or_else(|| probe(backend).err()) {
+        let (why, remedy) = split(&why);
+        return Finding::better(automatic::NAME, why, remedy);
+    }
     let name = backend.name;
     let why = match name == USUAL {
         true => reason,
@@ -77,6 +89,10 @@ pub(super) fn encoders() -> Vec<Finding> {
             }
             match (backend.name == USUAL, instead) {
                 (true, None) => Finding::missing(backend.name, why, remedy),
+                // The remedy may already end with this encoder.
+                (true, Some(other)) if remedy.ends_with(other) => {
+                    Finding::better(backend.name, why, remedy)
+                }
                 (true, Some(other)) => Finding::better(
                     backend.name,
                     why,
@@ -184,7 +200,7 @@ mod tests {
             };
             let coded = |b: &encode::Backend| match b.name == working {
                 true => Ok(probe),
-                false => Err("no device".to_owned()),
+                false => Err("no device; install it".to_owned()),
             };
             encode::BACKENDS.iter().map(|b| (b, coded(b))).collect()
         };
@@ -199,6 +215,18 @@ mod tests {
             none.summary.contains("selects x264: no hardware"),
             "{none:?}"
         );
+        assert_eq!(none.level, Level::Ok);
+        let replaced = selected(&tried("openh264"));
+        assert_eq!(replaced.level, Level::Better);
+        let parts = ["x264 does not work", "selects openh264: no device"];
+        assert!(
+            parts.iter().all(|part| replaced.summary.contains(part)),
+            "{replaced:?}"
+        );
+        assert_eq!(replaced.remedy.as_deref(), Some("install it"));
+        // No encoder of H.264 works.
+        let broken = selected(&tried("jpeg"));
+        assert_eq!(broken.level, Level::Better, "{broken:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 use openuvr_gateway_settings::{IceServer, ProxyNetwork, PublicAddress, WebOrigin};
 use openuvr_media::audio::opus;
-use openuvr_media::encode::{self, Chroma, EncoderOptions};
+use openuvr_media::encode::{self, Chroma, EncoderOptions, automatic};
 use openuvr_media::input_sink::pads::seats::SeatSockets;
 use openuvr_proto::control::clipboard::ClipboardDirections;
 use openuvr_proto::control::pairing::Pin;
@@ -161,13 +161,13 @@ one applies; encoder options add up. -h prints short help, --help the full help.
             /// (54 Mbit/s for a game of 1280x720 at 60 frames/s). `h264_` and `hevc_` followed by `nvenc`, `qsv`,
             /// `vaapi`, `amf`, `vulkan` or `v4l2m2m`: hardware encoders through libavcodec (unverified on hardware,
             /// see docs/hardware.md). `auto`: the first hardware encoder of H.264 that works on this machine, otherwise
-            /// x264. `libx264` and `libx265`: x264 and x265 through libavcodec, for comparison. Any other H.264 or HEVC
-            /// encoder of the installed libavcodec is accepted by its name, too. `libvpx-vp9`: VP9 on the CPU, only for
-            /// browsers (`--web`); with `libvpx-vp9,x264`, all other clients get H.264. Video players receive H.264
-            /// only. `raw`: uncompressed pixels (1.8 Gbit/s for the same game). `null`: frames without pictures, to
-            /// test a link. An unavailable encoder is an error. If a hardware encoder of H.264 fails during the stream,
-            /// x264 replaces it. With several encoders, such as x264,jpeg, each client gets the first that it can
-            /// decode; each encoder runs only while a client uses it.
+            /// x264, or openh264 if libx264 is missing. `libx264` and `libx265`: x264 and x265 through libavcodec, for
+            /// comparison. Any other H.264 or HEVC encoder of the installed libavcodec is accepted by its name, too.
+            /// `libvpx-vp9`: VP9 on the CPU, only for browsers (`--web`); with `libvpx-vp9,x264`, all other clients get
+            /// H.264. Video players receive H.264 only. `raw`: uncompressed pixels (1.8 Gbit/s for the same game).
+            /// `null`: frames without pictures, to test a link. An unavailable encoder is an error. If a hardware
+            /// encoder of H.264 fails during the stream, x264 replaces it. With several encoders, such as x264,jpeg,
+            /// each client gets the first that it can decode; each encoder runs only while a client uses it.
             encoders: Vec<EncoderName> = "encoder", encoders(), Default::Is("x264");
             /// Option of the encoder's library; may be repeated.
             /// NAME is the option's name in that library. For x264: `preset`, `tune`, and every parameter in the full
@@ -528,6 +528,13 @@ impl HostConfig {
             return Err(ConfigError(why.to_owned()).into());
         }
         Ok((effective, words))
+    }
+
+    /// The warning of `--encoder auto`, if it replaced x264 with another software encoder.
+    pub(crate) fn encoder_warning(&self) -> Option<&'static str> {
+        let choice = automatic::previous_choice()?;
+        let used = self.encoders.contains(&EncoderName(choice.backend.name));
+        choice.warning.as_deref().filter(|_| used)
     }
 
     /// The picture source: as set, otherwise as the session and the other settings suggest.

@@ -3,7 +3,11 @@
 use std::net::UdpSocket;
 use std::process::Command;
 
-use crate::support::{Display, Folder, Host, PIN, Program, client, eventually, openuvr};
+use openuvr_media::encode::{self, automatic};
+
+use crate::support::{
+    Display, Folder, Host, NO_SOUND, PIN, Program, client, eventually, openuvr, skip,
+};
 
 /// A small, slow test pattern.
 const PATTERN: [&str; 6] = ["--source", "pattern", "--size", "320x200", "--fps", "10"];
@@ -274,7 +278,38 @@ fn a_missing_encoder_library_is_named() {
     let mut command = openuvr(&[&args[..], &PATTERN].concat());
     command.env("OPENUVR_X264", "/nonexistent/libx264.so");
     let text = fails(command);
-    assert_contains(&text, &["/nonexistent/libx264.so"]);
+    assert_contains(&text, &["/nonexistent/libx264.so", "--encoder openh264"]);
+}
+
+#[test]
+fn auto_warns_once_and_streams_without_libx264() {
+    if automatic::choice().backend.hardware {
+        return skip("a hardware encoder of H.264 works on this machine");
+    }
+    if let Err(why) = encode::find("openh264").and_then(encode::probe) {
+        return skip(&why.to_string());
+    }
+    let folder = Folder::new();
+    let dir = folder.join("host");
+    let args = [
+        "host",
+        "--config-dir",
+        &dir,
+        "--bind",
+        "127.0.0.1:0",
+        "--realtime",
+        "off",
+        "--encoder",
+        "auto",
+    ];
+    let mut command = openuvr(&[&args[..], &PATTERN].concat());
+    command.env("OPENUVR_X264", "/nonexistent/libx264.so");
+    command.env("PULSE_SERVER", NO_SOUND);
+    let host = Program::start("host", command);
+    let warning = host.line("so --encoder auto selects openh264");
+    assert_contains(&warning, &["/nonexistent/libx264.so", "apt install"]);
+    host.line("openuvr host: streaming");
+    assert_eq!(host.count("--encoder auto"), 1, "{}", host.text());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `--encoder auto`: selects the first hardware encoder that works on this machine, otherwise libx264.
+//! `--encoder auto`: selects the first hardware encoder that works on this machine, otherwise libx264. Without libx264,
+//! it selects another software encoder.
 //!
 //! `auto` is not the default. A hardware encoder returns whole pictures, so the host sends nothing before a picture is
 //! completely encoded, while libx264 delivers each slice as soon as it is encoded. No measurement of a hardware encoder
@@ -8,7 +9,7 @@ use std::sync::OnceLock;
 
 use openuvr_proto::units::Size;
 
-use super::{BACKENDS, Backend, Codec, EncodeError, Probe, probe_at};
+use super::{BACKENDS, Backend, Codec, Probe, probe_at};
 
 /// The value of `--encoder` for the automatic selection.
 pub const NAME: &str = "auto";
@@ -24,7 +25,12 @@ pub struct Choice {
     pub backend: &'static Backend,
     /// The reason for the selection, in one line.
     pub reason: String,
+    /// If another software encoder replaces libx264: why, and what to install, in one line.
+    pub warning: Option<String>,
 }
+
+/// The result of [`choice`].
+static CHOICE: OnceLock<Choice> = OnceLock::new();
 
 /// The encoder that needs no device: libx264.
 #[must_use]
@@ -33,40 +39,70 @@ pub fn software() -> &'static Backend {
 }
 
 /// The automatic selection: the first hardware encoder of H.264 that encodes test pictures of [`SIZE`], otherwise
-/// [`software`]. Only H.264 is considered, because every client decodes it.
+/// [`software`] if it works, otherwise the first other software encoder of H.264 that works. Only H.264 is considered,
+/// because every client decodes it. If no encoder works, [`software`] is selected, and its error appears when it is
+/// opened.
 ///
 /// The first call in a process tries the encoders, and blocks for up to a second per device (guess). Later calls return
 /// the same result.
 #[must_use]
 pub fn choice() -> &'static Choice {
-    static CHOICE: OnceLock<Choice> = OnceLock::new();
     CHOICE.get_or_init(|| {
         choose(|backend| {
-            let probe = probe_at(backend, SIZE);
-            let report =
-                |why: &EncodeError| tracing::debug!(encoder = backend.name, %why, "not usable");
-            probe.inspect_err(report).ok()
+            probe_at(backend, SIZE).map_err(|why| {
+                tracing::debug!(encoder = backend.name, %why, "not usable");
+                why.to_string()
+            })
         })
     })
 }
 
-/// The same selection as [`choice`], for a caller that tries the encoders itself. `works` returns the result of
-/// [`probe_at`] with [`SIZE`], or `None` if the encoder failed.
+/// The result of [`choice`] if it has been called in this process. Tries no encoder.
 #[must_use]
-pub fn choose(works: impl Fn(&Backend) -> Option<Probe>) -> Choice {
-    let hardware = |backend: &&Backend| backend.hardware && backend.codec == Codec::H264;
-    for backend in BACKENDS.iter().filter(hardware) {
-        if let Some(probe) = works(backend) {
+pub fn previous_choice() -> Option<&'static Choice> {
+    CHOICE.get()
+}
+
+/// The same selection as [`choice`], for a caller that tries the encoders itself. `works` returns the result of
+/// [`probe_at`] with [`SIZE`], or the error in one line.
+#[must_use]
+pub fn choose(works: impl Fn(&Backend) -> Result<Probe, String>) -> Choice {
+    let h264 = || {
+        BACKENDS
+            .iter()
+            .filter(|backend| backend.codec == Codec::H264)
+    };
+    for backend in h264().filter(|backend| backend.hardware) {
+        if let Ok(probe) = works(backend) {
             let reason = format!(
                 "it encoded a test picture of {SIZE} in {:.1} ms",
                 probe.millis
             );
-            return Choice { backend, reason };
+            return Choice {
+                backend,
+                reason,
+                warning: None,
+            };
         }
     }
+    let usual = software();
+    let replacement = works(usual).err().and_then(|why| {
+        let mut others = h264().filter(|backend| !backend.hardware && backend.name != usual.name);
+        let other = others.find(|backend| works(backend).is_ok())?;
+        let warning = format!(
+            "{} does not work, so --encoder auto selects {}: {why}",
+            usual.name, other.name
+        );
+        Some((other, warning))
+    });
+    let (backend, warning) = match replacement {
+        Some((other, warning)) => (other, Some(warning)),
+        None => (usual, None),
+    };
     Choice {
-        backend: software(),
+        backend,
         reason: "no hardware encoder of H.264 works on this machine".to_owned(),
+        warning,
     }
 }
 
@@ -79,7 +115,8 @@ mod tests {
             millis: 3.2,
             bytes: 1000,
         };
-        choose(|backend| works(backend.name).then_some(probe))
+        let missing = || "missing; apt install it".to_owned();
+        choose(|backend| works(backend.name).then_some(probe).ok_or_else(missing))
     }
 
     #[test]
@@ -100,5 +137,19 @@ mod tests {
             "{}",
             none.reason
         );
+        assert_eq!(none.warning, None, "the error of x264 is reported");
+    }
+
+    #[test]
+    fn openh264_replaces_x264_with_one_warning() {
+        let replaced = chosen(|name| ["openh264", "libx264"].contains(&name));
+        assert_eq!(replaced.backend.name, "openh264");
+        let warning =
+            "x264 does not work, so --encoder auto selects openh264: missing; apt install it";
+        assert_eq!(replaced.warning.as_deref(), Some(warning));
+        let usual = chosen(|name| ["openh264", "x264"].contains(&name));
+        assert_eq!((usual.backend.name, usual.warning), ("x264", None));
+        let device = chosen(|name| ["openh264", "h264_vaapi"].contains(&name));
+        assert_eq!((device.backend.name, device.warning), ("h264_vaapi", None));
     }
 }
