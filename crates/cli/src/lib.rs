@@ -121,6 +121,27 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// The output of `--version`: the program's version, the package's version with the commit, and the features.
+fn long_version() -> String {
+    let package = option_env!("PACKAGE_VERSION").unwrap_or("none, built from the sources");
+    let all = [
+        ("desktop-portal", cfg!(feature = "desktop-portal")),
+        ("gateway", cfg!(feature = "gateway")),
+        ("kms", cfg!(feature = "kms")),
+        ("moonlight", cfg!(feature = "moonlight")),
+        ("xdp", cfg!(feature = "xdp")),
+    ];
+    let features: Vec<&str> = all
+        .into_iter()
+        .filter_map(|(name, built_in)| built_in.then_some(name))
+        .collect();
+    format!(
+        "{}\npackage: {package}\nfeatures: {}\nlibraries: see `openuvr doctor`",
+        env!("CARGO_PKG_VERSION"),
+        features.join(" ")
+    )
+}
+
 fn command() -> Command {
     let command = Command::new("openuvr");
     #[cfg(feature = "moonlight")]
@@ -129,6 +150,7 @@ fn command() -> Command {
     )));
     command
         .version(env!("CARGO_PKG_VERSION"))
+        .long_version(long_version())
         .about("Streams interactive 3D applications to thin clients, and sends the clients' input back")
         .after_help(
             "Getting started:\n  openuvr host            on the machine with the application\n  \
