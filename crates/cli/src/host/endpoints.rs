@@ -150,7 +150,7 @@ fn open_session(config: &HostConfig, stop: &AtomicBool) -> Result<DisplayEndpoin
         display.unwrap_or_default()
     );
     let input: Box<dyn InputSink> = match config.injects() {
-        true => Box::new(WaylandInput::open(display, config.output.as_deref())?),
+        true => Box::new(WaylandInput::open(display, Some(capture.output()))?),
         false => input_sink::open("null")?,
     };
     let clipboard = SharedClipboard::open(config.clipboard, |watch, most| {

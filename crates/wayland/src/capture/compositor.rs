@@ -24,9 +24,12 @@ use self::image_copy::Managers;
 use self::pointer::PointerState;
 use self::windows::Windows;
 use super::copy::{BufferForm, Progress};
-use super::outputs::{OUTPUT_VERSIONS, Outputs};
+use super::outputs::Outputs;
 use crate::display;
 use openuvr_media::capture::{CaptureError, Waker};
+
+/// The versions of `wl_output`. Outputs have names since version 4.
+const OUTPUT_VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
 
 /// A connection.
 pub(crate) struct Compositor {

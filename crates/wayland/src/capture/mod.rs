@@ -12,7 +12,7 @@
 mod buffers;
 mod compositor;
 mod copy;
-pub(crate) mod outputs;
+mod outputs;
 mod screencopy;
 mod session;
 mod turn;

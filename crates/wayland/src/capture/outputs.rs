@@ -9,12 +9,9 @@ use wayland_client::protocol::wl_output::{Event, Mode, WlOutput};
 
 use super::turn::Transform;
 
-/// The versions of `wl_output`. Outputs have names since version 4.
-pub(crate) const OUTPUT_VERSIONS: std::ops::RangeInclusive<u32> = 1..=4;
-
 /// All outputs, by their number in the registry.
 #[derive(Default)]
-pub(crate) struct Outputs {
+pub(super) struct Outputs {
     all: BTreeMap<u32, Output>,
     /// The name of the output to capture; `None` selects the first output with a mode.
     wanted: Option<String>,
@@ -23,8 +20,8 @@ pub(crate) struct Outputs {
     name: String,
 }
 
-pub(crate) struct Output {
-    pub(crate) proxy: WlOutput,
+pub(super) struct Output {
+    pub(super) proxy: WlOutput,
     /// The size of the current mode, in pixels of the panel, before the transform.
     pub(super) mode: Option<Size>,
     pub(super) transform: Transform,
@@ -32,14 +29,14 @@ pub(crate) struct Output {
 }
 
 impl Outputs {
-    pub(crate) fn wanted(wanted: Option<String>) -> Outputs {
+    pub(super) fn wanted(wanted: Option<String>) -> Outputs {
         Outputs {
             wanted,
             ..Outputs::default()
         }
     }
 
-    pub(crate) fn add(&mut self, number: u32, proxy: WlOutput) {
+    pub(super) fn add(&mut self, number: u32, proxy: WlOutput) {
         let output = Output {
             proxy,
             mode: None,
@@ -49,7 +46,7 @@ impl Outputs {
         self.all.insert(number, output);
     }
 
-    pub(crate) fn remove(&mut self, number: u32) {
+    pub(super) fn remove(&mut self, number: u32) {
         if let Some(output) = self.all.remove(&number)
             && output.proxy.version() >= 3
         {
@@ -60,7 +57,7 @@ impl Outputs {
         }
     }
 
-    pub(crate) fn handle(&mut self, number: u32, event: Event) {
+    pub(super) fn handle(&mut self, number: u32, event: Event) {
         let Some(output) = self.all.get_mut(&number) else {
             return;
         };
@@ -86,7 +83,7 @@ impl Outputs {
 
     /// Selects an output, unless one is selected and still exists. It is the output with the requested name, or the
     /// first output with a mode if no name was requested. Returns whether an output was selected by this call.
-    pub(crate) fn choose(&mut self) -> bool {
+    pub(super) fn choose(&mut self) -> bool {
         if self.chosen.is_some() {
             return false;
         }
@@ -103,7 +100,7 @@ impl Outputs {
         true
     }
 
-    pub(crate) fn chosen(&self) -> Option<&Output> {
+    pub(super) fn chosen(&self) -> Option<&Output> {
         self.all.get(&self.chosen?)
     }
 

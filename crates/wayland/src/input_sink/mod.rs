@@ -65,9 +65,7 @@ struct TemporaryModifiers {
 
 impl WaylandInput {
     /// Opens `display`. `None` selects the display in the environment variable `WAYLAND_DISPLAY`. Absolute positions
-    /// are relative to the output with this name, or with `None`, to the first output with a mode. As in the capture
-    /// ([`Target`](crate::capture::Target)), another output may replace it later. Without such an output, positions are
-    /// relative to the area of all outputs together.
+    /// are relative to the output with this name, or with `None`, to the area of all outputs together.
     ///
     /// # Errors
     /// [`InputError`] if the display cannot be reached or lacks the protocols.
@@ -276,26 +274,18 @@ impl WaylandInput {
             self.key(keycode, false);
         }
         self.send_modifiers();
-        self.release_buttons();
-        self.wheel = (0, 0);
-        self.seat.flush()
-    }
-
-    fn release_buttons(&mut self) {
         for button in std::mem::take(&mut self.buttons) {
             (self.seat.pointer).button(milliseconds(), button.into(), ButtonState::Released);
             self.seat.pointer.frame();
         }
+        self.wheel = (0, 0);
+        self.seat.flush()
     }
 }
 
 impl InputSink for WaylandInput {
     fn apply(&mut self, event: &InputEvent) -> Result<(), InputError> {
         self.seat.dispatch()?;
-        if self.seat.is_replaced() {
-            self.release_buttons();
-            self.seat.renew_pointer();
-        }
         match *event {
             InputEvent::Key {
                 code,

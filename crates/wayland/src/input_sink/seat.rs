@@ -14,7 +14,6 @@ use wayland_protocols_misc::zwp_virtual_keyboard_v1::client::zwp_virtual_keyboar
 use wayland_protocols_wlr::virtual_pointer::v1::client::zwlr_virtual_pointer_manager_v1::ZwlrVirtualPointerManagerV1;
 use wayland_protocols_wlr::virtual_pointer::v1::client::zwlr_virtual_pointer_v1::ZwlrVirtualPointerV1;
 
-use crate::capture::outputs::{OUTPUT_VERSIONS, Outputs};
 use crate::display;
 use crate::xkbcommon;
 use openuvr_media::input_sink::InputError;
@@ -24,8 +23,6 @@ pub(super) struct VirtualSeat {
     conn: Connection,
     queue: EventQueue<State>,
     state: State,
-    seat: WlSeat,
-    pointers: ZwlrVirtualPointerManagerV1,
     /// The name for messages, such as `Wayland display wayland-1`.
     name: String,
     pub(super) keyboard: ZwpVirtualKeyboardV1,
@@ -35,7 +32,7 @@ pub(super) struct VirtualSeat {
 /// The compositor's announcements.
 #[derive(Default)]
 struct State {
-    outputs: Outputs,
+    outputs: Vec<(WlOutput, String)>,
     has_keyboard: bool,
     keymap: Option<Vec<u8>>,
 }
@@ -62,16 +59,12 @@ impl VirtualSeat {
             (list.bind(&handle, 1..=1, ())).map_err(|_| lacks("virtual-keyboard"))?;
         let pointers: ZwlrVirtualPointerManagerV1 =
             (list.bind(&handle, 2..=2, ())).map_err(|_| lacks("wlr-virtual-pointer 2"))?;
-        let mut state = State {
-            outputs: Outputs::wanted(output.map(str::to_owned)),
-            ..State::default()
-        };
+        let mut state = State::default();
         list.contents().with_list(|globals| {
             for global in globals {
-                if global.interface == WlOutput::interface().name {
-                    let version = global.version.min(*OUTPUT_VERSIONS.end());
-                    let proxy = (list.registry()).bind(global.name, version, &handle, global.name);
-                    state.outputs.add(global.name, proxy);
+                if global.interface == WlOutput::interface().name && global.version >= 4 {
+                    let proxy = list.registry().bind(global.name, 4, &handle, ());
+                    state.outputs.push((proxy, String::new()));
                 }
             }
         });
@@ -85,37 +78,23 @@ impl VirtualSeat {
                 keyboard.release();
             }
         }
-        state.outputs.choose();
-        let on = state.outputs.chosen().map(|output| &output.proxy);
+        let named = state
+            .outputs
+            .iter()
+            .find(|(_, name)| Some(name.as_str()) == output);
+        let on = named.map(|(proxy, _)| proxy);
         let keyboard = keyboards.create_virtual_keyboard(&seat, &handle, ());
         let pointer = pointers.create_virtual_pointer_with_output(Some(&seat), on, &handle, ());
         let keymap = state.keymap.take();
-        let devices = VirtualSeat {
+        let seat = VirtualSeat {
             conn,
             queue,
             state,
-            seat,
-            pointers,
             name,
             keyboard,
             pointer,
         };
-        Ok((devices, keymap))
-    }
-
-    /// Whether the output has been replaced since the last call. The pointer must then be replaced, too, by
-    /// [`VirtualSeat::renew_pointer`].
-    pub(super) fn is_replaced(&mut self) -> bool {
-        self.state.outputs.choose()
-    }
-
-    /// Replaces the pointer by one whose positions are relative to the current output. No button may be pressed.
-    pub(super) fn renew_pointer(&mut self) {
-        let (seat, handle) = (Some(&self.seat), self.queue.handle());
-        let on = self.state.outputs.chosen().map(|output| &output.proxy);
-        let new = (self.pointers).create_virtual_pointer_with_output(seat, on, &handle, ());
-        // The old pointer is destroyed last, so that the seat always has a pointer.
-        std::mem::replace(&mut self.pointer, new).destroy();
+        Ok((seat, keymap))
     }
 
     /// Processes the events that have arrived.
@@ -160,26 +139,13 @@ fn gone(name: &str, cause: &dyn std::fmt::Display) -> InputError {
 
 impl Dispatch<WlRegistry, GlobalListContents> for State {
     fn event(
-        state: &mut State,
-        registry: &WlRegistry,
-        event: wl_registry::Event,
+        _: &mut State,
+        _: &WlRegistry,
+        _: wl_registry::Event,
         _: &GlobalListContents,
         _: &Connection,
-        handle: &QueueHandle<State>,
+        _: &QueueHandle<State>,
     ) {
-        match event {
-            wl_registry::Event::Global {
-                name,
-                interface,
-                version,
-            } if interface == WlOutput::interface().name => {
-                let version = version.min(*OUTPUT_VERSIONS.end());
-                let proxy = registry.bind(name, version, handle, name);
-                state.outputs.add(name, proxy);
-            }
-            wl_registry::Event::GlobalRemove { name } => state.outputs.remove(name),
-            _ => {}
-        }
     }
 }
 
@@ -222,16 +188,20 @@ impl Dispatch<WlKeyboard, ()> for State {
     }
 }
 
-impl Dispatch<WlOutput, u32> for State {
+impl Dispatch<WlOutput, ()> for State {
     fn event(
         state: &mut State,
-        _: &WlOutput,
+        proxy: &WlOutput,
         event: wl_output::Event,
-        name: &u32,
+        (): &(),
         _: &Connection,
         _: &QueueHandle<State>,
     ) {
-        state.outputs.handle(*name, event);
+        if let wl_output::Event::Name { name } = event
+            && let Some(output) = state.outputs.iter_mut().find(|(known, _)| known == proxy)
+        {
+            output.1 = name;
+        }
     }
 }
 

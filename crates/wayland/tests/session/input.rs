@@ -208,36 +208,6 @@ fn positions_are_relative_to_the_output_at_any_scale() {
 }
 
 #[test]
-fn positions_follow_the_output_that_replaces_another() {
-    let Some(sway) = Sway::start(SCREEN) else {
-        return;
-    };
-    for output in ["HEADLESS-2", "HEADLESS-3"] {
-        sway.msg(&["create_output"]);
-        sway.msg(&["output", output, "mode", "640x360"]);
-    }
-    sway.msg(&["focus", "output", "HEADLESS-2"]);
-    let (window, mut sink) = pair(&sway);
-    sway.msg(&["output", "HEADLESS-1", "disable"]);
-    // The sink learns of the change after a while, so the pointer is moved repeatedly.
-    let (x, y) = (49_152, 16_384);
-    let end = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < end, "the pointer is on another output");
-        sink.apply(&InputEvent::PointerAbsolute { x: 8_192, y })
-            .unwrap();
-        sink.apply(&InputEvent::PointerAbsolute { x, y }).unwrap();
-        let event = window.events.recv_timeout(Duration::from_millis(100));
-        if let Ok(SourceEvent::Input(InputEvent::PointerAbsolute { x: at_x, y: at_y })) = event
-            && at_x.abs_diff(x) < 300
-            && at_y.abs_diff(y) < 300
-        {
-            break;
-        }
-    }
-}
-
-#[test]
 fn text_is_typed_letter_for_letter_in_each_session_layout() {
     for (layout, second_key) in [("us", 'q'), ("de", 'q'), ("fr", 'a'), ("ru", 'й')] {
         let Some(sway) = Sway::start(SCREEN) else {
