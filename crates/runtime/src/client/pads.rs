@@ -41,7 +41,7 @@ impl Table {
     /// released: the window's own `ReleaseAll` is not sent if other devices replace the window's input. When the focus
     /// is regained, the states of the pads are restored.
     fn focus(&mut self, focused: bool) -> Vec<InputEvent> {
-        if self.unfocused == !focused {
+        if self.unfocused != focused {
             return Vec::new();
         }
         self.unfocused = !focused;
