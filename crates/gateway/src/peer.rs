@@ -128,8 +128,8 @@ struct State {
     estimate: Option<Bitrate>,
 }
 
-/// The source addresses of accepted datagrams. Anyone who has seen a STUN request of the browser can repeat it from any
-/// address.
+/// The source addresses of accepted datagrams. Their number is limited, because an observer of the network can repeat a
+/// STUN request of the browser from many addresses.
 #[derive(Default)]
 struct Sources(HashSet<SocketAddr>);
 
