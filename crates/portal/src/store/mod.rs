@@ -11,10 +11,10 @@ mod logins;
 mod schema;
 mod users;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyConnection, AnyPool, Connection as _, Executor as _};
 
@@ -214,6 +214,15 @@ impl Store {
     }
 }
 
+/// The bytes of a path that are percent-encoded in a URL: all except the slash and the unreserved characters of
+/// RFC 3986, section 2.3.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// The URL of a database file, whose folder must exist. Bytes that have a meaning in a URL are percent-encoded, and the
 /// folder's path is canonical. Otherwise, SQLite would open another file than the one that the portal has prepared.
 fn url_of(path: &Path) -> Result<String, StoreError> {
@@ -223,18 +232,8 @@ fn url_of(path: &Path) -> Result<String, StoreError> {
         why: why.to_string(),
     })?;
     let file = canonical.join(path.file_name().unwrap_or_default());
-    let mut url = "sqlite://".to_owned();
-    for byte in file.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' => url.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => url.push(char::from(*byte)),
-            byte => {
-                // Writing to a string cannot fail.
-                let _ = write!(url, "%{byte:02X}");
-            }
-        }
-    }
-    Ok(url + "?mode=rwc")
+    let encoded = percent_encode(file.as_os_str().as_encoded_bytes(), RESERVED);
+    Ok(format!("sqlite://{encoded}?mode=rwc"))
 }
 
 /// Settings of each SQLite connection. With them, readers do not wait for a writer, and committed changes survive a
