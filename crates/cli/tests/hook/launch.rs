@@ -76,6 +76,8 @@ fn a_launchers_window_is_shown_and_clicked_until_the_game_draws() {
         let text = run.program.text();
         (text.matches("openuvr run: streaming").count() == 2).then_some(())
     });
+    // A client that is still reconnecting at the end of the game would not receive the reason.
+    client.nth_line(2, "player at");
     wait_for_colours(&capture, RED, GREEN);
     run.acknowledge("seen");
     let (code, text) = run.wait();
