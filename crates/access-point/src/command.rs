@@ -37,11 +37,12 @@ const ANSWER: Duration = Duration::from_secs(10);
 ///
 /// A client that joins the access point reaches the host directly, without a router in between. The command scans the
 /// bands and uses the channel with the least interference, 80 MHz wide in the 5 GHz band if the card and the country's
-/// rules permit that width. It shows the network's name and key as text and as a QR code. Ctrl-C ends the access point
-/// and restores the card.
+/// rules permit that width. The command shows the network's name and key as text and as a QR code. Ctrl-C ends the
+/// access point and restores the card.
 ///
-/// Run this command in addition to `openuvr host`. If NetworkManager manages the card, nothing else is needed;
-/// otherwise, the command needs root, hostapd and dnsmasq.
+/// Run this command in addition to `openuvr host`. It needs the program iw. If NetworkManager manages the card, nothing
+/// else is needed; NetworkManager then chooses the channel's width, and 6 GHz, --radar and --channel survey are not
+/// supported. Otherwise, the command also needs root, hostapd and dnsmasq.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Wireless interface [default: the only free interface]
@@ -56,7 +57,7 @@ pub struct Args {
     /// Replace the key with a new one
     #[arg(long)]
     new_key: bool,
-    /// Permit only WPA3; by default, clients with WPA2 may also join
+    /// Permit only WPA3; by default, clients with WPA2 may also join, except at 6 GHz
     #[arg(long)]
     wpa3: bool,
     /// Country whose radio rules apply, such as DE [default: the system's country]
